@@ -1,0 +1,2 @@
+//! The driver.
+fn main() {}
