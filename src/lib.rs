@@ -1,1 +1,5 @@
 //! Core.
+pub mod entity;
+pub mod log;
+pub mod symbol;
+pub mod types;

@@ -1,0 +1,698 @@
+//! The spelling of types: reading what every PyTorch since 1.0 prints, and printing it back.
+//!
+//! Reading never fails on depth: it refuses beyond [`MAX_DEPTH`]. What differs between versions for the same type
+//! (`None` and `NoneType`, `Dynamic` and `Tensor`, `10:48` and `strides=[48]`) is noted in a [`Spelling`] while reading
+//! and used when printing.
+
+use super::{DType, Dim, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
+use crate::symbol::Symbol;
+use nom::bytes::complete::take_while;
+use nom::character::complete::{digit1, i64 as signed};
+use nom::error::{Error as NomError, ErrorKind};
+use nom::{IResult, Parser};
+
+/// How a file spells the types that versions spell differently, and how much of a tensor type is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spelling {
+    /// `None` (up to 1.6) instead of `NoneType`.
+    pub old_none: bool,
+    /// `Dynamic` (0.4, 1.0) instead of `Tensor`.
+    pub dynamic: bool,
+    /// What an undefined tensor without other facts is called.
+    pub undefined: Undefined,
+    /// `Float(10:48, 8:6)` (1.5, 1.6) instead of `strides=[48, 6]`.
+    pub colon_strides: bool,
+    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
+    pub verbosity: Option<u8>,
+}
+
+/// Names of the undefined tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undefined {
+    /// `Tensor[Undefined]`, 1.3 and later.
+    Suffix,
+    /// `AutogradZeroTensor`, 1.1.
+    AutogradZero,
+    /// `UndefinedTensor`, 1.0.
+    Plain,
+}
+
+impl Default for Spelling {
+    fn default() -> Self {
+        Spelling { old_none: false, dynamic: false, undefined: Undefined::Suffix, colon_strides: false, verbosity: None }
+    }
+}
+
+/// What the types of a text gave away about the version that printed it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// `None` was met.
+    pub old_none: bool,
+    /// `NoneType` was met.
+    pub new_none: bool,
+    /// `Dynamic` was met.
+    pub dynamic: bool,
+    /// The name of an undefined tensor that was met.
+    pub undefined: Option<Undefined>,
+    /// `10:48` was met.
+    pub colon_strides: bool,
+    /// `strides=`, `requires_grad=` or `device=` was met: 1.7 and later.
+    pub fields: bool,
+    /// `ClassType<..>` was met: before 1.4.
+    pub class_type: bool,
+}
+
+/// Why a text is not a type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeError {
+    /// Offset into the text that was given.
+    pub at: usize,
+    /// What is wrong and what was expected.
+    pub message: String,
+}
+
+type Input<'a> = &'a [u8];
+type Result<'a, T> = std::result::Result<(Input<'a>, T), (Input<'a>, String)>;
+
+/// Reads one type from the front of `input` and returns it with the number of bytes it took.
+pub fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize), TypeError> {
+    let mut reader = Reader { seen, depth: 0 };
+    match reader.full(input) {
+        Ok((rest, ty)) => Ok((ty, input.len() - rest.len())),
+        Err((rest, message)) => Err(TypeError { at: input.len() - rest.len(), message }),
+    }
+}
+
+/// Reads a type without the `?` and `[]` that may follow: schemas put alias annotations between.
+pub fn parse_base(input: &[u8]) -> std::result::Result<(Type, usize), TypeError> {
+    let mut seen = Seen::default();
+    let mut reader = Reader { seen: &mut seen, depth: 0 };
+    match reader.base(input) {
+        Ok((rest, ty)) => Ok((ty, input.len() - rest.len())),
+        Err((rest, message)) => Err(TypeError { at: input.len() - rest.len(), message }),
+    }
+}
+
+/// Reads a text that is one type and nothing else.
+pub fn parse_all(input: &[u8]) -> std::result::Result<Type, TypeError> {
+    let (ty, used) = parse(input, &mut Seen::default())?;
+    if used == input.len() {
+        Ok(ty)
+    } else {
+        Err(TypeError { at: used, message: "expected the end of the type here".to_owned() })
+    }
+}
+
+struct Reader<'s> {
+    seen: &'s mut Seen,
+    depth: usize,
+}
+
+fn blanks(input: Input<'_>) -> Input<'_> {
+    let n = input.iter().take_while(|b| b.is_ascii_whitespace()).count();
+    &input[n..]
+}
+
+/// The rest behind `token` when it stands next, blanks aside.
+fn eat<'a>(input: Input<'a>, token: &str) -> Option<Input<'a>> {
+    blanks(input).strip_prefix(token.as_bytes())
+}
+
+fn expect<'a>(input: Input<'a>, token: &str) -> Result<'a, ()> {
+    let message = || (blanks(input), format!("expected `{token}` in this type"));
+    eat(input, token).map(|rest| (rest, ())).ok_or_else(message)
+}
+
+fn is_word(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80
+}
+
+/// A dotted name such as `int` or `__torch__.a.C`.
+fn word(input: Input<'_>) -> IResult<Input<'_>, &str> {
+    let (rest, bytes) = take_while(is_word).parse(blanks(input))?;
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() => Ok((rest, text)),
+        _ => Err(nom::Err::Error(NomError::new(input, ErrorKind::Alpha))),
+    }
+}
+
+fn number(input: Input<'_>) -> Option<(Input<'_>, i64)> {
+    signed::<_, NomError<_>>(blanks(input)).ok()
+}
+
+impl Reader<'_> {
+    fn full<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err((input, format!("types nest deeper than {MAX_DEPTH} levels here")));
+        }
+        let (mut rest, mut ty) = self.base(input)?;
+        let mut levels = self.depth;
+        while let Some((after, next)) = suffix(rest, ty) {
+            levels += 1;
+            if levels > MAX_DEPTH {
+                return Err((rest, format!("types nest deeper than {MAX_DEPTH} levels here")));
+            }
+            (rest, ty) = (after, next);
+        }
+        self.depth -= 1;
+        Ok((rest, ty))
+    }
+
+    fn base<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        if let Some(rest) = eat(input, "(") {
+            let (rest, parts) = self.list(rest, ")")?;
+            return Ok((rest, Type::tuple(&parts)));
+        }
+        let Ok((rest, name)) = word(input) else {
+            return Err((blanks(input), "expected a type, such as `Tensor`, `Float(2, 3)` or `int[]`".to_owned()));
+        };
+        match name {
+            "Tensor" => self.tensor(rest, None),
+            "Dynamic" => {
+                self.seen.dynamic = true;
+                Ok((rest, Type::tensor()))
+            }
+            "UndefinedTensor" | "AutogradZeroTensor" => Ok((rest, self.undefined(name))),
+            "None" | "NoneType" => {
+                self.seen.old_none |= name == "None";
+                self.seen.new_none |= name == "NoneType";
+                Ok((rest, Type::none()))
+            }
+            "Dict" => self.dict(rest),
+            "NamedTuple" => self.named_tuple(rest),
+            "Future" | "RRef" | "Await" => self.wrapper(rest, name),
+            "Union" => self.union(rest),
+            "Optional" | "List" if eat(rest, "[").is_some() => self.python_generic(rest, name),
+            "ClassType" | "InterfaceType" | "Enum" if eat(rest, "<").is_some() => self.angled(rest, name),
+            _ => self.named(input, rest, name),
+        }
+    }
+
+    fn undefined(&mut self, name: &str) -> Type {
+        let plain = name == "UndefinedTensor";
+        self.seen.undefined = Some(if plain { Undefined::Plain } else { Undefined::AutogradZero });
+        Type::new(TypeKind::Tensor(TensorType { undefined: Some(true), ..TensorType::default() }))
+    }
+
+    fn list<'a>(&mut self, input: Input<'a>, close: &str) -> Result<'a, Vec<Type>> {
+        let mut parts = Vec::new();
+        let mut rest = input;
+        if let Some(end) = eat(rest, close) {
+            return Ok((end, parts));
+        }
+        loop {
+            let (after, ty) = self.full(rest)?;
+            parts.push(ty);
+            if let Some(end) = eat(after, close) {
+                return Ok((end, parts));
+            }
+            let Some(next) = eat(after, ",") else {
+                return Err((blanks(after), format!("expected `,` or `{close}` in this type")));
+            };
+            rest = next;
+            // `(int,)`, as Python writes it.
+            if let Some(end) = eat(rest, close) {
+                return Ok((end, parts));
+            }
+        }
+    }
+
+    fn dict<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        let (rest, ()) = expect(input, "(")?;
+        let (rest, key) = self.full(rest)?;
+        let (rest, ()) = expect(rest, ",")?;
+        let (rest, value) = self.full(rest)?;
+        let (rest, ()) = expect(rest, ")")?;
+        Ok((rest, Type::new(TypeKind::Dict(key, value))))
+    }
+
+    fn named_tuple<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        let (mut rest, ()) = expect(input, "(")?;
+        let mut fields = Vec::new();
+        while eat(rest, ")").is_none() {
+            if !fields.is_empty() {
+                rest = expect(rest, ",")?.0;
+            }
+            let Ok((after, name)) = word(rest) else {
+                return Err((blanks(rest), "expected the name of a field".to_owned()));
+            };
+            let (after, ()) = expect(after, ":")?;
+            let (after, ty) = self.full(after)?;
+            fields.push((Symbol::new(name), ty));
+            rest = after;
+        }
+        let (rest, ()) = expect(rest, ")")?;
+        Ok((rest, Type::new(TypeKind::NamedTuple(fields.into()))))
+    }
+
+    /// `Future[T]` as printed, `Future(T)` as schemas and PyTorch's reader write it.
+    fn wrapper<'a>(&mut self, input: Input<'a>, name: &str) -> Result<'a, Type> {
+        let (rest, close) = match (eat(input, "["), eat(input, "(")) {
+            (Some(rest), _) => (rest, "]"),
+            (_, Some(rest)) => (rest, ")"),
+            _ => return Err((blanks(input), format!("expected `[` after `{name}`"))),
+        };
+        let (rest, inner) = self.full(rest)?;
+        let (rest, ()) = expect(rest, close)?;
+        let kind = match name {
+            "Future" => TypeKind::Future(inner),
+            "RRef" => TypeKind::RRef(inner),
+            _ => TypeKind::Await(inner),
+        };
+        Ok((rest, Type::new(kind)))
+    }
+
+    fn union<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        let (rest, close) = match (eat(input, "("), eat(input, "[")) {
+            (Some(rest), _) => (rest, ")"),
+            (_, Some(rest)) => (rest, "]"),
+            _ => return Err((blanks(input), "expected `(` after `Union`".to_owned())),
+        };
+        let (rest, parts) = self.list(rest, close)?;
+        Ok((rest, Type::new(TypeKind::Union(parts.into()))))
+    }
+
+    fn python_generic<'a>(&mut self, input: Input<'a>, name: &str) -> Result<'a, Type> {
+        let (rest, ()) = expect(input, "[")?;
+        let (rest, inner) = self.full(rest)?;
+        let (rest, ()) = expect(rest, "]")?;
+        Ok((rest, if name == "List" { Type::list(inner) } else { Type::optional(inner) }))
+    }
+
+    fn angled<'a>(&mut self, input: Input<'a>, name: &str) -> Result<'a, Type> {
+        let (rest, ()) = expect(input, "<")?;
+        let Some(end) = rest.iter().position(|&b| b == b'>' || b == b'\n') else {
+            return Err((rest, format!("expected `>` to close `{name}<`")));
+        };
+        let (Ok(inner), Some(b'>')) = (std::str::from_utf8(&rest[..end]), rest.get(end)) else {
+            return Err((rest, format!("expected `>` to close `{name}<`")));
+        };
+        let symbol = Symbol::new(inner);
+        let kind = match name {
+            "ClassType" => {
+                self.seen.class_type = true;
+                TypeKind::Class(symbol)
+            }
+            "InterfaceType" => TypeKind::Interface(symbol),
+            _ => TypeKind::Enum(symbol),
+        };
+        Ok((&rest[end + 1..], Type::new(kind)))
+    }
+
+    /// A scalar, a dtype, a class, or a type variable.
+    fn named<'a>(&mut self, input: Input<'a>, rest: Input<'a>, name: &str) -> Result<'a, Type> {
+        if let Some(&simple) = Simple::ALL.iter().find(|simple| simple.name() == name) {
+            return Ok((rest, Type::simple(simple)));
+        }
+        if let Some(dtype) = dtype(name) {
+            return self.tensor(rest, Some(dtype));
+        }
+        if let Some(dtype) = name.strip_suffix("Tensor").and_then(dtype) {
+            let tensor = TensorType { dtype: Some(dtype), ..TensorType::default() };
+            return self.fields_and_suffix(rest, tensor);
+        }
+        if name.contains('.') && !name.ends_with('.') {
+            return Ok((rest, Type::new(TypeKind::Class(Symbol::new(name)))));
+        }
+        if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+            return Ok((rest, Type::new(TypeKind::Var(Symbol::new(name)))));
+        }
+        Err((blanks(input), unknown_type(name)))
+    }
+
+    /// What follows `Float` or `Tensor`: sizes and fields in round brackets, `[Undefined]`.
+    fn tensor<'a>(&mut self, input: Input<'a>, dtype: Option<DType>) -> Result<'a, Type> {
+        let mut tensor = TensorType { dtype, ..TensorType::default() };
+        // A dtype without brackets is the rank-unknown spelling's typo; a bare `Tensor` is complete.
+        // `Tensor(a!)` of a schema is not ours to read.
+        if !input.starts_with(b"(") || input.get(1).is_some_and(|&b| is_alias(&input[1..], b)) {
+            return match dtype {
+                Some(d) if !input.starts_with(b"(") => {
+                    Err((input, format!("expected sizes, such as `{0}(2, 3)`, or `{0}Tensor`", d.name())))
+                }
+                _ => self.fields_and_suffix(input, tensor),
+            };
+        }
+        let (rest, dims) = self.dims(&input[1..])?;
+        // `Tensor(requires_grad=0)` has no rank; `Float(requires_grad=0)` has rank 0.
+        let rankless = dims.sizes.is_empty() && dtype.is_none() && dims.any_field();
+        if !rankless {
+            tensor.sizes = Some(dims.sizes.into());
+        }
+        tensor.strides = dims.strides;
+        tensor.requires_grad = dims.requires_grad;
+        tensor.device = dims.device;
+        self.fields_and_suffix(rest, tensor)
+    }
+
+    fn fields_and_suffix<'a>(&mut self, input: Input<'a>, mut tensor: TensorType) -> Result<'a, Type> {
+        let mut rest = input;
+        if tensor.sizes.is_none() && tensor.dtype.is_some() && input.starts_with(b"(") {
+            let (after, dims) = self.dims(&input[1..])?;
+            tensor.requires_grad = dims.requires_grad;
+            tensor.device = dims.device;
+            rest = after;
+        }
+        if let Some(after) = rest.strip_prefix(b"[Undefined]") {
+            tensor.undefined = Some(true);
+            self.seen.undefined = Some(Undefined::Suffix);
+            rest = after;
+        }
+        Ok((rest, if tensor == TensorType::default() { Type::tensor() } else { Type::new(TypeKind::Tensor(tensor)) }))
+    }
+
+    fn dims<'a>(&mut self, input: Input<'a>) -> Result<'a, Dims> {
+        let mut dims = Dims::default();
+        let mut rest = input;
+        while eat(rest, ")").is_none() {
+            if dims.any() {
+                rest = expect(rest, ",")?.0;
+            }
+            rest = self.dim_or_field(blanks(rest), &mut dims)?.0;
+        }
+        if !dims.colon.is_empty() && dims.colon.len() == dims.sizes.len() {
+            self.seen.colon_strides = true;
+            dims.strides = Strides::Known(dims.colon.clone().into());
+        }
+        if dims.marks.contains(&true) {
+            dims.strides = Strides::Marked(dims.marks.clone().into());
+        }
+        let (rest, ()) = expect(rest, ")")?;
+        Ok((rest, dims))
+    }
+
+    fn dim_or_field<'a>(&mut self, input: Input<'a>, dims: &mut Dims) -> Result<'a, ()> {
+        for (name, field) in [("strides=", 0), ("requires_grad=", 1), ("device=", 2)] {
+            if let Some(rest) = eat(input, name) {
+                self.seen.fields = true;
+                return dims.field(rest, field);
+            }
+        }
+        dims.size(input)
+    }
+}
+
+/// `(a`, `(a!`, `(a -> *)`, `(*)` of schemas, as against sizes.
+fn is_alias(input: Input<'_>, first: u8) -> bool {
+    let short = input.get(1).is_some_and(|b| matches!(b, b'!' | b')' | b' ' | b'|'));
+    first.is_ascii_lowercase() && short
+}
+
+fn dtype(name: &str) -> Option<DType> {
+    DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
+}
+
+fn unknown_type(name: &str) -> String {
+    let known = Simple::ALL.iter().map(|s| s.name()).chain(DType::ALL.iter().map(|d| d.name()));
+    let close = crate::log::did_you_mean(name, known.chain(["Tensor", "Dict", "NamedTuple", "Future", "Union"]));
+    match close {
+        Some(close) => format!("unknown type `{name}`; did you mean `{close}`?"),
+        None => format!("unknown type `{name}`"),
+    }
+}
+
+fn suffix(input: Input<'_>, ty: Type) -> Option<(Input<'_>, Type)> {
+    if let Some(rest) = input.strip_prefix(b"?") {
+        return Some((rest, Type::optional(ty)));
+    }
+    let rest = input.strip_prefix(b"[")?;
+    // A list of fixed length in a schema, `int[2]`, is a list.
+    let rest = digit1::<_, NomError<_>>(rest).map_or(rest, |(rest, _)| rest);
+    Some((rest.strip_prefix(b"]")?, Type::list(ty)))
+}
+
+#[derive(Default)]
+struct Dims {
+    sizes: Vec<Dim>,
+    marks: Vec<bool>,
+    colon: Vec<i64>,
+    strides: Strides,
+    requires_grad: Option<bool>,
+    device: Option<Symbol>,
+}
+
+impl Dims {
+    fn any_field(&self) -> bool {
+        self.strides != Strides::Unknown || self.requires_grad.is_some() || self.device.is_some()
+    }
+
+    fn any(&self) -> bool {
+        !self.sizes.is_empty() || self.any_field()
+    }
+
+    fn size<'a>(&mut self, input: Input<'a>) -> Result<'a, ()> {
+        let (rest, dim) = dim(input)?;
+        self.sizes.push(dim);
+        self.marks.push(rest.starts_with(b"!"));
+        let rest = rest.strip_prefix(b"!").unwrap_or(rest);
+        if let Some((rest, stride)) = rest.strip_prefix(b":").and_then(number) {
+            self.colon.push(stride);
+            return Ok((rest, ()));
+        }
+        Ok((rest, ()))
+    }
+
+    fn field<'a>(&mut self, input: Input<'a>, field: usize) -> Result<'a, ()> {
+        match field {
+            0 => self.strides(input),
+            1 => match number(input) {
+                Some((rest, n @ (0 | 1))) => {
+                    self.requires_grad = Some(n == 1);
+                    Ok((rest, ()))
+                }
+                _ => Err((input, "expected 0 or 1 after `requires_grad=`".to_owned())),
+            },
+            _ => {
+                let n = input.iter().take_while(|&&b| is_word(b) || b == b':').count();
+                let (Ok(name), true) = (std::str::from_utf8(&input[..n]), n > 0) else {
+                    return Err((input, "expected a device, such as `cpu` or `cuda:0`".to_owned()));
+                };
+                self.device = Some(Symbol::new(name));
+                Ok((&input[n..], ()))
+            }
+        }
+    }
+
+    fn strides<'a>(&mut self, input: Input<'a>) -> Result<'a, ()> {
+        let (mut rest, ()) = expect(input, "[")?;
+        let mut strides = Vec::new();
+        while eat(rest, "]").is_none() {
+            if !strides.is_empty() {
+                rest = expect(rest, ",")?.0;
+            }
+            let Some((after, stride)) = number(rest) else {
+                return Err((blanks(rest), "expected a stride, a whole number".to_owned()));
+            };
+            strides.push(stride);
+            rest = after;
+        }
+        if strides.len() != self.sizes.len() {
+            let message = format!("{} strides for {} sizes: a type has as many of each", strides.len(), self.sizes.len());
+            return Err((input, message));
+        }
+        self.strides = Strides::Known(strides.into());
+        Ok((expect(rest, "]")?.0, ()))
+    }
+}
+
+fn dim(input: Input<'_>) -> Result<'_, Dim> {
+    if let Some(rest) = input.strip_prefix(b"*") {
+        return Ok((rest, Dim::Unknown));
+    }
+    if let Some((rest, id)) = input.strip_prefix(b"SS(").and_then(number) {
+        return Ok((expect(rest, ")")?.0, Dim::Symbolic(id)));
+    }
+    match number(input) {
+        Some((rest, size)) if size >= 0 => Ok((rest, Dim::Known(size))),
+        _ => Err((blanks(input), "expected a size (a number, `*` or `SS(-2)`), `strides=`, `requires_grad=` or `device=`".to_owned())),
+    }
+}
+
+/// Appends the text of `ty` to `out`.
+pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
+    use TypeKind::*;
+    match ty.kind() {
+        Tensor(tensor) => print_tensor(out, tensor, spelling),
+        Simple(super::Simple::None) if spelling.old_none => out.extend(b"None"),
+        Simple(simple) => out.extend(simple.name().as_bytes()),
+        Optional(inner) => print_with(out, "", *inner, "?", spelling),
+        List(inner) => print_with(out, "", *inner, "[]", spelling),
+        Future(inner) => print_with(out, "Future[", *inner, "]", spelling),
+        RRef(inner) => print_with(out, "RRef[", *inner, "]", spelling),
+        Await(inner) => print_with(out, "Await(", *inner, ")", spelling),
+        Dict(key, value) => {
+            print_with(out, "Dict(", *key, ", ", spelling);
+            print_with(out, "", *value, ")", spelling);
+        }
+        Tuple(parts) => print_list(out, "(", parts, spelling),
+        Union(parts) => print_list(out, "Union(", parts, spelling),
+        NamedTuple(fields) => print_fields(out, fields, spelling),
+        Class(name) if name.as_str().contains('.') => out.extend(name.as_str().as_bytes()),
+        Class(name) => out.extend(format!("ClassType<{name}>").as_bytes()),
+        Interface(name) => out.extend(format!("InterfaceType<{name}>").as_bytes()),
+        Enum(name) => out.extend(format!("Enum<{name}>").as_bytes()),
+        Var(name) => out.extend(name.as_str().as_bytes()),
+    }
+}
+
+fn print_with(out: &mut Vec<u8>, open: &str, inner: Type, close: &str, spelling: &Spelling) {
+    out.extend(open.as_bytes());
+    print(out, inner, spelling);
+    out.extend(close.as_bytes());
+}
+
+fn print_list(out: &mut Vec<u8>, open: &str, parts: &[Type], spelling: &Spelling) {
+    out.extend(open.as_bytes());
+    for (i, part) in parts.iter().enumerate() {
+        print_with(out, if i > 0 { ", " } else { "" }, *part, "", spelling);
+    }
+    out.push(b')');
+}
+
+fn print_fields(out: &mut Vec<u8>, fields: &[(Symbol, Type)], spelling: &Spelling) {
+    out.extend(b"NamedTuple(");
+    for (i, (name, ty)) in fields.iter().enumerate() {
+        print_with(out, &format!("{}{name} : ", if i > 0 { ", " } else { "" }), *ty, "", spelling);
+    }
+    out.push(b')');
+}
+
+fn print_tensor(out: &mut Vec<u8>, tensor: &TensorType, spelling: &Spelling) {
+    let undefined = tensor.undefined == Some(true);
+    if undefined && tensor.dtype.is_none() && tensor.sizes.is_none() && spelling.undefined != Undefined::Suffix {
+        let plain = spelling.undefined == Undefined::Plain;
+        return out.extend(if plain { &b"UndefinedTensor"[..] } else { b"AutogradZeroTensor" });
+    }
+    match tensor.dtype {
+        Some(dtype) => {
+            out.extend(dtype.name().as_bytes());
+            out.extend(if tensor.sizes.is_none() { &b"Tensor"[..] } else { b"" });
+        }
+        None => out.extend(if spelling.dynamic { &b"Dynamic"[..] } else { b"Tensor" }),
+    }
+    let fields = fields(tensor, spelling);
+    match &tensor.sizes {
+        None if fields.is_empty() => {}
+        sizes => {
+            let sizes = sizes.as_deref().unwrap_or_default().iter().enumerate();
+            let all: Vec<String> = sizes.map(|(i, dim)| size(tensor, i, *dim, spelling)).chain(fields).collect();
+            out.extend(format!("({})", all.join(", ")).as_bytes());
+        }
+    }
+    if undefined {
+        out.extend(b"[Undefined]");
+    }
+}
+
+fn size(tensor: &TensorType, i: usize, dim: Dim, spelling: &Spelling) -> String {
+    let size = match dim {
+        Dim::Known(n) => n.to_string(),
+        Dim::Symbolic(id) if spelling.verbosity.is_none_or(|v| v >= 4) => format!("SS({id})"),
+        Dim::Unknown | Dim::Symbolic(_) => "*".to_owned(),
+    };
+    match &tensor.strides {
+        Strides::Known(strides) if spelling.colon_strides => format!("{size}:{}", strides[i]),
+        Strides::Marked(marks) if marks[i] => format!("{size}!"),
+        _ => size,
+    }
+}
+
+/// `strides=`, `requires_grad=` and `device=`, as far as the verbosity shows them.
+fn fields(tensor: &TensorType, spelling: &Spelling) -> Vec<String> {
+    let verbosity = spelling.verbosity.unwrap_or(4);
+    let mut fields = Vec::new();
+    if let (Strides::Known(strides), true) = (&tensor.strides, verbosity >= 2 && !spelling.colon_strides)
+        && !strides.is_empty()
+    {
+        let list: Vec<String> = strides.iter().map(i64::to_string).collect();
+        fields.push(format!("strides=[{}]", list.join(", ")));
+    }
+    if verbosity >= 3 {
+        fields.extend(tensor.requires_grad.map(|grad| format!("requires_grad={}", u8::from(grad))));
+        fields.extend(tensor.device.map(|device| format!("device={device}")));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Texts of §1.3 of the format notes, as PyTorch 1.0 to 2.15 printed them.
+    const PRINTED: &[&str] = &[
+        "Tensor", "Float(*, *)", "Float(2, 3)", "Float()", "Float(requires_grad=0, device=cpu)", "FloatTensor",
+        "Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)", "Float(2, *)", "Float(*, 3, device=cpu)",
+        "Tensor(requires_grad=0)", "Tensor(device=cpu)", "Tensor(requires_grad=1, device=cpu)", "Tensor(2, 3)",
+        "Float(SS(-2), SS(-3))", "Tensor[Undefined]", "Float(*, *)[Undefined]", "AutogradZeroTensor", "UndefinedTensor",
+        "Float(10:48, 8:6, 6:1)", "Float(2048!, 1000!)", "Float(2048, 1000!)", "int", "float", "bool", "str", "complex",
+        "None", "NoneType", "Device", "Any", "number", "Scalar", "t", "t[]", "T1[]", "int?", "Tensor[]?", "Tensor?[]",
+        "int[][]", "(Tensor, int)", "(int)", "()", "NamedTuple(x : Tensor, y : int)", "Dict(str, Tensor)",
+        "Future[Tensor]", "RRef[Tensor]", "Await(Tensor)", "Union(Tensor, int, str)", "Enum<__torch__.Color>",
+        "InterfaceType<I>", "ClassType<M>", "__torch__.a.b.___torch_mangle_5.C", "Function", "Dynamic", "BFloat16(2)",
+        "__torch__.torch.classes.quantized.Conv2dPackedParamsBase", "Float8_e4m3fn(2)", "Half(1, strides=[1])",
+    ];
+
+    fn spelling(seen: &Seen) -> Spelling {
+        Spelling {
+            old_none: seen.old_none,
+            dynamic: seen.dynamic,
+            undefined: seen.undefined.unwrap_or(Undefined::Suffix),
+            colon_strides: seen.colon_strides,
+            verbosity: None,
+        }
+    }
+
+    #[test]
+    fn what_pytorch_printed_comes_back() {
+        for text in PRINTED.iter().filter(|t| **t != "T1[]") {
+            let mut seen = Seen::default();
+            let (ty, used) = parse(text.as_bytes(), &mut seen).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+            let mut out = Vec::new();
+            print(&mut out, ty, &spelling(&seen));
+            assert_eq!((String::from_utf8_lossy(&out).as_ref(), used), (*text, text.len()));
+        }
+    }
+
+    #[test]
+    fn types_that_are_none_say_where_and_why() {
+        for (text, at, says) in [
+            ("Floot(2)", 0, "did you mean `Float`"),
+            ("Float", 5, "expected sizes"),
+            ("Float(2,", 8, "expected a size"),
+            ("(int", 4, "expected `,` or `)`"),
+            ("Float(2, strides=[1, 1])", 17, "2 strides for 1 sizes"),
+            ("", 0, "expected a type"),
+        ] {
+            let error = parse_all(text.as_bytes()).expect_err(text);
+            assert!(error.message.contains(says) && error.at == at, "{text}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn ten_thousand_levels_are_read_and_one_more_is_refused() {
+        let run = || {
+            let ok = format!("int{}", "[]".repeat(MAX_DEPTH - 1));
+            assert_eq!(parse_all(ok.as_bytes()).map(|ty| ty.to_string()), Ok(ok));
+            let nested = format!("{}int{}", "(".repeat(MAX_DEPTH - 1), ")".repeat(MAX_DEPTH - 1));
+            assert_eq!(parse_all(nested.as_bytes()).map(|ty| ty.to_string()), Ok(nested));
+            for deep in [format!("int{}", "[]".repeat(MAX_DEPTH)), "(".repeat(MAX_DEPTH * 10)] {
+                assert!(parse_all(deep.as_bytes()).is_err());
+            }
+        };
+        std::thread::Builder::new().stack_size(64 << 20).spawn(run).expect("a thread").join().expect("no overflow");
+    }
+
+    #[test]
+    fn verbosity_is_that_of_pytorch() {
+        let ty = parse_all(b"Float(2, 3, strides=[3, 1], requires_grad=0, device=cpu)").expect("a type");
+        let at = |verbosity| {
+            let mut out = Vec::new();
+            print(&mut out, ty, &Spelling { verbosity: Some(verbosity), ..Spelling::default() });
+            String::from_utf8(out).expect("ascii")
+        };
+        assert_eq!(at(1), "Float(2, 3)");
+        assert_eq!(at(2), "Float(2, 3, strides=[3, 1])");
+        assert_eq!(at(3), ty.to_string());
+    }
+}
