@@ -3,3 +3,4 @@ pub mod entity;
 pub mod log;
 pub mod symbol;
 pub mod types;
+pub mod ir;

@@ -4,11 +4,12 @@
 //! [`Type::kind`]. Refining a tensor type makes another type. The memory of a type is never given back; a graph has few
 //! distinct types, and a process that reads many files shares them.
 //!
-//! [`text`] reads and prints the spelling of every PyTorch since 1.0, [`relations`] knows subtyping, joins and type
+//! [`spelling`] reads and prints the spelling of every PyTorch since 1.0, [`relations`] knows subtyping, joins and type
 //! variables.
 
+pub mod era;
 pub mod relations;
-pub mod text;
+pub mod spelling;
 
 use crate::symbol::Symbol;
 use hashbrown::HashTable;
@@ -311,7 +312,7 @@ impl Hash for Type {
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = Vec::new();
-        text::print(&mut out, *self, &text::Spelling::default());
+        spelling::print(&mut out, *self, &spelling::Spelling::default());
         f.write_str(&String::from_utf8_lossy(&out))
     }
 }

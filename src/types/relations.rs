@@ -200,7 +200,7 @@ impl TensorType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::text::parse_all;
+    use crate::types::spelling::parse_all;
 
     fn ty(text: &str) -> Type {
         parse_all(text.as_bytes()).expect("a type of the test")

@@ -1,0 +1,32 @@
+//! The graph: blocks of nodes over values, edited in place.
+//!
+//! ```text
+//! graph(%x : Tensor):                      Block  the root; its params are outputs of a hidden prim::Param
+//!   %1 : int = prim::Constant[value=1]()   Node   kind, attributes, inputs, outputs, blocks
+//!   %y : Tensor = aten::add(%x, %x, %1)    Value  type, name, definer, uses;  Use  one operand of one node
+//!   return (%y)                            the results are inputs of a hidden prim::Return
+//! ```
+//!
+//! Rows live in dense tables of the [`Graph`]; what passes hold are four-byte ids. Every edit goes through a method of
+//! `Graph`, is O(1) or says otherwise in its first line, bumps the [`Epoch`], and is journaled in the lineage of the nodes
+//! it makes. A graph knows no schemas: unknown operators make a legal graph.
+
+mod attribute;
+mod copy;
+mod edit;
+mod graph;
+mod lineage;
+mod list_pool;
+mod naming;
+mod order;
+mod text_pool;
+mod usage;
+
+pub use attribute::{Attribute, Float, FloatStyle};
+pub use copy::ValueMap;
+pub use graph::{Block, Dialect, Epoch, Graph, Layout, Node, Use, Value};
+pub use lineage::Lineage;
+pub use naming::Label;
+
+#[cfg(test)]
+mod model_test;

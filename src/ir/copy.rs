@@ -1,0 +1,136 @@
+//! Copying nodes, within a graph or from another one.
+
+use super::attribute::Attribute;
+use super::graph::{Block, Graph, Node, Value};
+use super::naming::Label;
+use crate::symbol::Symbol;
+use crate::types::Type;
+use rustc_hash::FxHashMap;
+
+/// Which new value stands for which old one.
+pub type ValueMap = FxHashMap<Value, Value>;
+
+/// One node, taken out of its graph so that the target can be edited.
+struct Taken {
+    kind: Symbol,
+    inputs: Vec<Value>,
+    outputs: Vec<(Value, Option<Type>, Option<Vec<u8>>)>,
+    attributes: Vec<(Symbol, Attribute)>,
+    brackets: bool,
+    location: Option<Vec<u8>>,
+    scope: Option<Vec<u8>>,
+    blocks: Vec<Block>,
+}
+
+fn name_of(graph: &Graph, value: Value) -> Option<Vec<u8>> {
+    match graph.label(value) {
+        Label::Text(text) => Some(text.to_vec()),
+        Label::Number(_) => None,
+    }
+}
+
+fn outputs_of(graph: &Graph, node: Node) -> Vec<(Value, Option<Type>, Option<Vec<u8>>)> {
+    graph.outputs(node).map(|v| (v, graph.written_type(v), name_of(graph, v))).collect()
+}
+
+impl Taken {
+    fn of(graph: &Graph, node: Node) -> Taken {
+        Taken {
+            kind: graph.kind(node),
+            inputs: graph.inputs(node).collect(),
+            outputs: outputs_of(graph, node),
+            attributes: graph.attributes(node).to_vec(),
+            brackets: graph.has_attribute_list(node),
+            location: graph.location(node).map(<[u8]>::to_vec),
+            scope: graph.scope(node).map(<[u8]>::to_vec),
+            blocks: graph.node_blocks(node).collect(),
+        }
+    }
+}
+
+impl Graph {
+    /// O(nodes nested in it): a detached copy of `node` of `source` (or of this graph when `source` is `None`). Operands are
+    /// looked up in `map`, and stand for themselves when they are not there; outputs and params are added to it. Names are
+    /// copied and rename their owners, as in PyTorch.
+    pub fn copy_node(&mut self, source: Option<&Graph>, node: Node, map: &mut ValueMap) -> Node {
+        let (copy, mut work) = self.copy_shell(source, node, map);
+        // Blocks still to fill. Depth first in printed order, so that names clash in the order in which PyTorch copies.
+        while let Some((from, to, cursor)) = work.pop() {
+            let Some(node) = cursor else {
+                self.copy_results(source, from, to, map);
+                continue;
+            };
+            let next = source.unwrap_or(self).next(node);
+            let (inner, nested) = self.copy_shell(source, node, map);
+            self.append(to, inner);
+            work.push((from, to, next));
+            work.extend(nested);
+        }
+        copy
+    }
+
+    /// Copies the nodes of a block to the end of another and returns what the results are called there.
+    pub fn copy_block_into(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &mut ValueMap) -> Vec<Value> {
+        let mut cursor = source.unwrap_or(self).first(from);
+        while let Some(node) = cursor {
+            cursor = source.unwrap_or(self).next(node);
+            let copy = self.copy_node(source, node, map);
+            self.append(to, copy);
+        }
+        let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
+        results.into_iter().map(|v| map.get(&v).copied().unwrap_or(v)).collect()
+    }
+
+    fn copy_shell(
+        &mut self,
+        source: Option<&Graph>,
+        node: Node,
+        map: &mut ValueMap,
+    ) -> (Node, Vec<(Block, Block, Option<Node>)>) {
+        let taken = Taken::of(source.unwrap_or(self), node);
+        let copy = self.create(taken.kind);
+        let inputs: Vec<Value> = taken.inputs.iter().map(|v| map.get(v).copied().unwrap_or(*v)).collect();
+        self.set_inputs(copy, inputs.into_iter());
+        self.copy_outputs(copy, &taken.outputs, map);
+        if taken.brackets {
+            self.set_empty_attributes(copy);
+        }
+        for (name, value) in taken.attributes {
+            self.set_attribute(copy, name, value);
+        }
+        if let Some(text) = taken.location {
+            self.set_location(copy, &text);
+        }
+        if let Some(text) = taken.scope {
+            self.set_scope(copy, &text);
+        }
+        let mut work = Vec::new();
+        for from in taken.blocks {
+            let to = self.add_block(copy);
+            let params = outputs_of(source.unwrap_or(self), source.unwrap_or(self).param_node(from));
+            let param_node = self.param_node(to);
+            self.copy_outputs(param_node, &params, map);
+            let first = source.unwrap_or(self).first(from);
+            work.push((from, to, first));
+        }
+        work.reverse();
+        (copy, work)
+    }
+
+    fn copy_outputs(&mut self, node: Node, outputs: &[(Value, Option<Type>, Option<Vec<u8>>)], map: &mut ValueMap) {
+        for (old, ty, name) in outputs {
+            let new = self.add_output(node, ty.unwrap_or_else(Type::tensor));
+            if let Some(name) = name {
+                self.set_name(new, name);
+            }
+            map.insert(*old, new);
+        }
+    }
+
+    fn copy_results(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &ValueMap) {
+        let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
+        for value in results {
+            self.add_result(to, map.get(&value).copied().unwrap_or(value));
+        }
+    }
+}

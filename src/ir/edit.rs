@@ -1,0 +1,423 @@
+//! The edits: making, linking, moving and erasing nodes, blocks and values.
+
+use super::attribute::Attribute;
+use super::graph::{AttributeList, Block, BlockRow, Graph, Node, NodeRow, Value, ValueRow};
+use super::list_pool::List;
+use super::naming::LabelId;
+use super::text_pool::TextId;
+use super::usage::Run;
+use crate::symbol::{Symbol, attr, prim};
+use crate::types::Type;
+
+impl Graph {
+    /// Notes an edit of what is computed.
+    pub(super) fn touch(&mut self) {
+        self.epoch.edits += 1;
+        self.epoch.computation += 1;
+    }
+
+    /// Notes an edit that leaves the computation alone: a name, a place, a comment.
+    pub(super) fn touch_text(&mut self) {
+        self.epoch.edits += 1;
+    }
+
+    // ---- nodes
+
+    /// A new node without operands and outputs, not yet in a block.
+    pub fn create(&mut self, kind: Symbol) -> Node {
+        self.touch();
+        let lineage = self.current_rewrite;
+        self.nodes.push(NodeRow {
+            kind,
+            block: None,
+            prev: None,
+            next: None,
+            order: 0,
+            inputs: Run::default(),
+            outputs: List::default(),
+            blocks: List::default(),
+            attributes: 0,
+            location: TextId::default(),
+            scope: TextId::default(),
+            lineage,
+        })
+    }
+
+    /// A new node with operands and one output of type `ty`, not yet in a block.
+    pub fn create_op(&mut self, kind: Symbol, inputs: &[Value], ty: Type) -> Node {
+        let node = self.create(kind);
+        self.set_inputs(node, inputs.iter().copied());
+        self.add_output(node, ty);
+        node
+    }
+
+    /// A new `prim::Constant`, not yet in a block.
+    pub fn create_constant(&mut self, value: Attribute, ty: Type) -> Node {
+        let node = self.create_op(prim::CONSTANT, &[], ty);
+        self.set_attribute(node, attr::VALUE, value);
+        node
+    }
+
+    /// Gives a node another kind.
+    pub fn set_kind(&mut self, node: Node, kind: Symbol) {
+        self.touch();
+        self.nodes[node].kind = kind;
+    }
+
+    /// Puts a detached node at the end of a block.
+    pub fn append(&mut self, block: Block, node: Node) {
+        let last = self.blocks[block].last;
+        self.insert_between(block, last, None, node);
+    }
+
+    /// Puts a detached node at the start of a block.
+    pub fn prepend(&mut self, block: Block, node: Node) {
+        let first = self.blocks[block].first;
+        self.insert_between(block, None, first, node);
+    }
+
+    /// Puts a detached node in front of `anchor`; in front of a hidden Return is the end of the block.
+    pub fn insert_before(&mut self, anchor: Node, node: Node) {
+        let block = self.block_of(anchor).expect("the anchor stands in a block");
+        if self.kind(anchor) == prim::RETURN {
+            return self.append(block, node);
+        }
+        self.insert_between(block, self.nodes[anchor].prev, Some(anchor), node);
+    }
+
+    /// Puts a detached node behind `anchor`; behind a hidden Param is the start of the block.
+    pub fn insert_after(&mut self, anchor: Node, node: Node) {
+        let block = self.block_of(anchor).expect("the anchor stands in a block");
+        if self.kind(anchor) == prim::PARAM {
+            return self.prepend(block, node);
+        }
+        self.insert_between(block, Some(anchor), self.nodes[anchor].next, node);
+    }
+
+    fn insert_between(&mut self, block: Block, prev: Option<Node>, next: Option<Node>, node: Node) {
+        debug_assert!(self.nodes[node].block.is_none(), "{node:?} stands in a block already");
+        self.touch_text();
+        let row = &mut self.nodes[node];
+        (row.block, row.prev, row.next) = (Some(block), prev, next);
+        match prev {
+            Some(prev) => self.nodes[prev].next = Some(node),
+            None => self.blocks[block].first = Some(node),
+        }
+        match next {
+            Some(next) => self.nodes[next].prev = Some(node),
+            None => self.blocks[block].last = Some(node),
+        }
+        self.assign_order(block, node);
+        self.set_nested_depths(node);
+    }
+
+    /// Takes a node out of its block; it keeps operands, outputs and blocks.
+    pub fn detach(&mut self, node: Node) {
+        self.touch_text();
+        let NodeRow { block, prev, next, .. } = self.nodes[node];
+        let block = block.expect("only a node in a block can be taken out");
+        match prev {
+            Some(prev) => self.nodes[prev].next = next,
+            None => self.blocks[block].first = next,
+        }
+        match next {
+            Some(next) => self.nodes[next].prev = prev,
+            None => self.blocks[block].last = prev,
+        }
+        let row = &mut self.nodes[node];
+        (row.block, row.prev, row.next) = (None, None, None);
+    }
+
+    /// Moves a node in front of `anchor`.
+    pub fn move_before(&mut self, node: Node, anchor: Node) {
+        if node != anchor {
+            self.detach(node);
+            self.insert_before(anchor, node);
+        }
+    }
+
+    /// Moves a node behind `anchor`.
+    pub fn move_after(&mut self, node: Node, anchor: Node) {
+        if node != anchor {
+            self.detach(node);
+            self.insert_after(anchor, node);
+        }
+    }
+
+    /// O(nodes nested in it): erases a node whose outputs have no uses left.
+    pub fn erase(&mut self, node: Node) {
+        debug_assert!(self.outputs(node).all(|v| !self.has_uses(v)), "an output of {node:?} is still used");
+        self.touch();
+        let blocks: Vec<Block> = self.node_blocks(node).collect();
+        for block in blocks {
+            self.empty_block(block);
+        }
+        self.remove_inputs(node);
+        for i in 0..self.num_outputs(node) {
+            let output = self.output(node, i);
+            self.disown(output);
+        }
+        if let Some(index) = (self.nodes[node].attributes as usize).checked_sub(1) {
+            self.attributes[index] = AttributeList::new();
+        }
+        if self.nodes[node].block.is_some() {
+            self.detach(node);
+        }
+    }
+
+    /// Erases everything in a block, nested blocks too, without recursion.
+    fn empty_block(&mut self, block: Block) {
+        let mut blocks = vec![block];
+        let mut at = 0;
+        while let Some(&block) = blocks.get(at) {
+            at += 1;
+            let (param, ret) = (self.param_node(block), self.return_node(block));
+            self.remove_inputs(ret);
+            let nodes: Vec<Node> = self.nodes(block).collect();
+            for &node in &nodes {
+                blocks.extend(self.node_blocks(node));
+                self.remove_inputs(node);
+            }
+            for &node in nodes.iter().chain([&param, &ret]) {
+                for i in 0..self.num_outputs(node) {
+                    let output = self.output(node, i);
+                    self.disown(output);
+                }
+                self.nodes[node].block = None;
+            }
+        }
+    }
+
+    /// Sets the source location.
+    pub fn set_location(&mut self, node: Node, text: &[u8]) {
+        self.touch_text();
+        self.nodes[node].location = self.texts.add(text, TextId::default());
+    }
+
+    /// Sets the scope.
+    pub fn set_scope(&mut self, node: Node, text: &[u8]) {
+        self.touch_text();
+        self.last_scope = self.texts.add(text, self.last_scope);
+        self.nodes[node].scope = self.last_scope;
+    }
+
+    /// Takes location and scope away.
+    pub fn clear_source(&mut self, node: Node) {
+        self.touch_text();
+        self.nodes[node].location = TextId::default();
+        self.nodes[node].scope = TextId::default();
+    }
+
+    /// Location and scope as `from` has them.
+    pub fn copy_source(&mut self, from: Node, to: Node) {
+        self.touch_text();
+        self.nodes[to].location = self.nodes[from].location;
+        self.nodes[to].scope = self.nodes[from].scope;
+    }
+
+    // ---- attributes
+
+    /// Sets an attribute; a new one comes last.
+    pub fn set_attribute(&mut self, node: Node, name: Symbol, value: Attribute) {
+        self.touch();
+        if self.nodes[node].attributes == 0 {
+            self.attributes.push(AttributeList::new());
+            self.nodes[node].attributes = self.attributes.len() as u32;
+        }
+        let list = &mut self.attributes[self.nodes[node].attributes as usize - 1];
+        match list.iter_mut().find(|(n, _)| *n == name) {
+            Some((_, old)) => *old = value,
+            None => list.push((name, value)),
+        }
+    }
+
+    /// Marks a node as having attributes although there are none: `^f[]()(%x)`.
+    pub fn set_empty_attributes(&mut self, node: Node) {
+        self.attributes.push(AttributeList::new());
+        self.nodes[node].attributes = self.attributes.len() as u32;
+    }
+
+    /// Whether square brackets are printed.
+    pub fn has_attribute_list(&self, node: Node) -> bool {
+        self.nodes[node].attributes != 0
+    }
+
+    /// Removes an attribute and returns it.
+    pub fn remove_attribute(&mut self, node: Node, name: Symbol) -> Option<Attribute> {
+        let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
+        let list = &mut self.attributes[index];
+        let at = list.iter().position(|(n, _)| *n == name)?;
+        let (_, value) = list.remove(at);
+        if list.is_empty() {
+            self.nodes[node].attributes = 0;
+        }
+        self.touch();
+        Some(value)
+    }
+
+    /// Edits the subgraph of a node in place.
+    pub fn with_subgraph<R>(&mut self, node: Node, edit: impl FnOnce(&mut Graph) -> R) -> Option<R> {
+        let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
+        let (_, value) = self.attributes[index].iter_mut().find(|(name, _)| *name == attr::SUBGRAPH)?;
+        let Attribute::Graph(graph) = value else { return None };
+        let before = graph.epoch;
+        let result = edit(graph);
+        let after = graph.epoch;
+        self.epoch.edits += after.edits - before.edits;
+        self.epoch.computation += after.computation - before.computation;
+        Some(result)
+    }
+
+    // ---- outputs, params, results
+
+    /// Adds an output.
+    pub fn add_output(&mut self, node: Node, ty: Type) -> Value {
+        self.touch();
+        let number = self.fresh_number();
+        self.push_output(node, Some(ty), LabelId::number(number))
+    }
+
+    /// Adds an output for a name that the text gives, with or without a type.
+    pub(crate) fn add_output_as_read(&mut self, node: Node, ty: Option<Type>) -> Value {
+        self.push_output(node, ty, LabelId::number(0))
+    }
+
+    fn push_output(&mut self, node: Node, ty: Option<Type>, label: LabelId) -> Value {
+        let index = self.num_outputs(node) as u32;
+        let value = self.new_value(ty, label, Some(node), index);
+        self.nodes[node].outputs.push(&mut self.lists, value);
+        value
+    }
+
+    fn new_value(&mut self, ty: Option<Type>, label: LabelId, definer: Option<Node>, index: u32) -> Value {
+        self.values.push(ValueRow { ty, label, definer, index, first_use: None, last_use: None })
+    }
+
+    /// A value that is read but not, or not yet, defined.
+    pub(crate) fn undefined_value(&mut self) -> Value {
+        self.new_value(None, LabelId::number(0), None, 0)
+    }
+
+    /// Makes a value that was read before be the next output of `node`.
+    pub(crate) fn define_as_read(&mut self, node: Node, value: Value, ty: Option<Type>) {
+        let index = self.num_outputs(node) as u32;
+        let row = &mut self.values[value];
+        (row.definer, row.index, row.ty) = (Some(node), index, ty);
+        self.nodes[node].outputs.push(&mut self.lists, value);
+    }
+
+    /// O(outputs behind it): adds an output as number `i`.
+    pub fn insert_output(&mut self, node: Node, i: usize, ty: Type) -> Value {
+        self.touch();
+        let number = self.fresh_number();
+        let value = self.new_value(Some(ty), LabelId::number(number), Some(node), i as u32);
+        let mut list = self.nodes[node].outputs;
+        list.insert(&mut self.lists, i, value);
+        self.nodes[node].outputs = list;
+        self.renumber_outputs(node, i + 1);
+        value
+    }
+
+    /// O(outputs behind it): removes output `i`, which nothing reads.
+    pub fn remove_output(&mut self, node: Node, i: usize) {
+        self.touch();
+        let mut list = self.nodes[node].outputs;
+        let removed = list.remove(&mut self.lists, i);
+        debug_assert!(!self.has_uses(removed), "a removed output is still used");
+        self.nodes[node].outputs = list;
+        self.disown(removed);
+        self.renumber_outputs(node, i);
+    }
+
+    fn renumber_outputs(&mut self, node: Node, from: usize) {
+        for i in from..self.num_outputs(node) {
+            let value = self.output(node, i);
+            self.values[value].index = i as u32;
+        }
+    }
+
+    /// Adds a param to a block.
+    pub fn add_param(&mut self, block: Block, ty: Type) -> Value {
+        self.add_output(self.param_node(block), ty)
+    }
+
+    /// Adds a result to a block.
+    pub fn add_result(&mut self, block: Block, value: Value) {
+        self.add_input(self.return_node(block), value);
+    }
+
+    /// Gives a value another type.
+    pub fn set_type(&mut self, value: Value, ty: Type) {
+        if self.values[value].ty != Some(ty) {
+            self.touch();
+            self.values[value].ty = Some(ty);
+        }
+    }
+
+    // ---- blocks
+
+    /// Adds a block to a node.
+    pub fn add_block(&mut self, node: Node) -> Block {
+        let block = self.new_block(Some(node));
+        self.nodes[node].blocks.push(&mut self.lists, block);
+        block
+    }
+
+    /// Takes the last block of a node away, with all that is in it.
+    pub fn remove_last_block(&mut self, node: Node) {
+        self.touch();
+        let mut list = self.nodes[node].blocks;
+        let block = list.remove(&mut self.lists, list.len() - 1);
+        self.nodes[node].blocks = list;
+        self.empty_block(block);
+    }
+
+    pub(super) fn new_block(&mut self, owner: Option<Node>) -> Block {
+        let (param, ret) = (self.create(prim::PARAM), self.create(prim::RETURN));
+        self.nodes[param].lineage = None;
+        self.nodes[ret].lineage = None;
+        let outer = owner.and_then(|node| self.block_of(node));
+        let depth = outer.map_or(0, |block| self.blocks[block].depth + 1);
+        let block = self.blocks.push(BlockRow { owner, first: None, last: None, param, ret, depth });
+        self.nodes[param].block = Some(block);
+        self.nodes[ret].block = Some(block);
+        self.nodes[ret].order = u64::MAX;
+        block
+    }
+
+    /// A node that moved to another depth takes its blocks along.
+    fn set_nested_depths(&mut self, node: Node) {
+        let mut owners = vec![];
+        let mut node = node;
+        loop {
+            let depth = self.block_of(node).map_or(0, |block| self.blocks[block].depth + 1);
+            for i in 0..self.num_blocks(node) {
+                let block = self.node_block(node, i);
+                if self.blocks[block].depth != depth {
+                    self.blocks[block].depth = depth;
+                    owners.extend(self.nodes(block).filter(|&n| self.num_blocks(n) > 0));
+                }
+            }
+            match owners.pop() {
+                Some(owner) => node = owner,
+                None => return,
+            }
+        }
+    }
+
+    /// Room for `n` more nodes with as many values and twice as many operands.
+    pub fn reserve(&mut self, n: usize) {
+        self.nodes.reserve(n);
+        self.values.reserve(n);
+        self.uses.reserve(2 * n);
+    }
+
+    /// Gives back memory that growth reserved.
+    pub fn shrink_to_fit(&mut self) {
+        self.nodes.shrink_to_fit();
+        self.values.shrink_to_fit();
+        self.uses.shrink_to_fit();
+        self.attributes.shrink_to_fit();
+        self.texts.shrink_to_fit();
+    }
+}

@@ -1,0 +1,436 @@
+//! The tables of a graph and the questions that can be asked of it.
+
+use super::attribute::Attribute;
+use super::lineage::{Lineage, LineageRow};
+use super::list_pool::{List, ListPool};
+use super::naming::{LabelId, Names};
+use super::text_pool::{TextId, TextPool};
+use super::usage::{Run, UseRow};
+use crate::entity::{Entity, EntityVec};
+use crate::symbol::{Symbol, attr, prim};
+use crate::types::era::Era;
+use crate::types::spelling::Spelling;
+use crate::types::{Type, TypeKind};
+use smallvec::SmallVec;
+
+crate::entities! {
+    /// One operator application.
+    Node, "n";
+    /// A param of a block or an output of a node.
+    Value, "v";
+    /// A list of nodes with params and results.
+    Block, "b";
+    /// One operand of one node.
+    Use, "u";
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct NodeRow {
+    pub(super) kind: Symbol,
+    pub(super) block: Option<Block>,
+    pub(super) prev: Option<Node>,
+    pub(super) next: Option<Node>,
+    pub(super) order: u64,
+    pub(super) inputs: Run,
+    pub(super) outputs: List<Value>,
+    pub(super) blocks: List<Block>,
+    /// One more than the index of the attributes, 0 for none.
+    pub(super) attributes: u32,
+    pub(super) location: TextId,
+    pub(super) scope: TextId,
+    pub(super) lineage: Option<Lineage>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ValueRow {
+    /// `None` where the text gave no type.
+    pub(super) ty: Option<Type>,
+    pub(super) label: LabelId,
+    /// `None` for a name that is read but never defined.
+    pub(super) definer: Option<Node>,
+    pub(super) index: u32,
+    pub(super) first_use: Option<Use>,
+    pub(super) last_use: Option<Use>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct BlockRow {
+    /// The node it belongs to; none for the root.
+    pub(super) owner: Option<Node>,
+    pub(super) first: Option<Node>,
+    pub(super) last: Option<Node>,
+    pub(super) param: Node,
+    pub(super) ret: Node,
+    pub(super) depth: u32,
+}
+
+pub(super) type AttributeList = SmallVec<[(Symbol, Attribute); 1]>;
+
+/// Counts edits, so that "changed" and "still valid" are derived, never declared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Epoch {
+    /// All edits, names and moves included.
+    pub edits: u64,
+    /// Edits that change what is computed or who uses what.
+    pub computation: u64,
+}
+
+/// How the text that a graph was read from is spelt, where versions differ and the graph does not care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Dialect {
+    /// Types.
+    pub spelling: Spelling,
+    /// Whether the text showed its era; else the one asked for holds.
+    pub era_shown: bool,
+}
+
+/// What of the layout of one graph differs between versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Layout {
+    /// `graph(..) {` … `}` and `block0() {` … `}`, 0.4 and 1.0.
+    pub braces: bool,
+    /// Params stand one per line without commas, 0.4.
+    pub no_commas: bool,
+    /// `return (%x);`
+    pub semicolon: bool,
+}
+
+/// A graph. See the [module](super).
+#[derive(Clone, Debug)]
+pub struct Graph {
+    pub(super) nodes: EntityVec<Node, NodeRow>,
+    pub(super) values: EntityVec<Value, ValueRow>,
+    pub(super) blocks: EntityVec<Block, BlockRow>,
+    pub(super) uses: EntityVec<Use, UseRow>,
+    pub(super) lists: ListPool,
+    pub(super) attributes: Vec<AttributeList>,
+    pub(super) names: Names,
+    pub(super) texts: TextPool,
+    pub(super) lineages: EntityVec<Lineage, LineageRow>,
+    pub(super) current_rewrite: Option<Lineage>,
+    pub(super) last_scope: TextId,
+    pub(super) root: Block,
+    pub(super) next_number: u32,
+    pub(super) epoch: Epoch,
+    /// The PyTorch whose rules hold.
+    pub era: Era,
+    /// How to spell it.
+    pub dialect: Dialect,
+    /// How to lay it out.
+    pub layout: Layout,
+}
+
+impl Default for Graph {
+    fn default() -> Self {
+        Graph::new()
+    }
+}
+
+impl Graph {
+    /// An empty graph: a root block without params, nodes and results.
+    pub fn new() -> Graph {
+        let mut graph = Graph {
+            nodes: EntityVec::default(),
+            values: EntityVec::default(),
+            blocks: EntityVec::default(),
+            uses: EntityVec::default(),
+            lists: ListPool::default(),
+            attributes: Vec::new(),
+            names: Names::default(),
+            texts: TextPool::default(),
+            lineages: EntityVec::default(),
+            current_rewrite: None,
+            last_scope: TextId::default(),
+            root: Block::at(0),
+            next_number: 0,
+            epoch: Epoch::default(),
+            era: Era::default(),
+            dialect: Dialect::default(),
+            layout: Layout::default(),
+        };
+        graph.root = graph.new_block(None);
+        graph
+    }
+
+    /// The number of edits so far.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The outermost block.
+    pub fn root(&self) -> Block {
+        self.root
+    }
+
+    // ---- nodes
+
+    /// The operator.
+    #[inline]
+    pub fn kind(&self, node: Node) -> Symbol {
+        self.nodes[node].kind
+    }
+
+    /// The block that holds `node`; none while it is detached or after it was erased.
+    #[inline]
+    pub fn block_of(&self, node: Node) -> Option<Block> {
+        self.nodes[node].block
+    }
+
+    /// The node whose block holds `node`.
+    pub fn enclosing(&self, node: Node) -> Option<Node> {
+        self.block_of(node).and_then(|block| self.owner_node(block))
+    }
+
+    /// How many outputs `node` has.
+    #[inline]
+    pub fn num_outputs(&self, node: Node) -> usize {
+        self.nodes[node].outputs.len()
+    }
+
+    /// Output `i`.
+    #[inline]
+    pub fn output(&self, node: Node, i: usize) -> Value {
+        self.nodes[node].outputs.get(&self.lists, i)
+    }
+
+    /// All outputs in order.
+    #[inline]
+    pub fn outputs(&self, node: Node) -> impl DoubleEndedIterator<Item = Value> + ExactSizeIterator + '_ {
+        let list = self.nodes[node].outputs;
+        (0..list.len()).map(move |i| list.get(&self.lists, i))
+    }
+
+    /// The output of a node that has exactly one.
+    pub fn single_output(&self, node: Node) -> Option<Value> {
+        (self.num_outputs(node) == 1).then(|| self.output(node, 0))
+    }
+
+    /// The blocks of `node`.
+    #[inline]
+    pub fn node_blocks(&self, node: Node) -> impl DoubleEndedIterator<Item = Block> + ExactSizeIterator + '_ {
+        let list = self.nodes[node].blocks;
+        (0..list.len()).map(move |i| list.get(&self.lists, i))
+    }
+
+    /// How many blocks `node` has.
+    #[inline]
+    pub fn num_blocks(&self, node: Node) -> usize {
+        self.nodes[node].blocks.len()
+    }
+
+    /// Block `i` of `node`.
+    pub fn node_block(&self, node: Node, i: usize) -> Block {
+        self.nodes[node].blocks.get(&self.lists, i)
+    }
+
+    /// The attributes in their printed order.
+    #[inline]
+    pub fn attributes(&self, node: Node) -> &[(Symbol, Attribute)] {
+        match self.nodes[node].attributes {
+            0 => &[],
+            index => &self.attributes[index as usize - 1],
+        }
+    }
+
+    /// One attribute.
+    pub fn attribute(&self, node: Node, name: Symbol) -> Option<&Attribute> {
+        self.attributes(node).iter().find(|(n, _)| *n == name).map(|(_, value)| value)
+    }
+
+    /// The subgraph that is printed as a section of its own.
+    pub fn subgraph(&self, node: Node) -> Option<&Graph> {
+        match self.attribute(node, attr::SUBGRAPH)? {
+            Attribute::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
+    /// The source location behind `#`, without the mark.
+    pub fn location(&self, node: Node) -> Option<&[u8]> {
+        self.texts.get(self.nodes[node].location)
+    }
+
+    /// The text behind `, scope:`.
+    pub fn scope(&self, node: Node) -> Option<&[u8]> {
+        self.texts.get(self.nodes[node].scope)
+    }
+
+    // ---- order within a block
+
+    /// The node after `node` in its block.
+    #[inline]
+    pub fn next(&self, node: Node) -> Option<Node> {
+        self.nodes[node].next
+    }
+
+    /// The node before `node` in its block.
+    #[inline]
+    pub fn prev(&self, node: Node) -> Option<Node> {
+        self.nodes[node].prev
+    }
+
+    /// The first node of a block.
+    #[inline]
+    pub fn first(&self, block: Block) -> Option<Node> {
+        self.blocks[block].first
+    }
+
+    /// The last node of a block.
+    #[inline]
+    pub fn last(&self, block: Block) -> Option<Node> {
+        self.blocks[block].last
+    }
+
+    /// The nodes of a block in order. Do not edit while iterating: step with [`Graph::next`].
+    pub fn nodes(&self, block: Block) -> impl Iterator<Item = Node> + '_ {
+        std::iter::successors(self.first(block), |&node| self.next(node))
+    }
+
+    /// All nodes of the graph in printed order, nested ones after their owner. No recursion.
+    pub fn all_nodes(&self) -> impl Iterator<Item = Node> + '_ {
+        std::iter::successors(self.first_nested(self.root), |&node| self.next_printed(node))
+    }
+
+    /// All blocks in printed order, the root first.
+    pub fn all_blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        std::iter::once(self.root).chain(self.all_nodes().flat_map(|node| self.node_blocks(node)))
+    }
+
+    fn first_nested(&self, block: Block) -> Option<Node> {
+        self.first(block)
+    }
+
+    /// The node printed after `node`.
+    fn next_printed(&self, node: Node) -> Option<Node> {
+        if let Some(first) = self.node_blocks(node).find_map(|block| self.first(block)) {
+            return Some(first);
+        }
+        let mut at = node;
+        loop {
+            if let Some(next) = self.next(at) {
+                return Some(next);
+            }
+            let block = self.block_of(at)?;
+            let owner = self.owner_node(block)?;
+            let mut later = self.node_blocks(owner).skip_while(|&b| b != block).skip(1);
+            if let Some(first) = later.find_map(|b| self.first(b)) {
+                return Some(first);
+            }
+            at = owner;
+        }
+    }
+
+    // ---- blocks
+
+    /// The node that a block belongs to; none for the root.
+    #[inline]
+    pub fn owner_node(&self, block: Block) -> Option<Node> {
+        self.blocks[block].owner
+    }
+
+    /// The hidden node whose outputs are the params.
+    pub fn param_node(&self, block: Block) -> Node {
+        self.blocks[block].param
+    }
+
+    /// The hidden node whose inputs are the results.
+    pub fn return_node(&self, block: Block) -> Node {
+        self.blocks[block].ret
+    }
+
+    /// The params of a block.
+    pub fn params(&self, block: Block) -> impl DoubleEndedIterator<Item = Value> + ExactSizeIterator + '_ {
+        self.outputs(self.param_node(block))
+    }
+
+    /// The results of a block.
+    pub fn results(&self, block: Block) -> impl DoubleEndedIterator<Item = Value> + ExactSizeIterator + '_ {
+        self.inputs(self.return_node(block))
+    }
+
+    /// How many blocks enclose a block.
+    pub fn block_depth(&self, block: Block) -> u32 {
+        self.blocks[block].depth
+    }
+
+    // ---- values
+
+    /// The type; plain `Tensor` where the text gave none.
+    #[inline]
+    pub fn ty(&self, value: Value) -> Type {
+        self.values[value].ty.unwrap_or_else(Type::tensor)
+    }
+
+    /// The type, if the text or a pass gave one.
+    #[inline]
+    pub fn written_type(&self, value: Value) -> Option<Type> {
+        self.values[value].ty
+    }
+
+    /// The node that makes `value`: the hidden `prim::Param` for a param, `None` for a name nobody defines.
+    #[inline]
+    pub fn definer(&self, value: Value) -> Option<Node> {
+        self.values[value].definer
+    }
+
+    /// Which output of its definer it is.
+    pub fn output_index(&self, value: Value) -> usize {
+        self.values[value].index as usize
+    }
+
+    /// Whether `value` is a param of a block.
+    pub fn is_param(&self, value: Value) -> bool {
+        self.definer(value).is_some_and(|node| self.kind(node) == prim::PARAM)
+    }
+
+    /// Whether `value` still belongs to a node of the graph.
+    pub(super) fn is_live(&self, value: Value) -> bool {
+        self.definer(value).is_none_or(|node| self.block_of(node).is_some())
+    }
+
+    /// Bounds for side tables: one more than the greatest index.
+    pub fn num_values(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Bounds for side tables: nodes ever made, hidden and erased ones included.
+    pub fn num_node_rows(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The constant that `value` is: the attribute of its `prim::Constant`, `Ok(None)` being the None constant.
+    pub fn constant(&self, value: Value) -> Option<Option<&Attribute>> {
+        let node = self.definer(value).filter(|&node| self.kind(node) == prim::CONSTANT)?;
+        match self.attributes(node) {
+            [] => Some(None),
+            _ => self.attribute(node, attr::VALUE).map(Some),
+        }
+    }
+
+    /// The constant whole number, or bool as 0 or 1, that `value` is.
+    pub fn constant_int(&self, value: Value) -> Option<i64> {
+        self.constant(value)??.as_int()
+    }
+
+    /// Whether `value` is the None constant.
+    pub fn is_none_constant(&self, value: Value) -> bool {
+        self.constant(value).is_some_and(|attribute| attribute.is_none())
+            && !matches!(self.ty(value).kind(), TypeKind::Tensor(_))
+    }
+
+    /// Bytes held by the graph itself and by texts (names, locations, scopes), nested graphs included.
+    pub fn bytes(&self) -> (usize, usize) {
+        let tables = self.nodes.bytes() + self.values.bytes() + self.blocks.bytes() + self.uses.bytes();
+        let attributes = self.attributes.capacity() * size_of::<AttributeList>();
+        let (names, text) = self.names.bytes();
+        let mut total = (tables + attributes + self.lists.bytes() + names, text + self.texts.bytes());
+        let nested = self.attributes.iter().flatten().filter_map(|(_, value)| match value {
+            Attribute::Graph(graph) => Some(graph.bytes()),
+            _ => None,
+        });
+        for (own, text) in nested {
+            total = (total.0 + own, total.1 + text);
+        }
+        total
+    }
+}

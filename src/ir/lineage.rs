@@ -1,0 +1,62 @@
+//! Where nodes come from: which rewrite made them, out of which nodes, at which source line.
+
+use super::graph::{Graph, Node};
+use crate::symbol::Symbol;
+use smallvec::SmallVec;
+
+crate::entities! {
+    /// One rewrite that made nodes.
+    Lineage, "rewrite";
+}
+
+/// What one rewrite did.
+#[derive(Clone, Debug)]
+pub(super) struct LineageRow {
+    pub(super) rule: Symbol,
+    pub(super) sources: SmallVec<[Node; 2]>,
+}
+
+impl Graph {
+    /// Nodes made from here to [`Graph::end_rewrite`] are recorded as made by `rule` out of `sources`.
+    pub fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
+        let outer = self.current_rewrite;
+        let row = LineageRow { rule, sources: sources.into() };
+        self.current_rewrite = Some(self.lineages.push(row));
+        outer
+    }
+
+    /// Ends the current rewrite; `outer` is what [`Graph::begin_rewrite`] returned.
+    pub fn end_rewrite(&mut self, outer: Option<Lineage>) {
+        self.current_rewrite = outer;
+    }
+
+    /// The rule and the nodes that made `node`; `None` for a node that was read.
+    pub fn origin(&self, node: Node) -> Option<(Symbol, &[Node])> {
+        let row = &self.lineages[self.nodes[node].lineage?];
+        Some((row.rule, &row.sources))
+    }
+
+    /// The node of the file that `node` descends from, through first sources.
+    pub fn lineage_root(&self, mut node: Node) -> Node {
+        while let Some((_, [first, ..])) = self.origin(node) {
+            if *first == node {
+                break;
+            }
+            node = *first;
+        }
+        node
+    }
+
+    /// The source location of `node` or of the nearest ancestor that has one.
+    pub fn origin_location(&self, mut node: Node) -> Option<&[u8]> {
+        loop {
+            if let Some(location) = self.location(node) {
+                return Some(location);
+            }
+            match self.origin(node) {
+                Some((_, [first, ..])) if *first != node => node = *first,
+                _ => return None,
+            }
+        }
+    }
+}
