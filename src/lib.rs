@@ -4,3 +4,4 @@ pub mod log;
 pub mod symbol;
 pub mod types;
 pub mod ir;
+pub mod text;

@@ -37,8 +37,8 @@ pub enum TypeKind {
     Dict(Type, Type),
     /// `(A, B)`; one element has no trailing comma.
     Tuple(Box<[Type]>),
-    /// `NamedTuple(x : Tensor, y : int)`: the name itself is not printed.
-    NamedTuple(Box<[(Symbol, Type)]>),
+    /// `NamedTuple(x : Tensor, n : int = 3)`: the name itself is not printed.
+    NamedTuple(Box<[Field]>),
     /// `Union(float, int)`, in the order in which PyTorch normalised it.
     Union(Box<[Type]>),
     /// `Future[T]`
@@ -55,6 +55,17 @@ pub enum TypeKind {
     Enum(Symbol),
     /// A type variable of a schema, `t`.
     Var(Symbol),
+}
+
+/// One field of a named tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Field {
+    /// Its name.
+    pub name: Symbol,
+    /// Its type.
+    pub ty: Type,
+    /// Its default as printed: strings have no quotes there.
+    pub default: Option<Symbol>,
 }
 
 macro_rules! simple_types {
@@ -260,7 +271,7 @@ impl Type {
     pub fn tuple_elements(self) -> Option<Vec<Type>> {
         match self.0 {
             TypeKind::Tuple(elements) => Some(elements.to_vec()),
-            TypeKind::NamedTuple(fields) => Some(fields.iter().map(|&(_, ty)| ty).collect()),
+            TypeKind::NamedTuple(fields) => Some(fields.iter().map(|field| field.ty).collect()),
             _ => None,
         }
     }
@@ -272,13 +283,13 @@ impl Type {
             Optional(t) | List(t) | Future(t) | RRef(t) | Await(t) => vec![*t],
             Dict(k, v) => vec![*k, *v],
             Tuple(parts) | Union(parts) => parts.to_vec(),
-            NamedTuple(fields) => fields.iter().map(|&(_, ty)| ty).collect(),
+            NamedTuple(fields) => fields.iter().map(|field| field.ty).collect(),
             Tensor(_) | Simple(_) | Class(_) | Interface(_) | Enum(_) | Var(_) => Vec::new(),
         }
     }
 
     /// The same type with `f` applied to every tensor in it; only tuples, lists, optionals, dicts and futures are walked.
-    pub fn map_tensors(self, f: &mut impl FnMut(&TensorType) -> Type) -> Type {
+    pub fn map_tensors(self, f: &mut dyn FnMut(&TensorType) -> Type) -> Type {
         use TypeKind::*;
         match self.0 {
             Tensor(tensor) => f(tensor),
@@ -287,7 +298,10 @@ impl Type {
             Future(t) => Type::new(Future(t.map_tensors(f))),
             Dict(k, v) => Type::new(Dict(k.map_tensors(f), v.map_tensors(f))),
             Tuple(parts) => Type::new(Tuple(parts.iter().map(|t| t.map_tensors(f)).collect())),
-            NamedTuple(fields) => Type::new(NamedTuple(fields.iter().map(|&(n, t)| (n, t.map_tensors(f))).collect())),
+            NamedTuple(fields) => {
+                let field = |field: &Field, f: &mut dyn FnMut(&TensorType) -> Type| Field { ty: field.ty.map_tensors(f), ..*field };
+                Type::new(NamedTuple(fields.iter().map(|old| field(old, f)).collect()))
+            }
             _ => self,
         }
     }

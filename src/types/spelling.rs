@@ -4,7 +4,7 @@
 //! (`None` and `NoneType`, `Dynamic` and `Tensor`, `10:48` and `strides=[48]`) is noted in a [`Spelling`] while reading
 //! and used when printing.
 
-use super::{DType, Dim, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
+use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
 use crate::symbol::Symbol;
 use nom::bytes::complete::take_while;
 use nom::character::complete::{digit1, i64 as signed};
@@ -239,7 +239,8 @@ impl Reader<'_> {
             };
             let (after, ()) = expect(after, ":")?;
             let (after, ty) = self.full(after)?;
-            fields.push((Symbol::new(name), ty));
+            let (after, default) = default(after)?;
+            fields.push(Field { name: Symbol::new(name), ty, default });
             rest = after;
         }
         let (rest, ()) = expect(rest, ")")?;
@@ -390,6 +391,27 @@ impl Reader<'_> {
             }
         }
         dims.size(input)
+    }
+}
+
+/// ` = cfg` behind a field: up to the next field or the closing bracket, whatever it is.
+fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
+    let Some(rest) = eat(input, "=").map(blanks) else { return Ok((input, None)) };
+    let mut depth = 0usize;
+    let ends = |(i, b): (usize, &u8)| {
+        match b {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' if depth > 0 => depth -= 1,
+            b')' | b'\n' => return Some(i),
+            b',' if depth == 0 && rest[i..].starts_with(b", ") => return Some(i),
+            _ => {}
+        }
+        None
+    };
+    let end = rest.iter().enumerate().find_map(ends).unwrap_or(rest.len());
+    match std::str::from_utf8(&rest[..end]) {
+        Ok(text) => Ok((&rest[end..], Some(Symbol::new(text)))),
+        Err(_) => Err((rest, "this default is not UTF-8".to_owned())),
     }
 }
 
@@ -550,10 +572,11 @@ fn print_list(out: &mut Vec<u8>, open: &str, parts: &[Type], spelling: &Spelling
     out.push(b')');
 }
 
-fn print_fields(out: &mut Vec<u8>, fields: &[(Symbol, Type)], spelling: &Spelling) {
+fn print_fields(out: &mut Vec<u8>, fields: &[Field], spelling: &Spelling) {
     out.extend(b"NamedTuple(");
-    for (i, (name, ty)) in fields.iter().enumerate() {
-        print_with(out, &format!("{}{name} : ", if i > 0 { ", " } else { "" }), *ty, "", spelling);
+    for (i, field) in fields.iter().enumerate() {
+        let default = field.default.map_or(String::new(), |text| format!(" = {text}"));
+        print_with(out, &format!("{}{} : ", if i > 0 { ", " } else { "" }, field.name), field.ty, &default, spelling);
     }
     out.push(b')');
 }
@@ -627,7 +650,7 @@ mod tests {
         "Float(SS(-2), SS(-3))", "Tensor[Undefined]", "Float(*, *)[Undefined]", "AutogradZeroTensor", "UndefinedTensor",
         "Float(10:48, 8:6, 6:1)", "Float(2048!, 1000!)", "Float(2048, 1000!)", "int", "float", "bool", "str", "complex",
         "None", "NoneType", "Device", "Any", "number", "Scalar", "t", "t[]", "T1[]", "int?", "Tensor[]?", "Tensor?[]",
-        "int[][]", "(Tensor, int)", "(int)", "()", "NamedTuple(x : Tensor, y : int)", "Dict(str, Tensor)",
+        "int[][]", "(Tensor, int)", "(int)", "()", "NamedTuple(x : Tensor, n : int = 3, name : str = cfg)", "Dict(str, Tensor)",
         "Future[Tensor]", "RRef[Tensor]", "Await(Tensor)", "Union(Tensor, int, str)", "Enum<__torch__.Color>",
         "InterfaceType<I>", "ClassType<M>", "__torch__.a.b.___torch_mangle_5.C", "Function", "Dynamic", "BFloat16(2)",
         "__torch__.torch.classes.quantized.Conv2dPackedParamsBase", "Float8_e4m3fn(2)", "Half(1, strides=[1])",

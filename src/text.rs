@@ -1,0 +1,17 @@
+//! The textual IR: reading what PyTorch printed since 1.0, printing it back byte for byte, and saying what is wrong.
+//!
+//! Printing is from the model, never from kept source text. Layout (indentation, blank lines, CRLF, a byte order mark) is
+//! read in any form and printed canonically; everything else survives: names, locations, scopes, the order of sections
+//! and attributes, odd literals.
+
+mod bytes;
+pub mod diagnostic;
+pub mod literal;
+pub mod number;
+pub mod parser;
+pub mod printer;
+pub mod quoted;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use parser::{ParseOptions, Parsed, parse, parse_all_graphs};
+pub use printer::{PrintOptions, Printer, print};

@@ -1,0 +1,81 @@
+//! A cursor over the bytes of a file.
+
+/// Text and position. Positions are byte offsets into the whole file.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor<'a> {
+    pub(super) text: &'a [u8],
+    pub(super) at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    pub(super) fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        &self.text[self.at..]
+    }
+
+    /// Steps over `token` when it stands here.
+    #[inline]
+    pub(super) fn eat(&mut self, token: &[u8]) -> bool {
+        let hit = self.rest().starts_with(token);
+        if hit {
+            self.at += token.len();
+        }
+        hit
+    }
+
+    /// Steps over blanks of this line.
+    #[inline]
+    pub(super) fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over blanks and line ends: inside brackets a statement may go on in the next line.
+    #[inline]
+    pub(super) fn space(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+            self.at += 1;
+        }
+    }
+
+    /// Steps over blank lines, comment lines and lone closing braces: all that may stand between statements.
+    pub(super) fn next_statement(&mut self) {
+        loop {
+            self.space();
+            let rest = self.rest();
+            if rest.starts_with(b"#") || rest.starts_with(b"//") {
+                self.skip_line();
+            } else if rest.starts_with(b"}") {
+                self.at += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Where the line ends, without its line end.
+    pub(super) fn line_end(&self) -> usize {
+        memchr::memchr(b'\n', self.rest()).map_or(self.text.len(), |n| self.at + n)
+    }
+
+    /// Steps behind the end of this line.
+    pub(super) fn skip_line(&mut self) {
+        self.at = (self.line_end() + 1).min(self.text.len());
+    }
+
+    /// The bytes from here to where `wanted` no longer holds; steps over them.
+    #[inline]
+    pub(super) fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
+        let start = self.at;
+        while self.at < self.text.len() && wanted(self.text[self.at]) {
+            self.at += 1;
+        }
+        &self.text[start..self.at]
+    }
+}

@@ -1,0 +1,1001 @@
+//! Reading graphs.
+//!
+//! The text is a list of statements, one per line, told apart by how they begin; indentation means nothing:
+//!
+//! | begins with | statement |
+//! |---|---|
+//! | `%` | node with outputs |
+//! | `=`, `ns::name`, `^Name` | node without outputs |
+//! | `block0(` | block of the node before |
+//! | `->` | results of a block, and its end |
+//! | `return` | results of the graph, and its end |
+//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see [`Parser::section`] |
+//!
+//! A bad statement costs one diagnostic and is skipped, so that a file shows all that is wrong with it. Blocks and
+//! sections nest on a list of frames, never on the stack.
+
+use super::bytes::Cursor;
+use super::diagnostic::{Diagnostic, Severity};
+use super::literal::{self, Evidence};
+use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
+use crate::log::did_you_mean;
+use crate::symbol::{Symbol, attr, prim};
+use crate::types::era::Era;
+use crate::types::spelling::{self, Spelling, Undefined};
+use crate::types::{MAX_DEPTH, Type};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ParseOptions {
+    /// The era to assume where the text does not show it; `None` is today's.
+    pub era: Option<Era>,
+    /// Whether the era above holds even where the text shows another.
+    pub force_era: bool,
+}
+
+/// Errors after which the rest of a file is not looked at.
+const MAX_ERRORS: usize = 20;
+
+/// What was read.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The graph.
+    pub graph: Graph,
+    /// Where it begins in the file.
+    pub start: usize,
+    /// Where the next graph or the end of the file is.
+    pub end: usize,
+    /// Warnings.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Reads a file that holds one graph.
+pub fn parse(text: &[u8], options: ParseOptions) -> Result<Parsed, Vec<Diagnostic>> {
+    let parsed = parse_from(text, 0, options)?;
+    if parsed.end < text.len() {
+        let span = parsed.end..Cursor { text, at: parsed.end }.line_end();
+        let more = if is_header(&text[parsed.end..]) {
+            Diagnostic::error(span, "a second graph begins here", "the graph before ends above this line")
+                .with_help("read all graphs of a file with `--split-input-file`")
+        } else {
+            Diagnostic::error(span, "text behind the end of the graph", "expected a section, `with prim::…_0 = graph(`")
+                .with_help("`jitopt extract` takes graphs out of logs")
+        };
+        return Err(vec![more]);
+    }
+    Ok(parsed)
+}
+
+/// Reads all graphs of a file.
+pub fn parse_all_graphs(text: &[u8], options: ParseOptions) -> Result<Vec<Parsed>, Vec<Diagnostic>> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    loop {
+        let parsed = parse_from(text, at, options)?;
+        at = parsed.end;
+        all.push(parsed);
+        if at >= text.len() {
+            return Ok(all);
+        }
+    }
+}
+
+fn parse_from(text: &[u8], at: usize, options: ParseOptions) -> Result<Parsed, Vec<Diagnostic>> {
+    let at = if text[at..].starts_with(b"\xef\xbb\xbf") { at + 3 } else { at };
+    let mut parser = Parser::new(text, at);
+    let start = parser.file(at);
+    if parser.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        return Err(parser.diagnostics);
+    }
+    let mut graph = parser.done.expect("a file without errors has a graph");
+    parser.evidence.settle(&mut graph, options);
+    Ok(Parsed { graph, start, end: parser.cursor.at, warnings: parser.diagnostics })
+}
+
+fn is_header(text: &[u8]) -> bool {
+    let word = text.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    word > 0 && text.get(word) == Some(&b'(')
+}
+
+impl Evidence {
+    /// Decides the era and the spelling from what was met.
+    fn settle(&self, graph: &mut Graph, options: ParseOptions) {
+        let types = &self.types;
+        let new = types.new_none || types.fields || self.seventeen || self.annotated;
+        let old = types.class_type || types.dynamic || self.six || (types.old_none && !new);
+        let asked = options.era.filter(|_| options.force_era || !(new || old));
+        let era = asked.unwrap_or(if old && !new { Era::V1_3 } else { Era::V2 });
+        let spelling = Spelling {
+            old_none: types.old_none && !types.new_none || (era == Era::V1_3 && !types.new_none),
+            dynamic: types.dynamic,
+            undefined: types.undefined.unwrap_or(Undefined::Suffix),
+            colon_strides: types.colon_strides,
+            verbosity: None,
+        };
+        set_dialect(graph, era, spelling, new || old);
+    }
+}
+
+/// Subgraphs are of the same file.
+fn set_dialect(graph: &mut Graph, era: Era, spelling: Spelling, shown: bool) {
+    graph.era = era;
+    graph.dialect.spelling = spelling;
+    graph.dialect.era_shown = shown;
+    let carriers: Vec<Node> = graph.all_nodes().filter(|&n| graph.subgraph(n).is_some()).collect();
+    for node in carriers {
+        graph.with_subgraph(node, |inner| set_dialect(inner, era, spelling, shown));
+    }
+}
+
+/// A statement that cannot be read.
+type Fault = Box<Diagnostic>;
+type Step<T> = Result<T, Fault>;
+
+fn fault<T>(span: Range<usize>, message: impl Into<String>, label: impl Into<String>) -> Step<T> {
+    Err(Box::new(Diagnostic::error(span, message, label)))
+}
+
+/// A kind, with what its spelling says about sections.
+#[derive(Clone, Copy)]
+struct Kind {
+    symbol: Symbol,
+    /// Ends in `_0`: perhaps a reference to a section.
+    numbered: bool,
+}
+
+/// One open block.
+struct OpenBlock {
+    block: Block,
+    /// The node whose block came last, or that came last: `block0(` belongs to it.
+    last: Option<Node>,
+    start: usize,
+}
+
+/// One graph that is being read, or whose sections are awaited.
+struct Frame<'a> {
+    graph: Graph,
+    blocks: Vec<OpenBlock>,
+    /// Values that print as numbers, dense from 0; far-out ones in `sparse`.
+    numbers: Vec<Option<Value>>,
+    sparse: FxHashMap<u32, Value>,
+    /// Nodes whose kind may name a section, in printed order, and whether it was found.
+    references: Vec<(Node, &'a [u8], bool)>,
+    /// The node of the frame below that this is the subgraph of.
+    carrier: Option<Node>,
+}
+
+struct Parser<'a> {
+    cursor: Cursor<'a>,
+    frames: Vec<Frame<'a>>,
+    kinds: FxHashMap<&'a [u8], Kind>,
+    types: FxHashMap<&'a [u8], Type>,
+    evidence: Evidence,
+    diagnostics: Vec<Diagnostic>,
+    done: Option<Graph>,
+    outputs: Vec<(&'a [u8], Option<Type>)>,
+    operands: Vec<Value>,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a [u8], at: usize) -> Parser<'a> {
+        Parser {
+            cursor: Cursor { text, at },
+            frames: Vec::new(),
+            kinds: FxHashMap::default(),
+            types: FxHashMap::default(),
+            evidence: Evidence::default(),
+            diagnostics: Vec::new(),
+            done: None,
+            outputs: Vec::new(),
+            operands: Vec::new(),
+        }
+    }
+
+    fn report(&mut self, diagnostic: Diagnostic) {
+        self.diagnostics.push(diagnostic);
+    }
+
+    fn gave_up(&self) -> bool {
+        self.diagnostics.iter().filter(|d| d.severity == Severity::Error).count() >= MAX_ERRORS
+    }
+
+    /// Reads one graph with its sections; returns where it starts.
+    fn file(&mut self, at: usize) -> usize {
+        self.cursor.next_statement();
+        let start = self.cursor.at;
+        if self.cursor.peek().is_none() {
+            let empty = Diagnostic::error(at.min(start)..start, "there is no graph in this file", "expected `graph(…):`");
+            self.report(empty.with_help("`jitopt samples` prints graphs to try"));
+            return start;
+        }
+        if let Err(diagnostic) = self.header(None) {
+            self.report(*diagnostic);
+            return start;
+        }
+        self.body();
+        while !self.gave_up() && self.section() {
+            self.body();
+        }
+        while !self.frames.is_empty() {
+            self.close_frame();
+        }
+        start
+    }
+
+    // ---- graphs and sections
+
+    /// `graph(%x : Tensor, %y : Tensor):`, from the word on.
+    fn header(&mut self, carrier: Option<Node>) -> Step<()> {
+        let start = self.cursor.at;
+        let word = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_');
+        self.cursor.space();
+        if word.is_empty() || !self.cursor.eat(b"(") {
+            let end = self.cursor.line_end().max(start);
+            return fault(start..end, "this is not a graph", "expected `graph(%x : Tensor, …):`");
+        }
+        if word != b"graph" {
+            let span = start..start + word.len();
+            let text = format!("`{}` begins no graph", String::from_utf8_lossy(word));
+            self.report(Diagnostic::warning(span, text, "read as `graph`, as PyTorch reads it"));
+        }
+        self.push_frame(carrier, start);
+        let mut layout = Layout { no_commas: true, ..Layout::default() };
+        let commas = self.params(b"graph")?;
+        layout.no_commas = commas == Some(false);
+        layout.braces = self.opening("graph")?;
+        self.frame().graph.layout = layout;
+        Ok(())
+    }
+
+    fn push_frame(&mut self, carrier: Option<Node>, start: usize) {
+        let mut graph = Graph::new();
+        // A line of text is about 45 bytes; half as many nodes never reserve too much.
+        if self.frames.is_empty() {
+            graph.reserve((self.cursor.text.len() - self.cursor.at) / 64);
+        }
+        let root = OpenBlock { block: graph.root(), last: None, start };
+        self.frames.push(Frame {
+            graph,
+            blocks: vec![root],
+            numbers: Vec::new(),
+            sparse: FxHashMap::default(),
+            references: Vec::new(),
+            carrier,
+        });
+    }
+
+    fn frame(&mut self) -> &mut Frame<'a> {
+        self.frames.last_mut().expect("a frame is open while a graph is read")
+    }
+
+    /// Behind the params: `:` or `{` or both. Returns whether there was a brace.
+    fn opening(&mut self, what: &str) -> Step<bool> {
+        self.cursor.blanks();
+        let colon = self.cursor.eat(b":");
+        self.cursor.blanks();
+        let brace = self.cursor.eat(b"{");
+        self.cursor.blanks();
+        match (colon || brace) && self.at_line_end() {
+            true => Ok(brace),
+            false => {
+                let at = self.cursor.at;
+                fault(at..at + 1, format!("the head of this {what} does not end here"), "expected `:` and the end of the line")
+            }
+        }
+    }
+
+    fn at_line_end(&self) -> bool {
+        matches!(self.cursor.peek(), None | Some(b'\n' | b'#' | b'/'))
+    }
+
+    /// `with prim::FusionGroup_0 = graph(`: the subgraph of a node of the graph before, or of one that graph is nested in.
+    /// Names restart in every graph, so the innermost open graph that still awaits this name gets it.
+    fn section(&mut self) -> bool {
+        self.cursor.next_statement();
+        if !self.cursor.rest().starts_with(b"with ") {
+            return false;
+        }
+        match self.section_header() {
+            Ok(()) => true,
+            Err(diagnostic) => {
+                self.report(*diagnostic);
+                self.skip_section();
+                !self.gave_up() && !self.frames.is_empty() && self.section_again()
+            }
+        }
+    }
+
+    fn section_again(&mut self) -> bool {
+        self.cursor.next_statement();
+        self.cursor.rest().starts_with(b"with ") && self.section()
+    }
+
+    fn section_header(&mut self) -> Step<()> {
+        let start = self.cursor.at;
+        self.cursor.eat(b"with");
+        self.cursor.blanks();
+        let at = self.cursor.at;
+        let name = self.cursor.take_while(|b| !b.is_ascii_whitespace() && b != b'=');
+        let span = at..at + name.len();
+        self.cursor.blanks();
+        if !self.cursor.eat(b"=") {
+            let end = self.cursor.line_end();
+            return fault(start..end, "this is no section", "expected `with prim::…_0 = graph(…):`");
+        }
+        self.cursor.blanks();
+        let Some((depth, reference)) = self.awaiting(name) else {
+            let message = format!("no node refers to the section `{}`", String::from_utf8_lossy(name));
+            return fault(span, message, "expected a node of this kind in the graph before");
+        };
+        while self.frames.len() > depth + 1 {
+            self.close_frame();
+        }
+        let frame = self.frame();
+        frame.references[reference].2 = true;
+        let node = frame.references[reference].0;
+        let base = name.iter().rposition(|&b| b == b'_').map_or(name, |i| &name[..i]);
+        frame.graph.set_kind(node, Symbol::new(&String::from_utf8_lossy(base)));
+        if self.frames.len() >= MAX_DEPTH {
+            return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "this is one too many");
+        }
+        self.header(Some(node))
+    }
+
+    /// The innermost frame with an unresolved reference of this name, and the first such reference.
+    fn awaiting(&self, name: &[u8]) -> Option<(usize, usize)> {
+        let open = |frame: &Frame<'_>| frame.references.iter().position(|r| r.1 == name && !r.2);
+        self.frames.iter().enumerate().rev().find_map(|(depth, frame)| Some((depth, open(frame)?)))
+    }
+
+    fn skip_section(&mut self) {
+        while self.cursor.peek().is_some() && !self.cursor.rest().starts_with(b"with ") {
+            self.cursor.skip_line();
+        }
+    }
+
+    /// Hands a finished graph to the node that carries it.
+    fn close_frame(&mut self) {
+        let mut frame = self.frames.pop().expect("a frame is open");
+        frame.graph.shrink_to_fit();
+        match (frame.carrier, self.frames.last_mut()) {
+            (Some(node), Some(outer)) => {
+                outer.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(frame.graph)));
+            }
+            _ => self.done = Some(frame.graph),
+        }
+    }
+
+    // ---- statements
+
+    /// Statements up to and including `return`.
+    fn body(&mut self) {
+        loop {
+            self.cursor.next_statement();
+            let start = self.cursor.at;
+            match self.statement() {
+                Ok(false) => {}
+                Ok(true) => return,
+                Err(diagnostic) => {
+                    self.report(*diagnostic);
+                    if self.gave_up() || self.cursor.peek().is_none() {
+                        return;
+                    }
+                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in.
+                    self.cursor.at = self.cursor.at.max(start);
+                    self.cursor.skip_line();
+                }
+            }
+        }
+    }
+
+    /// One statement; true when it ended the graph.
+    fn statement(&mut self) -> Step<bool> {
+        match self.cursor.peek() {
+            Some(b'%') => self.node_with_outputs()?,
+            Some(b'=') => {
+                self.cursor.at += 1;
+                self.outputs.clear();
+                self.cursor.blanks();
+                self.node()?;
+            }
+            Some(b'-') if self.cursor.rest().starts_with(b"->") => self.end_block()?,
+            Some(b'r') if self.word_is(b"return") => return self.end_graph(),
+            Some(b'b') if self.is_block_header() => self.block_header()?,
+            None => return self.missing_return(),
+            _ => self.other_statement()?,
+        }
+        Ok(false)
+    }
+
+    fn word_is(&self, word: &[u8]) -> bool {
+        let rest = self.cursor.rest();
+        rest.starts_with(word) && !rest.get(word.len()).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':'))
+    }
+
+    fn is_block_header(&self) -> bool {
+        let Some(rest) = self.cursor.rest().strip_prefix(b"block") else { return false };
+        let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
+        rest[digits..].starts_with(b"(")
+    }
+
+    fn missing_return(&mut self) -> Step<bool> {
+        let at = self.cursor.at;
+        let open = self.frame().blocks.len() - 1;
+        let start = self.frame().blocks[open].start;
+        let label = if open > 0 { "this block has no `-> (…)`" } else { "this graph has no `return (…)`" };
+        let _ = at;
+        fault(start..start + 5, "the file ends in the middle of a graph", label)
+    }
+
+    /// A node without `=`, as PyTorch's reader takes it, or nothing we know.
+    fn other_statement(&mut self) -> Step<()> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let word = rest.iter().take_while(|b| is_kind(**b) || **b == b'^').count();
+        if rest[..word].windows(2).any(|pair| pair == b"::") || rest.starts_with(b"^") {
+            self.outputs.clear();
+            return self.node();
+        }
+        let end = self.cursor.line_end().max(start + 1).min(self.cursor.text.len());
+        let unknown = Diagnostic::error(start..end, "this is no statement", "expected a node, `block0(…):`, `-> (…)` or `return (…)`");
+        let text = String::from_utf8_lossy(&rest[..word]).into_owned();
+        Err(Box::new(match did_you_mean(&text, ["return", "block0", "with"]) {
+            Some(close) => unknown.with_help(format!("did you mean `{close}`?")),
+            None if is_header(rest) => unknown.with_help("the graph before has no `return (…)`"),
+            None => unknown,
+        }))
+    }
+
+    fn node_with_outputs(&mut self) -> Step<()> {
+        let mut outputs = std::mem::take(&mut self.outputs);
+        outputs.clear();
+        let result = self.definitions(&mut outputs, b'=');
+        self.outputs = outputs;
+        result?;
+        self.cursor.blanks();
+        self.node()
+    }
+
+    /// `%a : T, %b` up to `end`, which is stepped over. Returns whether commas stood between them; none when there was
+    /// no place for one.
+    fn definitions(&mut self, into: &mut Vec<(&'a [u8], Option<Type>)>, end: u8) -> Step<Option<bool>> {
+        let mut commas = None;
+        loop {
+            let at = self.cursor.at;
+            if !self.cursor.eat(b"%") {
+                let what = if end == b'=' { "expected `%name`" } else { "expected `%name : type` or `)`" };
+                return fault(at..at + 1, "this defines no value", what);
+            }
+            let name = self.defined_name(end)?;
+            let ty = self.declared_type(end)?;
+            into.push((name, ty));
+            let broke = self.gap(end);
+            match self.cursor.peek() {
+                Some(b) if b == end => {
+                    self.cursor.at += 1;
+                    return Ok(commas);
+                }
+                Some(b',') => {
+                    self.cursor.at += 1;
+                    commas = Some(true);
+                    self.cursor.space();
+                }
+                Some(b'%') if broke && end == b')' => commas = Some(false),
+                _ => {
+                    let at = self.cursor.at;
+                    return fault(at..at + 1, "this list of values does not go on here", format!("expected `,` or `{}`", end as char));
+                }
+            }
+        }
+    }
+
+    /// Blanks; in a list of params line ends too. Returns whether a line ended.
+    fn gap(&mut self, end: u8) -> bool {
+        let start = self.cursor.at;
+        if end == b')' { self.cursor.space() } else { self.cursor.blanks() }
+        self.cursor.text[start..self.cursor.at].contains(&b'\n')
+    }
+
+    /// A name where it is defined: it ends before ` : `, `,`, ` =` or `)`. Anything else may be part of it.
+    fn defined_name(&mut self, end: u8) -> Step<&'a [u8]> {
+        let start = self.cursor.at;
+        self.cursor.take_while(is_plain_name);
+        if self.name_ends_here(end) {
+            return self.name(start);
+        }
+        loop {
+            match self.cursor.peek() {
+                None | Some(b'\n') => break,
+                Some(_) if self.name_ends_here(end) => break,
+                _ => self.cursor.at += 1,
+            }
+        }
+        self.name(start)
+    }
+
+    fn name_ends_here(&self, end: u8) -> bool {
+        let rest = self.cursor.rest();
+        let rest = &rest[rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count()..];
+        match rest.first() {
+            None | Some(b'\n') => true,
+            Some(b':') => rest.get(1).is_none_or(|b| matches!(b, b' ' | b'\t')),
+            Some(b',') => rest.get(1).is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b'%')),
+            Some(b'=') => end == b'=',
+            Some(&b) => b == end,
+        }
+    }
+
+    fn name(&mut self, start: usize) -> Step<&'a [u8]> {
+        let name = &self.cursor.text[start..self.cursor.at];
+        let len = name.iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r')).map_or(0, |i| i + 1);
+        match len {
+            0 => fault(start - 1..start, "a value has no name", "expected a name or a number behind `%`"),
+            _ => Ok(&name[..len]),
+        }
+    }
+
+    fn declared_type(&mut self, end: u8) -> Step<Option<Type>> {
+        self.gap(end);
+        if !self.cursor.eat(b":") {
+            return Ok(None);
+        }
+        self.cursor.space();
+        self.ty().map(Some)
+    }
+
+    /// A type. Files repeat few types many times: the text of each is looked up before it is read.
+    fn ty(&mut self) -> Step<Type> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let end = type_extent(rest);
+        if let Some(&ty) = self.types.get(&rest[..end]) {
+            self.cursor.at += end;
+            return Ok(ty);
+        }
+        match spelling::parse(rest, &mut self.evidence.types) {
+            Ok((ty, used)) => {
+                self.cursor.at += used;
+                if used == end {
+                    self.types.insert(&rest[..end], ty);
+                }
+                Ok(ty)
+            }
+            Err(error) => {
+                let at = (start + error.at).min(self.cursor.text.len());
+                self.cursor.at = at;
+                let word = self.cursor.text[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
+                let end = at + word.count().max(1);
+                fault(at..end, "this is no type", error.message)
+            }
+        }
+    }
+
+    // ---- nodes
+
+    /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
+    fn node(&mut self) -> Step<()> {
+        let start = self.cursor.at;
+        let (kind, text) = self.kind()?;
+        let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+        let node = frame.graph.create(kind.symbol);
+        self.attributes(node)?;
+        if text.starts_with(b"^") {
+            self.python_arguments(node)?;
+        }
+        self.operands("operands")?;
+        self.finish_node(node)?;
+        let frame = self.frame();
+        if kind.numbered {
+            frame.references.push((node, text, false));
+        }
+        let _ = start;
+        Ok(())
+    }
+
+    fn finish_node(&mut self, node: Node) -> Step<()> {
+        let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+        frame.graph.set_inputs(node, self.operands.iter().copied());
+        for &(name, ty) in &self.outputs {
+            frame.define(node, name, ty);
+        }
+        let open = frame.blocks.last_mut().expect("the root block stays open until `return`");
+        frame.graph.append(open.block, node);
+        open.last = Some(node);
+        self.trailer(node)
+    }
+
+    fn kind(&mut self) -> Step<(Kind, &'a [u8])> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let caret = usize::from(rest.first() == Some(&b'^'));
+        let mut len = caret + rest[caret..].iter().take_while(|b| is_kind(**b)).count();
+        if len == caret {
+            // Names of Python functions may hold anything, `^<lambda>(`.
+            len = rest.iter().take_while(|b| caret == 1 && !matches!(b, b'(' | b'[' | b'\n')).count();
+        }
+        let text = &rest[..len];
+        if let Some(&kind) = self.kinds.get(text) {
+            self.cursor.at += len;
+            return Ok((kind, text));
+        }
+        if caret == 0 && !text.windows(2).any(|pair| pair == b"::") {
+            return fault(start..start + len.max(1), "this is no operator", "expected `namespace::name`, such as `aten::add`");
+        }
+        let Ok(name) = std::str::from_utf8(text) else {
+            return fault(start..start + len, "this operator name is not UTF-8", "expected `namespace::name`");
+        };
+        let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        let numbered = caret == 0 && digits > 0 && text[..len - digits].ends_with(b"_");
+        let kind = Kind { symbol: Symbol::new(name), numbered };
+        self.kinds.insert(text, kind);
+        self.cursor.at += len;
+        Ok((kind, text))
+    }
+
+    /// `[name=value, …]`, if it stands here.
+    fn attributes(&mut self, node: Node) -> Step<()> {
+        if !self.cursor.eat(b"[") {
+            return Ok(());
+        }
+        if self.cursor.eat(b"]") {
+            self.frame().graph.set_empty_attributes(node);
+            return Ok(());
+        }
+        loop {
+            self.attribute(node)?;
+            if self.cursor.eat(b"]") {
+                return Ok(());
+            }
+            let at = self.cursor.at;
+            if !self.cursor.eat(b",") {
+                return fault(at..at + 1, "these attributes do not go on here", "expected `,` or `]`");
+            }
+            self.cursor.space();
+        }
+    }
+
+    fn attribute(&mut self, node: Node) -> Step<()> {
+        let start = self.cursor.at;
+        let name = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        self.cursor.blanks();
+        if name.is_empty() || !self.cursor.eat(b"=") {
+            let end = self.cursor.at.max(start + 1);
+            return fault(start..end, "this is no attribute", "expected `name=value`");
+        }
+        let symbol = if name == b"value" { attr::VALUE } else { Symbol::new(&String::from_utf8_lossy(name)) };
+        let at = self.cursor.at;
+        let ty = self.outputs.first().and_then(|&(_, ty)| ty);
+        match literal::parse(self.cursor.rest(), symbol, ty, &mut self.evidence) {
+            Ok((value, used)) => {
+                self.cursor.at += used;
+                self.frame().graph.set_attribute(node, symbol, value);
+                Ok(())
+            }
+            Err((offset, message)) => {
+                let at = (at + offset).min(self.cursor.text.len());
+                fault(at..at + 1, "this attribute value cannot be read", message)
+            }
+        }
+    }
+
+    /// `^Fn(2.0, "a")(%x)`: the scalars, kept as they stand.
+    fn python_arguments(&mut self, node: Node) -> Step<()> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let end = closing(rest).filter(|&end| rest.first() == Some(&b'(') && rest.get(end + 1) == Some(&b'('));
+        // A Python operator without scalars in the text of some versions: `^Fn(%x)`.
+        let Some(end) = end else { return Ok(()) };
+        let Ok(text) = std::str::from_utf8(&rest[1..end]) else {
+            return fault(start..start + end, "these scalars are not UTF-8", "expected `(2.0, …)`");
+        };
+        self.cursor.at += end + 1;
+        let graph = &mut self.frame().graph;
+        let brackets = graph.has_attribute_list(node);
+        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
+        if !brackets {
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// `(%a, %b)` into `self.operands`.
+    fn operands(&mut self, what: &str) -> Step<()> {
+        let at = self.cursor.at;
+        self.operands.clear();
+        if !self.cursor.eat(b"(") {
+            return fault(at..at + 1, format!("expected the {what}"), "expected `(`");
+        }
+        self.cursor.space();
+        if self.cursor.eat(b")") {
+            return Ok(());
+        }
+        loop {
+            let at = self.cursor.at;
+            if !self.cursor.eat(b"%") {
+                return fault(at..at + 1, format!("expected a value among the {what}"), "expected `%name`");
+            }
+            let name = self.defined_name(b')')?;
+            let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+            let value = frame.resolve(name);
+            self.operands.push(value);
+            self.cursor.space();
+            match self.cursor.peek() {
+                Some(b')') => {
+                    self.cursor.at += 1;
+                    return Ok(());
+                }
+                Some(b',') => {
+                    self.cursor.at += 1;
+                    self.cursor.space();
+                }
+                Some(b':') => {
+                    let at = self.cursor.at;
+                    return fault(at..at + 1, "operands have no types", "expected `,` or `)`");
+                }
+                _ => {
+                    let at = self.cursor.at;
+                    return fault(at..at + 1, format!("these {what} do not go on here"), "expected `,` or `)`");
+                }
+            }
+        }
+    }
+
+    /// `, scope: …` and `# location` behind the operands.
+    fn trailer(&mut self, node: Node) -> Step<()> {
+        self.cursor.blanks();
+        if self.at_plain_line_end() {
+            return Ok(());
+        }
+        let at = self.cursor.at;
+        let line = &self.cursor.text[at..self.cursor.line_end()];
+        if let Some(rest) = line.strip_prefix(b", scope:") {
+            let end = memchr::memmem::find(rest, b" # ").unwrap_or(rest.len());
+            let scope = rest[..end].trim_ascii();
+            self.frame().graph.set_scope(node, scope);
+            self.cursor.at = at + b", scope:".len() + end;
+            self.cursor.blanks();
+        }
+        let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
+        if let Some(comment) = line.strip_prefix(b"#") {
+            self.frame().graph.set_location(node, comment.trim_ascii());
+            self.cursor.at += line.len();
+            return Ok(());
+        }
+        if line.trim_ascii().is_empty() || line.starts_with(b"//") {
+            self.cursor.at += line.len();
+            return Ok(());
+        }
+        let at = self.cursor.at;
+        fault(at..at + line.len(), "this node does not end here", "expected `, scope: …`, `# location` or the end of the line")
+    }
+
+    fn at_plain_line_end(&self) -> bool {
+        matches!(self.cursor.peek(), None | Some(b'\n'))
+    }
+
+    // ---- blocks
+
+    fn block_header(&mut self) -> Step<()> {
+        let start = self.cursor.at;
+        self.cursor.take_while(|b| b != b'(');
+        let span = start..self.cursor.at;
+        self.cursor.at += 1;
+        let depth = self.frame().blocks.len();
+        let Some(owner) = self.frame().blocks[depth - 1].last else {
+            return fault(span, "this block belongs to no node", "expected a node before it, such as `prim::If`");
+        };
+        if depth > MAX_DEPTH {
+            return fault(span, format!("blocks nest deeper than {MAX_DEPTH} levels"), "this is one too many");
+        }
+        let block = self.frame().graph.add_block(owner);
+        self.frame().blocks.push(OpenBlock { block, last: None, start });
+        self.params(b"block")?;
+        self.opening("block")?;
+        Ok(())
+    }
+
+    /// Params up to `)`; the values go to the innermost open block. Returns whether commas stood between them.
+    fn params(&mut self, _what: &[u8]) -> Step<Option<bool>> {
+        let mut params = std::mem::take(&mut self.outputs);
+        params.clear();
+        self.cursor.space();
+        let result = if self.cursor.eat(b")") { Ok(None) } else { self.definitions(&mut params, b')') };
+        let frame = self.frame();
+        let block = frame.blocks.last().expect("the root block stays open until `return`").block;
+        let node = frame.graph.param_node(block);
+        for &(name, ty) in &params {
+            frame.define(node, name, ty);
+        }
+        self.outputs = params;
+        result
+    }
+
+    /// `-> (%a, %b)`
+    fn end_block(&mut self) -> Step<()> {
+        let start = self.cursor.at;
+        self.cursor.at += 2;
+        self.cursor.blanks();
+        self.operands("results of the block")?;
+        if self.frame().blocks.len() < 2 {
+            return fault(start..start + 2, "this ends no block", "the graph itself ends with `return (…)`");
+        }
+        let open = self.frame().blocks.pop().expect("a nested block is open");
+        self.set_results(open.block);
+        self.end_of_line()
+    }
+
+    /// `return (%a, %b)`
+    fn end_graph(&mut self) -> Step<bool> {
+        let start = self.cursor.at;
+        self.cursor.at += b"return".len();
+        self.cursor.blanks();
+        let open = self.frame().blocks.len();
+        if open > 1 {
+            let message = "this `return` stands inside a block";
+            self.report(Diagnostic::error(start..start + 6, message, "expected `-> (…)` to end the block first"));
+            self.frame().blocks.truncate(1);
+        }
+        self.operands("results of the graph")?;
+        let root = self.frame().graph.root();
+        self.set_results(root);
+        self.cursor.blanks();
+        if self.cursor.eat(b";") {
+            self.frame().graph.layout.semicolon = true;
+        }
+        self.end_of_line()?;
+        self.cursor.next_statement();
+        Ok(true)
+    }
+
+    fn set_results(&mut self, block: Block) {
+        let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+        let node = frame.graph.return_node(block);
+        frame.graph.set_inputs(node, self.operands.iter().copied());
+    }
+
+    fn end_of_line(&mut self) -> Step<()> {
+        self.cursor.blanks();
+        if self.at_line_end() {
+            self.cursor.skip_line();
+            return Ok(());
+        }
+        let at = self.cursor.at;
+        fault(at..self.cursor.line_end().max(at + 1), "text behind the end of this statement", "expected the end of the line")
+    }
+}
+
+impl Frame<'_> {
+    fn find(&self, name: &[u8]) -> Option<Value> {
+        match small_number(name) {
+            Some(n) => match self.numbers.get(n as usize) {
+                Some(value) => *value,
+                None => self.sparse.get(&n).copied(),
+            },
+            None => self.graph.owner(name),
+        }
+    }
+
+    fn set(&mut self, name: &[u8], value: Value) {
+        self.graph.name_as_read(value, name);
+        let Some(n) = small_number(name) else { return };
+        // Numbers are dense in what PyTorch prints; a file of three lines may still say `%400000000`.
+        let dense = 4 * self.graph.num_values() + (1 << 16);
+        if (n as usize) < dense.max(self.numbers.len()) {
+            if n as usize >= self.numbers.len() {
+                let len = (n as usize + 1).max(self.numbers.len() * 2).min(dense.max(n as usize + 1));
+                self.adopt_sparse(len);
+            }
+            self.numbers[n as usize] = Some(value);
+        } else {
+            self.sparse.insert(n, value);
+        }
+    }
+
+    fn adopt_sparse(&mut self, len: usize) {
+        self.numbers.resize(len, None);
+        let numbers = &mut self.numbers;
+        self.sparse.retain(|&n, value| match numbers.get_mut(n as usize) {
+            Some(slot) => {
+                *slot = Some(*value);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// A definition. A name that was used before it is defined becomes what was meant; a name that is defined twice means
+    /// the later definition from here on, as in PyTorch.
+    fn define(&mut self, node: Node, name: &[u8], ty: Option<Type>) {
+        if let Some(value) = self.find(name)
+            && self.graph.definer(value).is_none()
+        {
+            return self.graph.define_as_read(node, value, ty);
+        }
+        let value = self.graph.add_output_as_read(node, ty);
+        self.set(name, value);
+    }
+
+    /// A use. Whether it is in scope is the verifier's question.
+    fn resolve(&mut self, name: &[u8]) -> Value {
+        if let Some(value) = self.find(name) {
+            return value;
+        }
+        let value = self.graph.undefined_value();
+        self.set(name, value);
+        value
+    }
+}
+
+#[inline]
+fn small_number(name: &[u8]) -> Option<u32> {
+    if name.len() > 9 || name[0] == b'0' && name.len() > 1 {
+        return None;
+    }
+    let mut n = 0u32;
+    for &b in name {
+        if !b.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + u32::from(b - b'0');
+    }
+    Some(n)
+}
+
+#[inline]
+fn is_plain_name(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')
+}
+
+#[inline]
+fn is_kind(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.')
+}
+
+/// Where a type ends at the latest: at a blank, comma or bracket that closes something opened before it.
+#[inline]
+fn type_extent(text: &[u8]) -> usize {
+    let mut depth = 0usize;
+    for (i, &b) in text.iter().enumerate() {
+        match b {
+            b'(' | b'[' | b'<' => depth += 1,
+            b')' | b']' | b'>' if depth == 0 => return i,
+            b')' | b']' | b'>' => depth -= 1,
+            b',' | b' ' | b'=' | b'\r' if depth == 0 => return i,
+            b'\n' => return i,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The index of the bracket that closes the one at the start, in the same line.
+fn closing(text: &[u8]) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut at = 0;
+    while at < text.len() {
+        match text[at] {
+            b'\n' => return None,
+            b'"' | b'\'' => at += super::quoted::parse(&text[at..]).ok()?.1 - 1,
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(at);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// Kinds that print a section in every PyTorch.
+pub fn carries_section(kind: Symbol) -> bool {
+    matches!(
+        kind,
+        prim::FUSION_GROUP | prim::DIFFERENTIABLE_GRAPH | prim::TENSOR_EXPR_GROUP | prim::FORK | prim::BAILOUT_TEMPLATE
+    )
+}

@@ -1,0 +1,348 @@
+//! Printing graphs, as the PyTorch of the graph's era does.
+
+use super::literal;
+use super::number::print_int;
+use crate::entity::SecondaryMap;
+use crate::ir::{Attribute, Block, Dialect, Graph, Label, Node, Value};
+use crate::symbol::{Symbol, attr};
+use crate::types::spelling::{self, Spelling};
+use crate::types::{Dim, Type, TypeKind};
+use rustc_hash::FxHashMap;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrintOptions {
+    /// As PyTorch's own reader leaves a graph: no comments, node outputs numbered densely.
+    pub canonical: bool,
+    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what types hold.
+    pub type_verbosity: Option<u8>,
+    /// Leave source locations and scopes out.
+    pub no_comments: bool,
+}
+
+/// The text of a graph and its sections.
+pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
+    let mut printer = Printer::new(options);
+    printer.graph(graph);
+    printer.out
+}
+
+/// Prints into one buffer; types are spelt once.
+pub struct Printer {
+    /// What was printed so far.
+    pub out: Vec<u8>,
+    options: PrintOptions,
+    spelling: Spelling,
+    types: FxHashMap<Type, (u32, u32)>,
+    spelt: Vec<u8>,
+    /// Symbols for sizes that have none, at verbosity 4.
+    next_symbol: i64,
+    /// One more than the dense number of a value, for `canonical`.
+    numbers: Option<SecondaryMap<Value, u32>>,
+    defined: u32,
+}
+
+/// What is still to print of one block.
+struct Open {
+    next: Option<Node>,
+    block: Block,
+    indent: usize,
+    /// The blocks of the node printed last that are still to come.
+    owner: Option<Node>,
+    done: usize,
+}
+
+impl Printer {
+    /// A printer with an empty buffer.
+    pub fn new(options: PrintOptions) -> Printer {
+        Printer {
+            out: Vec::new(),
+            options,
+            spelling: Spelling::default(),
+            types: FxHashMap::default(),
+            spelt: Vec::new(),
+            next_symbol: -2,
+            numbers: None,
+            defined: 0,
+        }
+    }
+
+    /// Prints a graph and, behind its `return`, its sections.
+    pub fn graph(&mut self, graph: &Graph) {
+        self.out.reserve(graph.num_values() * 40);
+        let mut pending: Vec<(&Graph, Option<Vec<u8>>)> = vec![(graph, None)];
+        while let Some((graph, header)) = pending.pop() {
+            if let Some(header) = header {
+                self.out.extend(header);
+            }
+            let mut sections = Vec::new();
+            self.one_graph(graph, &mut sections);
+            // Sections of a section follow it directly: a pre-order listing.
+            pending.extend(sections.into_iter().rev());
+        }
+    }
+
+    fn adopt(&mut self, dialect: Dialect) {
+        let spelling = Spelling { verbosity: self.options.type_verbosity, ..dialect.spelling };
+        if spelling != self.spelling {
+            self.types.clear();
+            self.spelling = spelling;
+        }
+    }
+
+    fn one_graph<'g>(&mut self, graph: &'g Graph, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
+        self.adopt(graph.dialect);
+        self.numbers = self.options.canonical.then(SecondaryMap::new);
+        self.defined = 0;
+        self.out.extend(b"graph(");
+        let separator: &[u8] = if graph.layout.no_commas { b"\n      " } else { b",\n      " };
+        for (i, param) in graph.params(graph.root()).enumerate() {
+            if i > 0 {
+                self.out.extend(separator);
+            }
+            self.definition(graph, param);
+        }
+        self.out.extend(if graph.layout.braces { &b") {\n"[..] } else { b"):\n" });
+        self.body(graph, sections);
+        self.out.extend(b"  return (");
+        self.references(graph, graph.results(graph.root()));
+        self.out.extend(if graph.layout.semicolon { &b");\n"[..] } else { b")\n" });
+        if graph.layout.braces {
+            self.out.extend(b"}\n");
+        }
+    }
+
+    /// The nodes of all blocks, on a list of open blocks instead of the stack.
+    fn body<'g>(&mut self, graph: &'g Graph, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
+        let open = |block: Block, indent: usize| Open { next: graph.first(block), block, indent, owner: None, done: 0 };
+        let mut stack = vec![open(graph.root(), 2)];
+        while let Some(top) = stack.last_mut() {
+            if let Some(owner) = top.owner {
+                if top.done < graph.num_blocks(owner) {
+                    let (block, indent) = (graph.node_block(owner, top.done), top.indent);
+                    self.block_header(graph, block, top.done, indent + 2);
+                    top.done += 1;
+                    stack.push(open(block, indent + 4));
+                    continue;
+                }
+                top.owner = None;
+            }
+            if let Some(node) = top.next {
+                top.next = graph.next(node);
+                (top.owner, top.done) = (Some(node), 0);
+                let indent = top.indent;
+                self.node(graph, node, indent, sections);
+                continue;
+            }
+            let (block, indent) = (top.block, top.indent);
+            stack.pop();
+            if !stack.is_empty() {
+                self.block_end(graph, block, indent);
+            }
+        }
+    }
+
+    fn indent(&mut self, n: usize) {
+        const BLANKS: &[u8; 64] = &[b' '; 64];
+        let mut left = n;
+        while left > 0 {
+            let step = left.min(64);
+            self.out.extend(&BLANKS[..step]);
+            left -= step;
+        }
+    }
+
+    fn block_header(&mut self, graph: &Graph, block: Block, ordinal: usize, indent: usize) {
+        self.indent(indent);
+        self.out.extend(b"block");
+        print_int(&mut self.out, ordinal as i64);
+        self.out.push(b'(');
+        for (i, param) in graph.params(block).enumerate() {
+            if i > 0 {
+                self.out.extend(b", ");
+            }
+            self.definition(graph, param);
+        }
+        self.out.extend(if graph.layout.braces { &b") {\n"[..] } else { b"):\n" });
+    }
+
+    fn block_end(&mut self, graph: &Graph, block: Block, indent: usize) {
+        self.indent(indent);
+        self.out.extend(b"-> (");
+        self.references(graph, graph.results(block));
+        self.out.extend(b")\n");
+        if graph.layout.braces {
+            self.indent(indent - 2);
+            self.out.extend(b"}\n");
+        }
+    }
+
+    fn node<'g>(
+        &mut self,
+        graph: &'g Graph,
+        node: Node,
+        indent: usize,
+        sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>,
+    ) {
+        self.indent(indent);
+        for (i, output) in graph.outputs(node).enumerate() {
+            if i > 0 {
+                self.out.extend(b", ");
+            }
+            self.definition(graph, output);
+        }
+        // Without outputs too: the line then starts with one blank more than its siblings.
+        self.out.extend(b" = ");
+        self.head(graph, node, sections);
+        self.out.push(b'(');
+        self.references(graph, graph.inputs(node));
+        self.out.push(b')');
+        self.comments(graph, node);
+        self.out.push(b'\n');
+    }
+
+    /// One node as a line of its own, without line end: for messages.
+    pub fn node_line(&mut self, graph: &Graph, node: Node) {
+        self.adopt(graph.dialect);
+        self.node(graph, node, 0, &mut Vec::new());
+        self.out.pop();
+    }
+
+    fn head<'g>(&mut self, graph: &'g Graph, node: Node, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
+        let kind = graph.kind(node).as_str();
+        self.out.extend(kind.as_bytes());
+        let attributes = graph.attributes(node);
+        if attributes.is_empty() {
+            if graph.has_attribute_list(node) {
+                self.out.extend(b"[]");
+            }
+            return;
+        }
+        let subgraph = if kind.starts_with('^') { None } else { graph.subgraph(node) };
+        if let Some(subgraph) = subgraph {
+            let name = format!("{kind}_{}", sections.len());
+            self.out.extend(&name.as_bytes()[kind.len()..]);
+            sections.push((subgraph, Some(format!("with {name} = ").into_bytes())));
+        }
+        self.attributes(attributes, subgraph.is_some(), kind);
+    }
+
+    fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool, kind: &str) {
+        let hidden = |name: Symbol| name == attr::PYTHON_ARGS || (is_section && name == attr::SUBGRAPH);
+        // The gradient's graph and index lists of a differentiable graph are never printed.
+        let shown = |name: Symbol| !hidden(name) && !(is_section && kind == "prim::DifferentiableGraph");
+        let mut any = false;
+        for (name, value) in attributes.iter().filter(|(name, _)| shown(*name)) {
+            self.out.extend(if any { &b", "[..] } else { b"[" });
+            any = true;
+            self.out.extend(name.as_str().as_bytes());
+            self.out.push(b'=');
+            literal::print(&mut self.out, value, &self.spelling);
+        }
+        let python = attributes.iter().find(|(name, _)| *name == attr::PYTHON_ARGS);
+        if any {
+            self.out.push(b']');
+        }
+        if let Some((_, Attribute::Opaque(text))) = python {
+            self.out.push(b'(');
+            self.out.extend(text.as_bytes());
+            self.out.push(b')');
+        }
+    }
+
+    fn comments(&mut self, graph: &Graph, node: Node) {
+        if self.options.canonical || self.options.no_comments {
+            return;
+        }
+        if let Some(scope) = graph.scope(node) {
+            self.out.extend(b", scope: ");
+            self.out.extend(scope);
+        }
+        if let Some(location) = graph.location(node) {
+            self.out.extend(b" # ");
+            self.out.extend(location);
+        }
+    }
+
+    fn definition(&mut self, graph: &Graph, value: Value) {
+        if let Some(numbers) = &mut self.numbers {
+            // Every value takes a number; graph and block params with a name print the name all the same.
+            self.defined += 1;
+            if !(graph.is_param(value) && graph.is_named(value)) {
+                numbers.set(value, self.defined);
+            }
+        }
+        self.reference(graph, value);
+        if self.options.type_verbosity == Some(0) {
+            return;
+        }
+        if let Some(ty) = graph.written_type(value) {
+            self.out.extend(b" : ");
+            self.ty(ty);
+        }
+    }
+
+    fn references(&mut self, graph: &Graph, values: impl Iterator<Item = Value>) {
+        for (i, value) in values.enumerate() {
+            if i > 0 {
+                self.out.extend(b", ");
+            }
+            self.reference(graph, value);
+        }
+    }
+
+    #[inline]
+    fn reference(&mut self, graph: &Graph, value: Value) {
+        self.out.push(b'%');
+        if let Some(numbers) = &self.numbers {
+            let number = numbers[value];
+            if number > 0 {
+                return print_int(&mut self.out, i64::from(number) - 1);
+            }
+        }
+        match graph.label(value) {
+            Label::Number(n) => print_int(&mut self.out, i64::from(n)),
+            Label::Text(text) => self.out.extend(text),
+        }
+    }
+
+    fn ty(&mut self, ty: Type) {
+        if self.options.type_verbosity == Some(4) && has_unknown_size(ty) {
+            let ty = self.with_symbols(ty);
+            return spelling::print(&mut self.out, ty, &self.spelling);
+        }
+        let (start, end) = match self.types.get(&ty) {
+            Some(&range) => range,
+            None => {
+                let start = self.spelt.len() as u32;
+                spelling::print(&mut self.spelt, ty, &self.spelling);
+                let range = (start, self.spelt.len() as u32);
+                self.types.insert(ty, range);
+                range
+            }
+        };
+        self.out.extend(&self.spelt[start as usize..end as usize]);
+    }
+
+    /// PyTorch gives every unknown size a symbol of its own when it reads a type; the numbers start at -2.
+    fn with_symbols(&mut self, ty: Type) -> Type {
+        let next = &mut self.next_symbol;
+        ty.map_tensors(&mut |tensor| {
+            let mut tensor = tensor.clone();
+            for dim in tensor.sizes.iter_mut().flat_map(|sizes| sizes.iter_mut()).filter(|d| **d == Dim::Unknown) {
+                *dim = Dim::Symbolic(*next);
+                *next -= 1;
+            }
+            Type::new(TypeKind::Tensor(tensor))
+        })
+    }
+}
+
+fn has_unknown_size(ty: Type) -> bool {
+    let mut found = false;
+    ty.map_tensors(&mut |tensor| {
+        found |= tensor.sizes.as_ref().is_some_and(|sizes| sizes.contains(&Dim::Unknown));
+        Type::tensor()
+    });
+    found
+}

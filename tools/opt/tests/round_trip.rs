@@ -1,0 +1,96 @@
+//! Every corpus file is printed back byte for byte, also after its layout was disturbed.
+//!
+//! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
+
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
+use std::path::{Path, PathBuf};
+
+fn files() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus");
+    let other = std::env::var_os("JITOPT_CORPUS").map(PathBuf::from);
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> = other.into_iter().chain([own]).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.to_string_lossy().into_owned();
+            if path.is_dir() && !name.ends_with("filecheck") {
+                folders.push(path);
+            } else if name.ends_with(".ir") && !name.ends_with(".pattern.ir") && !name.ends_with(".replacement.ir") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+fn printed(path: &Path, text: &[u8], options: PrintOptions) -> Vec<u8> {
+    match parse(text, ParseOptions::default()) {
+        Ok(parsed) => print(&parsed.graph, options),
+        Err(diagnostics) => format!("{}: {diagnostics:?}", path.display()).into_bytes(),
+    }
+}
+
+fn first_difference(a: &[u8], b: &[u8]) -> String {
+    let lines = a.split(|b| *b == b'\n').zip(b.split(|b| *b == b'\n'));
+    let differs = lines.enumerate().find(|(_, (a, b))| a != b);
+    differs.map_or("length".to_owned(), |(i, (a, b))| {
+        format!("line {}\n  {}\n  {}", i + 1, String::from_utf8_lossy(a), String::from_utf8_lossy(b))
+    })
+}
+
+/// Blank lines, trailing blanks, CRLF and another indentation.
+fn disturbed(text: &[u8]) -> Vec<u8> {
+    let mut out = b"\xef\xbb\xbf\r\n".to_vec();
+    for (i, line) in text.split(|b| *b == b'\n').enumerate() {
+        out.extend(std::iter::repeat_n(b' ', i * 7 % 5));
+        out.extend(line.trim_ascii_start());
+        out.extend(if i % 3 == 0 { &b"  \t\r\n\r\n"[..] } else { b"\r\n" });
+    }
+    out
+}
+
+fn check(what: &str, mut wrong: impl FnMut(&Path, &[u8]) -> Option<String>) {
+    let files = files();
+    let mut failures = Vec::new();
+    for path in &files {
+        let text = std::fs::read(path).expect("a readable file");
+        failures.extend(wrong(path, &text).map(|why| format!("{}: {why}", path.display())));
+    }
+    assert!(!files.is_empty(), "no corpus");
+    assert!(failures.is_empty(), "{} of {} {what}:\n{}", failures.len(), files.len(), failures[..failures.len().min(12)].join("\n"));
+}
+
+#[test]
+fn files_come_back_byte_for_byte() {
+    check("came back otherwise", |path, text| {
+        let out = printed(path, text, PrintOptions::default());
+        (out != text).then(|| first_difference(&out, text))
+    });
+}
+
+#[test]
+fn a_disturbed_layout_is_printed_canonically() {
+    check("came back otherwise", |path, text| {
+        let out = printed(path, &disturbed(text), PrintOptions::default());
+        (out != text).then(|| first_difference(&out, text))
+    });
+}
+
+/// What PyTorch prints for the graph that its own reader made of the text. Its reader drops sections, we do not: files
+/// with sections are left out.
+#[test]
+fn canonical_is_what_pytorch_reprints() {
+    let mut compared = 0;
+    check("differ from PyTorch's reprint", |path, text| {
+        let reprint = std::fs::read(path.with_extension("ir.reprint")).ok()?;
+        if text.windows(6).any(|w| w == b"\nwith ") {
+            return None;
+        }
+        compared += 1;
+        let out = printed(path, text, PrintOptions { canonical: true, ..PrintOptions::default() });
+        (out != reprint).then(|| first_difference(&out, &reprint))
+    });
+    assert!(compared > 0, "no file has a reprint beside it");
+}
