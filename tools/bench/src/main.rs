@@ -27,13 +27,13 @@
 //! | flag | meaning |
 //! | --- | --- |
 //! | `--nodes=20000,1000000` | the sizes |
-//! | `--shapes=ifs,in-place` | some of `straight-low`, `straight-high`, `ifs`, `constants`, `in-place` |
+//! | `--shapes=ifs,in-place` | some of `straight-low`, `straight-high`, `ifs`, `ifs-same`, `constants`, `in-place` |
 //! | `--runs=5` | runs of each program on each file |
 //! | `--json` | JSON in place of Markdown |
 //! | `--jitopt=PATH` `--opt=PATH` `--mlir-opt=PATH` `--python=PATH` | where the programs are |
 //! | `--no-peers` | `jitopt` alone |
 //! | `--timeout=SECONDS` | when a process is killed |
-//! | `--max-growth=RATIO` | exit with 1 when a node of `jitopt` costs so many times what it costs in the smallest file |
+//! | `--max-growth=RATIO` | exit with 1 when the growth of `jitopt` is above this anywhere |
 //!
 //! In continuous integration, to check that everything stays linear:
 //!
@@ -64,7 +64,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 
 use crate::contender::Places;
 use crate::dialect::Dialect;
@@ -92,7 +92,7 @@ struct Toolkit {
     /// Sizes of the programs, in nodes
     #[arg(long, value_delimiter = ',', default_value = "20000,1000000")]
     nodes: Vec<u64>,
-    /// Shapes of the programs; all when not given
+    /// Shapes of the programs; all but `ifs-same` when not given
     #[arg(long, value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// Runs of each program on each file
@@ -119,7 +119,7 @@ struct Toolkit {
     /// Seconds after which a process is killed
     #[arg(long, default_value_t = 120)]
     timeout: u64,
-    /// Fail when a node of jitopt costs this many times what it costs in the smallest file
+    /// Fail when the growth of jitopt is above this for any shape
     #[arg(long)]
     max_growth: Option<f64>,
 }
@@ -162,7 +162,7 @@ fn toolkit(options: Toolkit) -> Result<bool> {
     };
     plan.nodes.sort_unstable();
     if plan.shapes.is_empty() {
-        plan.shapes = Shape::value_variants().to_vec();
+        plan.shapes = Shape::FIVE.to_vec();
     }
     let places = Places {
         jitopt: options.jitopt,

@@ -132,10 +132,7 @@ impl Measurement {
         for c in &self.contenders {
             let _ = writeln!(text, "| {} | `{}` | {} |", c.name, c.command_line(), c.version);
         }
-        text +=
-            "\nWhole processes; median (min-max) of interleaved runs. Growth: ns/node beside the smallest size.\n\n";
-        text += "| shape | nodes | program | CPU ms | wall ms | ns/node | beside opt | growth | RSS B/node | text B/node |\n";
-        text += "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+        text += LEGEND;
         for row in &self.rows {
             self.markdown_row(&mut text, row);
         }

@@ -1,8 +1,11 @@
-//! The five shapes, as deterministic streams of steps.
+//! The shapes of programs, as deterministic streams of steps.
 //!
 //! Of the nodes 60 % are unique, 20 % repeat an earlier one, 20 % are dead. Every unique node takes the one before it
 //! as its first operand, so none of them is equal to another and all of them reach the result; every duplicate is
 //! consumed by a unique node. Nothing is kept but a window of recent nodes: a million nodes take no memory.
+//!
+//! A sixth shape, `ifs-same`, is measured on demand only, as `opt` and `mlir-opt` take quadratic time for it: `ifs`, but
+//! every second conditional has the condition of the first.
 //!
 //! Two shapes have a mix of their own: among constants almost every one is a duplicate, and in `in-place` a fifth of
 //! the nodes are writes.
@@ -24,7 +27,7 @@ const WINDOW: usize = 64;
 /// How many different constants the shape `constants` has.
 const CONSTANTS: u32 = 64;
 
-/// One of the five shapes.
+/// A shape of programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Shape {
     /// Straight-line code, few uses for each value.
@@ -33,6 +36,8 @@ pub enum Shape {
     StraightHigh,
     /// Many conditionals.
     Ifs,
+    /// Many conditionals, half of them with the same condition.
+    IfsSame,
     /// Many constants, few values.
     Constants,
     /// Mutation through views.
@@ -40,12 +45,22 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// The five shapes that are measured when none is asked for.
+    pub const FIVE: [Shape; 5] = [
+        Shape::StraightLow,
+        Shape::StraightHigh,
+        Shape::Ifs,
+        Shape::Constants,
+        Shape::InPlace,
+    ];
+
     /// The shape's name on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Shape::StraightLow => "straight-low",
             Shape::StraightHigh => "straight-high",
             Shape::Ifs => "ifs",
+            Shape::IfsSame => "ifs-same",
             Shape::Constants => "constants",
             Shape::InPlace => "in-place",
         }
@@ -63,7 +78,8 @@ impl Shape {
         while generator.nodes < nodes {
             match self {
                 Shape::StraightLow | Shape::StraightHigh => generator.straight(one)?,
-                Shape::Ifs => generator.conditional()?,
+                Shape::Ifs => generator.conditional(true)?,
+                Shape::IfsSame => generator.conditional(group % 2 == 0)?,
                 Shape::Constants => generator.constants()?,
                 Shape::InPlace => generator.in_place(group % 2 == 0)?,
             }
@@ -94,6 +110,8 @@ struct Generator<'w> {
     last: Val,
     /// The newest integer.
     last_int: Val,
+    /// The condition of the first conditional.
+    first_condition: Option<Val>,
     /// The newest dead tensor.
     dead: Val,
     /// Duplicates that nothing uses yet.
@@ -111,6 +129,7 @@ impl<'w> Generator<'w> {
             next: FIRST_FREE,
             last: X,
             last_int: N,
+            first_condition: None,
             dead: Y,
             pending: Vec::new(),
             values: Recent::new(Y),
@@ -231,13 +250,11 @@ impl<'w> Generator<'w> {
     }
 
     /// Fifteen nodes around a conditional: nine unique, three duplicates (one of them of a node outside the block it is
-    /// in), three dead. What a block defines is used in that block only.
-    fn conditional(&mut self) -> io::Result<()> {
+    /// in), three dead. What a block defines is used in that block only. The condition is computed anew, or else the
+    /// first one of the program, as models ask again and again whether they are in training.
+    fn conditional(&mut self, anew: bool) -> io::Result<()> {
+        let cond = self.condition(anew)?;
         let previous = self.last;
-        let (a, b) = (self.last_int, N);
-        self.last_int = self.emit_with(|out| Step::AddInt { out, a, b })?;
-        let a = self.last_int;
-        let cond = self.emit_with(|out| Step::Greater { out, a, b })?;
         let shared = self.random_expr(previous);
         let outer = self.pure(shared)?;
         let result = self.emit_with(|out| Step::If { out, cond })?;
@@ -251,6 +268,21 @@ impl<'w> Generator<'w> {
         let out = self.pure(expr)?;
         self.keep(out, expr);
         self.dead(None)
+    }
+
+    /// Two unique nodes and the condition that [`Generator::conditional`] wants.
+    fn condition(&mut self, anew: bool) -> io::Result<Val> {
+        if let Some(cond) = self.first_condition.filter(|_| !anew) {
+            self.unique(None)?;
+            self.unique(None)?;
+            return Ok(cond);
+        }
+        let (a, b) = (self.last_int, N);
+        self.last_int = self.emit_with(|out| Step::AddInt { out, a, b })?;
+        let a = self.last_int;
+        let cond = self.emit_with(|out| Step::Greater { out, a, b })?;
+        self.first_condition.get_or_insert(cond);
+        Ok(cond)
     }
 
     /// One block of [`Generator::conditional`]: the first repeats a node from outside, the second one of its own.
@@ -400,16 +432,10 @@ impl Random {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
+    use clap::ValueEnum;
+
     use super::*;
     use crate::dialect::Dialect;
-
-    const SHAPES: [Shape; 5] = [
-        Shape::StraightLow,
-        Shape::StraightHigh,
-        Shape::Ifs,
-        Shape::Constants,
-        Shape::InPlace,
-    ];
 
     /// Collects the steps.
     #[derive(Default)]
@@ -506,7 +532,8 @@ mod tests {
 
     #[test]
     fn every_text_defines_what_it_uses_and_is_the_same_each_time() {
-        for shape in SHAPES {
+        for &shape in Shape::value_variants() {
+            record(shape, 500);
             let text = text(shape, 500);
             assert_eq!(text, self::text(shape, 500));
             let mut defined = HashSet::new();
