@@ -4,8 +4,8 @@
 //! as its first operand, so none of them is equal to another and all of them reach the result; every duplicate is
 //! consumed by a unique node. Nothing is kept but a window of recent nodes: a million nodes take no memory.
 //!
-//! A sixth shape, `ifs-same`, is measured on demand only, as `opt` and `mlir-opt` take quadratic time for it: `ifs`, but
-//! every second conditional has the condition of the first.
+//! A sixth shape, `ifs-same`, is measured on demand only, as `opt` and `mlir-opt` take quadratic time for it: `ifs`,
+//! but every second conditional has the condition of the first.
 //!
 //! Two shapes have a mix of their own: among constants almost every one is a duplicate, and in `in-place` a fifth of
 //! the nodes are writes.
