@@ -1,2 +1,206 @@
-//! bench.
-fn main() {}
+//! `jitopt` beside LLVM's `opt`, MLIR's `mlir-opt` and PyTorch, as whole processes on generated programs.
+//!
+//! # Reproducing the numbers
+//!
+//! ```text
+//! cargo build --release
+//! cargo run --release -p jitopt-bench -- toolkit
+//! ```
+//!
+//! The command writes five shapes of programs (see [`shapes`]) with 20 000 and 1 000 000 nodes to a temporary folder:
+//! as TorchScript IR for `jitopt` and PyTorch, the same programs as LLVM IR and as MLIR for the peers. 60 % of the
+//! nodes are unique, 20 % repeat an earlier one, 20 % are dead; a node is about 45 bytes of text. Each program then
+//! reads its file, eliminates common subexpressions and dead code, and writes the result to `/dev/null`; the programs
+//! take turns, so that a busy moment of the machine hits them all.
+//!
+//! The table on standard output has, for each shape, size and program, the CPU time of the process (user and system),
+//! its wall time, nanoseconds of CPU time per node, the ratio to `opt`, how much more a node costs than in the
+//! smallest program when starting up is left aside (1.00 is linear), and the peak resident set per node. Below it
+//! stands the time from start to exit on a file of three lines. The peak resident set of a process is never below
+//! that of its parent when it was born: values under 4 MB say nothing.
+//!
+//! `opt`, `mlir-opt` and `python3` are looked for on the search path; what is missing is left out with a note.
+//! PyTorch is measured without its import, except in the start-to-exit table. The peers do not do quite the same
+//! work: `opt` verifies its input and its output (a quarter of its time) and cannot remove a dead store, `mlir-opt`
+//! needs `--canonicalize` to remove dead code.
+//!
+//! | flag | meaning |
+//! | --- | --- |
+//! | `--nodes=20000,1000000` | the sizes |
+//! | `--shapes=ifs,in-place` | some of `straight-low`, `straight-high`, `ifs`, `ifs-same`, `constants`, `in-place` |
+//! | `--runs=5` | runs of each program on each file |
+//! | `--json` | JSON in place of Markdown |
+//! | `--jitopt=PATH` `--opt=PATH` `--mlir-opt=PATH` `--python=PATH` | where the programs are |
+//! | `--no-peers` | `jitopt` alone |
+//! | `--timeout=SECONDS` | when a process is killed |
+//! | `--max-growth=RATIO` | exit with 1 when the growth of `jitopt` is above this anywhere |
+//!
+//! In continuous integration, to check that everything stays linear:
+//!
+//! ```text
+//! cargo run --release -p jitopt-bench -- toolkit --no-peers --nodes=20000,200000 --max-growth=2
+//! ```
+//!
+//! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
+//!
+//! Exit codes: 0 measured, 1 `jitopt` failed or grew too much, 2 anything else went wrong.
+
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+mod contender;
+mod dialect;
+mod llvm;
+mod mlir;
+mod process;
+mod report;
+mod shapes;
+mod toolkit;
+mod torchscript;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Parser, Subcommand};
+
+use crate::contender::Places;
+use crate::dialect::Dialect;
+use crate::shapes::Shape;
+use crate::toolkit::Plan;
+
+/// Benchmarks of jitopt beside its peers.
+#[derive(Parser)]
+#[command(name = "jitopt-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Time reading, CSE, DCE and printing of generated programs
+    Toolkit(Toolkit),
+    /// Write one generated program and print how many nodes it has
+    Generate(Generate),
+}
+
+#[derive(Args)]
+struct Toolkit {
+    /// Sizes of the programs, in nodes
+    #[arg(long, value_delimiter = ',', default_value = "20000,1000000")]
+    nodes: Vec<u64>,
+    /// Shapes of the programs; all but `ifs-same` when not given
+    #[arg(long, value_delimiter = ',')]
+    shapes: Vec<Shape>,
+    /// Runs of each program on each file
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// JSON in place of Markdown
+    #[arg(long)]
+    json: bool,
+    /// The jitopt binary; the one beside this program when not given
+    #[arg(long)]
+    jitopt: Option<PathBuf>,
+    /// LLVM's opt
+    #[arg(long, default_value = "opt")]
+    opt: PathBuf,
+    /// MLIR's mlir-opt
+    #[arg(long, default_value = "mlir-opt")]
+    mlir_opt: PathBuf,
+    /// A Python with PyTorch
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Measure jitopt alone
+    #[arg(long)]
+    no_peers: bool,
+    /// Seconds after which a process is killed
+    #[arg(long, default_value_t = 120)]
+    timeout: u64,
+    /// Fail when the growth of jitopt is above this for any shape
+    #[arg(long)]
+    max_growth: Option<f64>,
+}
+
+#[derive(Args)]
+struct Generate {
+    /// Its shape
+    shape: Shape,
+    /// How many nodes it has at least
+    nodes: u64,
+    /// Its language
+    dialect: Dialect,
+    /// Where to write it; standard output gets the number of nodes
+    #[arg(short, default_value = "/dev/stdout")]
+    output: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Action::Toolkit(options) => toolkit(options),
+        Action::Generate(options) => generate(&options).map(|()| true),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("jitopt-bench: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Measures and reports; says whether `jitopt` did well.
+fn toolkit(options: Toolkit) -> Result<bool> {
+    let mut plan = Plan {
+        nodes: options.nodes,
+        shapes: options.shapes,
+        runs: options.runs,
+        limit: Duration::from_secs(options.timeout),
+    };
+    plan.nodes.sort_unstable();
+    if plan.shapes.is_empty() {
+        plan.shapes = Shape::FIVE.to_vec();
+    }
+    let places = Places {
+        jitopt: options.jitopt,
+        opt: options.opt,
+        mlir_opt: options.mlir_opt,
+        python: options.python,
+        peers: !options.no_peers,
+    };
+    let measurement = toolkit::measure(&plan, &places)?;
+    let text = if options.json {
+        format!("{:#}\n", measurement.json())
+    } else {
+        measurement.markdown()
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    if measurement.failed("jitopt") {
+        eprintln!("jitopt-bench: jitopt failed");
+        return Ok(false);
+    }
+    match (options.max_growth, measurement.worst_growth("jitopt")) {
+        (Some(limit), Some((growth, shape))) if growth > limit => {
+            eprintln!("jitopt-bench: a node of {shape} costs {growth:.2} times what it costs in the smallest file");
+            Ok(false)
+        }
+        _ => Ok(true),
+    }
+}
+
+/// Writes a program to a file, and its number of nodes to standard output.
+fn generate(options: &Generate) -> Result<()> {
+    let file = File::create(&options.output).with_context(|| format!("cannot write {}", options.output.display()))?;
+    let mut out = BufWriter::with_capacity(1 << 16, file);
+    let nodes = options
+        .shape
+        .generate(options.nodes, options.dialect.writer(&mut out).as_mut())?;
+    out.flush()?;
+    if options.output != Path::new("/dev/stdout") {
+        println!("{nodes}");
+    }
+    Ok(())
+}
