@@ -1,5 +1,6 @@
 //! Core.
 pub mod entity;
 pub mod log;
+pub mod ops;
 pub mod symbol;
 pub mod types;

@@ -7,6 +7,7 @@
 //! [`text`] reads and prints the spelling of every PyTorch since 1.0, [`relations`] knows subtyping, joins and type
 //! variables.
 
+pub mod era;
 pub mod relations;
 pub mod text;
 
