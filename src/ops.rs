@@ -78,16 +78,18 @@ fn shared(era: Era, kind: Symbol) -> &'static Operator {
 
 impl Operator {
     fn load(era: Era, kind: Symbol) -> Operator {
-        let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::list(era.other())];
+        let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::list(era.other()), catalog::LIST_BETWEEN];
         let schemas = lists.into_iter().map(|list| catalog::schemas(list, kind)).find(|found| !found.is_empty());
         let schemas: &'static [Schema] = schemas.map_or(&[], |found| found.leak());
         let rule = rules::rule(kind, schemas);
         Operator { kind, era, schemas, rule, elsewhere: OnceLock::new() }
     }
 
-    /// The overloads in the other era: versions between the two have operators of both.
+    /// The overloads of other versions: those between the two lists have operators of both, and a few of their own.
     pub fn elsewhere(&self) -> &'static [Schema] {
-        self.elsewhere.get_or_init(|| catalog::schemas(catalog::list(self.era.other()), self.kind).leak())
+        let lists = [catalog::LIST_BETWEEN, catalog::list(self.era.other())];
+        let load = || lists.into_iter().flat_map(|list| catalog::schemas(list, self.kind)).collect::<Vec<_>>().leak();
+        self.elsewhere.get_or_init(|| load())
     }
 
     /// Whether anything is known of the kind.
@@ -95,7 +97,8 @@ impl Operator {
         self.rule.effect != Effect::Unknown
     }
 
-    /// Whether a node of this kind must stay, and must not be crossed by other such nodes.
+    /// Whether a node of this kind must stay, and must not be crossed by other such nodes. What happens in its blocks and
+    /// its subgraph is not counted: `prim::If` has no effect, what is in it may have.
     pub fn has_side_effects(&self) -> bool {
         self.rule.effect.is_side_effect()
     }
@@ -109,25 +112,30 @@ impl Operator {
         }
     }
 
-    /// How the results relate to the operands. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
+    /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it
+    /// were unknown: the overload may be one of another version. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
     pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {
         match (self.rule.alias, schema) {
-            (AliasRule::Schema, None) => AliasRule::Conservative,
-            (AliasRule::MayReturn(_), Some(schema)) if schema.returns.iter().any(schema::Formal::is_annotated) => AliasRule::Schema,
+            (AliasRule::Schema | AliasRule::MayReturn(_), None) => AliasRule::Conservative,
+            (AliasRule::MayReturn(_), Some(schema)) if schema.returns.iter().any(schema::Formal::is_annotated) => {
+                AliasRule::Schema
+            }
             (rule, _) => rule,
         }
     }
 
-    /// Whether it may write to memory that its operands reach.
+    /// Whether it may write to memory that its operands reach. Without a schema that is so unless a row says how it aliases.
     pub fn may_write(&self, schema: Option<&Schema>) -> bool {
-        self.rule.writes() || schema.map_or_else(|| self.schemas.iter().any(Schema::is_writing), Schema::is_writing)
+        self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing)
     }
 
-    /// No effect, no write, and the same result every time: what it computes may be computed once, earlier, or not at all.
+    /// No effect, no write, and the same result every time: what it computes may be computed once, earlier, or not at all,
+    /// as long as nobody writes to what it reads. Never said of nodes with blocks or subgraphs.
     pub fn is_pure(&self, schema: Option<&Schema>) -> bool {
         self.rule.effect == Effect::None
             && !self.may_write(schema)
             && self.nondeterminism(schema) == Nondeterminism::Deterministic
             && self.rule.structure == rules::Structure::None
+            && self.rule.carries == rules::Carries::Nothing
     }
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! and are replaced by running that again. `schemas-prim.txt` has, in the same form, kinds of graphs that PyTorch
-//! executes without registering a schema for them.
+//! executes without registering a schema for them, and `schemas-between.txt` the overloads that only versions between the
+//! two have (1.4 let `zeros_like` and its like keep the memory format).
 //!
 //! Six thousand schemas are not read when the program starts: a run of the program must cost milliseconds. The texts are
 //! sorted by bytes, and `(` and `.` sort before everything a name is made of, so the lines of one operator stand
@@ -25,6 +26,8 @@ pub const LIST_1_3: &str = include_str!("schemas-1.3.txt");
 pub const LIST_2: &str = include_str!("schemas-2.txt");
 /// What graphs hold and no PyTorch registers.
 pub const LIST_PRIM: &str = include_str!("schemas-prim.txt");
+/// What neither of the two registers and a version between them does.
+pub const LIST_BETWEEN: &str = include_str!("schemas-between.txt");
 
 /// The list of an era.
 pub fn list(era: Era) -> &'static str {
@@ -71,7 +74,10 @@ mod tests {
 
     #[test]
     fn every_schema_is_read_and_printed_back() {
-        for (text, era, count, normalised) in [(LIST_1_3, Era::V1_3, 1825, 0), (LIST_2, Era::V2, 4415, 3), (LIST_PRIM, Era::V2, 37, 0)] {
+        let ours = [(LIST_PRIM, Era::V2, 37, 0), (LIST_BETWEEN, Era::V2, 14, 0)];
+        for (text, era, count, normalised) in
+            [(LIST_1_3, Era::V1_3, 1825, 0), (LIST_2, Era::V2, 4415, 3)].into_iter().chain(ours)
+        {
             let differs = |line: &&'static str| match parse(line) {
                 Ok(schema) => schema.text(era) != **line,
                 Err(error) => panic!("{line}: {error:?}"),
@@ -83,7 +89,7 @@ mod tests {
 
     #[test]
     fn bisection_finds_what_a_scan_finds() {
-        for text in [LIST_1_3, LIST_2, LIST_PRIM] {
+        for text in [LIST_1_3, LIST_2, LIST_PRIM, LIST_BETWEEN] {
             assert!(text.lines().is_sorted());
             for name in text.lines().map(key) {
                 let scan: Vec<&str> = text.lines().filter(|line| key(line) == name).collect();

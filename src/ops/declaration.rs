@@ -136,7 +136,9 @@ impl Reader {
         self.blanks();
         let (mut ty, used) = match parse_base(self.rest().as_bytes()) {
             Ok((ty, used)) => (known_base(ty), used),
-            Err(error) => return Err(SchemaError { at: self.at + error.at, message: error.message }),
+            Err(error) => {
+                return Err(SchemaError { at: self.at + error.at, message: error.message });
+            }
         };
         self.at += used;
         let (mut alias, mut elements, mut size) = (self.alias()?, None, None);
@@ -226,7 +228,8 @@ mod tests {
 
     #[test]
     fn the_parts_of_a_schema() {
-        let text = "aten::f.over(Tensor(a!)[] self, t(b -> *)? x=None, *, int[2] n=[1, 2], str s=\"a,)\\\"\") -> Tensor(b|a)";
+        let text =
+            "aten::f.over(Tensor(a!)[] self, t(b -> *)? x=None, *, int[2] n=[1, 2], str s=\"a,)\\\"\") -> Tensor(b|a)";
         let schema = parse(text).expect("a schema");
         assert_eq!((schema.kind.as_str(), schema.overload, schema.positional), ("aten::f", "over", 2));
         assert_eq!(schema.writes().collect::<Vec<_>>(), [0]);
@@ -245,7 +248,10 @@ mod tests {
         let bare = parse("a::b() -> (str, t)[]").expect("a schema");
         assert_eq!(bare, parse("a::b() -> ((str, t)[])").expect("a schema"));
         let old = parse("a::b(...) -> ((str, t)[])").expect("a schema");
-        assert_eq!((old.returns.len(), old.vararg, old.text(Era::V1_3).as_str()), (1, true, "a::b(...) -> ((str, t)[])"));
+        assert_eq!(
+            (old.returns.len(), old.vararg, old.text(Era::V1_3).as_str()),
+            (1, true, "a::b(...) -> ((str, t)[])")
+        );
     }
 
     #[test]

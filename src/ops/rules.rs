@@ -96,6 +96,14 @@ pub enum AliasRule {
     BroadcastingChunk,
 }
 
+impl AliasRule {
+    /// Whether it implies writes that no schema tells of.
+    pub fn writes(self) -> bool {
+        use AliasRule::*;
+        matches!(self, Conservative | Wait | SetAttr | BatchNorm { .. })
+    }
+}
+
 /// The blocks of a node, and how many values pass through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
@@ -201,19 +209,13 @@ impl Rule {
     const fn reads_list_only(self) -> Rule {
         Rule { reads_list_only: true, ..self }
     }
-
-    /// Whether it writes although no schema says so.
-    pub fn writes(&self) -> bool {
-        use AliasRule::*;
-        matches!(self.alias, Conservative | Wait | SetAttr | BatchNorm { .. }) || self.effect == Effect::Unknown
-    }
 }
 
 /// The row of an operator that nothing is known of.
-pub const UNKNOWN: Rule =
-    row(&[]).effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
+pub const UNKNOWN: Rule = row(&[]).effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
 
 /// The table.
+#[rustfmt::skip]
 pub const RULES: &[Rule] = &{
     use AliasRule as A;
     use Effect::*;
@@ -288,7 +290,6 @@ pub const RULES: &[Rule] = &{
         row(&["aten::manual_seed", "aten::seed", "aten::initial_seed", "aten::Generator"]).effect(Observable).is(Always),
         row(&["aten::backward", "aten::_backward", "aten::dist_backward"]).effect(Call).alias(A::Conservative).is(Always),
         row(&["aten::is_grad_enabled", "aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled"]).is(Always),
-        row(&["aten::autocast_increment_nesting", "aten::autocast_decrement_nesting"]).effect(Observable).is(Always),
         row(&["cuda::*", "profiler::*", "c10d::*", "_c10d_functional::*", "_c10d_functional_autograd::*", "symm_mem::*"])
             .effect(Call).alias(A::Conservative).is(Always),
         row(&["_caffe2::*", "_c10_experimental::*", "_dtensor::*", "fsdp::*", "inductor::*", "debug_mode_ops::*"])
@@ -324,7 +325,8 @@ pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
     let name = kind.as_str();
     // `^Fn(..)`, a Python function, may be held as its own kind.
     let name = if name.starts_with('^') { "prim::PythonOp" } else { name };
-    let by = |matches: fn(&str, &str) -> bool| RULES.iter().find(|rule| rule.kinds.iter().any(|kind| matches(kind, name)));
+    let by =
+        |matches: fn(&str, &str) -> bool| RULES.iter().find(|rule| rule.kinds.iter().any(|kind| matches(kind, name)));
     let found = by(|kind, name| kind == name).or_else(|| by(matches_pattern));
     match found {
         Some(rule) => *rule,
@@ -344,14 +346,14 @@ fn returns_nothing(schema: &Schema) -> bool {
 }
 
 /// Parts of names, between underscores, that tell of random numbers.
+#[rustfmt::skip]
 const RANDOM: &[&str] = &[
     "rand", "randint", "randn", "randperm", "random", "normal", "bernoulli", "dropout", "multinomial", "poisson", "uniform",
-    "cauchy", "exponential", "geometric", "rrelu", "binomial", "gamma", "dirichlet", "dropout1d", "dropout2d", "dropout3d",
-    "rnn", "lstm", "gru",
+    "cauchy", "exponential", "geometric", "rrelu", "binomial", "gamma", "dirichlet", "rnn", "lstm", "gru",
 ];
 
 /// Random words in names that are not.
-const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weights"];
+const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weight"];
 
 /// Whether an overload is random, from its formals and its name.
 ///
@@ -360,12 +362,143 @@ const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weights"];
 /// by its parts, `aten::randn_like` but not `aten::normalize`, and not when it is a gradient, which is given the mask.
 pub fn nondeterminism(schema: &Schema) -> Nondeterminism {
     let parts = || schema.kind.short().split('_');
-    let named = parts().any(|part| RANDOM.contains(&part)) && !parts().any(|part| NOT_RANDOM.contains(&part));
+    let gradient = parts().next_back() == Some("grad");
+    let named =
+        parts().any(|part| RANDOM.contains(&part)) && !gradient && !parts().any(|part| NOT_RANDOM.contains(&part));
     let given = schema.formals.iter().any(|formal| matches!(formal.name, "generator" | "gen"));
     let flag = || schema.formal("train").or_else(|| schema.formal("training"));
     match (named || given, schema.formal("dropout_p").or_else(|| schema.formal("dropout"))) {
         (true, _) => flag().map_or(Nondeterminism::Always, Nondeterminism::UnlessFalse),
         (false, Some(p)) if !parts().any(|part| part == "backward") => Nondeterminism::UnlessZero(p),
         _ => Nondeterminism::Deterministic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Operator, operator};
+    use crate::types::era::Era;
+
+    const KINDS: &str = include_str!("../../testdata/ops/kinds.txt");
+
+    fn op(name: &str) -> &'static Operator {
+        operator(Era::V2, Symbol::new(name))
+    }
+
+    /// The overload of this name, `aten::add.Tensor`.
+    fn overload(name: &str) -> (&'static Operator, &'static Schema) {
+        let cut = name.rfind('.').unwrap_or(name.len());
+        let op = op(&name[..cut]);
+        let found = op.schemas.iter().find(|schema| schema.overload == name[cut..].trim_start_matches('.'));
+        (op, found.unwrap_or_else(|| panic!("{name}")))
+    }
+
+    #[test]
+    fn every_kind_of_printed_graphs_has_a_row() {
+        // What `prepare_division_for_onnx` makes belongs to the exporter.
+        let unknown: Vec<&str> = KINDS
+            .lines()
+            .filter(|kind| Era::ALL.iter().all(|&era| !operator(era, Symbol::new(kind)).is_known()))
+            .collect();
+        assert_eq!(unknown, ["onnx::Cast"]);
+    }
+
+    #[test]
+    fn kinds_of_prim_are_told_apart_by_rows_and_not_by_schemas() {
+        for kind in KINDS.lines().filter(|kind| kind.starts_with("prim::")) {
+            let op = op(kind);
+            let vague = op.schemas.iter().any(|schema| schema.varret || schema.vararg);
+            assert!(!vague || op.rule != Rule::default(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn no_kind_has_two_rows() {
+        let mut kinds: Vec<&str> = RULES.iter().flat_map(|rule| rule.kinds).copied().collect();
+        kinds.sort_unstable();
+        assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]));
+        for kind in kinds.iter().filter(|kind| !kind.ends_with('*')) {
+            let made_up = ["prim::DictIndex", "prim::BroadcastingChunk"];
+            assert!(!op(kind).schemas.is_empty() || made_up.contains(kind), "{kind} has a row and no schema");
+        }
+    }
+
+    #[test]
+    fn randomness() {
+        use Nondeterminism::*;
+        for (name, expected) in [
+            ("aten::dropout", UnlessFalse(2)),
+            ("aten::native_dropout", UnlessFalse(2)),
+            ("aten::rrelu", UnlessFalse(3)),
+            ("aten::lstm.input", UnlessFalse(6)),
+            ("aten::lstm.data", UnlessFalse(7)),
+            ("aten::lstm_cell", Deterministic),
+            ("aten::rand", Always),
+            ("aten::rand_like", Always),
+            ("aten::randperm", Always),
+            ("aten::bernoulli", Always),
+            ("aten::bernoulli.p", Always),
+            ("aten::normal.float_float", Always),
+            ("aten::uniform_", Always),
+            ("aten::_standard_gamma", Always),
+            ("aten::_standard_gamma_grad", Deterministic),
+            ("aten::poisson", Always),
+            ("aten::poisson_nll_loss", Deterministic),
+            ("aten::layer_norm", Deterministic),
+            ("aten::binomial", Always),
+            ("aten::native_dropout_backward", Deterministic),
+            ("aten::empty.memory_format", Undefined),
+            ("aten::scaled_dot_product_attention", UnlessZero(4)),
+            ("aten::_no_grad_uniform_", Always),
+            ("prim::TimePoint", Always),
+            ("aten::add.Tensor", Deterministic),
+            ("aten::multinomial", Always),
+        ] {
+            let (op, schema) = overload(name);
+            assert_eq!(op.nondeterminism(Some(schema)), expected, "{name}");
+        }
+        assert_eq!(op("my::op").nondeterminism(None), Always);
+    }
+
+    #[test]
+    fn effects_and_purity() {
+        let effects = "prim::Print prim::RaiseException aten::warn aten::wait prim::CallMethod prim::BailOut prim::TimePoint \
+            prim::BailoutTemplate prim::Enter ^MyFn prim::PythonOp aten::_assert_async cuda::synchronize my::op prim::unheard_of \
+            aten::set_grad_enabled aten::manual_seed prim::AddStatValue";
+        for kind in effects.split_whitespace() {
+            assert!(op(kind).has_side_effects() && !op(kind).is_pure(None), "{kind}");
+        }
+        let impure =
+            "prim::SetAttr aten::add_ aten::append aten::batch_norm aten::rand prim::If prim::fork prim::FusionGroup";
+        for kind in impure.split_whitespace() {
+            assert!(!op(kind).has_side_effects() && !op(kind).is_pure(None), "{kind}");
+        }
+        let pure =
+            "aten::relu prim::ListConstruct prim::GetAttr aten::size prim::Constant prim::ConstantChunk aten::reshape";
+        for kind in pure.split_whitespace() {
+            assert!(op(kind).is_pure(op(kind).schemas.first()), "{kind}");
+        }
+        // One overload writes, the other does not.
+        let (add, schema) = overload("aten::add.Tensor");
+        assert!(!add.is_pure(None) && add.is_pure(Some(schema)));
+    }
+
+    #[test]
+    fn aliasing() {
+        let rule = |name: &str| {
+            let (op, schema) = overload(name);
+            op.alias_rule(Some(schema))
+        };
+        assert_eq!(rule("aten::reshape"), AliasRule::Schema);
+        assert_eq!(rule("aten::dropout"), AliasRule::MayReturn(0));
+        let old = operator(Era::V1_3, Symbol::new("aten::reshape"));
+        assert_eq!(old.alias_rule(old.schemas.first()), AliasRule::MayReturn(0));
+        assert_eq!(rule("aten::batch_norm"), AliasRule::BatchNorm { training_operand: 5 });
+        let training = overload("aten::batch_norm").1.formal("training");
+        assert_eq!((training, overload("aten::instance_norm").1.formal("use_input_stats")), (Some(5), Some(5)));
+        assert_eq!(op("my::op").alias_rule(None), AliasRule::Conservative);
+        assert_eq!(op("aten::relu").alias_rule(None), AliasRule::Conservative);
+        assert_eq!(overload("aten::_no_grad_embedding_renorm_").1.writes().collect::<Vec<_>>(), [0]);
     }
 }
