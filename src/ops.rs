@@ -1,0 +1,141 @@
+//! What is known of operators: their overloads, effects, randomness and aliasing.
+//!
+//! One table for all passes, so that no pass matches on kinds to find out what an operator does. [`operator`] gives the row of
+//! a kind: the schemas that PyTorch declares ([`catalog`], [`schema`]) and the columns that a schema does not hold
+//! ([`rules`]). [`Operator::resolve`] finds the overload of a node.
+//!
+//! ```
+//! use jitopt_core::{ops, symbol::Symbol, types::{Type, era::Era}};
+//!
+//! let add = ops::operator(Era::V2, Symbol::new("aten::add"));
+//! let found = add.resolve(&[Type::tensor(), Type::tensor(), Type::int()]);
+//! assert!(found.schema().is_some_and(|schema| schema.overload == "Tensor" && add.is_pure(Some(schema))));
+//! ```
+//!
+//! **Unknown operators are legal.** Their row says that they read and write everything, may do anything and never do the
+//! same twice. PyTorch takes an unknown `prim::` kind for harmless; it knows all of them, we cannot.
+
+pub mod catalog;
+pub mod declaration;
+pub mod overloads;
+pub mod rules;
+pub mod schema;
+
+use crate::symbol::Symbol;
+use crate::types::Type;
+use crate::types::era::Era;
+use overloads::Resolution;
+use rules::{AliasRule, Effect, Nondeterminism, Rule};
+use rustc_hash::FxHashMap;
+use schema::Schema;
+use std::cell::RefCell;
+use std::sync::{LazyLock, Mutex, OnceLock};
+
+/// The row of an operator kind.
+#[derive(Debug)]
+pub struct Operator {
+    /// The kind.
+    pub kind: Symbol,
+    /// The era it was asked for.
+    pub era: Era,
+    /// Its overloads in that era, or, when it has none, in the other one; empty when the kind is unknown.
+    pub schemas: &'static [Schema],
+    /// What the schemas do not say.
+    pub rule: Rule,
+    elsewhere: OnceLock<&'static [Schema]>,
+}
+
+/// The row of `kind`. There is one for every kind; see [`Operator::is_known`].
+///
+/// The first question for a kind costs microseconds. Later ones index a vector of the thread.
+pub fn operator(era: Era, kind: Symbol) -> &'static Operator {
+    thread_local! {
+        static SEEN: [RefCell<Vec<Option<&'static Operator>>>; 2] = const { [RefCell::new(Vec::new()), RefCell::new(Vec::new())] };
+    }
+    SEEN.with(|seen| {
+        let mut seen = seen[era as usize].borrow_mut();
+        if let Some(Some(found)) = seen.get(kind.index()) {
+            return *found;
+        }
+        if seen.len() <= kind.index() {
+            seen.resize(kind.index() + 1, None);
+        }
+        *seen[kind.index()].insert(shared(era, kind))
+    })
+}
+
+/// Finds the overload of a node: [`operator`], then [`Operator::resolve`].
+pub fn resolve(era: Era, kind: Symbol, operands: &[Type]) -> Resolution {
+    operator(era, kind).resolve(operands)
+}
+
+/// The row that all threads share, made when it is new.
+fn shared(era: Era, kind: Symbol) -> &'static Operator {
+    static ALL: LazyLock<Mutex<FxHashMap<(Era, Symbol), &'static Operator>>> = LazyLock::new(Mutex::default);
+    let mut all = ALL.lock().expect("no holder of this lock panics");
+    all.entry((era, kind)).or_insert_with(|| Box::leak(Box::new(Operator::load(era, kind))))
+}
+
+impl Operator {
+    fn load(era: Era, kind: Symbol) -> Operator {
+        let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::list(era.other()), catalog::LIST_BETWEEN];
+        let schemas = lists.into_iter().map(|list| catalog::schemas(list, kind)).find(|found| !found.is_empty());
+        let schemas: &'static [Schema] = schemas.map_or(&[], |found| found.leak());
+        let rule = rules::rule(kind, schemas);
+        Operator { kind, era, schemas, rule, elsewhere: OnceLock::new() }
+    }
+
+    /// The overloads of other versions: those between the two lists have operators of both, and a few of their own.
+    pub fn elsewhere(&self) -> &'static [Schema] {
+        let lists = [catalog::LIST_BETWEEN, catalog::list(self.era.other())];
+        let load = || lists.into_iter().flat_map(|list| catalog::schemas(list, self.kind)).collect::<Vec<_>>().leak();
+        self.elsewhere.get_or_init(|| load())
+    }
+
+    /// Whether anything is known of the kind.
+    pub fn is_known(&self) -> bool {
+        self.rule.effect != Effect::Unknown
+    }
+
+    /// Whether a node of this kind must stay, and must not be crossed by other such nodes. What happens in its blocks and
+    /// its subgraph is not counted: `prim::If` has no effect, what is in it may have.
+    pub fn has_side_effects(&self) -> bool {
+        self.rule.effect.is_side_effect()
+    }
+
+    /// Whether the same operands give the same result. Without a schema the worst of all overloads is answered.
+    pub fn nondeterminism(&self, schema: Option<&Schema>) -> Nondeterminism {
+        match (self.rule.nondeterminism, schema) {
+            (Some(known), _) => known,
+            (None, Some(schema)) => rules::nondeterminism(schema),
+            (None, None) => self.schemas.iter().map(rules::nondeterminism).max().unwrap_or(Nondeterminism::Always),
+        }
+    }
+
+    /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it
+    /// were unknown: the overload may be one of another version. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
+    pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {
+        match (self.rule.alias, schema) {
+            (AliasRule::Schema | AliasRule::MayReturn(_), None) => AliasRule::Conservative,
+            (AliasRule::MayReturn(_), Some(schema)) if schema.returns.iter().any(schema::Formal::is_annotated) => {
+                AliasRule::Schema
+            }
+            (rule, _) => rule,
+        }
+    }
+
+    /// Whether it may write to memory that its operands reach. Without a schema that is so unless a row says how it aliases.
+    pub fn may_write(&self, schema: Option<&Schema>) -> bool {
+        self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing)
+    }
+
+    /// No effect, no write, and the same result every time: what it computes may be computed once, earlier, or not at all,
+    /// as long as nobody writes to what it reads. Never said of nodes with blocks or subgraphs.
+    pub fn is_pure(&self, schema: Option<&Schema>) -> bool {
+        self.rule.effect == Effect::None
+            && !self.may_write(schema)
+            && self.nondeterminism(schema) == Nondeterminism::Deterministic
+            && self.rule.structure == rules::Structure::None
+            && self.rule.carries == rules::Carries::Nothing
+    }
+}

@@ -1,0 +1,250 @@
+//! Which overload a node means.
+//!
+//! The text of IR has no overload names, PyTorch finds them by the types of the operands. It tries the candidates in the
+//! order in which they were registered, which depends on the build and is not recorded in its list of schemas. Instead the
+//! candidate wins that needs the fewest conversions: `aten::eq(int, int)` before `aten::eq(Scalar, Scalar)`,
+//! `aten::len(Tensor[])` before `aten::len(t[])`. Where several need as few, the one first in the list wins.
+//!
+//! As in PyTorch an operand stands for every formal, defaults are not filled in; a subtype may stand for its supertype,
+//! `T` and `NoneType` for `T?`, int, float and complex for `Scalar`, and type variables stand for one type throughout.
+//! Graphs that PyTorch printed hold more than that, because its passes do not check again what they build. So some
+//! conversions beyond that are made when nothing else matches: bool and int for each other (`prim::AutogradAnyNonZero` is
+//! declared to return an int, and `prim::If` takes it), `Tensor[]` for `Tensor?[]`, and a value whose type was lost (`Any`)
+//! or widened (`T?` for `T`) for anything it may hold.
+//!
+//! An era is not one version. Where nothing in the list of the era matches, the overloads of other versions are tried
+//! before those conversions.
+//!
+//! Of the 234,596 nodes of graphs printed by 1.3.1, 1.4.0, 1.13.1 and 2.15.0 that this was measured on, 234,556 resolve.
+//! What is left are graphs after `erase_number_types`, where numbers are tensors ([`Operator::resolve_erased`] takes those),
+//! `onnx::` kinds, and patterns that nobody could run (`aten::addcmul` without its value).
+
+use super::Operator;
+use super::schema::Schema;
+use crate::types::relations::Bindings;
+use crate::types::{Simple, Type, TypeKind};
+use std::fmt;
+
+/// What came of looking for the overload of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// This one.
+    Found(&'static Schema),
+    /// The kind is not known.
+    NoSchema,
+    /// The kind is known, and no overload takes these operands: why not, one by one.
+    NoMatch(Vec<Mismatch>),
+}
+
+impl Resolution {
+    /// The schema, when there is one.
+    pub fn schema(&self) -> Option<&'static Schema> {
+        if let Resolution::Found(schema) = self { Some(schema) } else { None }
+    }
+}
+
+/// Why an overload does not take some operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// The overload.
+    pub schema: &'static Schema,
+    /// Why not.
+    pub reason: Reason,
+}
+
+/// What is wrong with the operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// There are so many of them.
+    Count(usize),
+    /// The type of one of them.
+    Operand(usize, Type),
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reason {
+            Reason::Count(n) => {
+                let (least, more) = (self.schema.formals.len(), if self.schema.vararg { " or more" } else { "" });
+                write!(f, "`{}` takes {least}{more} operands, not {n}", self.schema)
+            }
+            Reason::Operand(i, ty) => {
+                let formal = &self.schema.formals[i];
+                write!(f, "`{}`: operand {i} (`{}`) is a `{ty}`, not a `{}`", self.schema, formal.name, formal.ty)
+            }
+        }
+    }
+}
+
+/// What a conversion costs. Exact is nothing; a type that says less than nothing costs most.
+mod cost {
+    pub const SUBTYPE: u32 = 1;
+    pub const VARIABLE: u32 = 2;
+    pub const ANY: u32 = 4;
+    pub const LENIENT: u32 = 1000;
+}
+
+impl Operator {
+    /// The overload that takes operands of these types.
+    pub fn resolve(&self, operands: &[Type]) -> Resolution {
+        self.find(operands, Numbers::Kept)
+    }
+
+    /// As [`Operator::resolve`], for graphs in which numbers became tensors: a tensor may then stand for a number, and
+    /// which overload was meant is a guess wherever overloads differ in numbers alone.
+    pub fn resolve_erased(&self, operands: &[Type]) -> Resolution {
+        self.find(operands, Numbers::Erased)
+    }
+
+    fn find(&self, operands: &[Type], numbers: Numbers) -> Resolution {
+        let ours = best(self.schemas, operands, numbers);
+        let found = match ours {
+            Some((price, _)) if price < cost::LENIENT => ours,
+            // The first of equal prices wins: ours.
+            _ => ours.into_iter().chain(best(self.elsewhere(), operands, numbers)).min_by_key(|(price, _)| *price),
+        };
+        match found {
+            Some((_, schema)) => Resolution::Found(schema),
+            None if self.schemas.is_empty() => Resolution::NoSchema,
+            None => Resolution::NoMatch(self.schemas.iter().filter_map(|s| mismatch(s, operands, numbers)).collect()),
+        }
+    }
+}
+
+/// Whether numbers are numbers, or tensors of rank 0 as after `erase_number_types`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Numbers {
+    Kept,
+    Erased,
+}
+
+fn best(schemas: &'static [Schema], operands: &[Type], numbers: Numbers) -> Option<(u32, &'static Schema)> {
+    let priced = schemas.iter().filter_map(|schema| Some((price(schema, operands, numbers).ok()?, schema)));
+    priced.min_by_key(|(price, _)| *price)
+}
+
+fn mismatch(schema: &'static Schema, operands: &[Type], numbers: Numbers) -> Option<Mismatch> {
+    price(schema, operands, numbers).err().map(|reason| Mismatch { schema, reason })
+}
+
+/// What it costs to pass these operands to this overload.
+fn price(schema: &Schema, operands: &[Type], numbers: Numbers) -> Result<u32, Reason> {
+    let (given, taken) = (operands.len(), schema.formals.len());
+    if given < taken || given > taken && !schema.vararg {
+        return Err(Reason::Count(given));
+    }
+    let mut bindings = Bindings::default();
+    let mut total = 0;
+    for (i, (formal, &actual)) in schema.formals.iter().zip(operands).enumerate() {
+        let erased = || (numbers == Numbers::Erased && actual.is_tensor()).then_some(cost::LENIENT);
+        total += conversion(formal.ty, actual, &mut bindings).or_else(erased).ok_or(Reason::Operand(i, actual))?;
+    }
+    Ok(total)
+}
+
+fn conversion(formal: Type, actual: Type, bindings: &mut Bindings) -> Option<u32> {
+    if formal == actual || formal.is_tensor() && actual.is_tensor() {
+        return Some(0);
+    }
+    if formal.is(Simple::Any) {
+        return Some(cost::ANY);
+    }
+    if !formal.accepts(actual, bindings) {
+        return is_lenient(formal, actual, bindings).then_some(cost::LENIENT);
+    }
+    Some(match () {
+        () if has_variable(formal) => cost::VARIABLE,
+        () if formal.same_erased(actual) => 0,
+        () => cost::SUBTYPE,
+    })
+}
+
+fn has_variable(ty: Type) -> bool {
+    matches!(ty.kind(), TypeKind::Var(_)) || ty.parts().into_iter().any(has_variable)
+}
+
+/// What PyTorch's own passes pass and its matching would refuse; see the head of this file.
+fn is_lenient(formal: Type, actual: Type, bindings: &mut Bindings) -> bool {
+    use TypeKind::{List, Optional};
+    match (formal.kind(), actual.kind()) {
+        (_, Optional(inner)) => conversion(formal, *inner, bindings).is_some(),
+        (Optional(inner), _) => is_lenient(*inner, actual, bindings),
+        (List(f), List(a)) => matches!(f.kind(), Optional(f) if f.same_erased(*a)),
+        _ if actual.is(Simple::Any) => true,
+        _ if formal.is(Simple::Bool) => actual.is(Simple::Int),
+        _ => actual.is(Simple::Bool) && Type::int().is_subtype_of(formal),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ops::{operator, overloads::Resolution};
+    use crate::symbol::Symbol;
+    use crate::types::Type;
+    use crate::types::era::Era::{self, V1_3, V2};
+    use crate::types::spelling::parse_all;
+
+    fn types(list: &str) -> Vec<Type> {
+        list.split_whitespace().map(|ty| parse_all(ty.as_bytes()).expect(ty)).collect()
+    }
+
+    fn resolved(era: Era, kind: &str, operands: &str) -> String {
+        match operator(era, Symbol::new(kind)).resolve(&types(operands)) {
+            Resolution::Found(schema) => schema.text(era),
+            Resolution::NoSchema => "no schema".to_owned(),
+            Resolution::NoMatch(why) => why.first().map_or(String::new(), ToString::to_string),
+        }
+    }
+
+    #[test]
+    fn the_overload_that_needs_the_fewest_conversions_wins() {
+        for (era, kind, operands, starts) in [
+            (V2, "aten::add", "Float(2) Tensor int", "aten::add.Tensor(Tensor self, Tensor"),
+            (V2, "aten::add", "Tensor float int", "aten::add.Scalar(Tensor self, Scalar"),
+            (V2, "aten::add", "int int", "aten::add.int("),
+            (V2, "aten::add", "int[] int[]", "aten::add.t("),
+            (V1_3, "aten::add", "int[] int[]", "aten::add(int[]"),
+            (V1_3, "aten::len", "Tensor[]", "aten::len(Tensor[]"),
+            (V1_3, "aten::__getitem__", "Float(2)[] int", "aten::__getitem__(Tensor[](a)"),
+            (V2, "aten::__getitem__", "str[] int", "aten::__getitem__.t("),
+            (V2, "aten::eq", "int Scalar", "aten::eq(Scalar"),
+            (V2, "aten::sum", "Tensor int[] bool NoneType", "aten::sum.dim_IntList("),
+            (V1_3, "aten::sum", "Tensor int", "aten::sum(Tensor self, *, int? dtype"),
+            (V2, "aten::index", "Tensor Tensor[]", "aten::index.Tensor_hacked_twin("),
+            (V1_3, "aten::index", "Tensor Tensor[]", "aten::index.Tensor(Tensor self, Tensor[]"),
+            (V2, "prim::If", "int", "prim::If("),
+            (V2, "prim::TupleConstruct", "int str Tensor", "prim::TupleConstruct(..."),
+        ] {
+            let found = resolved(era, kind, operands);
+            assert!(found.starts_with(starts), "{kind} {operands}: {found}");
+        }
+    }
+
+    #[test]
+    fn versions_in_between_have_operators_of_both_lists_and_of_their_own() {
+        for (era, kind, operands) in [
+            (V1_3, "aten::clone", "Tensor NoneType"),
+            (V1_3, "aten::zeros_like", "Tensor NoneType"),
+            (V2, "aten::to_dense", "Tensor NoneType"),
+            (V2, "prim::shape", "Tensor"),
+        ] {
+            assert!(resolved(era, kind, operands).starts_with(kind), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_match_says_why() {
+        assert_eq!(resolved(V2, "my::op", "Tensor"), "no schema");
+        let count = "`aten::relu(Tensor self) -> Tensor` takes 1 operands, not 3";
+        assert_eq!(resolved(V2, "aten::relu", "Tensor int Tensor"), count);
+        let operand = "`aten::relu(Tensor self) -> Tensor`: operand 0 (`self`) is a `str`, not a `Tensor`";
+        assert_eq!(resolved(V2, "aten::relu", "str"), operand);
+    }
+
+    #[test]
+    fn erased_numbers_are_taken_only_when_asked() {
+        let (cat, operands) = (operator(V2, Symbol::new("aten::cat")), types("Tensor[] Long(device=cpu)"));
+        assert!(cat.resolve(&operands).schema().is_none());
+        assert!(cat.resolve_erased(&operands).schema().is_some());
+    }
+}

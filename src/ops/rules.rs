@@ -1,0 +1,504 @@
+//! What the schema of an operator does not say, as a table.
+//!
+//! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects, read from its behaviour in
+//! 1.3 to 2.15. A row names kinds, `ns::*` names a namespace; a kind without a row is [`Rule::default`] when it has a
+//! schema, and [`UNKNOWN`] when it has none. A new fact is a new field of [`Rule`], a builder for it, and rows.
+
+use super::schema::Schema;
+use crate::symbol::Symbol;
+
+/// What an operator does besides computing results and writing to the operands that its schema marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Writes to memory in a way that only [`AliasRule`] tells, such as `prim::SetAttr`: kept as long as somebody may see it.
+    Write,
+    /// Something that can be observed or that changes the state of the process: printing, seeding, timing, the network.
+    Observable,
+    /// Leaves the graph.
+    Raise,
+    /// Runs code that is not in the graph.
+    Call,
+    /// Says where a speculative graph can be left: where it stands decides what is resumed.
+    Anchor,
+    /// Anything.
+    Unknown,
+}
+
+impl Effect {
+    /// Whether a node with this effect is never removed and never reordered with another such node.
+    pub fn is_side_effect(self) -> bool {
+        !matches!(self, Effect::None | Effect::Write)
+    }
+}
+
+/// Whether the same operands give the same result, from best to worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Nondeterminism {
+    /// Yes.
+    Deterministic,
+    /// The contents of the result are whatever the memory held: two may be made one, but never folded to a constant.
+    Undefined,
+    /// Random unless this operand is the constant false, such as `train` of `aten::dropout`.
+    UnlessFalse(usize),
+    /// Random unless this operand is the constant zero, such as `dropout_p` of `aten::scaled_dot_product_attention`.
+    UnlessZero(usize),
+    /// No.
+    Always,
+}
+
+/// How results relate to operands in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AliasRule {
+    /// As the schema of the overload annotates it. A result without annotation is fresh memory; what is inside of a
+    /// result that is a container without annotation may be anything (`aten::list` copies a list, not its elements).
+    Schema,
+    /// As [`AliasRule::Schema`]; and where that annotates no result, each result, or each element of a list, may be this
+    /// operand, or its elements. PyTorch 1.3 lost these annotations in print; some were never there (`aten::dropout`).
+    MayReturn(usize),
+    /// Results are fresh.
+    Fresh,
+    /// The result is a fresh container of the operands.
+    FreshContainer,
+    /// Results may be anything of their type that is reachable from outside.
+    Wildcard,
+    /// All results are this operand.
+    PointsTo(usize),
+    /// The i-th result is the i-th operand; results beyond that are fresh.
+    Pairwise,
+    /// Block inputs are the operands, results are what the subgraph returns.
+    Subgraph,
+    /// Writes to every operand and everything in it; operands and results are then reachable from outside.
+    Conservative,
+    /// The result is anything, and everything that is reachable from outside may have been written meanwhile.
+    Wait,
+    /// Operands are reachable from outside from here on; the future is fresh.
+    Fork,
+    /// Writes to operand 0, and the stored value is reachable from outside.
+    SetAttr,
+    /// Results are fresh; the running statistics, operands 3 and 4, are written unless this operand is the constant false.
+    BatchNorm {
+        /// `training`, `use_input_stats`.
+        training_operand: usize,
+    },
+    /// There are no results of mutable type and nothing is written.
+    Nothing,
+    /// Each result is one of what the blocks return in its place.
+    If,
+    /// Block inputs are operands or what the body returned; results likewise.
+    Loop,
+    /// Results are what the only block returns; it has no inputs.
+    Block,
+    /// Each result is a view of operand 0.
+    ChunkPointsTo,
+    /// Results in groups of `chunks`, each a view of the operand of its group.
+    BroadcastingChunk,
+}
+
+impl AliasRule {
+    /// Whether it implies writes that no schema tells of.
+    pub fn writes(self) -> bool {
+        use AliasRule::*;
+        matches!(self, Conservative | Wait | SetAttr | BatchNorm { .. })
+    }
+}
+
+/// The blocks of a node, and how many values pass through them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Structure {
+    /// No blocks.
+    None,
+    /// One operand, the condition. Two blocks without inputs, each returns one value for each result.
+    If,
+    /// `max`, `cond`, carried values. One block: counter and carried values in, condition and carried values out.
+    Loop,
+    /// One block without inputs that returns one value for each result; runs when an operand is defined.
+    GradOf,
+    /// One block without inputs; from before control flow is made structured.
+    With,
+    /// One block whose inputs and returns are its own: closures before they are lifted, scopes of the tracer.
+    Closure,
+}
+
+impl Structure {
+    /// How many blocks.
+    pub fn blocks(self) -> usize {
+        match self {
+            Structure::None => 0,
+            Structure::If => 2,
+            Structure::Loop | Structure::GradOf | Structure::With | Structure::Closure => 1,
+        }
+    }
+}
+
+/// What the `Subgraph` attribute of a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carries {
+    /// There is none.
+    Nothing,
+    /// Operands in, results out.
+    Body,
+    /// Operands in; the first results out, what follows is kept for the backward graph.
+    Differentiable,
+    /// Operands in; the result is the future of what it returns.
+    Future,
+    /// Resumed from a `prim::BailOut` only.
+    Template,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The kinds it is about; `ns::*` is a namespace.
+    pub kinds: &'static [&'static str],
+    /// What it does besides its results.
+    pub effect: Effect,
+    /// Whether it is random; without an answer the schema tells, see [`nondeterminism`].
+    pub nondeterminism: Option<Nondeterminism>,
+    /// Memory.
+    pub alias: AliasRule,
+    /// Blocks.
+    pub structure: Structure,
+    /// Subgraph.
+    pub carries: Carries,
+    /// Whether it only looks at the elements of a list operand and keeps none: a list made for it alone does not make its
+    /// elements reachable from outside.
+    pub reads_list_only: bool,
+}
+
+impl Default for Rule {
+    fn default() -> Rule {
+        row(&[])
+    }
+}
+
+const fn row(kinds: &'static [&'static str]) -> Rule {
+    Rule {
+        kinds,
+        effect: Effect::None,
+        nondeterminism: None,
+        alias: AliasRule::Schema,
+        structure: Structure::None,
+        carries: Carries::Nothing,
+        reads_list_only: false,
+    }
+}
+
+impl Rule {
+    const fn effect(self, effect: Effect) -> Rule {
+        Rule { effect, ..self }
+    }
+
+    const fn alias(self, alias: AliasRule) -> Rule {
+        Rule { alias, ..self }
+    }
+
+    const fn structure(self, structure: Structure) -> Rule {
+        Rule { structure, ..self }
+    }
+
+    const fn carries(self, carries: Carries) -> Rule {
+        Rule { carries, ..self }
+    }
+
+    const fn is(self, nondeterminism: Nondeterminism) -> Rule {
+        Rule { nondeterminism: Some(nondeterminism), ..self }
+    }
+
+    const fn reads_list_only(self) -> Rule {
+        Rule { reads_list_only: true, ..self }
+    }
+}
+
+/// The row of an operator that nothing is known of.
+pub const UNKNOWN: Rule = row(&[]).effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
+
+/// The table.
+#[rustfmt::skip]
+pub const RULES: &[Rule] = &{
+    use AliasRule as A;
+    use Effect::*;
+    use Nondeterminism::{Always, Deterministic, Undefined};
+    use Structure as S;
+    [
+        // Structure.
+        row(&["prim::Param", "prim::Return", "prim::Drop"]).alias(A::Nothing).is(Deterministic),
+        row(&["prim::If"]).alias(A::If).structure(S::If).is(Deterministic),
+        row(&["prim::Loop"]).alias(A::Loop).structure(S::Loop).is(Deterministic),
+        row(&["prim::GradOf"]).alias(A::Block).structure(S::GradOf).is(Deterministic),
+        row(&["prim::With"]).effect(Call).alias(A::Conservative).structure(S::With),
+        row(&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope"])
+            .effect(Call).alias(A::Conservative).structure(S::Closure),
+        row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
+        row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
+        // Values made from nothing. What an uninitialised value holds is never looked at.
+        row(&["prim::Constant", "prim::AutogradZero", "prim::ConstantMKLDNNTensor"]).alias(A::Fresh).is(Deterministic),
+        row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic),
+        row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined),
+        // Autograd and sizes.
+        row(&["prim::AutogradAdd", "prim::MMTreeReduce", "prim::MMBatchSide", "prim::FusedConcat", "prim::VarConcat"])
+            .alias(A::Fresh).is(Deterministic),
+        row(&["prim::VarStack", "prim::BroadcastSizes", "prim::ChunkSizes", "prim::ReductionSizes", "prim::tolist"])
+            .alias(A::Fresh).is(Deterministic),
+        row(&["prim::AutogradAnyNonZero", "prim::AutogradAllNonZero", "prim::AutogradAllZero", "prim::isinstance"])
+            .alias(A::Nothing).is(Deterministic),
+        row(&["prim::HasAttr"]).alias(A::Nothing).is(Deterministic),
+        row(&["prim::mkldnn_convolution"]).is(Deterministic),
+        // Containers and objects.
+        row(&["prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"]).alias(A::FreshContainer).is(Deterministic),
+        row(&["prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::ListUnpack", "prim::DictIndex"])
+            .alias(A::Wildcard).is(Deterministic),
+        row(&["prim::GetAttr", "prim::ModuleContainerIndex"]).alias(A::Wildcard).is(Deterministic),
+        row(&["prim::SetAttr"]).effect(Write).alias(A::SetAttr).is(Deterministic),
+        row(&["prim::ConstantChunk"]).alias(A::ChunkPointsTo).is(Deterministic),
+        row(&["prim::BroadcastingChunk"]).alias(A::BroadcastingChunk).is(Deterministic),
+        row(&["prim::BroadcastMKLDNNTensors"]).alias(A::Pairwise).is(Deterministic),
+        row(&["prim::unchecked_cast"]).alias(A::PointsTo(0)).is(Deterministic),
+        // Speculation. PyTorch takes `prim::profile` for free of effects; that it counts is not seen by the graph.
+        row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional", "prim::Guard"])
+            .alias(A::PointsTo(0)).is(Deterministic),
+        row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic),
+        row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
+        row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic),
+        row(&["prim::TensorExprDynamicGuard", "prim::oneDNNFusionGuard"]).alias(A::Pairwise).is(Deterministic),
+        // Groups. What is random inside of them is found there.
+        row(&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"])
+            .alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
+        row(&["prim::FallbackGraph"]).alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
+        row(&["prim::DifferentiableGraph"]).alias(A::Subgraph).carries(Carries::Differentiable).is(Deterministic),
+        row(&["prim::TensorExprGroup", "prim::TensorExprDynamicGroup", "prim::StaticSubgraph", "prim::MKLDNNGroup"])
+            .alias(A::Fresh).carries(Carries::Body).is(Deterministic),
+        row(&["prim::StaticRuntimeCopyOuts"]).alias(A::Conservative),
+        // Calls and concurrency. PyTorch's analysis trusts Python operators not to write to their operands; nothing
+        // keeps them from it.
+        row(&["prim::CallFunction", "prim::CallMethod", "prim::Enter", "prim::Exit", "prim::rpc_sync"])
+            .effect(Call).alias(A::Conservative).is(Always),
+        row(&["prim::PythonOp", "prim::IgnoredPythonOp"]).effect(Call).alias(A::Conservative).is(Always),
+        row(&["prim::rpc_async", "prim::rpc_remote"]).effect(Call).alias(A::Fork).is(Always),
+        row(&["prim::fork"]).alias(A::Fork).carries(Carries::Future).is(Always),
+        row(&["aten::wait"]).effect(Observable).alias(A::Wait).is(Always),
+        row(&["prim::awaitable", "prim::Await"]).effect(Call).alias(A::Conservative).carries(Carries::Future).is(Always),
+        row(&["prim::awaitable_wait"]).effect(Call).alias(A::Wait).is(Always),
+        row(&["prim::awaitable_nowait"]).alias(A::FreshContainer).is(Deterministic),
+        // Effects.
+        row(&["prim::Print"]).effect(Observable).alias(A::Nothing).is(Deterministic),
+        row(&["prim::RaiseException"]).effect(Raise).alias(A::Nothing).is(Deterministic),
+        row(&["prim::AddStatValue"]).effect(Observable).alias(A::Nothing).is(Deterministic),
+        row(&["prim::TimePoint"]).effect(Observable).alias(A::Nothing).is(Always),
+        row(&["aten::warn", "aten::save", "aten::set_grad_enabled"]).effect(Observable).alias(A::Nothing).is(Deterministic),
+        row(&["aten::manual_seed", "aten::seed", "aten::initial_seed", "aten::Generator"]).effect(Observable).is(Always),
+        row(&["aten::backward", "aten::_backward", "aten::dist_backward"]).effect(Call).alias(A::Conservative).is(Always),
+        row(&["aten::is_grad_enabled", "aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled"]).is(Always),
+        row(&["cuda::*", "profiler::*", "c10d::*", "_c10d_functional::*", "_c10d_functional_autograd::*", "symm_mem::*"])
+            .effect(Call).alias(A::Conservative).is(Always),
+        row(&["_caffe2::*", "_c10_experimental::*", "_dtensor::*", "fsdp::*", "inductor::*", "debug_mode_ops::*"])
+            .effect(Call).alias(A::Conservative).is(Always),
+        // Running statistics, which no schema marks.
+        row(&["aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm", "aten::_batch_norm_impl_index"])
+            .alias(A::BatchNorm { training_operand: 5 }),
+        row(&["aten::cudnn_batch_norm", "aten::miopen_batch_norm"]).alias(A::BatchNorm { training_operand: 5 }),
+        // Views that are not marked as such in all versions.
+        row(&["aten::as_tensor", "aten::chunk", "aten::coalesce", "aten::contiguous", "aten::detach", "aten::expand_as"])
+            .alias(A::MayReturn(0)),
+        row(&["aten::flatten", "aten::pin_memory", "aten::reshape", "aten::reshape_as", "aten::slice", "aten::split"])
+            .alias(A::MayReturn(0)),
+        row(&["aten::split_with_sizes", "aten::to", "aten::unbind", "aten::view_as", "aten::_ncf_unsqueeze"])
+            .alias(A::MayReturn(0)),
+        row(&["aten::_ncf_view", "aten::type_as", "aten::meshgrid", "aten::_unwrap_optional", "aten::data"])
+            .alias(A::MayReturn(0)),
+        row(&["aten::_cast_*", "aten::cartesian_prod", "aten::_grad_sum_to_size", "aten::atleast_*"]).alias(A::MayReturn(0)),
+        row(&["aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"])
+            .alias(A::MayReturn(0)),
+        // Lists that are only looked at. The results of `broadcast_tensors` are views of the elements all the same.
+        row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
+        row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
+        // Contents that nobody wrote.
+        row(&["aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
+            .is(Undefined),
+        row(&["aten::new_empty_strided", "aten::_empty_affine_quantized", "aten::empty_quantized"]).is(Undefined),
+    ]
+};
+
+/// The row of a kind that has these schemas.
+pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
+    let name = kind.as_str();
+    // `^Fn(..)`, a Python function, may be held as its own kind.
+    let name = if name.starts_with('^') { "prim::PythonOp" } else { name };
+    let by =
+        |matches: fn(&str, &str) -> bool| RULES.iter().find(|rule| rule.kinds.iter().any(|kind| matches(kind, name)));
+    let found = by(|kind, name| kind == name).or_else(|| by(matches_pattern));
+    match found {
+        Some(rule) => *rule,
+        None if schemas.is_empty() => UNKNOWN,
+        // An operator that returns nothing and writes nothing is called for something else.
+        None if schemas.iter().any(returns_nothing) => Rule::default().effect(Effect::Observable),
+        None => Rule::default(),
+    }
+}
+
+fn matches_pattern(kind: &str, name: &str) -> bool {
+    kind.strip_suffix('*').is_some_and(|prefix| name.starts_with(prefix))
+}
+
+fn returns_nothing(schema: &Schema) -> bool {
+    schema.returns.is_empty() && !schema.varret && !schema.is_writing()
+}
+
+/// Parts of names, between underscores, that tell of random numbers.
+#[rustfmt::skip]
+const RANDOM: &[&str] = &[
+    "rand", "randint", "randn", "randperm", "random", "normal", "bernoulli", "dropout", "multinomial", "poisson", "uniform",
+    "cauchy", "exponential", "geometric", "rrelu", "binomial", "gamma", "dirichlet", "rnn", "lstm", "gru",
+];
+
+/// Random words in names that are not.
+const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weight"];
+
+/// Whether an overload is random, from its formals and its name.
+///
+/// PyTorch keeps a list of schemas for this, which went stale as operators were added (its `aten::normal(float, float,
+/// int[])` is taken for a constant). A generator among the formals, a flag of training, or the name tells more: a name counts
+/// by its parts, `aten::randn_like` but not `aten::normalize`, and not when it is a gradient, which is given the mask.
+pub fn nondeterminism(schema: &Schema) -> Nondeterminism {
+    let parts = || schema.kind.short().split('_');
+    let gradient = parts().next_back() == Some("grad");
+    let named =
+        parts().any(|part| RANDOM.contains(&part)) && !gradient && !parts().any(|part| NOT_RANDOM.contains(&part));
+    let given = schema.formals.iter().any(|formal| matches!(formal.name, "generator" | "gen"));
+    let flag = || schema.formal("train").or_else(|| schema.formal("training"));
+    match (named || given, schema.formal("dropout_p").or_else(|| schema.formal("dropout"))) {
+        (true, _) => flag().map_or(Nondeterminism::Always, Nondeterminism::UnlessFalse),
+        (false, Some(p)) if !parts().any(|part| part == "backward") => Nondeterminism::UnlessZero(p),
+        _ => Nondeterminism::Deterministic,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::{Operator, operator};
+    use crate::types::era::Era;
+
+    const KINDS: &str = include_str!("../../testdata/ops/kinds.txt");
+
+    fn op(name: &str) -> &'static Operator {
+        operator(Era::V2, Symbol::new(name))
+    }
+
+    /// The overload of this name, `aten::add.Tensor`.
+    fn overload(name: &str) -> (&'static Operator, &'static Schema) {
+        let cut = name.rfind('.').unwrap_or(name.len());
+        let op = op(&name[..cut]);
+        let found = op.schemas.iter().find(|schema| schema.overload == name[cut..].trim_start_matches('.'));
+        (op, found.unwrap_or_else(|| panic!("{name}")))
+    }
+
+    #[test]
+    fn every_kind_of_printed_graphs_has_a_row() {
+        // What `prepare_division_for_onnx` makes belongs to the exporter.
+        let unknown: Vec<&str> = KINDS
+            .lines()
+            .filter(|kind| Era::ALL.iter().all(|&era| !operator(era, Symbol::new(kind)).is_known()))
+            .collect();
+        assert_eq!(unknown, ["onnx::Cast"]);
+    }
+
+    #[test]
+    fn kinds_of_prim_are_told_apart_by_rows_and_not_by_schemas() {
+        for kind in KINDS.lines().filter(|kind| kind.starts_with("prim::")) {
+            let op = op(kind);
+            let vague = op.schemas.iter().any(|schema| schema.varret || schema.vararg);
+            assert!(!vague || op.rule != Rule::default(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn no_kind_has_two_rows() {
+        let mut kinds: Vec<&str> = RULES.iter().flat_map(|rule| rule.kinds).copied().collect();
+        kinds.sort_unstable();
+        assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]));
+        for kind in kinds.iter().filter(|kind| !kind.ends_with('*')) {
+            let made_up = ["prim::DictIndex", "prim::BroadcastingChunk"];
+            assert!(!op(kind).schemas.is_empty() || made_up.contains(kind), "{kind} has a row and no schema");
+        }
+    }
+
+    #[test]
+    fn randomness() {
+        use Nondeterminism::*;
+        for (name, expected) in [
+            ("aten::dropout", UnlessFalse(2)),
+            ("aten::native_dropout", UnlessFalse(2)),
+            ("aten::rrelu", UnlessFalse(3)),
+            ("aten::lstm.input", UnlessFalse(6)),
+            ("aten::lstm.data", UnlessFalse(7)),
+            ("aten::lstm_cell", Deterministic),
+            ("aten::rand", Always),
+            ("aten::rand_like", Always),
+            ("aten::randperm", Always),
+            ("aten::bernoulli", Always),
+            ("aten::bernoulli.p", Always),
+            ("aten::normal.float_float", Always),
+            ("aten::uniform_", Always),
+            ("aten::_standard_gamma", Always),
+            ("aten::_standard_gamma_grad", Deterministic),
+            ("aten::poisson", Always),
+            ("aten::poisson_nll_loss", Deterministic),
+            ("aten::layer_norm", Deterministic),
+            ("aten::binomial", Always),
+            ("aten::native_dropout_backward", Deterministic),
+            ("aten::empty.memory_format", Undefined),
+            ("aten::scaled_dot_product_attention", UnlessZero(4)),
+            ("aten::_no_grad_uniform_", Always),
+            ("prim::TimePoint", Always),
+            ("aten::add.Tensor", Deterministic),
+            ("aten::multinomial", Always),
+        ] {
+            let (op, schema) = overload(name);
+            assert_eq!(op.nondeterminism(Some(schema)), expected, "{name}");
+        }
+        assert_eq!(op("my::op").nondeterminism(None), Always);
+    }
+
+    #[test]
+    fn effects_and_purity() {
+        let effects = "prim::Print prim::RaiseException aten::warn aten::wait prim::CallMethod prim::BailOut prim::TimePoint \
+            prim::BailoutTemplate prim::Enter ^MyFn prim::PythonOp aten::_assert_async cuda::synchronize my::op prim::unheard_of \
+            aten::set_grad_enabled aten::manual_seed prim::AddStatValue";
+        for kind in effects.split_whitespace() {
+            assert!(op(kind).has_side_effects() && !op(kind).is_pure(None), "{kind}");
+        }
+        let impure =
+            "prim::SetAttr aten::add_ aten::append aten::batch_norm aten::rand prim::If prim::fork prim::FusionGroup";
+        for kind in impure.split_whitespace() {
+            assert!(!op(kind).has_side_effects() && !op(kind).is_pure(None), "{kind}");
+        }
+        let pure =
+            "aten::relu prim::ListConstruct prim::GetAttr aten::size prim::Constant prim::ConstantChunk aten::reshape";
+        for kind in pure.split_whitespace() {
+            assert!(op(kind).is_pure(op(kind).schemas.first()), "{kind}");
+        }
+        // One overload writes, the other does not.
+        let (add, schema) = overload("aten::add.Tensor");
+        assert!(!add.is_pure(None) && add.is_pure(Some(schema)));
+    }
+
+    #[test]
+    fn aliasing() {
+        let rule = |name: &str| {
+            let (op, schema) = overload(name);
+            op.alias_rule(Some(schema))
+        };
+        assert_eq!(rule("aten::reshape"), AliasRule::Schema);
+        assert_eq!(rule("aten::dropout"), AliasRule::MayReturn(0));
+        let old = operator(Era::V1_3, Symbol::new("aten::reshape"));
+        assert_eq!(old.alias_rule(old.schemas.first()), AliasRule::MayReturn(0));
+        assert_eq!(rule("aten::batch_norm"), AliasRule::BatchNorm { training_operand: 5 });
+        let training = overload("aten::batch_norm").1.formal("training");
+        assert_eq!((training, overload("aten::instance_norm").1.formal("use_input_stats")), (Some(5), Some(5)));
+        assert_eq!(op("my::op").alias_rule(None), AliasRule::Conservative);
+        assert_eq!(op("aten::relu").alias_rule(None), AliasRule::Conservative);
+        assert_eq!(overload("aten::_no_grad_embedding_renorm_").1.writes().collect::<Vec<_>>(), [0]);
+    }
+}
