@@ -1,1 +1,3 @@
 //! Core.
+pub mod log;
+pub mod text;

@@ -1,0 +1,2 @@
+//! The textual form of graphs.
+pub mod extract;
