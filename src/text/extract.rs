@@ -292,9 +292,8 @@ fn cleaned(raw: &[u8]) -> Cow<'_, [u8]> {
 
 fn without_end(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii_end();
-    line.strip_suffix(b"</GRAPH_EXPORT>")
-        .filter(|line| line.ends_with(b")"))
-        .unwrap_or(line)
+    let ends_graph = |line: &&[u8]| matches!(line.last(), Some(b')' | b';' | b'}'));
+    line.strip_suffix(b"</GRAPH_EXPORT>").filter(ends_graph).unwrap_or(line)
 }
 
 /// The length of the escape at the start of `text` (ECMA-48): `ESC [ … letter`, `ESC ] … BEL`, or two bytes.

@@ -45,14 +45,19 @@ fn classify_names(line: &[u8]) -> Option<IrLine> {
         .position(|b| matches!(b, b' ' | b',' | b')'))
         .unwrap_or(line.len() - 1);
     let after = &line[1 + name..];
-    let plausible = after.starts_with(b" : ") || after.starts_with(b" = ") || matches!(after, [] | [b',' | b')', ..]);
-    if name == 0 || !plausible {
-        return None;
+    let typed = after.starts_with(b" : ") || matches!(after, [] | [b',' | b')', ..]);
+    match (name, head_of(line)) {
+        (0, _) => None,
+        (_, Some(_)) => (typed || after.starts_with(b" = ")).then_some(IrLine::Node),
+        (_, None) => typed.then_some(IrLine::Param),
     }
-    match memmem::find(line, b" = ") {
-        Some(at) => is_head(&line[at + 3..]).then_some(IrLine::Node),
-        None => Some(IrLine::Param),
-    }
+}
+
+/// What follows the ` = ` of a node. Named tuples with defaults have the same characters in their type.
+fn head_of(line: &[u8]) -> Option<&[u8]> {
+    memmem::find_iter(line, b"= ")
+        .map(|at| &line[at + 2..])
+        .find(|head| is_head(head))
 }
 
 /// True for the operator of a node: `ns::name` or `^PythonFunction`.
@@ -92,10 +97,9 @@ fn section_start(line: &[u8]) -> Option<usize> {
 ///
 /// A user's operator may really be called so (`my::op_0`); only kinds that PyTorch is known to print sections for count.
 pub(super) fn refers_to_section(node: &[u8]) -> bool {
-    let Some(at) = memmem::find(node, b"= ") else {
+    let Some(head) = head_of(node) else {
         return false;
     };
-    let head = &node[at + 2..];
     let kind = &head[..head.iter().position(|b| matches!(b, b'(' | b'[')).unwrap_or(0)];
     let digits = kind.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let known = kind.starts_with(b"prim::") || memmem::find(kind, b"Group").is_some();
@@ -206,6 +210,11 @@ mod tests {
                 Some(IrLine::Node),
             ),
             ("  %1, %2 = aten::max(%3)", Some(IrLine::Node)),
+            (
+                "  %c : NamedTuple(w : Tensor, n : int = 3) = prim::TupleConstruct(%x, %1)",
+                Some(IrLine::Node),
+            ),
+            ("      %c : NamedTuple(w : Tensor, n : int = 3)):", Some(IrLine::Param)),
             ("  %9 : Tensor = ^Fn(2.0)(%x)", Some(IrLine::Node)),
             ("   = prim::Print(%a.1, %b.1)", Some(IrLine::Node)),
             ("    block0():", Some(IrLine::Block)),
