@@ -13,6 +13,22 @@
 //! [DUMP guard_elimination.rs:020] graph(%x.1 : Float(*, *)):
 //! [UPDATE guard_elimination.rs:047] Moved 32 to x.1
 //! ```
+//!
+//! A driver listens for the length of one piece of work:
+//! ```
+//! use jitopt_core::log::{KnownNames, parse_spec, subscriber, tracing};
+//! use jitopt_core::{graph_debug, graph_dump, graph_update};
+//!
+//! let known = KnownNames(&[("fuser", &["fuse"])]);
+//! let (spec, _warnings) = parse_spec(">fuse:fuser.cpp=debug", &known)?;
+//! let listener = subscriber(spec, |text| assert!(text.starts_with('[')));
+//! tracing::subscriber::with_default(listener, || {
+//!     graph_dump!("Before fusion", "graph():\n  return ()");
+//!     graph_update!("Fused {} into {}", "%3", "%5");
+//!     graph_debug!("kept {node}: it writes", node = "%7");
+//! });
+//! # Ok::<(), jitopt_core::log::SpecError>(())
+//! ```
 
 mod did_you_mean;
 mod spec;

@@ -108,13 +108,18 @@ pub fn looks_like_log(text: &[u8]) -> Option<LogKind> {
             continue;
         };
         let prefix = Prefix::new(&line[..header.start]);
-        return match () {
-            () if matches!(decoded, Cow::Owned(_)) => Some(LogKind::Utf16),
-            () if prefix.tag.is_some() => Some(LogKind::JitLog),
-            () if prefix.bytes.trim_ascii_start().starts_with(b"#") => continue,
-            () if !prefix.is_blank() || raw.contains(&ESCAPE) => Some(LogKind::Prefixed),
-            () => surrounded.then_some(LogKind::Surrounded),
-        };
+        if prefix.bytes.trim_ascii_start().starts_with(b"#") {
+            continue;
+        }
+        let utf16 = matches!(decoded, Cow::Owned(_));
+        let decorated = !prefix.is_blank() || raw.contains(&ESCAPE);
+        let kinds = [
+            (utf16, LogKind::Utf16),
+            (prefix.tag.is_some(), LogKind::JitLog),
+            (decorated, LogKind::Prefixed),
+            (surrounded, LogKind::Surrounded),
+        ];
+        return kinds.into_iter().find(|(applies, _)| *applies).map(|(_, kind)| kind);
     }
     None
 }
