@@ -1,8 +1,8 @@
 //! Core.
 pub mod entity;
+pub mod ir;
 pub mod log;
 pub mod ops;
 pub mod symbol;
-pub mod types;
-pub mod ir;
 pub mod text;
+pub mod types;

@@ -1,7 +1,331 @@
-//! Placeholder until the log room lands.
+//! What passes say while they work: `JIT_LOG_LEVEL`.
+//!
+//! A pass states facts with [`graph_dump!`](crate::graph_dump), [`graph_update!`](crate::graph_update) and
+//! [`graph_debug!`](crate::graph_debug), as PyTorch's passes do with the macros of those names. It neither knows nor asks
+//! who listens. The driver reads the wish of the user into a [`Spec`], builds a [`subscriber`] from it and runs the passes
+//! inside `tracing::subscriber::with_default`. That scope is the thread, so that files worked on in parallel never hear
+//! each other; nothing here is global. With no subscriber, a statement costs one load and one comparison, and its
+//! arguments are not evaluated.
+//!
+//! The messages come out as PyTorch's do, every line with level, file and line in front:
+//! ```text
+//! [DUMP guard_elimination.rs:020] After moving guards to definitions
+//! [DUMP guard_elimination.rs:020] graph(%x.1 : Float(*, *)):
+//! [UPDATE guard_elimination.rs:047] Moved 32 to x.1
+//! ```
+//!
+//! A driver listens for the length of one piece of work:
+//! ```
+//! use jitopt_core::log::{KnownNames, parse_spec, subscriber, tracing};
+//! use jitopt_core::{graph_debug, graph_dump, graph_update};
+//!
+//! let known = KnownNames(&[("fuser", &["fuse"])]);
+//! let (spec, _warnings) = parse_spec(">fuse:fuser.cpp=debug", &known)?;
+//! let listener = subscriber(spec, |text| assert!(text.starts_with('[')));
+//! tracing::subscriber::with_default(listener, || {
+//!     graph_dump!("Before fusion", "graph():\n  return ()");
+//!     graph_update!("Fused {} into {}", "%3", "%5");
+//!     graph_debug!("kept {node}: it writes", node = "%7");
+//! });
+//! # Ok::<(), jitopt_core::log::SpecError>(())
+//! ```
 
-/// Nearest word.
-pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word == "Floot" { return candidates.into_iter().find(|c| *c == "Float"); }
-    None
+mod did_you_mean;
+mod spec;
+
+pub use did_you_mean::did_you_mean;
+pub use spec::{
+    FLAG, KnownNames, Problem, Spec, SpecError, VARIABLES, Verbosity, Warning, file_stem, parse_spec, resolve_spec,
+};
+/// For the macros, which expand in crates that need not depend on `tracing` themselves.
+pub use tracing;
+
+use std::fmt::{self, Write};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The names of our three kinds of event, loudest last: how they are told from what other crates trace.
+const EVENTS: [(&str, Verbosity); 3] = [
+    ("GRAPH_DUMP", Verbosity::Dump),
+    ("GRAPH_UPDATE", Verbosity::Update),
+    ("GRAPH_DEBUG", Verbosity::Debug),
+];
+
+/// States how a whole graph looks: `graph_dump!("After fusion", graph)`. Anything with `Display` is a graph and a title.
+#[macro_export]
+macro_rules! graph_dump {
+    ($title:expr, $graph:expr $(,)?) => {
+        $crate::log::tracing::event!(
+            name: "GRAPH_DUMP",
+            target: ::core::module_path!(),
+            $crate::log::tracing::Level::INFO,
+            message = ::core::format_args!("{}\n{}", $title, $graph)
+        )
+    };
+}
+
+/// States that the graph was changed, with the arguments of `format!`: `graph_update!("Moved {guard} to {value}")`.
+#[macro_export]
+macro_rules! graph_update {
+    ($($argument:tt)+) => {
+        $crate::log::tracing::event!(
+            name: "GRAPH_UPDATE",
+            target: ::core::module_path!(),
+            $crate::log::tracing::Level::DEBUG,
+            message = ::core::format_args!($($argument)+)
+        )
+    };
+}
+
+/// States a reason, above all for not changing something, with the arguments of `format!`.
+#[macro_export]
+macro_rules! graph_debug {
+    ($($argument:tt)+) => {
+        $crate::log::tracing::event!(
+            name: "GRAPH_DEBUG",
+            target: ::core::module_path!(),
+            $crate::log::tracing::Level::TRACE,
+            message = ::core::format_args!($($argument)+)
+        )
+    };
+}
+
+/// Listens to the passes on behalf of one invocation: pass it to `tracing::subscriber::with_default`.
+///
+/// `sink` gets each message whole, with a prefix on every line and a line feed after every line, so that messages of
+/// several threads may share a stream.
+pub fn subscriber(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
+    tracing_subscriber::registry().with(layer(spec, sink))
+}
+
+/// The part of [`subscriber`] that can be combined with other layers on one registry.
+pub fn layer<S>(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl Layer<S> + Send + Sync
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
+    Printer { sink }.with_filter(ByFile { spec })
+}
+
+/// Which of our events this statement is, if any.
+fn kind(metadata: &Metadata) -> Option<Verbosity> {
+    EVENTS
+        .iter()
+        .find(|(name, _)| *name == metadata.name())
+        .map(|(_, verbosity)| *verbosity)
+}
+
+/// Lets pass what the [`Spec`] asks for.
+struct ByFile {
+    spec: Spec,
+}
+
+impl ByFile {
+    fn wants(&self, metadata: &Metadata) -> bool {
+        let allowed = || self.spec.verbosity(file_stem(metadata.file()?));
+        kind(metadata).is_some_and(|wanted| allowed().is_some_and(|verbosity| wanted <= verbosity))
+    }
+}
+
+impl<S> Filter<S> for ByFile {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        self.wants(metadata)
+    }
+
+    /// Never "always": another thread, where nobody listens, would then evaluate the arguments.
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.wants(metadata) {
+            Interest::sometimes()
+        } else {
+            Interest::never()
+        }
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(
+            self.spec
+                .loudest()
+                .map_or(LevelFilter::OFF, |verbosity| match verbosity {
+                    Verbosity::Dump => LevelFilter::from_level(Level::INFO),
+                    Verbosity::Update => LevelFilter::from_level(Level::DEBUG),
+                    Verbosity::Debug => LevelFilter::from_level(Level::TRACE),
+                }),
+        )
+    }
+}
+
+/// Writes messages out.
+struct Printer<F> {
+    sink: F,
+}
+
+impl<S: Subscriber, F: Fn(&str) + 'static> Layer<S> for Printer<F> {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        let Some(kind) = kind(metadata) else { return };
+        let mut message = Message(String::new());
+        event.record(&mut message);
+        (self.sink)(&prefixed(
+            kind,
+            metadata.file().unwrap_or("?"),
+            metadata.line().unwrap_or(0),
+            &message.0,
+        ));
+    }
+}
+
+/// Every line of `message` behind `[LEVEL file.rs:NNN] `. Three digits at least, as in PyTorch, keep short files aligned.
+fn prefixed(kind: Verbosity, path: &str, line: u32, message: &str) -> String {
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let prefix = format!("[{} {file}:{line:03}] ", kind.word());
+    let mut out = String::with_capacity(message.len() + 2 * prefix.len());
+    for line in message.lines() {
+        out.push_str(&prefix);
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// Collects the text of an event.
+struct Message(String);
+
+impl Visit for Message {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if field.name() == "message" {
+            // Writing to a string fails only when the value itself does; then what there is must do.
+            let _ = write!(self.0, "{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::sync::{Arc, Barrier, Mutex};
+    use tracing::subscriber::with_default;
+
+    const KNOWN: KnownNames = KnownNames(&[("log", &["speak"]), ("other", &[])]);
+
+    /// What `work` says to somebody who asks for `spec`.
+    fn heard(spec: &str, work: impl FnOnce()) -> String {
+        let text = Arc::new(Mutex::new(String::new()));
+        let sink = Arc::clone(&text);
+        let (spec, _) = parse_spec(spec, &KNOWN).unwrap();
+        with_default(subscriber(spec, move |s| sink.lock().unwrap().push_str(s)), work);
+        text.lock().unwrap().clone()
+    }
+
+    fn speak() {
+        graph_dump!("A title", "graph(%x : Tensor):\n  return (%x)\n");
+        graph_update!("Moved {} to {}", 32, "x.1");
+        graph_debug!("cannot remove {x}", x = 3);
+        tracing::info!("somebody else's");
+    }
+
+    fn levels(text: &str) -> Vec<&str> {
+        text.lines().map(|l| l[1..].split(' ').next().unwrap()).collect()
+    }
+
+    #[test]
+    fn levels_include_lower_ones() {
+        assert_eq!(levels(&heard("log=dump", speak)), ["DUMP"; 3]);
+        assert_eq!(levels(&heard("log", speak)), ["DUMP", "DUMP", "DUMP", "UPDATE"]);
+        assert_eq!(
+            levels(&heard(">speak", speak)),
+            ["DUMP", "DUMP", "DUMP", "UPDATE", "DEBUG"]
+        );
+        assert_eq!(heard("", speak), "");
+        assert_eq!(heard(">other", speak), "");
+    }
+
+    #[test]
+    fn every_line_has_its_prefix() {
+        let text = heard("log", || graph_dump!("T", "graph():\n  return ()\n"));
+        let lines: Vec<&str> = text.lines().map(|l| l.split_once("] ").unwrap().1).collect();
+        assert_eq!(lines, ["T", "graph():", "  return ()"]);
+        let (head, _) = text.split_once(']').unwrap();
+        let number = head.strip_prefix("[DUMP log.rs:").unwrap();
+        assert!(number.len() >= 3 && number.parse::<u32>().is_ok(), "{head}");
+    }
+
+    #[test]
+    fn short_line_numbers_are_padded() {
+        let at = |line| prefixed(Verbosity::Update, "passes\\fuser.rs", line, "x");
+        assert_eq!(at(7), "[UPDATE fuser.rs:007] x\n");
+        assert_eq!(at(44), "[UPDATE fuser.rs:044] x\n");
+        assert_eq!(at(1234), "[UPDATE fuser.rs:1234] x\n");
+    }
+
+    #[test]
+    fn silence_evaluates_nothing() {
+        let count = Cell::new(0);
+        let touch = || {
+            count.set(count.get() + 1);
+            count.get()
+        };
+        let work = || {
+            graph_dump!("T", touch());
+            graph_update!("{}", touch());
+            graph_debug!("{}", touch());
+        };
+        work();
+        heard("", work);
+        heard(">other", work);
+        assert_eq!(count.get(), 0);
+        heard("log", work);
+        assert_eq!(count.get(), 2);
+        // Somebody listens to the same statements elsewhere; here it is still silent.
+        let (started, done) = (Barrier::new(2), Barrier::new(2));
+        let listen = || {
+            heard(">log", || {
+                speak();
+                started.wait();
+                done.wait();
+            })
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(listen);
+            started.wait();
+            work();
+            done.wait();
+        });
+        assert_eq!(count.get(), 2);
+    }
+
+    #[test]
+    fn threads_do_not_mix() {
+        let say = |n: usize| {
+            (0..200).for_each(|i| {
+                graph_update!("thread {n} message {i}");
+                graph_debug!("thread {n} reason {i}");
+            })
+        };
+        let specs = ["log", ">log", "", "log=dump"];
+        std::thread::scope(|scope| {
+            let spawn = |n: usize| (n, scope.spawn(move || heard(specs[n % 4], || say(n))));
+            let threads: Vec<_> = (0..16).map(spawn).collect();
+            for (n, thread) in threads {
+                let text = thread.join().unwrap();
+                assert_eq!(text.lines().count(), [200, 400, 0, 0][n % 4], "{n}");
+                assert!(text.lines().all(|l| l.contains(&format!("] thread {n} "))));
+            }
+        });
+    }
+
+    #[test]
+    fn a_message_arrives_in_one_piece() {
+        let pieces = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&pieces);
+        let (spec, _) = parse_spec("log", &KNOWN).unwrap();
+        with_default(
+            subscriber(spec, move |s| sink.lock().unwrap().push(s.to_owned())),
+            speak,
+        );
+        assert_eq!(pieces.lock().unwrap().len(), 2);
+    }
 }

@@ -6,6 +6,7 @@
 
 mod bytes;
 pub mod diagnostic;
+pub mod extract;
 pub mod literal;
 pub mod number;
 pub mod parser;

@@ -1,0 +1,330 @@
+//! Graphs out of whatever the user has: `jitopt extract LOG`.
+//!
+//! People keep graphs as terminal scrollback, continuous-integration logs, test reports, forum posts. There every line has
+//! something in front of it (`[DUMP guard_elimination.cpp:020] `, a time stamp, pytest's `E   `, a line number,
+//! indentation), lines of other threads stand in between, and the end may be missing. Nothing here knows these
+//! decorations one by one, save for PyTorch's own tag, which tells the file. Instead, whatever stands in front of `graph(`
+//! is the prefix; the lines that have the same prefix, where numbers may differ, and look like graph lines behind it are
+//! the graph. Everything is linear in the size of the log.
+
+mod ir_line;
+mod log_prefix;
+mod open_graph;
+
+#[cfg(test)]
+mod extract_tests;
+
+use ir_line::{Header, find_header};
+use log_prefix::{Prefix, reads_like_title, title};
+use open_graph::OpenGraph;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+
+/// How many lines that belong to no graph may stand inside one before it counts as cut off.
+const PATIENCE: usize = 64;
+
+/// How many graphs may be open at a time, when the output of several processes is interleaved: one machine's ranks.
+const MOST_OPEN: usize = 16;
+
+/// How many of the last lines outside of graphs are searched for a title.
+const TITLE_LINES: usize = 4;
+
+/// A graph found in a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extracted {
+    /// The title that stood in front of the graph, such as `After moveGuardsToDefs`; for a section without its graph,
+    /// its kind, such as `prim::FusionGroup_0`.
+    pub name: Option<String>,
+    /// The source file that printed it, such as `guard_elimination.cpp`, where PyTorch's log tells it.
+    pub source_file: Option<String>,
+    /// `DUMP`, `UPDATE` or `DEBUG`, where PyTorch's log tells it.
+    pub level: Option<String>,
+    /// The line of the log that has the header, from 1.
+    pub first_line: usize,
+    /// The graph with its sections, as PyTorch printed it.
+    pub text: String,
+    /// False when the end, or a section that a node refers to, is missing.
+    pub complete: bool,
+    /// The index of the first graph with the same text.
+    pub duplicate_of: Option<usize>,
+}
+
+impl Extracted {
+    /// The name of the source file without its extension: the nearest thing to the name of a pass.
+    pub fn stem(&self) -> Option<&str> {
+        let file = self.source_file.as_deref()?;
+        Some(file.rsplit_once('.').map_or(file, |(stem, _)| stem))
+    }
+}
+
+/// Every graph in a log, in the order of their headers. Those that were seen before are marked, not left out, so that a
+/// caller can tell how often each was printed.
+pub fn extract(log: &[u8]) -> Vec<Extracted> {
+    let log = decoded(log);
+    let mut scanner = Scanner::default();
+    for (index, raw) in lines(&log).enumerate() {
+        scanner.line(index + 1, raw);
+    }
+    scanner.finish()
+}
+
+/// What makes a text look like a log and not like a file with graphs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogKind {
+    /// PyTorch's own log, `[DUMP file.cpp:020] graph(`.
+    JitLog,
+    /// Something else stands in front of `graph(`.
+    Prefixed,
+    /// Other lines stand before the first graph.
+    Surrounded,
+    /// UTF-16, which some shells write when output is redirected.
+    Utf16,
+}
+
+impl fmt::Display for LogKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LogKind::JitLog => "this looks like a PyTorch log with graphs in it, not like a graph",
+            LogKind::Prefixed => "this looks like a log with graphs in it: every line has a prefix",
+            LogKind::Surrounded => "this looks like a log with graphs in it: other text stands before the first graph",
+            LogKind::Utf16 => "this is UTF-16 text with graphs in it",
+        })?;
+        f.write_str("; `jitopt extract` takes the graphs out")
+    }
+}
+
+/// Whether a text is a log with graphs in it, which `extract` understands and the parser does not. Comments before a
+/// graph are no sign of a log, and a faulty line inside one is for the parser to explain.
+pub fn looks_like_log(text: &[u8]) -> Option<LogKind> {
+    let decoded = decoded(text);
+    let mut surrounded = false;
+    for raw in lines(&decoded) {
+        let line = cleaned(raw);
+        let Some(header) = find_header(&line) else {
+            let text = line.trim_ascii();
+            surrounded |= !(text.is_empty() || [&b"#"[..], b"//", b";"].iter().any(|c| text.starts_with(c)));
+            continue;
+        };
+        let prefix = Prefix::new(&line[..header.start]);
+        if prefix.bytes.trim_ascii_start().starts_with(b"#") {
+            continue;
+        }
+        let utf16 = matches!(decoded, Cow::Owned(_));
+        let decorated = !prefix.is_blank() || raw.contains(&ESCAPE);
+        let kinds = [
+            (utf16, LogKind::Utf16),
+            (prefix.tag.is_some(), LogKind::JitLog),
+            (decorated, LogKind::Prefixed),
+            (surrounded, LogKind::Surrounded),
+        ];
+        return kinds.into_iter().find(|(applies, _)| *applies).map(|(_, kind)| kind);
+    }
+    None
+}
+
+/// Reads a log line by line.
+#[derive(Default)]
+struct Scanner<'a> {
+    open: Vec<OpenGraph>,
+    done: Vec<Extracted>,
+    /// Lines outside of graphs, the last one last, with their numbers.
+    outside: VecDeque<(usize, &'a [u8])>,
+    /// Whether the line before belongs to the graph that is last in `open`.
+    in_last: bool,
+    /// The prefix of the graph that ended last.
+    last_prefix: Option<Prefix>,
+}
+
+impl<'a> Scanner<'a> {
+    fn line(&mut self, number: usize, raw: &'a [u8]) {
+        let line = cleaned(raw);
+        if self.claimed(&line) {
+            return;
+        }
+        self.close_where(OpenGraph::may_be_over);
+        if let Some(header) = find_header(&line) {
+            self.begin(number, &line, header);
+        } else if !line.is_empty() && !self.joined(&line) {
+            self.foreign(number, raw, &line);
+        }
+    }
+
+    /// Gives the line to the open graph that it fits best, the youngest among equals, and makes that graph the last.
+    fn claimed(&mut self, line: &[u8]) -> bool {
+        let claims = self
+            .open
+            .iter()
+            .enumerate()
+            .filter_map(|(at, graph)| Some((at, graph.claim(line)?)));
+        let Some((at, claim)) = claims.rev().min_by_key(|(_, claim)| claim.cost) else {
+            return false;
+        };
+        let mut graph = self.open.remove(at);
+        graph.take(claim);
+        self.close_where(OpenGraph::may_be_over);
+        self.open.push(graph);
+        self.in_last = true;
+        true
+    }
+
+    /// Opens a graph; an earlier one from the same writer can then only have been cut off.
+    fn begin(&mut self, number: usize, line: &[u8], header: Header) {
+        let prefix = Prefix::new(&line[..header.start]);
+        let title = self.title_for(number, &prefix);
+        self.close_where(|graph| graph.is_ended_by(&prefix));
+        let mut graph = OpenGraph::new(number, line, header, title);
+        let known = self.open.iter().map(OpenGraph::prefix).chain(&self.last_prefix);
+        known.for_each(|prefix| graph.learn_prefix(prefix));
+        if self.open.len() == MOST_OPEN {
+            let oldest = self.open.remove(0);
+            self.close(oldest);
+        }
+        self.open.push(graph);
+        self.in_last = true;
+    }
+
+    /// Takes the line for the second part of the one before, where that cannot be whole.
+    fn joined(&mut self, line: &[u8]) -> bool {
+        let last = self.open.last_mut().filter(|graph| self.in_last && graph.wants(line));
+        last.map(|graph| graph.join(line)).is_some()
+    }
+
+    fn foreign(&mut self, number: usize, raw: &'a [u8], line: &[u8]) {
+        self.in_last = false;
+        self.open.iter_mut().for_each(|graph| graph.foreign += 1);
+        self.close_where(|graph| graph.foreign > PATIENCE);
+        if !line.ends_with(b"GRAPH_EXPORT>") {
+            self.outside.push_back((number, raw));
+            let surplus = self.outside.len().saturating_sub(TITLE_LINES);
+            self.outside.drain(..surplus);
+        }
+    }
+
+    /// The title of a graph whose header stands on line `number`: a line with the same prefix shortly before, or a line
+    /// directly before that reads like one.
+    fn title_for(&self, number: usize, prefix: &Prefix) -> Option<String> {
+        let length = prefix.tag.as_ref().map_or(prefix.bytes.len(), |tag| tag.span.end);
+        let recent = self
+            .outside
+            .iter()
+            .rev()
+            .filter(|(at, _)| at + 2 * TITLE_LINES > number);
+        if prefix.is_blank() {
+            let (at, raw) = self.outside.back()?;
+            let line = cleaned(raw);
+            return (at + 2 >= number && reads_like_title(&line))
+                .then(|| title(&line))
+                .flatten();
+        }
+        recent
+            .filter_map(|(_, raw)| {
+                let line = cleaned(raw);
+                let like = prefix.likeness(length, &line);
+                let rest = (like.of_prefix == length)
+                    .then(|| title(&line[like.of_line..]))
+                    .flatten()?;
+                Some((like.differs.count_ones(), rest))
+            })
+            .min_by_key(|(differs, _)| *differs)
+            .map(|(_, title)| title)
+    }
+
+    fn close_where(&mut self, over: impl Fn(&OpenGraph) -> bool) {
+        while let Some(at) = self.open.iter().position(&over) {
+            let graph = self.open.remove(at);
+            self.close(graph);
+            self.in_last &= at < self.open.len();
+        }
+    }
+
+    fn close(&mut self, graph: OpenGraph) {
+        self.last_prefix = Some(graph.prefix().clone());
+        self.done.extend(graph.finish());
+    }
+
+    fn finish(mut self) -> Vec<Extracted> {
+        self.close_where(|_| true);
+        self.done.sort_by_key(|graph| graph.first_line);
+        mark_duplicates(&mut self.done);
+        self.done
+    }
+}
+
+fn mark_duplicates(graphs: &mut [Extracted]) {
+    let mut first = FxHashMap::default();
+    let firsts: Vec<usize> = graphs
+        .iter()
+        .enumerate()
+        .map(|(at, graph)| *first.entry(graph.text.as_str()).or_insert(at))
+        .collect();
+    for (at, first) in firsts.into_iter().enumerate() {
+        graphs[at].duplicate_of = (first != at).then_some(first);
+    }
+}
+
+/// The lines of a text, without their line feeds.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = memchr::memchr(b'\n', text);
+        rest = end.map(|at| &text[at + 1..]);
+        Some(&text[..end.unwrap_or(text.len())])
+    })
+}
+
+/// The byte that begins a colour escape.
+const ESCAPE: u8 = 0x1b;
+
+/// A line without colours, without carriage return and blanks at its end, and without the mark that closes an export.
+fn cleaned(raw: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(ESCAPE, raw).is_none() {
+        return Cow::Borrowed(without_end(raw));
+    }
+    let mut line = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(ESCAPE, rest) {
+        line.extend_from_slice(&rest[..at]);
+        rest = &rest[at + escape_length(&rest[at..])..];
+    }
+    line.extend_from_slice(rest);
+    let length = without_end(&line).len();
+    line.truncate(length);
+    Cow::Owned(line)
+}
+
+fn without_end(line: &[u8]) -> &[u8] {
+    let line = line.trim_ascii_end();
+    let ends_graph = |line: &&[u8]| matches!(line.last(), Some(b')' | b';' | b'}'));
+    line.strip_suffix(b"</GRAPH_EXPORT>").filter(ends_graph).unwrap_or(line)
+}
+
+/// The length of the escape at the start of `text` (ECMA-48): `ESC [ … letter`, `ESC ] … BEL`, or two bytes.
+fn escape_length(text: &[u8]) -> usize {
+    let ends: fn(u8) -> bool = match text.get(1) {
+        Some(b'[') => |b| (0x40..=0x7e).contains(&b),
+        Some(b']') => |b| b == 0x07,
+        _ => return text.len().min(2),
+    };
+    text[2..].iter().position(|b| ends(*b)).map_or(text.len(), |at| at + 3)
+}
+
+/// The text in UTF-8, should it begin with the mark of UTF-16; without the mark of UTF-8.
+fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    let unit: fn([u8; 2]) -> u16 = match text {
+        [0xff, 0xfe, ..] => u16::from_le_bytes,
+        [0xfe, 0xff, ..] => u16::from_be_bytes,
+        [0xef, 0xbb, 0xbf, rest @ ..] => return Cow::Borrowed(rest),
+        _ => return Cow::Borrowed(text),
+    };
+    let units = text[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
+    let chars = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+    Cow::Owned(chars.collect::<String>().into_bytes())
+}
+
+/// Bytes for people to read.
+fn plain(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
