@@ -49,11 +49,8 @@ use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 /// The names of our three kinds of event, loudest last: how they are told from what other crates trace.
-const EVENTS: [(&str, Verbosity); 3] = [
-    ("GRAPH_DUMP", Verbosity::Dump),
-    ("GRAPH_UPDATE", Verbosity::Update),
-    ("GRAPH_DEBUG", Verbosity::Debug),
-];
+const EVENTS: [(&str, Verbosity); 3] =
+    [("GRAPH_DUMP", Verbosity::Dump), ("GRAPH_UPDATE", Verbosity::Update), ("GRAPH_DEBUG", Verbosity::Debug)];
 
 /// States how a whole graph looks: `graph_dump!("After fusion", graph)`. Anything with `Display` is a graph and a title.
 #[macro_export]
@@ -112,10 +109,7 @@ where
 
 /// Which of our events this statement is, if any.
 fn kind(metadata: &Metadata) -> Option<Verbosity> {
-    EVENTS
-        .iter()
-        .find(|(name, _)| *name == metadata.name())
-        .map(|(_, verbosity)| *verbosity)
+    EVENTS.iter().find(|(name, _)| *name == metadata.name()).map(|(_, verbosity)| *verbosity)
 }
 
 /// Lets pass what the [`Spec`] asks for.
@@ -137,23 +131,15 @@ impl<S> Filter<S> for ByFile {
 
     /// Never "always": another thread, where nobody listens, would then evaluate the arguments.
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if self.wants(metadata) {
-            Interest::sometimes()
-        } else {
-            Interest::never()
-        }
+        if self.wants(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(
-            self.spec
-                .loudest()
-                .map_or(LevelFilter::OFF, |verbosity| match verbosity {
-                    Verbosity::Dump => LevelFilter::from_level(Level::INFO),
-                    Verbosity::Update => LevelFilter::from_level(Level::DEBUG),
-                    Verbosity::Debug => LevelFilter::from_level(Level::TRACE),
-                }),
-        )
+        Some(self.spec.loudest().map_or(LevelFilter::OFF, |verbosity| match verbosity {
+            Verbosity::Dump => LevelFilter::from_level(Level::INFO),
+            Verbosity::Update => LevelFilter::from_level(Level::DEBUG),
+            Verbosity::Debug => LevelFilter::from_level(Level::TRACE),
+        }))
     }
 }
 
@@ -168,12 +154,7 @@ impl<S: Subscriber, F: Fn(&str) + 'static> Layer<S> for Printer<F> {
         let Some(kind) = kind(metadata) else { return };
         let mut message = Message(String::new());
         event.record(&mut message);
-        (self.sink)(&prefixed(
-            kind,
-            metadata.file().unwrap_or("?"),
-            metadata.line().unwrap_or(0),
-            &message.0,
-        ));
+        (self.sink)(&prefixed(kind, metadata.file().unwrap_or("?"), metadata.line().unwrap_or(0), &message.0));
     }
 }
 
@@ -235,10 +216,7 @@ mod tests {
     fn levels_include_lower_ones() {
         assert_eq!(levels(&heard("log=dump", speak)), ["DUMP"; 3]);
         assert_eq!(levels(&heard("log", speak)), ["DUMP", "DUMP", "DUMP", "UPDATE"]);
-        assert_eq!(
-            levels(&heard(">speak", speak)),
-            ["DUMP", "DUMP", "DUMP", "UPDATE", "DEBUG"]
-        );
+        assert_eq!(levels(&heard(">speak", speak)), ["DUMP", "DUMP", "DUMP", "UPDATE", "DEBUG"]);
         assert_eq!(heard("", speak), "");
         assert_eq!(heard(">other", speak), "");
     }
@@ -322,10 +300,7 @@ mod tests {
         let pieces = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&pieces);
         let (spec, _) = parse_spec("log", &KNOWN).unwrap();
-        with_default(
-            subscriber(spec, move |s| sink.lock().unwrap().push(s.to_owned())),
-            speak,
-        );
+        with_default(subscriber(spec, move |s| sink.lock().unwrap().push(s.to_owned())), speak);
         assert_eq!(pieces.lock().unwrap().len(), 2);
     }
 }

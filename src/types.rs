@@ -299,7 +299,10 @@ impl Type {
             Dict(k, v) => Type::new(Dict(k.map_tensors(f), v.map_tensors(f))),
             Tuple(parts) => Type::new(Tuple(parts.iter().map(|t| t.map_tensors(f)).collect())),
             NamedTuple(fields) => {
-                let field = |field: &Field, f: &mut dyn FnMut(&TensorType) -> Type| Field { ty: field.ty.map_tensors(f), ..*field };
+                let field = |field: &Field, f: &mut dyn FnMut(&TensorType) -> Type| Field {
+                    ty: field.ty.map_tensors(f),
+                    ..*field
+                };
                 Type::new(NamedTuple(fields.iter().map(|old| field(old, f)).collect()))
             }
             _ => self,

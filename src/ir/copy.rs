@@ -70,7 +70,13 @@ impl Graph {
     }
 
     /// Copies the nodes of a block to the end of another and returns what the results are called there.
-    pub fn copy_block_into(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &mut ValueMap) -> Vec<Value> {
+    pub fn copy_block_into(
+        &mut self,
+        source: Option<&Graph>,
+        from: Block,
+        to: Block,
+        map: &mut ValueMap,
+    ) -> Vec<Value> {
         let mut cursor = source.unwrap_or(self).first(from);
         while let Some(node) = cursor {
             cursor = source.unwrap_or(self).next(node);

@@ -79,7 +79,8 @@ impl Names {
 
 /// The number that a text of digits is, unless it is written in a way that a number would not print.
 fn as_number(name: &[u8]) -> Option<u32> {
-    let canonical = matches!(name, [b'0'] | [b'1'..=b'9', ..]) && name.len() < 10 && name.iter().all(u8::is_ascii_digit);
+    let canonical =
+        matches!(name, [b'0'] | [b'1'..=b'9', ..]) && name.len() < 10 && name.iter().all(u8::is_ascii_digit);
     canonical.then(|| name.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
 }
 

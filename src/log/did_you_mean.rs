@@ -101,13 +101,7 @@ mod tests {
     #[test]
     fn distance() {
         let distance = |a: &str, b: &str| edits(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>());
-        for (a, b, n) in [
-            ("", "", 0),
-            ("a", "", 1),
-            ("ab", "ba", 1),
-            ("kitten", "sitting", 3),
-            ("ca", "abc", 3),
-        ] {
+        for (a, b, n) in [("", "", 0), ("a", "", 1), ("ab", "ba", 1), ("kitten", "sitting", 3), ("ca", "abc", 3)] {
             assert_eq!((distance(a, b), distance(b, a)), (n, n), "{a} {b}");
         }
     }

@@ -54,9 +54,7 @@ impl<'a> KnownNames<'a> {
     }
 
     fn all(&self) -> impl Iterator<Item = &'a str> {
-        self.0
-            .iter()
-            .flat_map(|(stem, aliases)| std::iter::once(*stem).chain(aliases.iter().copied()))
+        self.0.iter().flat_map(|(stem, aliases)| std::iter::once(*stem).chain(aliases.iter().copied()))
     }
 }
 
@@ -80,10 +78,7 @@ impl Spec {
 
     /// How much the file with this stem may say, `None` for nothing.
     pub fn verbosity(&self, stem: &str) -> Option<Verbosity> {
-        self.entries
-            .iter()
-            .find(|(name, _)| name == stem)
-            .map(|(_, verbosity)| *verbosity)
+        self.entries.iter().find(|(name, _)| name == stem).map(|(_, verbosity)| *verbosity)
     }
 
     /// The most that any file may say.
@@ -194,9 +189,7 @@ pub fn parse_spec(text: &str, known: &KnownNames) -> Result<(Spec, Vec<Warning>)
     for item in text.split(':') {
         if !item.trim().is_empty() {
             let (stems, verbosity) = parse_item(text, start, item, known)?;
-            stems
-                .into_iter()
-                .for_each(|stem| add(&mut spec, &mut warnings, item, stem, verbosity));
+            stems.into_iter().for_each(|stem| add(&mut spec, &mut warnings, item, stem, verbosity));
         }
         start += item.len() + 1;
     }
@@ -207,10 +200,7 @@ fn add(spec: &mut Spec, warnings: &mut Vec<Warning>, item: &str, stem: &str, ver
     match spec.verbosity(stem) {
         None => spec.entries.push((stem.to_owned(), verbosity)),
         Some(first) if first == verbosity => {}
-        Some(_) => warnings.push(Warning::Repeated {
-            item: item.trim().to_owned(),
-            stem: stem.to_owned(),
-        }),
+        Some(_) => warnings.push(Warning::Repeated { item: item.trim().to_owned(), stem: stem.to_owned() }),
     }
 }
 
@@ -224,24 +214,14 @@ fn parse_item<'a>(
     let fault = |fault: Fault| {
         let from = start + (fault.at.as_ptr() as usize - item.as_ptr() as usize);
         let span = from..from + fault.at.len();
-        SpecError {
-            text: text.to_owned(),
-            span,
-            problem: fault.problem,
-            suggestion: fault.suggestion,
-            origin: None,
-        }
+        SpecError { text: text.to_owned(), span, problem: fault.problem, suggestion: fault.suggestion, origin: None }
     };
     let (name, verbosity) = parse_level(item.trim()).map_err(fault)?;
     let stem = file_stem(name);
     match known.stems(stem) {
         stems if stems.is_empty() => {
             let suggestion = did_you_mean(stem, known.all()).map(str::to_owned);
-            Err(fault(Fault {
-                at: name,
-                problem: Problem::UnknownName,
-                suggestion,
-            }))
+            Err(fault(Fault { at: name, problem: Problem::UnknownName, suggestion }))
         }
         stems => Ok((stems, verbosity)),
     }
@@ -257,17 +237,11 @@ struct Fault<'a> {
 /// Splits an item into name and level.
 fn parse_level(item: &str) -> Result<(&str, Verbosity), Fault<'_>> {
     let rest = item.trim_start_matches('>');
-    let (name, level) = rest
-        .split_once('=')
-        .map_or((rest, None), |(name, level)| (name, Some(level)));
+    let (name, level) = rest.split_once('=').map_or((rest, None), |(name, level)| (name, Some(level)));
     let bare = name.trim_end_matches('>');
     if name.is_empty() || bare != name {
         let suggestion = (!bare.is_empty()).then(|| format!(">{bare}"));
-        return Err(Fault {
-            at: item,
-            problem: Problem::MissingName,
-            suggestion,
-        });
+        return Err(Fault { at: item, problem: Problem::MissingName, suggestion });
     }
     let louder = rest.len() < item.len();
     let Some(level) = level else {
@@ -276,17 +250,11 @@ fn parse_level(item: &str) -> Result<(&str, Verbosity), Fault<'_>> {
     match Verbosity::named(level) {
         None => {
             let suggestion = did_you_mean(level, ["dump", "update", "debug"]).map(str::to_owned);
-            Err(Fault {
-                at: level,
-                problem: Problem::UnknownLevel,
-                suggestion,
-            })
+            Err(Fault { at: level, problem: Problem::UnknownLevel, suggestion })
         }
-        Some(verbosity) if louder && verbosity != Verbosity::Debug => Err(Fault {
-            at: item,
-            problem: Problem::TwoLevels,
-            suggestion: Some(rest.to_owned()),
-        }),
+        Some(verbosity) if louder && verbosity != Verbosity::Debug => {
+            Err(Fault { at: item, problem: Problem::TwoLevels, suggestion: Some(rest.to_owned()) })
+        }
         Some(verbosity) => Ok((name, verbosity)),
     }
 }
@@ -305,24 +273,14 @@ pub fn resolve_spec(
     variable: impl Fn(&str) -> Option<String>,
     known: &KnownNames,
 ) -> Result<(Spec, Vec<Warning>), SpecError> {
-    let from = |origin: &'static str| {
-        move |error: SpecError| SpecError {
-            origin: Some(origin),
-            ..error
-        }
-    };
+    let from = |origin: &'static str| move |error: SpecError| SpecError { origin: Some(origin), ..error };
     if let Some(text) = flag {
         return parse_spec(text, known).map_err(from(FLAG));
     }
     let set = VARIABLES.map(|name| (name, variable(name)));
-    let mut warnings: Vec<Warning> = set
-        .iter()
-        .filter(|(_, v)| v.as_deref() == Some(""))
-        .map(|(name, _)| Warning::EmptyVariable(name))
-        .collect();
-    let mut values = set
-        .iter()
-        .filter_map(|(name, v)| v.as_deref().filter(|v| !v.is_empty()).map(|v| (*name, v)));
+    let mut warnings: Vec<Warning> =
+        set.iter().filter(|(_, v)| v.as_deref() == Some("")).map(|(name, _)| Warning::EmptyVariable(name)).collect();
+    let mut values = set.iter().filter_map(|(name, v)| v.as_deref().filter(|v| !v.is_empty()).map(|v| (*name, v)));
     let Some((origin, text)) = values.next() else {
         return Ok((Spec::default(), warnings));
     };
@@ -379,10 +337,7 @@ mod tests {
     fn lists() {
         assert_eq!(parse(""), []);
         assert_eq!(parse("::"), []);
-        let two = [
-            ("fuser".to_owned(), Verbosity::Debug),
-            ("dead_code_elimination".to_owned(), Verbosity::Update),
-        ];
+        let two = [("fuser".to_owned(), Verbosity::Debug), ("dead_code_elimination".to_owned(), Verbosity::Update)];
         assert_eq!(parse(">fuser:dce"), two);
         assert_eq!(parse(":>fuser::dce:"), two);
         let both = parse("guards").into_iter().map(|(stem, _)| stem).collect::<Vec<_>>();
@@ -393,13 +348,7 @@ mod tests {
     fn the_first_of_two_wins() {
         let (spec, warnings) = parse_spec("fuser:>fuser.cpp:fuse", &KNOWN).unwrap();
         assert_eq!(spec.verbosity("fuser"), Some(Verbosity::Update));
-        assert_eq!(
-            warnings,
-            [Warning::Repeated {
-                item: ">fuser.cpp".to_owned(),
-                stem: "fuser".to_owned()
-            }]
-        );
+        assert_eq!(warnings, [Warning::Repeated { item: ">fuser.cpp".to_owned(), stem: "fuser".to_owned() }]);
         assert!(warnings[0].to_string().contains("`>fuser.cpp` is ignored"));
     }
 
@@ -408,12 +357,7 @@ mod tests {
         for (text, at, problem, suggestion) in [
             ("dce:>fusr.cpp", "fusr.cpp", Problem::UnknownName, Some("fuser")),
             ("quantise", "quantise", Problem::UnknownName, None),
-            (
-                "dead_code",
-                "dead_code",
-                Problem::UnknownName,
-                Some("dead_code_elimination"),
-            ),
+            ("dead_code", "dead_code", Problem::UnknownName, Some("dead_code_elimination")),
             ("fuser=debig", "debig", Problem::UnknownLevel, Some("debug")),
             ("fuser=", "", Problem::UnknownLevel, None),
             ("dce:>", ">", Problem::MissingName, None),
@@ -446,23 +390,13 @@ mod tests {
         assert!(spec.verbosity("dead_code_elimination").is_some() && spec.verbosity("fuser").is_none());
         assert_eq!(warnings, []);
         let (spec, warnings) = resolve(None, Some("fuser"), Some("dce")).unwrap();
-        assert_eq!(
-            (spec.loudest(), warnings),
-            (Some(Verbosity::Update), vec![Warning::BothVariables])
-        );
+        assert_eq!((spec.loudest(), warnings), (Some(Verbosity::Update), vec![Warning::BothVariables]));
         let (spec, warnings) = resolve(None, Some(""), Some("dce")).unwrap();
-        assert_eq!(
-            (spec.entries.len(), warnings),
-            (1, vec![Warning::EmptyVariable("JIT_LOG_LEVEL")])
-        );
+        assert_eq!((spec.entries.len(), warnings), (1, vec![Warning::EmptyVariable("JIT_LOG_LEVEL")]));
         let (spec, warnings) = resolve(None, None, None).unwrap();
         assert!(spec.is_empty() && warnings.is_empty());
         let error = resolve(None, None, Some("fusre")).unwrap_err();
         assert_eq!(error.origin, Some("PYTORCH_JIT_LOG_LEVEL"));
-        assert!(
-            Warning::EmptyVariable("JIT_LOG_LEVEL")
-                .to_string()
-                .contains("JIT_LOG_LEVEL='>fuser'")
-        );
+        assert!(Warning::EmptyVariable("JIT_LOG_LEVEL").to_string().contains("JIT_LOG_LEVEL='>fuser'"));
     }
 }

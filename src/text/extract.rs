@@ -153,11 +153,7 @@ impl<'a> Scanner<'a> {
 
     /// Gives the line to the open graph that it fits best, the youngest among equals, and makes that graph the last.
     fn claimed(&mut self, line: &[u8]) -> bool {
-        let claims = self
-            .open
-            .iter()
-            .enumerate()
-            .filter_map(|(at, graph)| Some((at, graph.claim(line)?)));
+        let claims = self.open.iter().enumerate().filter_map(|(at, graph)| Some((at, graph.claim(line)?)));
         let Some((at, claim)) = claims.rev().min_by_key(|(_, claim)| claim.cost) else {
             return false;
         };
@@ -206,25 +202,17 @@ impl<'a> Scanner<'a> {
     /// directly before that reads like one.
     fn title_for(&self, number: usize, prefix: &Prefix) -> Option<String> {
         let length = prefix.tag.as_ref().map_or(prefix.bytes.len(), |tag| tag.span.end);
-        let recent = self
-            .outside
-            .iter()
-            .rev()
-            .filter(|(at, _)| at + 2 * TITLE_LINES > number);
+        let recent = self.outside.iter().rev().filter(|(at, _)| at + 2 * TITLE_LINES > number);
         if prefix.is_blank() {
             let (at, raw) = self.outside.back()?;
             let line = cleaned(raw);
-            return (at + 2 >= number && reads_like_title(&line))
-                .then(|| title(&line))
-                .flatten();
+            return (at + 2 >= number && reads_like_title(&line)).then(|| title(&line)).flatten();
         }
         recent
             .filter_map(|(_, raw)| {
                 let line = cleaned(raw);
                 let like = prefix.likeness(length, &line);
-                let rest = (like.of_prefix == length)
-                    .then(|| title(&line[like.of_line..]))
-                    .flatten()?;
+                let rest = (like.of_prefix == length).then(|| title(&line[like.of_line..])).flatten()?;
                 Some((like.differs.count_ones(), rest))
             })
             .min_by_key(|(differs, _)| *differs)
@@ -254,11 +242,8 @@ impl<'a> Scanner<'a> {
 
 fn mark_duplicates(graphs: &mut [Extracted]) {
     let mut first = FxHashMap::default();
-    let firsts: Vec<usize> = graphs
-        .iter()
-        .enumerate()
-        .map(|(at, graph)| *first.entry(graph.text.as_str()).or_insert(at))
-        .collect();
+    let firsts: Vec<usize> =
+        graphs.iter().enumerate().map(|(at, graph)| *first.entry(graph.text.as_str()).or_insert(at)).collect();
     for (at, first) in firsts.into_iter().enumerate() {
         graphs[at].duplicate_of = (first != at).then_some(first);
     }

@@ -34,7 +34,12 @@ pub type Problem = (usize, String);
 
 /// Reads the value of attribute `name` from the front of `input`; returns it with its length. `ty` is the declared type of
 /// the constant, if it is one and the text gives it.
-pub fn parse(input: Input<'_>, name: Symbol, ty: Option<Type>, seen: &mut Evidence) -> Result<(Attribute, usize), Problem> {
+pub fn parse(
+    input: Input<'_>,
+    name: Symbol,
+    ty: Option<Type>,
+    seen: &mut Evidence,
+) -> Result<(Attribute, usize), Problem> {
     let fast = small_int(input);
     let (value, used) = match fast {
         Some((n, used)) => (Attribute::Int(n), used),
@@ -214,7 +219,12 @@ impl Reader<'_> {
         }
     }
 
-    fn type_or_enum<'a>(&mut self, input: Input<'a>, rest: Input<'a>, word: &[u8]) -> Result<(Attribute, Input<'a>), Problem> {
+    fn type_or_enum<'a>(
+        &mut self,
+        input: Input<'a>,
+        rest: Input<'a>,
+        word: &[u8],
+    ) -> Result<(Attribute, Input<'a>), Problem> {
         if word.starts_with(b"__torch__.") && !self.types {
             let name = std::str::from_utf8(word).map_err(|_| raw_please())?;
             return Ok((Attribute::Enum(Symbol::new(name)), rest));
@@ -288,7 +298,8 @@ fn complex(text: &[u8]) -> Option<[&[u8]; 2]> {
 
 /// `<Tensor>`, `<Graph>`
 fn angled(input: Input<'_>) -> Result<(Attribute, Input<'_>), Problem> {
-    let end = input.iter().position(|&b| b == b'>' || b == b'\n').filter(|&i| input[i] == b'>').ok_or_else(raw_please)?;
+    let end =
+        input.iter().position(|&b| b == b'>' || b == b'\n').filter(|&i| input[i] == b'>').ok_or_else(raw_please)?;
     let text = std::str::from_utf8(&input[..=end]).map_err(|_| raw_please())?;
     Ok((Attribute::Opaque(text.into()), &input[end + 1..]))
 }
@@ -435,19 +446,47 @@ mod tests {
     #[test]
     fn literals_of_all_versions_come_back() {
         for (text, ty) in [
-            ("-3", "int"), ("2", "float"), ("2.", "float"), ("1e-05", "float"), ("1.0000000000000001e-05", "float"),
-            ("10000000000", "float"), ("-0", "float"), ("inf", "float"), ("-inf", "float"), ("nan", "float"),
-            ("1.5-0.5j", "complex"), ("-nan+infj", "complex"), ("1.0000000000000001e-05-nanj", "complex"),
-            ("\"a\\\"b\"", "str"), ("[1, 2, 3]", "int[]"), ("[]", "int[]"), ("annotate(List[int], [])", "int[]"),
-            ("[1., 2.5]", "float[]"), ("[True, False]", "bool[]"), ("(1, \"a\", 2.5, None)", "(int, str, float, NoneType)"),
-            ("(1,)", "(int)"), ("()", "()"), ("{\"k\": 1}", "Dict(str, int)"), ("{}", "Dict(str, int)"),
-            ("[[1], [2, 3]]", "int[][]"), ("[(1, 2)]", "(int, int)[]"), ("torch.device(\"cpu\")", "Device"),
-            ("{1}", "Tensor"), ("{(1,2)}", "Tensor"), (" 1  2  3 [ CPULongType{3} ]", "Tensor"),
-            ("[ CPUFloatType{0,3} ]", "Tensor"), (" 1  2 [ Variable[CPULongType]{2} ]", "Tensor"), ("<Tensor>", "Tensor"),
-            ("Columns 1 to 8 0  1 Columns 9 to 10 8  9 [ CPULongType{1,10} ]", "Tensor"), ("[<Tensors>]", "Tensor[]"),
-            ("(0,0,.,.) =    0.5  (0,1,.,.) =   0.1 [ CPUFloatType{1,2,1,1} ]", "Tensor"), ("object(0x55aa)", "Any"),
-            ("MKLDNN Tensor:  0.2719 -0.4188 [ MkldnnCPUFloatType{2} ]", "Tensor"), ("__torch__.Color.RED", "Enum<__torch__.Color>"),
-            ("0.01 *  1.0 2.0 [ CPUFloatType{2} ]", "Tensor"), ("-1 -2 [ CPULongType{2} ]", "Tensor"),
+            ("-3", "int"),
+            ("2", "float"),
+            ("2.", "float"),
+            ("1e-05", "float"),
+            ("1.0000000000000001e-05", "float"),
+            ("10000000000", "float"),
+            ("-0", "float"),
+            ("inf", "float"),
+            ("-inf", "float"),
+            ("nan", "float"),
+            ("1.5-0.5j", "complex"),
+            ("-nan+infj", "complex"),
+            ("1.0000000000000001e-05-nanj", "complex"),
+            ("\"a\\\"b\"", "str"),
+            ("[1, 2, 3]", "int[]"),
+            ("[]", "int[]"),
+            ("annotate(List[int], [])", "int[]"),
+            ("[1., 2.5]", "float[]"),
+            ("[True, False]", "bool[]"),
+            ("(1, \"a\", 2.5, None)", "(int, str, float, NoneType)"),
+            ("(1,)", "(int)"),
+            ("()", "()"),
+            ("{\"k\": 1}", "Dict(str, int)"),
+            ("{}", "Dict(str, int)"),
+            ("[[1], [2, 3]]", "int[][]"),
+            ("[(1, 2)]", "(int, int)[]"),
+            ("torch.device(\"cpu\")", "Device"),
+            ("{1}", "Tensor"),
+            ("{(1,2)}", "Tensor"),
+            (" 1  2  3 [ CPULongType{3} ]", "Tensor"),
+            ("[ CPUFloatType{0,3} ]", "Tensor"),
+            (" 1  2 [ Variable[CPULongType]{2} ]", "Tensor"),
+            ("<Tensor>", "Tensor"),
+            ("Columns 1 to 8 0  1 Columns 9 to 10 8  9 [ CPULongType{1,10} ]", "Tensor"),
+            ("[<Tensors>]", "Tensor[]"),
+            ("(0,0,.,.) =    0.5  (0,1,.,.) =   0.1 [ CPUFloatType{1,2,1,1} ]", "Tensor"),
+            ("object(0x55aa)", "Any"),
+            ("MKLDNN Tensor:  0.2719 -0.4188 [ MkldnnCPUFloatType{2} ]", "Tensor"),
+            ("__torch__.Color.RED", "Enum<__torch__.Color>"),
+            ("0.01 *  1.0 2.0 [ CPUFloatType{2} ]", "Tensor"),
+            ("-1 -2 [ CPULongType{2} ]", "Tensor"),
         ] {
             assert_eq!(round(text, Some(ty)).1, text);
         }

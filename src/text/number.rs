@@ -69,7 +69,8 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
         _ => {}
     }
     let plain = |b: &u8| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'-' | b'+');
-    let text = std::str::from_utf8(digits).ok().filter(|t| t.bytes().all(|b| plain(&b)) && !t.starts_with(['-', '+']))?;
+    let text =
+        std::str::from_utf8(digits).ok().filter(|t| t.bytes().all(|b| plain(&b)) && !t.starts_with(['-', '+']))?;
     text.parse::<f64>().ok().map(|value| value.copysign(sign))
 }
 

@@ -206,7 +206,8 @@ impl<'a> Parser<'a> {
         self.cursor.next_statement();
         let start = self.cursor.at;
         if self.cursor.peek().is_none() {
-            let empty = Diagnostic::error(at.min(start)..start, "there is no graph in this file", "expected `graph(…):`");
+            let empty =
+                Diagnostic::error(at.min(start)..start, "there is no graph in this file", "expected `graph(…):`");
             self.report(empty.with_help("`jitopt samples` prints graphs to try"));
             return start;
         }
@@ -281,7 +282,11 @@ impl<'a> Parser<'a> {
             true => Ok(brace),
             false => {
                 let at = self.cursor.at;
-                fault(at..at + 1, format!("the head of this {what} does not end here"), "expected `:` and the end of the line")
+                fault(
+                    at..at + 1,
+                    format!("the head of this {what} does not end here"),
+                    "expected `:` and the end of the line",
+                )
             }
         }
     }
@@ -411,7 +416,8 @@ impl<'a> Parser<'a> {
 
     fn word_is(&self, word: &[u8]) -> bool {
         let rest = self.cursor.rest();
-        rest.starts_with(word) && !rest.get(word.len()).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':'))
+        rest.starts_with(word)
+            && !rest.get(word.len()).is_some_and(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b':'))
     }
 
     fn is_block_header(&self) -> bool {
@@ -439,7 +445,11 @@ impl<'a> Parser<'a> {
             return self.node();
         }
         let end = self.cursor.line_end().max(start + 1).min(self.cursor.text.len());
-        let unknown = Diagnostic::error(start..end, "this is no statement", "expected a node, `block0(…):`, `-> (…)` or `return (…)`");
+        let unknown = Diagnostic::error(
+            start..end,
+            "this is no statement",
+            "expected a node, `block0(…):`, `-> (…)` or `return (…)`",
+        );
         let text = String::from_utf8_lossy(&rest[..word]).into_owned();
         Err(Box::new(match did_you_mean(&text, ["return", "block0", "with"]) {
             Some(close) => unknown.with_help(format!("did you mean `{close}`?")),
@@ -485,7 +495,11 @@ impl<'a> Parser<'a> {
                 Some(b'%') if broke && end == b')' => commas = Some(false),
                 _ => {
                     let at = self.cursor.at;
-                    return fault(at..at + 1, "this list of values does not go on here", format!("expected `,` or `{}`", end as char));
+                    return fault(
+                        at..at + 1,
+                        "this list of values does not go on here",
+                        format!("expected `,` or `{}`", end as char),
+                    );
                 }
             }
         }
@@ -494,7 +508,11 @@ impl<'a> Parser<'a> {
     /// Blanks; in a list of params line ends too. Returns whether a line ended.
     fn gap(&mut self, end: u8) -> bool {
         let start = self.cursor.at;
-        if end == b')' { self.cursor.space() } else { self.cursor.blanks() }
+        if end == b')' {
+            self.cursor.space()
+        } else {
+            self.cursor.blanks()
+        }
         self.cursor.text[start..self.cursor.at].contains(&b'\n')
     }
 
@@ -565,7 +583,8 @@ impl<'a> Parser<'a> {
             Err(error) => {
                 let at = (start + error.at).min(self.cursor.text.len());
                 self.cursor.at = at;
-                let word = self.cursor.text[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
+                let word =
+                    self.cursor.text[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
                 let end = at + word.count().max(1);
                 fault(at..end, "this is no type", error.message)
             }
@@ -621,7 +640,11 @@ impl<'a> Parser<'a> {
             return Ok((kind, text));
         }
         if caret == 0 && !text.windows(2).any(|pair| pair == b"::") {
-            return fault(start..start + len.max(1), "this is no operator", "expected `namespace::name`, such as `aten::add`");
+            return fault(
+                start..start + len.max(1),
+                "this is no operator",
+                "expected `namespace::name`, such as `aten::add`",
+            );
         }
         let Ok(name) = std::str::from_utf8(text) else {
             return fault(start..start + len, "this operator name is not UTF-8", "expected `namespace::name`");
@@ -768,7 +791,11 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let at = self.cursor.at;
-        fault(at..at + line.len(), "this node does not end here", "expected `, scope: …`, `# location` or the end of the line")
+        fault(
+            at..at + line.len(),
+            "this node does not end here",
+            "expected `, scope: …`, `# location` or the end of the line",
+        )
     }
 
     fn at_plain_line_end(&self) -> bool {
@@ -862,7 +889,11 @@ impl<'a> Parser<'a> {
             return Ok(());
         }
         let at = self.cursor.at;
-        fault(at..self.cursor.line_end().max(at + 1), "text behind the end of this statement", "expected the end of the line")
+        fault(
+            at..self.cursor.line_end().max(at + 1),
+            "text behind the end of this statement",
+            "expected the end of the line",
+        )
     }
 }
 

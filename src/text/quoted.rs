@@ -81,7 +81,8 @@ mod tests {
     /// Observed in 1.3.1, 1.13 and 2.15 (format notes §1.5).
     #[test]
     fn what_pytorch_prints() {
-        for (text, printed) in [("é", r#""\0)+\/.)""#), ("\u{1}\u{7f}", r#""\001\177""#), ("a\"b'\n", r#""a\"b\'\n""#)] {
+        for (text, printed) in [("é", r#""\0)+\/.)""#), ("\u{1}\u{7f}", r#""\001\177""#), ("a\"b'\n", r#""a\"b\'\n""#)]
+        {
             let mut out = Vec::new();
             print(&mut out, text.as_bytes());
             assert_eq!(String::from_utf8_lossy(&out), printed);

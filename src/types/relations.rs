@@ -30,7 +30,9 @@ impl Type {
             (Class(_), Simple(super::Simple::AnyClass) | Interface(_)) => true,
             // Containers are invariant in PyTorch, but what a tensor inside them is known to be is not part of the
             // contract: a `Float(2)[]` may stand where `Tensor[]` is asked for.
-            (List(a), List(b)) | (Future(a), Future(b)) | (RRef(a), RRef(b)) | (Await(a), Await(b)) => a.same_erased(*b),
+            (List(a), List(b)) | (Future(a), Future(b)) | (RRef(a), RRef(b)) | (Await(a), Await(b)) => {
+                a.same_erased(*b)
+            }
             (Dict(ka, va), Dict(kb, vb)) => ka.same_erased(*kb) && va.same_erased(*vb),
             _ => false,
         }
@@ -146,9 +148,8 @@ impl Simple {
             (Int | Float | Complex | Number | Scalar, b) if number(b) => true,
             (Int, SymInt) | (SymInt, Int) | (Float, SymFloat) | (Bool, SymBool) => true,
             // Dtypes, layouts and memory formats are ints at run time and print as ints before 2.x.
-            (Int, ScalarType | Layout | MemoryFormat | QScheme) | (ScalarType | Layout | MemoryFormat | QScheme, Int) => {
-                true
-            }
+            (Int, ScalarType | Layout | MemoryFormat | QScheme)
+            | (ScalarType | Layout | MemoryFormat | QScheme, Int) => true,
             (Str, Dimname) | (DeviceObj, Device) | (Device, DeviceObj) | (StreamObj, Stream) => true,
             _ => false,
         }
@@ -185,7 +186,8 @@ impl TensorType {
             (Some(a), Some(b)) if a.len() == b.len() => Some(a.iter().zip(b).map(dim).collect()),
             _ => None,
         };
-        let strides = if sizes.is_some() && self.strides == other.strides { self.strides.clone() } else { Strides::Unknown };
+        let strides =
+            if sizes.is_some() && self.strides == other.strides { self.strides.clone() } else { Strides::Unknown };
         TensorType {
             dtype: both(&self.dtype, &other.dtype),
             strides,
@@ -208,14 +210,19 @@ mod tests {
 
     #[test]
     fn subtypes() {
-        let yes = ["Float(2, 3) Tensor", "Float(2, 3) Float(*, 3)", "int Scalar", "NoneType int?", "int int?", "int Any"];
-        for pair in yes.iter().chain(&["(Float(2), int) (Tensor, Scalar)", "Float(2)[] Tensor[]", "int Union(float, int)"]) {
+        let yes =
+            ["Float(2, 3) Tensor", "Float(2, 3) Float(*, 3)", "int Scalar", "NoneType int?", "int int?", "int Any"];
+        for pair in
+            yes.iter().chain(&["(Float(2), int) (Tensor, Scalar)", "Float(2)[] Tensor[]", "int Union(float, int)"])
+        {
             let cut = pair.rfind(if pair.ends_with(')') && pair.contains(") (") { " (" } else { " " }).unwrap_or(0);
             let cut = if pair.contains(" Union") { pair.find(" Union").unwrap_or(0) } else { cut };
             let cut = if pair.contains(" Float(*") { pair.find(" Float(*").unwrap_or(0) } else { cut };
             assert!(ty(&pair[..cut]).is_subtype_of(ty(&pair[cut + 1..])), "{pair}");
         }
-        for (a, b) in [("Tensor", "Float()"), ("int[]", "Scalar[]"), ("int?", "int"), ("float", "int"), ("bool", "Scalar")] {
+        for (a, b) in
+            [("Tensor", "Float()"), ("int[]", "Scalar[]"), ("int?", "int"), ("float", "int"), ("bool", "Scalar")]
+        {
             assert!(!ty(a).is_subtype_of(ty(b)), "{a} {b}");
         }
     }

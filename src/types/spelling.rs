@@ -39,7 +39,13 @@ pub enum Undefined {
 
 impl Default for Spelling {
     fn default() -> Self {
-        Spelling { old_none: false, dynamic: false, undefined: Undefined::Suffix, colon_strides: false, verbosity: None }
+        Spelling {
+            old_none: false,
+            dynamic: false,
+            undefined: Undefined::Suffix,
+            colon_strides: false,
+            verbosity: None,
+        }
     }
 }
 
@@ -510,7 +516,8 @@ impl Dims {
             rest = after;
         }
         if strides.len() != self.sizes.len() {
-            let message = format!("{} strides for {} sizes: a type has as many of each", strides.len(), self.sizes.len());
+            let message =
+                format!("{} strides for {} sizes: a type has as many of each", strides.len(), self.sizes.len());
             return Err((input, message));
         }
         self.strides = Strides::Known(strides.into());
@@ -527,7 +534,10 @@ fn dim(input: Input<'_>) -> Result<'_, Dim> {
     }
     match number(input) {
         Some((rest, size)) if size >= 0 => Ok((rest, Dim::Known(size))),
-        _ => Err((blanks(input), "expected a size (a number, `*` or `SS(-2)`), `strides=`, `requires_grad=` or `device=`".to_owned())),
+        _ => Err((
+            blanks(input),
+            "expected a size (a number, `*` or `SS(-2)`), `strides=`, `requires_grad=` or `device=`".to_owned(),
+        )),
     }
 }
 
@@ -644,16 +654,64 @@ mod tests {
 
     /// Texts of §1.3 of the format notes, as PyTorch 1.0 to 2.15 printed them.
     const PRINTED: &[&str] = &[
-        "Tensor", "Float(*, *)", "Float(2, 3)", "Float()", "Float(requires_grad=0, device=cpu)", "FloatTensor",
-        "Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)", "Float(2, *)", "Float(*, 3, device=cpu)",
-        "Tensor(requires_grad=0)", "Tensor(device=cpu)", "Tensor(requires_grad=1, device=cpu)", "Tensor(2, 3)",
-        "Float(SS(-2), SS(-3))", "Tensor[Undefined]", "Float(*, *)[Undefined]", "AutogradZeroTensor", "UndefinedTensor",
-        "Float(10:48, 8:6, 6:1)", "Float(2048!, 1000!)", "Float(2048, 1000!)", "int", "float", "bool", "str", "complex",
-        "None", "NoneType", "Device", "Any", "number", "Scalar", "t", "t[]", "T1[]", "int?", "Tensor[]?", "Tensor?[]",
-        "int[][]", "(Tensor, int)", "(int)", "()", "NamedTuple(x : Tensor, n : int = 3, name : str = cfg)", "Dict(str, Tensor)",
-        "Future[Tensor]", "RRef[Tensor]", "Await(Tensor)", "Union(Tensor, int, str)", "Enum<__torch__.Color>",
-        "InterfaceType<I>", "ClassType<M>", "__torch__.a.b.___torch_mangle_5.C", "Function", "Dynamic", "BFloat16(2)",
-        "__torch__.torch.classes.quantized.Conv2dPackedParamsBase", "Float8_e4m3fn(2)", "Half(1, strides=[1])",
+        "Tensor",
+        "Float(*, *)",
+        "Float(2, 3)",
+        "Float()",
+        "Float(requires_grad=0, device=cpu)",
+        "FloatTensor",
+        "Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)",
+        "Float(2, *)",
+        "Float(*, 3, device=cpu)",
+        "Tensor(requires_grad=0)",
+        "Tensor(device=cpu)",
+        "Tensor(requires_grad=1, device=cpu)",
+        "Tensor(2, 3)",
+        "Float(SS(-2), SS(-3))",
+        "Tensor[Undefined]",
+        "Float(*, *)[Undefined]",
+        "AutogradZeroTensor",
+        "UndefinedTensor",
+        "Float(10:48, 8:6, 6:1)",
+        "Float(2048!, 1000!)",
+        "Float(2048, 1000!)",
+        "int",
+        "float",
+        "bool",
+        "str",
+        "complex",
+        "None",
+        "NoneType",
+        "Device",
+        "Any",
+        "number",
+        "Scalar",
+        "t",
+        "t[]",
+        "T1[]",
+        "int?",
+        "Tensor[]?",
+        "Tensor?[]",
+        "int[][]",
+        "(Tensor, int)",
+        "(int)",
+        "()",
+        "NamedTuple(x : Tensor, n : int = 3, name : str = cfg)",
+        "Dict(str, Tensor)",
+        "Future[Tensor]",
+        "RRef[Tensor]",
+        "Await(Tensor)",
+        "Union(Tensor, int, str)",
+        "Enum<__torch__.Color>",
+        "InterfaceType<I>",
+        "ClassType<M>",
+        "__torch__.a.b.___torch_mangle_5.C",
+        "Function",
+        "Dynamic",
+        "BFloat16(2)",
+        "__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+        "Float8_e4m3fn(2)",
+        "Half(1, strides=[1])",
     ];
 
     fn spelling(seen: &Seen) -> Spelling {

@@ -40,11 +40,7 @@ fn only(log: &str) -> Extracted {
 #[test]
 fn every_decoration() {
     for graph in GRAPHS {
-        let gutter: String = graph
-            .lines()
-            .enumerate()
-            .map(|(i, l)| format!("{:3} | {l}\n", i + 8))
-            .collect();
+        let gutter: String = graph.lines().enumerate().map(|(i, l)| format!("{:3} | {l}\n", i + 8)).collect();
         let stamp = |(i, l)| format!("2024-03-01T12:00:{:02}.{:07}Z {l}\n", i / 3, i * 71);
         let stamps: String = graph.lines().enumerate().map(stamp).collect();
         for log in [
@@ -80,10 +76,7 @@ fn every_decoration() {
 #[test]
 fn a_log_of_several_passes() {
     let dump = |line: u32, title: &str, graph| {
-        prefixed(
-            &format!("[DUMP guard_elimination.cpp:{line:03}] "),
-            &format!("{title}\n{graph}"),
-        )
+        prefixed(&format!("[DUMP guard_elimination.cpp:{line:03}] "), &format!("{title}\n{graph}"))
     };
     let noise = "[UPDATE guard_elimination.cpp:047] Moved 32 to x.1\n[DEBUG guard_elimination.cpp:246] cannot remove aten::sum\n\
         [UPDATE common_subexpression_elimination.cpp:095] Replacing\n\
@@ -95,23 +88,12 @@ fn a_log_of_several_passes() {
         &dump(24, "After coalesceGuards:", BLOCKS),
         &dump(28, "After coalesceGuards:", SMALL),
         "torch/nn/modules.py:12: UserWarning: %x = foo\n",
-        &prefixed(
-            "[DEBUG fuser.cpp:1210] ",
-            &format!("Final:\n<GRAPH_EXPORT>\n{FUSED}</GRAPH_EXPORT>\n"),
-        ),
+        &prefixed("[DEBUG fuser.cpp:1210] ", &format!("Final:\n<GRAPH_EXPORT>\n{FUSED}</GRAPH_EXPORT>\n")),
     ]
     .concat();
     let graphs = extract(log.as_bytes());
     let names: Vec<_> = graphs.iter().map(|g| g.name.as_deref().unwrap()).collect();
-    assert_eq!(
-        names,
-        [
-            "After moveGuardsToDefs",
-            "After coalesceGuards",
-            "After coalesceGuards",
-            "Final"
-        ]
-    );
+    assert_eq!(names, ["After moveGuardsToDefs", "After coalesceGuards", "After coalesceGuards", "Final"]);
     let texts: Vec<_> = graphs.iter().map(|g| g.text.as_str()).collect();
     assert_eq!(texts, [SMALL, BLOCKS, SMALL, FUSED]);
     let duplicates: Vec<_> = graphs.iter().map(|g| g.duplicate_of).collect();
@@ -121,20 +103,14 @@ fn a_log_of_several_passes() {
         (graphs[0].first_line, graphs[0].stem(), graphs[0].level.as_deref()),
         (3, Some("guard_elimination"), Some("DUMP"))
     );
-    assert_eq!(
-        (graphs[3].source_file.as_deref(), graphs[3].level.as_deref()),
-        (Some("fuser.cpp"), Some("DEBUG"))
-    );
+    assert_eq!((graphs[3].source_file.as_deref(), graphs[3].level.as_deref()), (Some("fuser.cpp"), Some("DEBUG")));
 }
 
 #[test]
 fn titles() {
     let name = |log: &str| only(log).name;
     assert_eq!(name(&format!("NoOpt Graph:\n{SMALL}")).as_deref(), Some("NoOpt Graph"));
-    assert_eq!(
-        name(&format!("=== optimized ===\n\n{SMALL}")).as_deref(),
-        Some("optimized")
-    );
+    assert_eq!(name(&format!("=== optimized ===\n\n{SMALL}")).as_deref(), Some("optimized"));
     assert_eq!(name(&format!("Optimized: {SMALL}")).as_deref(), Some("Optimized"));
     assert_eq!(name(&format!("INFO:root:{SMALL}")), None);
     assert_eq!(name(&format!("Process exited with 3\n{SMALL}")), None);
@@ -148,12 +124,9 @@ fn titles() {
 #[test]
 fn foreign_lines_inside_are_skipped() {
     let mut lines: Vec<&str> = SMALL.lines().collect();
-    for (at, foreign) in [
-        (1, "thread 7: hello"),
-        (3, "  File \"x.py\", line 3"),
-        (4, "[UPDATE fuser.cpp:047] x"),
-        (2, ""),
-    ] {
+    for (at, foreign) in
+        [(1, "thread 7: hello"), (3, "  File \"x.py\", line 3"), (4, "[UPDATE fuser.cpp:047] x"), (2, "")]
+    {
         lines.insert(at, foreign);
     }
     assert_eq!(texts(&lines.join("\n")), [SMALL]);
@@ -166,10 +139,7 @@ fn what_is_cut_off_is_said_to_be() {
     let cut: String = SMALL.lines().take(3).map(|l| format!("{l}\n")).collect();
     let graphs = extract(format!("{cut}{BLOCKS}").as_bytes());
     assert_eq!(graphs.iter().map(|g| g.complete).collect::<Vec<_>>(), [false, true]);
-    assert_eq!(
-        (graphs[0].text.as_str(), graphs[1].text.as_str()),
-        (cut.as_str(), BLOCKS)
-    );
+    assert_eq!((graphs[0].text.as_str(), graphs[1].text.as_str()), (cut.as_str(), BLOCKS));
     let junk = "unrelated\n".repeat(PATIENCE + 5);
     let graphs = extract(format!("{cut}{junk}  %z : int = prim::Constant[value=7]()\n").as_bytes());
     assert_eq!((graphs.len(), graphs[0].text.as_str()), (1, cut.as_str()));
@@ -180,14 +150,9 @@ fn what_is_cut_off_is_said_to_be() {
 
 #[test]
 fn a_mention_of_a_graph_is_none() {
-    for log in [
-        "graph(%x : Tensor):",
-        "# CHECK: graph(%x\nfoo\n",
-        "def graph():\n  return (x)\n",
-        "",
-        "graph(",
-        "a.graph()\n",
-    ] {
+    for log in
+        ["graph(%x : Tensor):", "# CHECK: graph(%x\nfoo\n", "def graph():\n  return (x)\n", "", "graph(", "a.graph()\n"]
+    {
         assert_eq!(texts(log), [""; 0], "{log}");
     }
 }
@@ -204,11 +169,7 @@ fn sections_without_their_graph() {
 
 #[test]
 fn ranks_may_be_interleaved() {
-    let ranks: Vec<String> = GRAPHS
-        .iter()
-        .enumerate()
-        .map(|(i, g)| prefixed(&format!("[rank{i}]: "), g))
-        .collect();
+    let ranks: Vec<String> = GRAPHS.iter().enumerate().map(|(i, g)| prefixed(&format!("[rank{i}]: "), g)).collect();
     let mut streams: Vec<_> = ranks.iter().map(|r| r.lines()).collect();
     let mut log = String::new();
     while !streams.is_empty() {
@@ -222,10 +183,7 @@ fn time_stamps_with_a_graph_cut_off() {
     let stamp = |(i, l): (usize, &str)| format!("12:00:{:02}.{:03} [1] {l}\n", i / 7, (i * 377) % 1000);
     let text = format!("{}graph(%a : int):\n  %1 : int = aten::neg(%a)\n{FUSED}{BLOCKS}", SMALL);
     let graphs = texts(&text.lines().enumerate().map(stamp).collect::<String>());
-    assert_eq!(
-        graphs,
-        [SMALL, "graph(%a : int):\n  %1 : int = aten::neg(%a)\n", FUSED, BLOCKS]
-    );
+    assert_eq!(graphs, [SMALL, "graph(%a : int):\n  %1 : int = aten::neg(%a)\n", FUSED, BLOCKS]);
 }
 
 #[test]
@@ -236,11 +194,7 @@ fn lines_cut_by_a_terminal_are_joined() {
     for prefix in ["", "[DUMP insert_bailouts.cpp:088] "] {
         let wrapped: String = prefixed(prefix, &graph)
             .lines()
-            .flat_map(|l| {
-                l.as_bytes()
-                    .chunks(80)
-                    .map(|part| format!("{}\n", std::str::from_utf8(part).unwrap()))
-            })
+            .flat_map(|l| l.as_bytes().chunks(80).map(|part| format!("{}\n", std::str::from_utf8(part).unwrap())))
             .collect();
         // Blanks at the cut are lost, as in a terminal.
         let squeezed = |s: &str| s.replace(' ', "");
@@ -279,15 +233,7 @@ fn junk_is_read_in_linear_time() {
     let unit = "[UPDATE fuser.cpp:047] getOrCreate: %736 : Float(3:20) = tensorexpr::Group[Subgraph=<Graph>](%X)\n\
         graph(%x\n   1 graph(%y\n%z graph %w ( [ [ = aten::\u{1b}[1m\n";
     assert_eq!(extract(unit.repeat(50_000_000 / unit.len()).as_bytes()), []);
-    for byte in [
-        b"graph(".as_slice(),
-        b"%",
-        b" ",
-        b"\x1b[",
-        b"[DUMP ",
-        b"  1",
-        b"graph(%",
-    ] {
+    for byte in [b"graph(".as_slice(), b"%", b" ", b"\x1b[", b"[DUMP ", b"  1", b"graph(%"] {
         extract(&byte.repeat(4_000_000));
         let open = [b"graph(%x,\n", byte.repeat(2_000_000).as_slice()].concat();
         extract(&open);
@@ -316,13 +262,8 @@ fn disguises() -> impl Strategy<Value = Disguise> {
         "| ",
         "\u{1b}[1m> \u{1b}[0m",
     ];
-    let titles = [
-        "",
-        "After X:",
-        "-----",
-        "Traceback (most recent call last):",
-        "[UPDATE q.cpp:001] %1 : int = aten::neg(%2)",
-    ];
+    let titles =
+        ["", "After X:", "-----", "Traceback (most recent call last):", "[UPDATE q.cpp:001] %1 : int = aten::neg(%2)"];
     let foreign = [
         "warning: something",
         "[UPDATE z.cpp:047] Moved 3",
@@ -339,13 +280,7 @@ fn disguises() -> impl Strategy<Value = Disguise> {
         prop::sample::select(vec!["\n", "\r\n", " \n"]),
         insertions,
     )
-        .prop_map(|(prefix, gutter, title, ending, foreign)| Disguise {
-            prefix,
-            gutter,
-            title,
-            ending,
-            foreign,
-        })
+        .prop_map(|(prefix, gutter, title, ending, foreign)| Disguise { prefix, gutter, title, ending, foreign })
 }
 
 fn disguised(graph: &str, how: &Disguise) -> String {
@@ -355,11 +290,7 @@ fn disguised(graph: &str, how: &Disguise) -> String {
         for (_, foreign) in how.foreign.iter().filter(|(before, _)| *before == at && at <= returns) {
             out += &format!("{foreign}{}", how.ending);
         }
-        let number = if how.gutter {
-            format!("{:>4}: ", at + 7)
-        } else {
-            String::new()
-        };
+        let number = if how.gutter { format!("{:>4}: ", at + 7) } else { String::new() };
         out += &format!("{}{number}{line}{}", how.prefix, how.ending);
     }
     out

@@ -40,10 +40,7 @@ pub(super) fn classify(line: &[u8]) -> Option<IrLine> {
 /// A line that begins with a value: a node if ` = ` and an operator follow, else perhaps a parameter. Names with blanks,
 /// which are legal but never printed by anything known, are not recognised: prose has blanks too.
 fn classify_names(line: &[u8]) -> Option<IrLine> {
-    let name = line[1..]
-        .iter()
-        .position(|b| matches!(b, b' ' | b',' | b')'))
-        .unwrap_or(line.len() - 1);
+    let name = line[1..].iter().position(|b| matches!(b, b' ' | b',' | b')')).unwrap_or(line.len() - 1);
     let after = &line[1 + name..];
     let typed = after.starts_with(b" : ") || matches!(after, [] | [b',' | b')', ..]);
     match (name, head_of(line)) {
@@ -55,17 +52,12 @@ fn classify_names(line: &[u8]) -> Option<IrLine> {
 
 /// What follows the ` = ` of a node. Named tuples with defaults have the same characters in their type.
 fn head_of(line: &[u8]) -> Option<&[u8]> {
-    memmem::find_iter(line, b"= ")
-        .map(|at| &line[at + 2..])
-        .find(|head| is_head(head))
+    memmem::find_iter(line, b"= ").map(|at| &line[at + 2..]).find(|head| is_head(head))
 }
 
 /// True for the operator of a node: `ns::name` or `^PythonFunction`.
 fn is_head(text: &[u8]) -> bool {
-    let word = text
-        .iter()
-        .take_while(|b| is_word(**b) || matches!(b, b':' | b'.'))
-        .count();
+    let word = text.iter().take_while(|b| is_word(**b) || matches!(b, b':' | b'.')).count();
     text.first() == Some(&b'^') || memmem::find(&text[..word], b"::").is_some_and(|at| at > 0)
 }
 
@@ -127,10 +119,7 @@ pub(super) fn find_header(line: &[u8]) -> Option<Header> {
     let searched = &line[..line.len().min(LONGEST_PREFIX)];
     memmem::find_iter(searched, b"graph(")
         .find(|&at| begins_graph(line, at))
-        .map(|graph| Header {
-            start: start_of_with(&line[..graph]).unwrap_or(graph),
-            graph,
-        })
+        .map(|graph| Header { start: start_of_with(&line[..graph]).unwrap_or(graph), graph })
 }
 
 fn begins_graph(line: &[u8], at: usize) -> bool {
@@ -178,10 +167,7 @@ impl Brackets {
 
     /// Goes on to the next line of the same parameter list.
     pub fn next_line(&mut self) {
-        *self = Brackets {
-            depth: self.depth,
-            ..Brackets::default()
-        };
+        *self = Brackets { depth: self.depth, ..Brackets::default() };
     }
 
     /// How many brackets are open.
@@ -205,15 +191,9 @@ mod tests {
             ("      %x.1 : Float(2, 3, strides=[3, 1]),", Some(IrLine::Param)),
             ("%block1-1", Some(IrLine::Param)),
             ("%map_levels.2? : int[]?):", Some(IrLine::Param)),
-            (
-                "  %1 : int = prim::Constant[value=1]() # <string>:3:9",
-                Some(IrLine::Node),
-            ),
+            ("  %1 : int = prim::Constant[value=1]() # <string>:3:9", Some(IrLine::Node)),
             ("  %1, %2 = aten::max(%3)", Some(IrLine::Node)),
-            (
-                "  %c : NamedTuple(w : Tensor, n : int = 3) = prim::TupleConstruct(%x, %1)",
-                Some(IrLine::Node),
-            ),
+            ("  %c : NamedTuple(w : Tensor, n : int = 3) = prim::TupleConstruct(%x, %1)", Some(IrLine::Node)),
             ("      %c : NamedTuple(w : Tensor, n : int = 3)):", Some(IrLine::Param)),
             ("  %9 : Tensor = ^Fn(2.0)(%x)", Some(IrLine::Node)),
             ("   = prim::Print(%a.1, %b.1)", Some(IrLine::Node)),

@@ -21,16 +21,11 @@ pub(super) fn find_tag(line: &[u8]) -> Option<Tag> {
 
 fn tag_at(line: &[u8], at: usize) -> Option<Tag> {
     let inside = &line[at + 1..];
-    let level = ["DUMP", "UPDATE", "DEBUG"]
-        .into_iter()
-        .find(|level| inside.starts_with(level.as_bytes()))?;
+    let level = ["DUMP", "UPDATE", "DEBUG"].into_iter().find(|level| inside.starts_with(level.as_bytes()))?;
     let place = inside[level.len()..].strip_prefix(b" ")?;
     let length = memchr::memchr(b']', &place[..place.len().min(200)])?;
     let place = &place[..length];
-    let file = place
-        .iter()
-        .rposition(|b| *b == b':')
-        .filter(|colon| place[colon + 1..].iter().all(u8::is_ascii_digit));
+    let file = place.iter().rposition(|b| *b == b':').filter(|colon| place[colon + 1..].iter().all(u8::is_ascii_digit));
     Some(Tag {
         span: at..at + 1 + level.len() + 1 + length + 1,
         level: level.to_owned(),
@@ -63,11 +58,7 @@ pub(super) struct Likeness {
 impl Prefix {
     /// The prefix of a graph whose header is preceded by `bytes`.
     pub fn new(bytes: &[u8]) -> Prefix {
-        Prefix {
-            bytes: bytes.to_vec(),
-            tag: find_tag(bytes),
-            varies: 0,
-        }
+        Prefix { bytes: bytes.to_vec(), tag: find_tag(bytes), varies: 0 }
     }
 
     /// True when there is nothing but white space.
@@ -94,11 +85,7 @@ impl Prefix {
                 break;
             }
         }
-        Likeness {
-            of_prefix: p,
-            of_line: l,
-            differs,
-        }
+        Likeness { of_prefix: p, of_line: l, differs }
     }
 
     /// True when a graph behind `other` would come from the same writer: all that is constant here is the same there.
@@ -125,9 +112,7 @@ fn number(text: &[u8]) -> Option<usize> {
 }
 
 /// Characters that people draw lines and headings with.
-const DECORATION: &[char] = &[
-    '=', '-', '#', '*', '~', '_', '+', '|', '>', '`', '"', '\'', ':', ' ', '\t',
-];
+const DECORATION: &[char] = &['=', '-', '#', '*', '~', '_', '+', '|', '>', '`', '"', '\'', ':', ' ', '\t'];
 
 /// The longest title kept, in characters.
 const LONGEST_TITLE: usize = 200;
@@ -142,12 +127,8 @@ pub(super) fn title(text: &[u8]) -> Option<String> {
 
 /// Drops `INFO:root:`, which Python's logging puts in front of the first line of a message.
 fn without_logger(text: &str) -> &str {
-    let level = ["DEBUG:", "INFO:", "WARNING:", "ERROR:", "CRITICAL:"]
-        .into_iter()
-        .find(|l| text.starts_with(l));
-    level
-        .and_then(|level| text[level.len()..].split_once(':'))
-        .map_or(text, |(_, rest)| rest)
+    let level = ["DEBUG:", "INFO:", "WARNING:", "ERROR:", "CRITICAL:"].into_iter().find(|l| text.starts_with(l));
+    level.and_then(|level| text[level.len()..].split_once(':')).map_or(text, |(_, rest)| rest)
 }
 
 /// True for a line without any prefix that still reads like the title of the graph below it. Terminal output is full of
@@ -156,9 +137,7 @@ pub(super) fn reads_like_title(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let short = text.len() <= 100;
     let announced = text.ends_with(b":")
-        || [&b"After "[..], b"Before ", b"=", b"#", b"--", b"**"]
-            .iter()
-            .any(|s| text.starts_with(s));
+        || [&b"After "[..], b"Before ", b"=", b"#", b"--", b"**"].iter().any(|s| text.starts_with(s));
     short && announced && !text.starts_with(b"def ") && !text.starts_with(b"class ")
 }
 
@@ -174,10 +153,7 @@ mod tests {
     #[test]
     fn tags() {
         let tag = find_tag(b"2024-03-01 [1] [UPDATE fuser.cpp:047] Moved").unwrap();
-        assert_eq!(
-            (tag.level.as_str(), tag.file.as_deref(), tag.span),
-            ("UPDATE", Some("fuser.cpp"), 15..37)
-        );
+        assert_eq!((tag.level.as_str(), tag.file.as_deref(), tag.span), ("UPDATE", Some("fuser.cpp"), 15..37));
         assert_eq!(find_tag(b"[DEBUG profiling_...] graph(").unwrap().file, None);
         for none in ["[INFO x.py:3] y", "[DUMP", "[DUMP ", "DUMP x:1]", "[DUMPx y:1]", ""] {
             assert_eq!(find_tag(none.as_bytes()), None, "{none}");

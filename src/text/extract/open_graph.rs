@@ -66,9 +66,7 @@ pub(super) struct OpenGraph {
 impl OpenGraph {
     /// Begins with the line that has the header.
     pub fn new(first_line: usize, line: &[u8], header: Header, title_before: Option<String>) -> OpenGraph {
-        let section = header
-            .is_section()
-            .then(|| plain(&line[header.start + 5..header.graph - 3]));
+        let section = header.is_section().then(|| plain(&line[header.start + 5..header.graph - 3]));
         let mut graph = OpenGraph {
             first_line,
             prefix: Prefix::new(&line[..header.start]),
@@ -119,11 +117,7 @@ impl OpenGraph {
             // Shared indentation says little: the header may stand behind an opening quote, or its own may be lost.
             like = Likeness::default();
         }
-        let after_tag = self
-            .prefix
-            .tag
-            .as_ref()
-            .is_none_or(|tag| like.of_prefix >= tag.span.end);
+        let after_tag = self.prefix.tag.as_ref().is_none_or(|tag| like.of_prefix >= tag.span.end);
         if partial && (self.prefix_length.is_some() || !after_tag) {
             return None;
         }
@@ -131,13 +125,7 @@ impl OpenGraph {
         let kind = classify(rest).filter(|kind| self.expects(*kind))?;
         let broken = (like.differs & !self.prefix.varies).count_ones();
         let cost = broken + if partial { COST_OF_PARTIAL } else { 0 };
-        Some(Claim {
-            kind,
-            rest,
-            prefix_length: like.of_prefix,
-            differs: like.differs,
-            cost,
-        })
+        Some(Claim { kind, rest, prefix_length: like.of_prefix, differs: like.differs, cost })
     }
 
     fn expects(&self, kind: IrLine) -> bool {
@@ -192,8 +180,7 @@ impl OpenGraph {
         self.brackets = Brackets::default();
         self.brackets.feed(list);
         self.stage = Stage::Returned;
-        self.return_indent
-            .get_or_insert(line.len() - line.trim_ascii_start().len());
+        self.return_indent.get_or_insert(line.len() - line.trim_ascii_start().len());
         self.push(if ours { line } else { list });
     }
 
@@ -240,11 +227,7 @@ impl OpenGraph {
         let length = self.prefix_length?;
         let complete = self.may_be_over() && !self.torn && !self.brackets.is_cut(0);
         let after_tag = self.prefix.tag.as_ref().map_or(0, |tag| tag.span.end);
-        let header_indent = if self.prefix.is_blank() {
-            self.prefix.bytes.len()
-        } else {
-            0
-        };
+        let header_indent = if self.prefix.is_blank() { self.prefix.bytes.len() } else { 0 };
         let on_header_line = title(&self.prefix.bytes[length.max(after_tag)..]);
         Some(Extracted {
             name: on_header_line.or(self.title),
@@ -267,11 +250,7 @@ fn reindented(text: String, found: usize) -> String {
     for line in text.split_inclusive('\n') {
         let header = line.starts_with("graph(") || line.starts_with("with ") || line.starts_with('}');
         let blanks = line.bytes().take_while(|b| *b == b' ').count();
-        let wanted = if header {
-            blanks
-        } else {
-            (blanks + RETURN_INDENT).saturating_sub(found)
-        };
+        let wanted = if header { blanks } else { (blanks + RETURN_INDENT).saturating_sub(found) };
         out.extend(std::iter::repeat_n(' ', wanted));
         out.push_str(&line[blanks..]);
     }

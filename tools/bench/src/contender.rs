@@ -52,12 +52,7 @@ impl Contender {
 
     /// The command line, for the report.
     pub fn command_line(&self) -> String {
-        let program = self
-            .program
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let program = self.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut words = vec![program];
         words.extend(self.before_file.iter().map(|a| shorten(a)));
         words.push("FILE".to_owned());
@@ -119,11 +114,7 @@ pub fn find(places: &Places, scratch: &Path) -> Result<(Vec<Contender>, Vec<Stri
         None => notes.push("`jitopt` not found: build it with `cargo build --release` or give `--jitopt=PATH`".into()),
     }
     if places.peers {
-        let peers = [
-            ("opt", opt(places)),
-            ("mlir-opt", mlir_opt(places)),
-            ("torch", torch(places, scratch)?),
-        ];
+        let peers = [("opt", opt(places)), ("mlir-opt", mlir_opt(places)), ("torch", torch(places, scratch)?)];
         for (name, peer) in peers {
             match peer {
                 Some(peer) => found.push(peer),
@@ -156,31 +147,15 @@ fn jitopt(places: &Places) -> Result<Option<[Contender; 2]>> {
 fn opt(places: &Places) -> Option<Contender> {
     let version = version_line(&output(&places.opt, &["--version"])?);
     let major = major(&version).unwrap_or(u32::MAX);
-    let dialect = if major < 15 {
-        Dialect::LlvmTyped
-    } else {
-        Dialect::LlvmOpaque
-    };
-    Some(Contender::new(
-        "opt",
-        places.opt.clone(),
-        version,
-        dialect,
-        &["-passes=early-cse,dce", "-S"],
-    ))
+    let dialect = if major < 15 { Dialect::LlvmTyped } else { Dialect::LlvmOpaque };
+    Some(Contender::new("opt", places.opt.clone(), version, dialect, &["-passes=early-cse,dce", "-S"]))
 }
 
 /// MLIR's `mlir-opt`.
 fn mlir_opt(places: &Places) -> Option<Contender> {
     let version = version_line(&output(&places.mlir_opt, &["--version"])?);
     let passes = ["--cse", "--canonicalize"];
-    Some(Contender::new(
-        "mlir-opt",
-        places.mlir_opt.clone(),
-        version,
-        Dialect::Mlir,
-        &passes,
-    ))
+    Some(Contender::new("mlir-opt", places.mlir_opt.clone(), version, Dialect::Mlir, &passes))
 }
 
 /// PyTorch through Python.
@@ -192,13 +167,7 @@ fn torch(places: &Places, scratch: &Path) -> Result<Option<Contender>> {
     fs::write(&script, TORCH_SCRIPT).with_context(|| format!("cannot write {}", script.display()))?;
     let version = format!("torch {}", version.trim());
     let script = script.to_string_lossy();
-    let mut torch = Contender::new(
-        "torch",
-        places.python.clone(),
-        version,
-        Dialect::Torchscript,
-        &[script.as_ref()],
-    );
+    let mut torch = Contender::new("torch", places.python.clone(), version, Dialect::Torchscript, &[script.as_ref()]);
     torch.after_file.clear();
     torch.excludes_startup = true;
     Ok(Some(torch))
@@ -206,15 +175,8 @@ fn torch(places: &Places, scratch: &Path) -> Result<Option<Contender>> {
 
 /// What a program prints, if it can be run and succeeds.
 fn output(program: &Path, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .ok()?;
-    output
-        .status
-        .success()
-        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// The line with the version in what an LLVM tool prints.

@@ -31,14 +31,7 @@ pub struct Llvm<'w> {
 impl<'w> Llvm<'w> {
     /// A writer into `out` that spells a pointer to a float as `pointer`.
     pub fn new(out: &'w mut dyn Write, pointer: &'static str) -> Self {
-        Llvm {
-            out,
-            pointer,
-            numbers: Vec::new(),
-            next: 0,
-            conditionals: 0,
-            open: (X, X),
-        }
+        Llvm { out, pointer, numbers: Vec::new(), next: 0, conditionals: 0, open: (X, X) }
     }
 
     /// How a value is spelled.
@@ -70,10 +63,7 @@ impl<'w> Llvm<'w> {
             Kind::Div => self.define(out, format_args!("fdiv float {a}, {b}")),
             Kind::Tanh => self.define(out, format_args!("call float @op_tanh(float {a})")),
             Kind::Exp => self.define(out, format_args!("call float @llvm.exp.f32(float {a})")),
-            Kind::Add => self.define(
-                out,
-                format_args!("call float @llvm.fma.f32(float {b}, float {c}, float {a})"),
-            ),
+            Kind::Add => self.define(out, format_args!("call float @llvm.fma.f32(float {b}, float {c}, float {a})")),
         }
     }
 
@@ -87,12 +77,7 @@ impl<'w> Llvm<'w> {
                 self.define(out, format_args!("getelementptr float, {pointer} {of}, i32 %n"))
             }
             Step::Write { to, value, .. } => {
-                writeln!(
-                    self.out,
-                    "  store float {}, {pointer} {}",
-                    self.name(value),
-                    self.name(to)
-                )
+                writeln!(self.out, "  store float {}, {pointer} {}", self.name(value), self.name(to))
             }
             Step::Read { out, from } => {
                 let from = self.name(from);
@@ -105,10 +90,7 @@ impl<'w> Llvm<'w> {
 
 impl Writer for Llvm<'_> {
     fn begin(&mut self) -> io::Result<()> {
-        writeln!(
-            self.out,
-            "{DECLARATIONS}\ndefine float @f(float %x, float %y, i32 %n) {{\nentry:"
-        )
+        writeln!(self.out, "{DECLARATIONS}\ndefine float @f(float %x, float %y, i32 %n) {{\nentry:")
     }
 
     fn step(&mut self, step: &Step) -> io::Result<()> {

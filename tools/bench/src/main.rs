@@ -172,11 +172,7 @@ fn toolkit(options: Toolkit) -> Result<bool> {
         peers: !options.no_peers,
     };
     let measurement = toolkit::measure(&plan, &places)?;
-    let text = if options.json {
-        format!("{:#}\n", measurement.json())
-    } else {
-        measurement.markdown()
-    };
+    let text = if options.json { format!("{:#}\n", measurement.json()) } else { measurement.markdown() };
     io::stdout().write_all(text.as_bytes())?;
     if measurement.failed("jitopt") {
         eprintln!("jitopt-bench: jitopt failed");
@@ -195,9 +191,7 @@ fn toolkit(options: Toolkit) -> Result<bool> {
 fn generate(options: &Generate) -> Result<()> {
     let file = File::create(&options.output).with_context(|| format!("cannot write {}", options.output.display()))?;
     let mut out = BufWriter::with_capacity(1 << 16, file);
-    let nodes = options
-        .shape
-        .generate(options.nodes, options.dialect.writer(&mut out).as_mut())?;
+    let nodes = options.shape.generate(options.nodes, options.dialect.writer(&mut out).as_mut())?;
     out.flush()?;
     if options.output != Path::new("/dev/stdout") {
         println!("{nodes}");

@@ -54,11 +54,7 @@ pub fn measure(command: &mut Command, stdout: Stdio, scratch: &Path, limit: Dura
 /// The numbers of a process that ended.
 fn usage(used: &ResUse, wall_s: f64) -> Usage {
     let cpu = used.rusage.utime + used.rusage.stime;
-    Usage {
-        cpu_s: cpu.as_secs_f64(),
-        wall_s,
-        peak_rss: used.rusage.maxrss,
-    }
+    Usage { cpu_s: cpu.as_secs_f64(), wall_s, peak_rss: used.rusage.maxrss }
 }
 
 /// Kills process `id` after `limit` unless the sender is dropped before; the thread says whether it did.

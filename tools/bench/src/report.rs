@@ -109,10 +109,7 @@ impl Measurement {
 
     /// The largest growth of a program, and the shape that has it.
     pub fn worst_growth(&self, name: &str) -> Option<(f64, &'static str)> {
-        let rows = self
-            .rows
-            .iter()
-            .filter(|row| self.contenders[row.contender].name == name);
+        let rows = self.rows.iter().filter(|row| self.contenders[row.contender].name == name);
         let growths = rows.filter_map(|row| Some((self.growth(row)?, row.shape.name())));
         growths.max_by(|a, b| a.0.total_cmp(&b.0))
     }
@@ -121,8 +118,7 @@ impl Measurement {
     pub fn failed(&self, name: &str) -> bool {
         let rows = self.rows.iter().map(|row| (row.contender, &row.result));
         let starts = self.starts.iter().map(|start| (start.contender, &start.result));
-        rows.chain(starts)
-            .any(|(i, result)| self.contenders[i].name.starts_with(name) && result.is_err())
+        rows.chain(starts).any(|(i, result)| self.contenders[i].name.starts_with(name) && result.is_err())
     }
 
     /// The report as Markdown.
@@ -155,17 +151,9 @@ impl Measurement {
             let _ = writeln!(text, "{} | | | | | | {per_node:.0} |", failure(&row.result));
             return;
         };
-        let (cpu, wall, ns, rss) = (
-            s.cpu.milliseconds(),
-            s.wall.milliseconds(),
-            s.ns_per_node,
-            s.rss_per_node,
-        );
+        let (cpu, wall, ns, rss) = (s.cpu.milliseconds(), s.wall.milliseconds(), s.ns_per_node, s.rss_per_node);
         let (to_opt, growth) = (ratio(s.to_opt), ratio(s.growth));
-        let _ = writeln!(
-            text,
-            "{cpu} | {wall} | {ns:.0} | {to_opt} | {growth} | {rss:.0} | {per_node:.0} |"
-        );
+        let _ = writeln!(text, "{cpu} | {wall} | {ns:.0} | {to_opt} | {growth} | {rss:.0} | {per_node:.0} |");
     }
 
     fn markdown_start(&self, text: &mut String, start: &Start) {
@@ -175,13 +163,7 @@ impl Measurement {
         let rss = Spread::of(usages, |u| u.peak_rss as f64 / 1e6);
         let _ = match (wall, cpu, rss) {
             (Some(wall), Some(cpu), Some(rss)) => {
-                writeln!(
-                    text,
-                    "| {name} | {} | {} | {:.1} |",
-                    wall.milliseconds(),
-                    cpu.milliseconds(),
-                    rss.median
-                )
+                writeln!(text, "| {name} | {} | {} | {:.1} |", wall.milliseconds(), cpu.milliseconds(), rss.median)
             }
             _ => writeln!(text, "| {name} | {} | | |", failure(&start.result)),
         };
@@ -225,10 +207,7 @@ impl Measurement {
     fn json_start(&self, start: &Start) -> Value {
         let name = self.contenders[start.contender].name;
         let usages = start.result.as_deref().unwrap_or_default();
-        match (
-            Spread::of(usages, |u| u.wall_s),
-            Spread::of(usages, |u| u.peak_rss as f64),
-        ) {
+        match (Spread::of(usages, |u| u.wall_s), Spread::of(usages, |u| u.peak_rss as f64)) {
             (Some(wall), Some(rss)) => json!({"program": name, "wall_s": wall.json(), "rss_bytes": rss.median}),
             _ => json!({"program": name, "failure": failure(&start.result)}),
         }
@@ -253,9 +232,7 @@ fn failure(result: &Result<Vec<Usage>, Failure>) -> String {
 fn machine() -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = info
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let model = model.map_or("unknown processor", |(_, model)| model);
     format!("{model}, {threads} threads, {}", std::env::consts::OS)
 }
@@ -266,20 +243,9 @@ mod tests {
 
     #[test]
     fn the_median_of_an_even_number_is_the_middle() {
-        let usage = |cpu_s| Usage {
-            cpu_s,
-            wall_s: 0.0,
-            peak_rss: 0,
-        };
+        let usage = |cpu_s| Usage { cpu_s, wall_s: 0.0, peak_rss: 0 };
         let usages = [usage(4.0), usage(1.0), usage(2.0), usage(3.0)];
-        assert_eq!(
-            Spread::of(&usages, |u| u.cpu_s),
-            Some(Spread {
-                median: 2.5,
-                min: 1.0,
-                max: 4.0
-            })
-        );
+        assert_eq!(Spread::of(&usages, |u| u.cpu_s), Some(Spread { median: 2.5, min: 1.0, max: 4.0 }));
         assert_eq!(Spread::of(&[], |u| u.cpu_s), None);
     }
 }

@@ -46,13 +46,8 @@ pub enum Shape {
 
 impl Shape {
     /// The five shapes that are measured when none is asked for.
-    pub const FIVE: [Shape; 5] = [
-        Shape::StraightLow,
-        Shape::StraightHigh,
-        Shape::Ifs,
-        Shape::Constants,
-        Shape::InPlace,
-    ];
+    pub const FIVE: [Shape; 5] =
+        [Shape::StraightLow, Shape::StraightHigh, Shape::Ifs, Shape::Constants, Shape::InPlace];
 
     /// The shape's name on the command line and in reports.
     pub fn name(self) -> &'static str {
@@ -133,10 +128,7 @@ impl<'w> Generator<'w> {
             dead: Y,
             pending: Vec::new(),
             values: Recent::new(Y),
-            exprs: Recent::new(Expr {
-                kind: Kind::Mul,
-                args: [X, Y, X],
-            }),
+            exprs: Recent::new(Expr { kind: Kind::Mul, args: [X, Y, X] }),
         }
     }
 
@@ -177,10 +169,7 @@ impl<'w> Generator<'w> {
             2 | 3 => Kind::Div,
             _ => Kind::Mul,
         };
-        Expr {
-            kind,
-            args: [first, self.values.pick(&mut self.random), X],
-        }
+        Expr { kind, args: [first, self.values.pick(&mut self.random), X] }
     }
 
     /// Remembers a unique node as the newest live one.
@@ -193,14 +182,8 @@ impl<'w> Generator<'w> {
     /// A unique node from the newest live one.
     fn unique(&mut self, one: Option<Val>) -> io::Result<Val> {
         let expr = match (self.pending.pop(), one) {
-            (Some(duplicate), _) => Expr {
-                kind: Kind::Mul,
-                args: [self.last, duplicate, X],
-            },
-            (None, Some(one)) if self.random.below(2) == 0 => Expr {
-                kind: Kind::Add,
-                args: [self.last, X, one],
-            },
+            (Some(duplicate), _) => Expr { kind: Kind::Mul, args: [self.last, duplicate, X] },
+            (None, Some(one)) if self.random.below(2) == 0 => Expr { kind: Kind::Add, args: [self.last, X, one] },
             (None, _) => self.random_expr(self.last),
         };
         let out = self.pure(expr)?;
@@ -210,16 +193,9 @@ impl<'w> Generator<'w> {
 
     /// A node that nothing uses but other dead nodes: half of them continue a dead chain.
     fn dead(&mut self, one: Option<Val>) -> io::Result<()> {
-        let first = if self.random.below(2) == 0 {
-            self.dead
-        } else {
-            self.values.pick(&mut self.random)
-        };
+        let first = if self.random.below(2) == 0 { self.dead } else { self.values.pick(&mut self.random) };
         let expr = match one {
-            Some(one) if self.random.below(3) == 0 => Expr {
-                kind: Kind::Add,
-                args: [first, X, one],
-            },
+            Some(one) if self.random.below(3) == 0 => Expr { kind: Kind::Add, args: [first, X, one] },
             _ => self.random_expr(first),
         };
         self.dead = self.pure(expr)?;
@@ -229,9 +205,7 @@ impl<'w> Generator<'w> {
     /// Ten nodes in random order. `one` is the constant that has uses everywhere, if there is one.
     fn straight(&mut self, one: Option<Val>) -> io::Result<()> {
         use Role::{Dead, Duplicate, Unique};
-        let mut roles = [
-            Unique, Unique, Unique, Unique, Unique, Unique, Duplicate, Duplicate, Dead, Dead,
-        ];
+        let mut roles = [Unique, Unique, Unique, Unique, Unique, Unique, Duplicate, Duplicate, Dead, Dead];
         self.random.shuffle(&mut roles);
         for role in roles {
             match role {
@@ -261,10 +235,7 @@ impl<'w> Generator<'w> {
         self.block(outer, previous, shared, false)?;
         self.block(outer, previous, shared, true)?;
         let repeated = self.pure(shared)?;
-        let expr = Expr {
-            kind: Kind::Mul,
-            args: [result, repeated, X],
-        };
+        let expr = Expr { kind: Kind::Mul, args: [result, repeated, X] };
         let out = self.pure(expr)?;
         self.keep(out, expr);
         self.dead(None)
@@ -287,24 +258,14 @@ impl<'w> Generator<'w> {
 
     /// One block of [`Generator::conditional`]: the first repeats a node from outside, the second one of its own.
     fn block(&mut self, outer: Val, previous: Val, shared: Expr, second: bool) -> io::Result<()> {
-        let own = Expr {
-            kind: Kind::Mul,
-            args: [outer, previous, X],
-        };
+        let own = Expr { kind: Kind::Mul, args: [outer, previous, X] };
         let own = if second { Expr { kind: Kind::Div, ..own } } else { own };
         let first = self.pure(own)?;
         let repeated = self.pure(if second { own } else { shared })?;
-        let yielded = self.pure(Expr {
-            kind: Kind::Mul,
-            args: [first, repeated, X],
-        })?;
+        let yielded = self.pure(Expr { kind: Kind::Mul, args: [first, repeated, X] })?;
         let dead = self.random_expr(yielded);
         self.pure(dead)?;
-        self.emit(if second {
-            Step::EndIf { yielded }
-        } else {
-            Step::Else { yielded }
-        })
+        self.emit(if second { Step::EndIf { yielded } } else { Step::Else { yielded } })
     }
 
     /// Ten nodes, five of them constants: three unique operations, a duplicate that shows once equal constants are
@@ -314,28 +275,19 @@ impl<'w> Generator<'w> {
             let value = self.random.below(CONSTANTS);
             let constant = self.constant(value)?;
             let other = self.pending.pop().unwrap_or(Y);
-            let expr = Expr {
-                kind: Kind::Add,
-                args: [self.last, other, constant],
-            };
+            let expr = Expr { kind: Kind::Add, args: [self.last, other, constant] };
             let out = self.pure(expr)?;
             self.keep(out, expr);
             if turn == 0 {
                 let again = self.constant(value)?;
-                let duplicate = self.pure(Expr {
-                    args: [expr.args[0], other, again],
-                    ..expr
-                })?;
+                let duplicate = self.pure(Expr { args: [expr.args[0], other, again], ..expr })?;
                 self.pending.push(duplicate);
             }
         }
         let value = self.random.below(CONSTANTS);
         let constant = self.constant(value)?;
         let first = self.values.pick(&mut self.random);
-        self.pure(Expr {
-            kind: Kind::Add,
-            args: [first, Y, constant],
-        })?;
+        self.pure(Expr { kind: Kind::Add, args: [first, Y, constant] })?;
         Ok(())
     }
 
@@ -346,32 +298,18 @@ impl<'w> Generator<'w> {
         let previous = self.last;
         let buffer = self.emit_with(|out| Step::Fresh { out, from: previous })?;
         let view = self.emit_with(|out| Step::View { out, of: buffer })?;
-        self.emit_with(|out| Step::Write {
-            out,
-            to: view,
-            value: previous,
-        })?;
+        self.emit_with(|out| Step::Write { out, to: view, value: previous })?;
         self.emit_with(|out| Step::Read { out, from: buffer })?;
         let read = self.emit_with(|out| Step::Read { out, from: buffer })?;
         let view = self.emit_with(|out| Step::View { out, of: buffer })?;
-        self.emit_with(|out| Step::Write {
-            out,
-            to: view,
-            value: read,
-        })?;
+        self.emit_with(|out| Step::Write { out, to: view, value: read })?;
         self.last = self.emit_with(|out| Step::Read { out, from: buffer })?;
         self.values.push(self.last);
         if dead_write {
             let from = self.values.pick(&mut self.random);
             let buffer = self.emit_with(|out| Step::Fresh { out, from })?;
             let view = self.emit_with(|out| Step::View { out, of: buffer })?;
-            return self
-                .emit_with(|out| Step::Write {
-                    out,
-                    to: view,
-                    value: previous,
-                })
-                .map(drop);
+            return self.emit_with(|out| Step::Write { out, to: view, value: previous }).map(drop);
         }
         self.emit_with(|out| Step::View { out, of: buffer }).map(drop)
     }
@@ -393,10 +331,7 @@ struct Recent<T> {
 
 impl<T: Copy> Recent<T> {
     fn new(fill: T) -> Self {
-        Recent {
-            items: [fill; WINDOW],
-            next: 0,
-        }
+        Recent { items: [fill; WINDOW], next: 0 }
     }
 
     fn push(&mut self, item: T) {
@@ -463,19 +398,14 @@ mod tests {
     fn record(shape: Shape, nodes: u64) -> Recorder {
         let mut recorder = Recorder::default();
         let count = shape.generate(nodes, &mut recorder).expect("a recorder cannot fail");
-        assert_eq!(
-            count,
-            recorder.steps.iter().filter(|step| step.is_node()).count() as u64
-        );
+        assert_eq!(count, recorder.steps.iter().filter(|step| step.is_node()).count() as u64);
         assert!((nodes..nodes + 15).contains(&count), "{count} nodes");
         recorder
     }
 
     fn text(shape: Shape, nodes: u64) -> String {
         let mut out = Vec::new();
-        shape
-            .generate(nodes, Dialect::Torchscript.writer(&mut out).as_mut())
-            .expect("memory cannot fail");
+        shape.generate(nodes, Dialect::Torchscript.writer(&mut out).as_mut()).expect("memory cannot fail");
         String::from_utf8(out).expect("text")
     }
 
@@ -508,11 +438,7 @@ mod tests {
     fn three_fifths_of_straight_line_code_survive() {
         for shape in [Shape::StraightLow, Shape::StraightHigh] {
             let left = survivors(&record(shape, 10_000));
-            assert!(
-                (5_950..=6_050).contains(&left),
-                "{left} nodes of {} are left",
-                shape.name()
-            );
+            assert!((5_950..=6_050).contains(&left), "{left} nodes of {} are left", shape.name());
         }
     }
 
@@ -538,19 +464,12 @@ mod tests {
             assert_eq!(text, self::text(shape, 500));
             let mut defined = HashSet::new();
             for line in text.lines() {
-                let (left, right) =
-                    line.split_once(" = ")
-                        .unwrap_or(if line.contains("->") || line.contains("return") {
-                            ("", line)
-                        } else {
-                            (line, "")
-                        });
+                let (left, right) = line
+                    .split_once(" = ")
+                    .unwrap_or(if line.contains("->") || line.contains("return") { ("", line) } else { (line, "") });
                 let names = |part: &str| -> Vec<String> {
                     let ends = |c: char| " ,():".contains(c);
-                    part.split(ends)
-                        .filter(|word| word.starts_with('%'))
-                        .map(str::to_owned)
-                        .collect()
+                    part.split(ends).filter(|word| word.starts_with('%')).map(str::to_owned).collect()
                 };
                 for name in names(right) {
                     assert!(defined.contains(&name), "{name} is used before it is defined in {line}");
@@ -566,14 +485,8 @@ mod tests {
     fn a_conditional_looks_as_pytorch_prints_it() {
         let text = text(Shape::Ifs, 15);
         let (_, text) = text.split_once("int):\n").expect("a header");
-        assert!(
-            text.contains("  %6 : Tensor = prim::If(%4)\n    block0():\n      %7 : Tensor = "),
-            "{text}"
-        );
-        assert!(
-            text.contains("\n      -> (%9)\n    block1():\n      %11 : Tensor = "),
-            "{text}"
-        );
+        assert!(text.contains("  %6 : Tensor = prim::If(%4)\n    block0():\n      %7 : Tensor = "), "{text}");
+        assert!(text.contains("\n      -> (%9)\n    block1():\n      %11 : Tensor = "), "{text}");
         assert!(text.ends_with("\n  return (%h.16)\n"), "{text}");
     }
 }

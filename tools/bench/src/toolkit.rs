@@ -95,12 +95,7 @@ pub fn measure(plan: &Plan, places: &Places) -> Result<Measurement> {
             rows.extend(measure_case(plan, &contenders, &scratch.0, shape, size)?);
         }
     }
-    Ok(Measurement {
-        contenders,
-        notes,
-        rows,
-        starts,
-    })
+    Ok(Measurement { contenders, notes, rows, starts })
 }
 
 /// Runs every program on the three-line file of its language.
@@ -111,14 +106,8 @@ fn measure_starts(contenders: &[Contender], scratch: &Path, limit: Duration) -> 
         fs::write(&file, contender.dialect.three_lines())?;
         files.push(file);
     }
-    let results = interleave(START_RUNS, contenders.len(), |i| {
-        contenders[i].run_whole(&files[i], scratch, limit)
-    });
-    Ok(results
-        .into_iter()
-        .enumerate()
-        .map(|(contender, result)| Start { contender, result })
-        .collect())
+    let results = interleave(START_RUNS, contenders.len(), |i| contenders[i].run_whole(&files[i], scratch, limit));
+    Ok(results.into_iter().enumerate().map(|(contender, result)| Start { contender, result }).collect())
 }
 
 /// Writes one shape at one size in every language needed and runs every program on it.
@@ -131,25 +120,13 @@ fn measure_case(plan: &Plan, all: &[Contender], scratch: &Path, shape: Shape, si
             files.push((contender.dialect, path, nodes));
         }
     }
-    let file = |i: usize| {
-        files
-            .iter()
-            .find(|(dialect, ..)| *dialect == all[i].dialect)
-            .unwrap_or(&files[0])
-    };
+    let file = |i: usize| files.iter().find(|(dialect, ..)| *dialect == all[i].dialect).unwrap_or(&files[0]);
     let results = interleave(plan.runs, all.len(), |i| all[i].run(&file(i).1, scratch, plan.limit));
     let mut rows = Vec::new();
     for (contender, result) in results.into_iter().enumerate() {
         let (_, path, nodes) = file(contender);
         let bytes = fs::metadata(path)?.len();
-        rows.push(Row {
-            shape,
-            size,
-            contender,
-            nodes: *nodes,
-            bytes,
-            result,
-        });
+        rows.push(Row { shape, size, contender, nodes: *nodes, bytes, result });
     }
     for (_, path, _) in &files {
         fs::remove_file(path)?;
@@ -188,8 +165,5 @@ fn generate(shape: Shape, nodes: u64, dialect: Dialect, path: &Path) -> Result<u
         bail!("cannot generate {}", path.display());
     }
     let count = String::from_utf8_lossy(&output.stdout);
-    count
-        .trim()
-        .parse()
-        .with_context(|| format!("the generator counted `{count}` nodes"))
+    count.trim().parse().with_context(|| format!("the generator counted `{count}` nodes"))
 }

@@ -59,7 +59,13 @@ fn check(what: &str, mut wrong: impl FnMut(&Path, &[u8]) -> Option<String>) {
         failures.extend(wrong(path, &text).map(|why| format!("{}: {why}", path.display())));
     }
     assert!(!files.is_empty(), "no corpus");
-    assert!(failures.is_empty(), "{} of {} {what}:\n{}", failures.len(), files.len(), failures[..failures.len().min(12)].join("\n"));
+    assert!(
+        failures.is_empty(),
+        "{} of {} {what}:\n{}",
+        failures.len(),
+        files.len(),
+        failures[..failures.len().min(12)].join("\n")
+    );
 }
 
 #[test]
