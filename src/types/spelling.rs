@@ -432,7 +432,7 @@ fn dtype(name: &str) -> Option<DType> {
 }
 
 fn unknown_type(name: &str) -> String {
-    let known = Simple::ALL.iter().map(|s| s.name()).chain(DType::ALL.iter().map(|d| d.name()));
+    let known = DType::ALL.iter().map(|d| d.name()).chain(Simple::ALL.iter().map(|s| s.name()));
     let close = crate::log::did_you_mean(name, known.chain(["Tensor", "Dict", "NamedTuple", "Future", "Union"]));
     match close {
         Some(close) => format!("unknown type `{name}`; did you mean `{close}`?"),
