@@ -1,1 +1,65 @@
-//! The passes.
+//! The passes: one file each, one row each.
+//!
+//! A file shows what its pass does with IR before and after, then the row of facts, the function and its tests. To add one,
+//! run `cargo xtask new-pass <name>`: it writes the file, adds the row here and a lit file.
+
+mod pipelines;
+
+use jitopt_core::pass::{PassInfo, Registry};
+
+/// Declares the files and collects their rows.
+macro_rules! passes {
+    ($($file:ident,)*) => {
+        $(pub mod $file;)*
+        /// All passes, by file name.
+        pub static PASSES: &[PassInfo] = &[$($file::PASS,)*];
+    };
+}
+
+passes! {
+    canonicalize,
+    common_subexpression_elimination,
+    constant_pooling,
+    dead_code_elimination,
+    erase_shape_information,
+    inline_fork_wait,
+    inliner,
+    lower_simple_tuples,
+    lower_tuples,
+    remove_expands,
+}
+
+/// Everything that `--passes=` can name.
+pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::PIPELINES };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jitopt_core::pass::Pipeline;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn rows_are_sorted_and_names_are_used_once() {
+        let stems: Vec<&str> = PASSES.iter().map(PassInfo::stem).collect();
+        assert!(stems.is_sorted(), "{stems:?}");
+        let mut seen = BTreeSet::new();
+        for pass in PASSES {
+            let names: BTreeSet<String> = pass.names().map(|name| name.replace('_', "-")).collect();
+            assert!(names.into_iter().all(|name| seen.insert(name)), "a name of {} is taken", pass.name);
+            assert!(!pass.summary.is_empty() && !pass.summary.ends_with('.') && !pass.example.is_empty(), "{}", pass.name);
+        }
+    }
+
+    #[test]
+    fn named_pipelines_are_pipelines_in_a_legal_order() {
+        for named in pipelines::PIPELINES {
+            let pipeline = Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
+            let names: Vec<&str> = pipeline.stages().iter().map(|stage| stage.pass.name).collect();
+            for (before, after, why) in pipelines::ORDER {
+                let at = |name| names.iter().position(|n| *n == name);
+                let legal = at(*before).zip(at(*after)).is_none_or(|(b, a)| b < a);
+                assert!(legal, "@{}: `{before}` comes before `{after}`: {why}", named.name);
+            }
+        }
+    }
+}

@@ -1,8 +1,10 @@
 //! Core.
+pub mod analysis;
 pub mod entity;
 pub mod ir;
 pub mod log;
 pub mod ops;
+pub mod pass;
 pub mod symbol;
 pub mod text;
 pub mod types;

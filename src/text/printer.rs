@@ -8,6 +8,7 @@ use crate::symbol::{Symbol, attr};
 use crate::types::spelling::{self, Spelling};
 use crate::types::{Dim, Type, TypeKind};
 use rustc_hash::FxHashMap;
+use std::fmt;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,6 +26,13 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
     let mut printer = Printer::new(options);
     printer.graph(graph);
     printer.out
+}
+
+/// For messages: the whole text.
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&print(self, PrintOptions::default())))
+    }
 }
 
 /// Prints into one buffer; types are spelt once.

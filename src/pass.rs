@@ -1,0 +1,20 @@
+//! Running passes: what a pass is, pipelines as text, the runner, and the observers around it.
+//!
+//! A pass is a function `run(&mut Graph, &mut PassContext)` and a row of facts, [`PassInfo`]. It does each of its
+//! transformations as a *rewrite*, [`PassContext::rewrite`]; that one call gives it a gate (`--debug-counter`,
+//! `--disable`), a counter (`--stats`), a log line, a remark and lineage. A pass never prints, times, verifies or touches
+//! files: [`Observer`]s of the [`run`]ner do.
+
+mod context;
+mod gate;
+mod info;
+mod pipeline;
+mod remark;
+mod runner;
+
+pub use context::{PassContext, Session};
+pub use gate::{Gate, GateError};
+pub use info::{PassError, PassInfo, PassOption, Registry, Run};
+pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Step, Stage};
+pub use remark::{Remark, RemarkKind};
+pub use runner::{Observer, PassRun, RunError, run};

@@ -1,0 +1,147 @@
+//! What a pass gets to work with.
+
+use super::gate::Gate;
+use super::info::{PassError, PassInfo};
+use super::remark::{Remark, RemarkKind};
+use crate::analysis::alias::AliasDb;
+use crate::ir::{Graph, Node};
+use crate::symbol::Symbol;
+use crate::text::{PrintOptions, Printer};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::str::FromStr;
+
+/// What lasts for a whole pipeline: counters, remarks, gates, callees.
+#[derive(Default)]
+pub struct Session {
+    /// `pass.things-done` and how many.
+    pub stats: FxHashMap<String, u64>,
+    /// Whether remarks are wanted: making them costs printing nodes.
+    pub wants_remarks: bool,
+    /// What was remarked.
+    pub remarks: Vec<Remark>,
+    /// Which rewrites may happen.
+    pub gate: Gate,
+    /// Graphs of functions and methods that calls can be replaced by, by qualified name.
+    pub callees: BTreeMap<String, Graph>,
+}
+
+/// What one run of a pass gets.
+pub struct PassContext<'a> {
+    pass: &'static PassInfo,
+    options: &'a [(&'static str, String)],
+    session: &'a mut Session,
+    counts: Vec<(&'static str, u64)>,
+    /// Rewrites that were asked about, done or not.
+    asked: Vec<(&'static str, u64)>,
+    alias: Option<Rc<AliasDb>>,
+}
+
+fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == name) {
+        Some((_, count)) => *count += n,
+        None => counts.push((name, n)),
+    }
+}
+
+impl<'a> PassContext<'a> {
+    pub(super) fn new(pass: &'static PassInfo, options: &'a [(&'static str, String)], session: &'a mut Session) -> Self {
+        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new(), alias: None }
+    }
+
+    /// Hands the counters to the session.
+    pub(super) fn finish(self) {
+        for (name, n) in self.counts {
+            *self.session.stats.entry(format!("{}.{name}", self.pass.name)).or_default() += n;
+        }
+        for (name, _) in self.asked {
+            self.session.stats.entry(format!("{}.{name}", self.pass.name)).or_default();
+        }
+    }
+
+    /// The value of an option, the default when it was not set.
+    pub fn option<T: FromStr>(&self, name: &'static str) -> Result<T, PassError> {
+        let set = self.options.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
+        let text = set.or_else(|| self.pass.option(name).map(|option| option.default)).unwrap_or_default();
+        text.parse().map_err(|_| PassError::new(format!("`{text}` is no value for the option `{name}`")))
+    }
+
+    /// Whether a flag is set.
+    pub fn flag(&self, name: &'static str) -> Result<bool, PassError> {
+        self.option(name)
+    }
+
+    /// Counts things done, for `--stats`.
+    pub fn count(&mut self, name: &'static str, n: u64) {
+        bump(&mut self.counts, name, n);
+    }
+
+    /// Asks whether a rewrite may happen; [`PassContext::did`] must follow when it does. For passes that find out in bulk.
+    pub fn may(&mut self, rule: &'static str) -> bool {
+        if self.session.gate.is_open() {
+            return true;
+        }
+        bump(&mut self.asked, rule, 1);
+        self.session.gate.admits(self.pass.name, rule)
+    }
+
+    /// Notes a rewrite that [`PassContext::may`] allowed. `node` must still be printable.
+    pub fn did(&mut self, graph: &Graph, rule: &'static str, node: Node) {
+        self.count(rule, 1);
+        if self.session.wants_remarks {
+            self.remark(graph, RemarkKind::Passed, rule, node, String::new());
+        }
+    }
+
+    /// Does one rewrite of `rule` at `anchor`, unless a gate forbids it. Nodes that it makes descend from the anchor.
+    pub fn rewrite<R>(
+        &mut self,
+        graph: &mut Graph,
+        rule: &'static str,
+        anchor: Node,
+        edit: impl FnOnce(&mut Graph) -> R,
+    ) -> Option<R> {
+        if !self.may(rule) {
+            return None;
+        }
+        self.did(graph, rule, anchor);
+        let outer = graph.begin_rewrite(Symbol::new(rule), &[anchor]);
+        let result = edit(graph);
+        graph.end_rewrite(outer);
+        Some(result)
+    }
+
+    /// Notes that something did not happen, and why.
+    pub fn missed(&mut self, graph: &Graph, rule: &'static str, node: Node, why: impl FnOnce() -> String) {
+        if self.session.wants_remarks {
+            self.remark(graph, RemarkKind::Missed, rule, node, why());
+        }
+    }
+
+    fn remark(&mut self, graph: &Graph, kind: RemarkKind, rule: &'static str, node: Node, message: String) {
+        let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+        printer.node_line(graph, node);
+        let location = graph.origin_location(node).map(|at| String::from_utf8_lossy(at).into_owned());
+        let node = String::from_utf8_lossy(&printer.out).trim().to_owned();
+        self.session.remarks.push(Remark { kind, pass: self.pass.name, rule, node, location, message });
+    }
+
+    /// The alias analysis of `graph`, computed when the last one is out of date.
+    pub fn alias(&mut self, graph: &Graph) -> Rc<AliasDb> {
+        match &self.alias {
+            Some(db) if db.is_current(graph) => db.clone(),
+            _ => self.alias.insert(Rc::new(AliasDb::new(graph))).clone(),
+        }
+    }
+
+    /// The graph that a call of this qualified name can be replaced by.
+    pub fn callee(&self, name: &str) -> Option<&Graph> {
+        self.session.callees.get(name)
+    }
+
+    /// The names of all callees, for messages.
+    pub fn callee_names(&self) -> Vec<&str> {
+        self.session.callees.keys().map(String::as_str).collect()
+    }
+}

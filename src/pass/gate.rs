@@ -1,0 +1,112 @@
+//! Which rewrites may happen: `--debug-counter=dce.nodes-erased=1-5:9` and `--disable=cse`.
+
+use crate::log::did_you_mean;
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// The gate in front of every rewrite.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    counters: Vec<Counter>,
+    /// Passes that do not run.
+    pub disabled: Vec<String>,
+}
+
+/// One `rule=1-5:9`. A rule is named with or without its pass.
+#[derive(Clone, Debug)]
+struct Counter {
+    rule: String,
+    allowed: Vec<RangeInclusive<u64>>,
+    seen: u64,
+}
+
+/// Why a text is no debug counter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateError(String);
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for GateError {}
+
+impl Gate {
+    /// Adds `rule=1-5:9`: of the rewrites of that rule, counted from 1, only these happen.
+    pub fn add_counter(&mut self, text: &str) -> Result<(), GateError> {
+        let bad = |why: &str| GateError(format!("bad debug counter `{text}`: {why}; write `rule=1-5:9`, counted from 1"));
+        let (rule, ranges) = text.split_once('=').ok_or_else(|| bad("there is no `=`"))?;
+        if rule.is_empty() {
+            return Err(bad("there is no rule"));
+        }
+        let allowed = ranges.split(':').map(|part| range(part).ok_or_else(|| bad(&format!("`{part}` is no range"))));
+        let allowed = allowed.collect::<Result<_, _>>()?;
+        self.counters.push(Counter { rule: rule.to_owned(), allowed, seen: 0 });
+        Ok(())
+    }
+
+    /// Whether nothing is gated.
+    pub fn is_open(&self) -> bool {
+        self.counters.is_empty()
+    }
+
+    /// Counts one rewrite of `rule` of `pass` and says whether it may happen.
+    pub(super) fn admits(&mut self, pass: &str, rule: &str) -> bool {
+        let mut open = true;
+        for counter in &mut self.counters {
+            let full = counter.rule.strip_prefix(pass).and_then(|r| r.strip_prefix('.'));
+            if counter.rule == rule || full == Some(rule) {
+                counter.seen += 1;
+                open &= counter.allowed.iter().any(|range| range.contains(&counter.seen));
+            }
+        }
+        open
+    }
+
+    /// Counters that no rewrite ever asked about: a misspelt rule would be a silent no-op. Gives a sentence for each, with
+    /// the rules that were asked about.
+    pub fn unused(&self, asked: &FxHashMap<String, u64>) -> Vec<String> {
+        let unused = self.counters.iter().filter(|counter| counter.seen == 0);
+        let sentence = |counter: &Counter| {
+            let near = did_you_mean(&counter.rule, asked.keys().map(String::as_str));
+            let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            format!("no rewrite `{}` came up{near}", counter.rule)
+        };
+        unused.map(sentence).collect()
+    }
+}
+
+fn range(text: &str) -> Option<RangeInclusive<u64>> {
+    let (first, last) = match text.split_once('-') {
+        Some((first, last)) => (first.parse().ok()?, last.parse().ok()?),
+        None => (text.parse().ok()?, text.parse().ok()?),
+    };
+    (first <= last).then_some(first..=last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_let_the_named_ones_through() {
+        let mut gate = Gate::default();
+        gate.add_counter("dce.nodes-erased=1-2:4").expect("a counter");
+        let let_through: Vec<bool> = (0..5).map(|_| gate.admits("dce", "nodes-erased")).collect();
+        assert_eq!(let_through, [true, true, false, true, false]);
+        assert!(gate.admits("cse", "nodes-merged"));
+        for bad in ["dce", "=1", "dce=", "dce=a", "dce=5-1"] {
+            assert!(gate.add_counter(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_never_came_up_is_told() {
+        let mut gate = Gate::default();
+        gate.add_counter("dce.node-erased=1").expect("a counter");
+        let asked = FxHashMap::from_iter([("dce.nodes-erased".to_owned(), 3)]);
+        assert_eq!(gate.unused(&asked), ["no rewrite `dce.node-erased` came up; did you mean `dce.nodes-erased`?"]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The row of facts that every pass has.
+
+use super::context::PassContext;
+use super::pipeline::NamedPipeline;
+use crate::ir::{Graph, Node};
+use crate::log::{KnownNames, did_you_mean, file_stem};
+use std::fmt;
+
+/// What a pass does when it is run.
+pub type Run = fn(&mut Graph, &mut PassContext<'_>) -> Result<(), PassError>;
+
+/// A pass.
+#[derive(Debug)]
+pub struct PassInfo {
+    /// Short name, as on the command line: `dce`.
+    pub name: &'static str,
+    /// Other names: PyTorch's. `_` and `-` are the same.
+    pub aliases: &'static [&'static str],
+    /// One line, without a full stop.
+    pub summary: &'static str,
+    /// The IR before and after, for `--list-passes`.
+    pub example: &'static str,
+    /// What can be set.
+    pub options: &'static [PassOption],
+    /// A required pass is never skipped by `--disable` or bisection: the graph would not be what later passes rely on.
+    pub required: bool,
+    /// The function.
+    pub run: Run,
+    /// `file!()`: its stem is the long name and the log key.
+    pub file: &'static str,
+}
+
+/// Something that can be set, `factor=8` or `norms`.
+#[derive(Debug)]
+pub struct PassOption {
+    /// The name.
+    pub name: &'static str,
+    /// The value when nothing is said; `true` and `false` are flags.
+    pub default: &'static str,
+    /// One line.
+    pub summary: &'static str,
+}
+
+impl PassInfo {
+    /// The long name: `dead_code_elimination`.
+    pub fn stem(&self) -> &'static str {
+        file_stem(self.file)
+    }
+
+    /// Whether `name` is one of its names.
+    pub fn is_called(&self, name: &str) -> bool {
+        let same = |a: &str| a.len() == name.len() && a.bytes().zip(name.bytes()).all(|(a, b)| fold(a) == fold(b));
+        same(self.name) || same(self.stem()) || self.aliases.iter().any(|alias| same(alias))
+    }
+
+    /// Every name it goes by.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        [self.name, self.stem()].into_iter().chain(self.aliases.iter().copied())
+    }
+
+    /// The option of this name.
+    pub fn option(&self, name: &str) -> Option<&'static PassOption> {
+        self.options.iter().find(|option| option.name.bytes().map(fold).eq(name.bytes().map(fold)))
+    }
+}
+
+fn fold(b: u8) -> u8 {
+    if b == b'_' { b'-' } else { b }
+}
+
+/// The passes and named pipelines that can be asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Registry {
+    /// All passes.
+    pub passes: &'static [PassInfo],
+    /// All named pipelines.
+    pub pipelines: &'static [NamedPipeline],
+}
+
+impl Registry {
+    /// The pass that goes by `name`.
+    pub fn pass(&self, name: &str) -> Option<&'static PassInfo> {
+        self.passes.iter().find(|pass| pass.is_called(name))
+    }
+
+    /// The pass whose name is near `name`.
+    pub fn nearest_pass(&self, name: &str) -> Option<&'static str> {
+        did_you_mean(name, self.passes.iter().flat_map(PassInfo::names))
+    }
+
+    /// The pipeline called `name`, without the `@`.
+    pub fn pipeline(&self, name: &str) -> Option<&'static NamedPipeline> {
+        self.pipelines.iter().find(|pipeline| pipeline.name == name)
+    }
+
+    /// What `JIT_LOG_LEVEL` may name: stems with the names of their pass.
+    pub fn log_names(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+        self.passes.iter().map(|pass| (pass.stem(), pass.names().collect())).collect()
+    }
+
+    /// Calls `f` with the names in the form that the log room wants.
+    pub fn with_log_names<R>(&self, f: impl FnOnce(&KnownNames<'_>) -> R) -> R {
+        let names = self.log_names();
+        let mut table: Vec<(&str, &[&str])> = names.iter().map(|(stem, all)| (*stem, all.as_slice())).collect();
+        table.push(("runner", &["pass"]));
+        f(&KnownNames(&table))
+    }
+}
+
+/// A request that cannot be met; "nothing to do" is no error.
+#[derive(Debug)]
+pub struct PassError {
+    /// What and why, without a full stop.
+    pub message: String,
+    /// The node it is about.
+    pub at: Option<Node>,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl PassError {
+    /// An error about the whole graph.
+    pub fn new(message: impl Into<String>) -> PassError {
+        PassError { message: message.into(), at: None, help: None }
+    }
+
+    /// An error about one node.
+    pub fn at(node: Node, message: impl Into<String>) -> PassError {
+        PassError { at: Some(node), ..PassError::new(message) }
+    }
+
+    /// The same with advice.
+    pub fn with_help(self, help: impl Into<String>) -> PassError {
+        PassError { help: Some(help.into()), ..self }
+    }
+}
+
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for PassError {}

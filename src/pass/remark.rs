@@ -1,0 +1,48 @@
+//! Remarks: what passes did and did not do, for tools and people.
+
+use std::fmt;
+
+/// What kind of remark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RemarkKind {
+    /// A rewrite happened.
+    Passed,
+    /// A rewrite that one could hope for did not happen.
+    Missed,
+}
+
+/// One remark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// What kind.
+    pub kind: RemarkKind,
+    /// Short name of the pass.
+    pub pass: &'static str,
+    /// The rule.
+    pub rule: &'static str,
+    /// The node, as it prints.
+    pub node: String,
+    /// Where it comes from in the source of the model.
+    pub location: Option<String>,
+    /// Why; empty when the rule says it all.
+    pub message: String,
+}
+
+impl RemarkKind {
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            RemarkKind::Passed => "passed",
+            RemarkKind::Missed => "missed",
+        }
+    }
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Remark { kind, pass, rule, node, .. } = self;
+        let at = self.location.as_deref().map_or(String::new(), |at| format!("{at}: "));
+        write!(f, "{at}{}: {pass}.{rule}: {node}", kind.name())?;
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+    }
+}

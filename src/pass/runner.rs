@@ -1,0 +1,144 @@
+//! Runs pipelines and lets observers look on.
+
+use super::context::{PassContext, Session};
+use super::info::PassError;
+use super::pipeline::{Pipeline, Stage, Step};
+use crate::ir::Graph;
+use crate::text::PrintOptions;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+/// One run of one pass, as observers see it.
+#[derive(Debug)]
+pub struct PassRun<'a> {
+    /// The pass and its options.
+    pub stage: &'a Stage,
+    /// How many passes ran before it, skipped ones counted.
+    pub index: usize,
+    /// Whether the graph was edited; before the run, false.
+    pub changed: bool,
+    /// How long it took; before the run, zero.
+    pub time: Duration,
+}
+
+/// Somebody who looks at the graph around every pass: printers, the verifier, timers.
+pub trait Observer {
+    /// Before a pass runs.
+    fn before(&mut self, _run: &PassRun<'_>, _graph: &Graph) -> Result<(), RunError> {
+        Ok(())
+    }
+    /// After a pass ran.
+    fn after(&mut self, _run: &PassRun<'_>, _graph: &Graph) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+/// Why a pipeline stopped.
+#[derive(Debug)]
+pub enum RunError {
+    /// A pass could not do what it was asked to.
+    Pass {
+        /// Its short name.
+        pass: &'static str,
+        /// What it said.
+        error: PassError,
+        /// The node it is about, as it prints.
+        node: Option<String>,
+    },
+    /// The graph is broken after a pass: our bug.
+    Broken {
+        /// Short name of the pass.
+        pass: &'static str,
+        /// The findings, drawn into the graph.
+        report: String,
+    },
+    /// An observer gave up.
+    Stopped(String),
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Pass { pass, error, node } => {
+                write!(f, "{pass}: {error}")?;
+                node.as_ref().map_or(Ok(()), |node| write!(f, "\n  at {node}"))?;
+                error.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
+            }
+            RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
+            RunError::Stopped(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs a pipeline over a graph.
+pub fn run(
+    graph: &mut Graph,
+    pipeline: &Pipeline,
+    session: &mut Session,
+    observers: &mut [&mut dyn Observer],
+) -> Result<(), RunError> {
+    let mut index = 0;
+    run_steps(graph, pipeline, session, observers, &mut index)
+}
+
+fn run_steps(
+    graph: &mut Graph,
+    pipeline: &Pipeline,
+    session: &mut Session,
+    observers: &mut [&mut dyn Observer],
+    index: &mut usize,
+) -> Result<(), RunError> {
+    for step in &pipeline.steps {
+        match step {
+            Step::Pass(stage) => run_pass(graph, stage, session, observers, index)?,
+            Step::Named(_, inner) => run_steps(graph, inner, session, observers, index)?,
+            Step::Fixpoint(inner, max) => {
+                for _ in 0..*max {
+                    let before = graph.epoch();
+                    run_steps(graph, inner, session, observers, index)?;
+                    if graph.epoch() == before {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn run_pass(
+    graph: &mut Graph,
+    stage: &Stage,
+    session: &mut Session,
+    observers: &mut [&mut dyn Observer],
+    index: &mut usize,
+) -> Result<(), RunError> {
+    let pass = stage.pass;
+    let mut run = PassRun { stage, index: *index, changed: false, time: Duration::ZERO };
+    *index += 1;
+    if !pass.required && session.gate.disabled.iter().any(|name| pass.is_called(name)) {
+        return Ok(());
+    }
+    for observer in observers.iter_mut() {
+        observer.before(&run, graph)?;
+    }
+    let (before, start) = (graph.epoch(), Instant::now());
+    let mut cx = PassContext::new(pass, &stage.options, session);
+    let result = (pass.run)(graph, &mut cx);
+    cx.finish();
+    run.time = start.elapsed();
+    run.changed = graph.epoch() != before;
+    result.map_err(|error| RunError::Pass { pass: pass.name, node: error.at.map(|n| line(graph, n)), error })?;
+    for observer in observers.iter_mut() {
+        observer.after(&run, graph)?;
+    }
+    Ok(())
+}
+
+fn line(graph: &Graph, node: crate::ir::Node) -> String {
+    let mut printer = crate::text::Printer::new(PrintOptions::default());
+    printer.node_line(graph, node);
+    String::from_utf8_lossy(&printer.out).trim().to_owned()
+}
