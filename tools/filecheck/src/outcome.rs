@@ -14,8 +14,18 @@ pub(crate) enum State {
     Matched(Range<usize>),
     Absent,
     Forbidden(Range<usize>),
-    Misplaced { found: Range<usize>, reason: &'static str, previous: usize },
-    Missing { region: Range<usize>, sample: String, elsewhere: Elsewhere, values: Vec<(String, String)>, done: usize },
+    Misplaced {
+        found: Range<usize>,
+        reason: &'static str,
+        previous: usize,
+    },
+    Missing {
+        region: Range<usize>,
+        sample: String,
+        elsewhere: Elsewhere,
+        values: Vec<(String, String)>,
+        done: usize,
+    },
     Impossible(Impossible),
 }
 
@@ -26,9 +36,19 @@ pub(crate) struct Elsewhere(Variables);
 impl State {
     /// Nothing found in the region.
     pub(crate) fn missing(region: Range<usize>, needle: &Needle, variables: &Variables) -> State {
-        let values = needle.inputs(variables).into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+        let values = needle
+            .inputs(variables)
+            .into_iter()
+            .map(|(n, v)| (n.to_owned(), v.to_owned()))
+            .collect();
         let (sample, elsewhere) = (needle.sample(variables), Elsewhere(variables.clone()));
-        State::Missing { region, sample, elsewhere, values, done: 0 }
+        State::Missing {
+            region,
+            sample,
+            elsewhere,
+            values,
+            done: 0,
+        }
     }
 
     /// Some of the matches that a COUNT wants were there.
@@ -84,21 +104,38 @@ impl Outcome {
     }
 
     pub(crate) fn empty_input(checks: &CheckFile, input_name: &str) -> Outcome {
-        let report = format!("{input_name}: error: the input is empty, so {} checks nothing (see --allow-empty)", checks.name);
-        Outcome { rows: Vec::new(), passed: false, report }
+        let report = format!(
+            "{input_name}: error: the input is empty, so {} checks nothing (see --allow-empty)",
+            checks.name
+        );
+        Outcome {
+            rows: Vec::new(),
+            passed: false,
+            report,
+        }
     }
 
     pub(crate) fn new(checks: &CheckFile, input_name: &str, input: &Canonical<'_>, states: Vec<State>) -> Outcome {
-        let explained = checks.directives.iter().zip(&states).map(|(directive, state)| Explained::new(directive, state, input));
+        let explained = checks
+            .directives
+            .iter()
+            .zip(&states)
+            .map(|(directive, state)| Explained::new(directive, state, input));
         let explained: Vec<Explained> = explained.collect();
-        let passed = explained.iter().all(|one| matches!(one.verdict, Verdict::Matched { .. } | Verdict::Absent));
+        let passed = explained
+            .iter()
+            .all(|one| matches!(one.verdict, Verdict::Matched { .. } | Verdict::Absent));
         let row = |(directive, one): (&Directive, &Explained)| Row {
             directive: directive.spelling.clone(),
             line: directive.line,
             verdict: one.verdict.clone(),
         };
         let rows: Vec<Row> = checks.directives.iter().zip(&explained).map(row).collect();
-        let report = if passed { String::new() } else { report(checks, input_name, input, &rows, &explained) };
+        let report = if passed {
+            String::new()
+        } else {
+            report(checks, input_name, input, &rows, &explained)
+        };
         Outcome { rows, passed, report }
     }
 }
@@ -118,23 +155,57 @@ struct Explained {
 
 impl Explained {
     fn new(directive: &Directive, state: &State, input: &Canonical<'_>) -> Explained {
-        let failed = |why: String, focus| Explained { verdict: Verdict::Failed(why), focus, notes: Vec::new() };
+        let failed = |why: String, focus| Explained {
+            verdict: Verdict::Failed(why),
+            focus,
+            notes: Vec::new(),
+        };
         let at = |offset: usize| input.place(offset);
         match state {
-            State::NotTried => Explained { verdict: Verdict::NotTried, focus: None, notes: Vec::new() },
-            State::Absent => Explained { verdict: Verdict::Absent, focus: None, notes: Vec::new() },
+            State::NotTried => Explained {
+                verdict: Verdict::NotTried,
+                focus: None,
+                notes: Vec::new(),
+            },
+            State::Absent => Explained {
+                verdict: Verdict::Absent,
+                focus: None,
+                notes: Vec::new(),
+            },
             State::Matched(range) => {
                 let (line, column) = at(range.start);
-                Explained { verdict: Verdict::Matched { line, column }, focus: None, notes: Vec::new() }
+                Explained {
+                    verdict: Verdict::Matched { line, column },
+                    focus: None,
+                    notes: Vec::new(),
+                }
             }
-            State::Forbidden(range) => failed(format!("forbidden, but found at {}", show(at(range.start))), Some(at(range.start))),
-            State::Misplaced { found, reason, previous } => {
-                let mut explained = failed(format!("{reason}: found at {}", show(at(found.start))), Some(at(found.start)));
-                explained.notes.push(format!("the match before it ends at {}", show(at(*previous))));
+            State::Forbidden(range) => failed(
+                format!("forbidden, but found at {}", show(at(range.start))),
+                Some(at(range.start)),
+            ),
+            State::Misplaced {
+                found,
+                reason,
+                previous,
+            } => {
+                let mut explained = failed(
+                    format!("{reason}: found at {}", show(at(found.start))),
+                    Some(at(found.start)),
+                );
+                explained
+                    .notes
+                    .push(format!("the match before it ends at {}", show(at(*previous))));
                 explained
             }
             State::Impossible(impossible) => failed(impossible_reason(impossible), None),
-            State::Missing { region, sample, elsewhere, values, done } => {
+            State::Missing {
+                region,
+                sample,
+                elsewhere,
+                values,
+                done,
+            } => {
                 let mut explained = missing(directive, input, region.clone(), sample, &elsewhere.0);
                 if let (Verdict::Failed(why), true) = (&mut explained.verdict, directive.count > 1) {
                     *why = format!("found {done} of {} times, then {why}", directive.count);
@@ -159,25 +230,44 @@ fn impossible_reason(impossible: &Impossible) -> String {
 }
 
 /// Looks for the directive elsewhere in the input, and else for the line most like it.
-fn missing(directive: &Directive, input: &Canonical<'_>, region: Range<usize>, sample: &str, variables: &Variables) -> Explained {
+fn missing(
+    directive: &Directive,
+    input: &Canonical<'_>,
+    region: Range<usize>,
+    sample: &str,
+    variables: &Variables,
+) -> Explained {
     let from = input.place(region.start);
     let find = |range: Range<usize>| match directive.needle.find(&input.text[range.clone()], variables) {
         Ok(Some(found)) => Some(input.place(found.range.start + range.start)),
         _ => None,
     };
-    let mut notes = vec![format!("searched from {} to {}", show(from), show(input.place(region.end)))];
+    let notes = vec![format!(
+        "searched from {} to {}",
+        show(from),
+        show(input.place(region.end))
+    )];
     let (before, after) = (find(0..region.start), find(region.end..input.text.len()));
     let (why, focus) = if let Some(place) = before {
-        (format!("not found; stands at {}, before the place reached", show(place)), place)
+        (
+            format!("not found; stands at {}, before the place reached", show(place)),
+            place,
+        )
     } else if let Some(place) = after {
-        (format!("not found; stands at {}, in a later section", show(place)), place)
+        (
+            format!("not found; stands at {}, in a later section", show(place)),
+            place,
+        )
     } else if let Some(place) = nearest(input, region, sample) {
-        notes.push(format!("nearest candidate: line {}", place.0));
         (format!("not found; nearest is line {}", place.0), place)
     } else {
         ("not found".to_owned(), from)
     };
-    Explained { verdict: Verdict::Failed(why), focus: Some(focus), notes }
+    Explained {
+        verdict: Verdict::Failed(why),
+        focus: Some(focus),
+        notes,
+    }
 }
 
 /// Lines looked at for the nearest candidate; a report need not be perfect, but it must not take minutes.
@@ -225,7 +315,13 @@ fn likeness(wanted: &[(char, char)], other: &[(char, char)]) -> f64 {
 }
 
 /// The failures with their places, then the table.
-fn report(checks: &CheckFile, input_name: &str, input: &Canonical<'_>, rows: &[Row], explained: &[Explained]) -> String {
+fn report(
+    checks: &CheckFile,
+    input_name: &str,
+    input: &Canonical<'_>,
+    rows: &[Row],
+    explained: &[Explained],
+) -> String {
     let mut out = String::new();
     for (directive, one) in checks.directives.iter().zip(explained) {
         if let Verdict::Failed(why) = &one.verdict {
@@ -239,7 +335,12 @@ fn report(checks: &CheckFile, input_name: &str, input: &Canonical<'_>, rows: &[R
 
 fn failure(out: &mut String, checks: &CheckFile, directive: &Directive, why: &str) {
     let (line, column) = (directive.line, directive.column);
-    let _ = writeln!(out, "{}:{line}:{column}: error: {}: {why}", checks.name, directive.word());
+    let _ = writeln!(
+        out,
+        "{}:{line}:{column}: error: {}: {why}",
+        checks.name,
+        directive.word()
+    );
     let _ = writeln!(out, "{}", with_caret(line, &directive.source, column));
 }
 
@@ -261,7 +362,12 @@ fn context(out: &mut String, input_name: &str, input: &Canonical<'_>, one: &Expl
 }
 
 fn table(check_name: &str, input_name: &str, rows: &[Row]) -> String {
-    let widest = rows.iter().map(|row| row.directive.chars().count()).max().unwrap_or(0).min(60);
+    let widest = rows
+        .iter()
+        .map(|row| row.directive.chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(60);
     let mut out = format!("directives of {check_name} on {input_name}:\n");
     for row in rows {
         let (mark, result) = match &row.verdict {
