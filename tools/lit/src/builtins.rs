@@ -4,8 +4,11 @@ use crate::Io;
 use crate::line_diff::line_diff;
 use std::fs;
 
+/// Returns an exit status, or what is wrong with the use of the command.
+type Builtin = fn(&[String], &mut Io<'_>) -> Result<i32, String>;
+
 /// The built-in commands, apart from `not` and `snapshot`, which need to know about the test.
-const BUILTINS: [(&str, fn(&[String], &mut Io<'_>) -> Result<i32, String>); 9] = [
+const BUILTINS: [(&str, Builtin); 9] = [
     ("cat", cat),
     ("cp", cp),
     ("diff", diff),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Test {
     /// The path from the directory searched, with `/` between its parts: how reports call it.
     pub name: String,
-    /// Where it is.
+    /// Where it is; absolute, as commands run elsewhere.
     pub path: PathBuf,
 }
 

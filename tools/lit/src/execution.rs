@@ -7,6 +7,7 @@ use crate::{Commands, Config, Io, Test, builtins, line_diff, snapshots};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn new(test: &'a Test, commands: &'a dyn Commands, config: &'a Config, file: &'a str) -> Running<'a> {
-        let temp = config.temp_dir.join(test.name.replace('/', "--"));
+        let temp = std::path::absolute(config.temp_dir.join(directory_name(test))).unwrap_or_default();
         Running {
             test,
             commands,
@@ -347,7 +348,10 @@ impl<'a> Running<'a> {
     /// Paths are spelt `%s`, `%t`, `%T` and `%S`, so that snapshots are the same everywhere.
     fn without_paths(&self, text: &str) -> String {
         let [file, directory, temporary, temp] = self.substitutions().values;
-        let replace = |text: String, (name, value): (char, String)| text.replace(&value, &format!("%{name}"));
+        let replace = |text: String, (name, value): (char, String)| match value.len() {
+            0 | 1 => text,
+            _ => text.replace(&value, &format!("%{name}")),
+        };
         [file, temporary, temp, directory]
             .into_iter()
             .fold(text.to_owned(), replace)
@@ -380,6 +384,13 @@ impl<'a> Running<'a> {
         }
         out
     }
+}
+
+/// Two tests may have the same name when they were found separately, so the path has a part in it.
+fn directory_name(test: &Test) -> String {
+    let mut hasher = DefaultHasher::new();
+    test.path.hash(&mut hasher);
+    format!("{}-{:08x}", test.name.replace('/', "--"), hasher.finish() as u32)
 }
 
 /// Where a stream goes.
