@@ -165,7 +165,8 @@ impl Pattern {
         while let Some(captures) = whole.captures_at(text, from) {
             let greedy = captures.get(0).map_or(from..from, |found| found.range());
             let shortest = if self.has_inner_use() { greedy.start } else { greedy.end };
-            let ends = ends(text, shortest, line_end(text, greedy.end));
+            let last = line_end(text, greedy.end).min(shortest + MOST_ENDS).max(greedy.end);
+            let ends = ends(text, shortest, last);
             for end in ends.filter(|end| reaches(&closed, text, greedy.start, *end)) {
                 let mut bound = Vec::new();
                 if walk(&steps, text, greedy.start, end, &mut bound) {
@@ -280,6 +281,9 @@ enum Step {
     /// The value bound by an earlier step.
     Again(String),
 }
+
+/// Places beyond the shortest match that are tried for a longer one; constants make lines of any length.
+const MOST_ENDS: usize = 4_096;
 
 /// Whether the steps match exactly `from..to`; earlier steps take as much as they can.
 fn walk(steps: &[Step], text: &str, from: usize, to: usize, bound: &mut Vec<(String, String)>) -> bool {

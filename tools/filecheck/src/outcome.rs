@@ -19,19 +19,22 @@ pub(crate) enum State {
         reason: &'static str,
         previous: usize,
     },
-    Missing {
-        region: Range<usize>,
-        sample: String,
-        elsewhere: Elsewhere,
-        values: Vec<(String, String)>,
-        done: usize,
-    },
+    Missing(Search),
     Impossible(Impossible),
 }
 
-/// What is needed to look for the directive outside the region in which it was searched.
-#[derive(Debug, Default)]
-pub(crate) struct Elsewhere(Variables);
+/// A search that found nothing, with what is needed to look elsewhere.
+#[derive(Debug)]
+pub(crate) struct Search {
+    region: Range<usize>,
+    /// Text like what was looked for.
+    sample: String,
+    variables: Variables,
+    /// The values of the variables that the directive uses.
+    values: Vec<(String, String)>,
+    /// How many of the matches that a COUNT wants were there.
+    done: usize,
+}
 
 impl State {
     /// Nothing found in the region.
@@ -41,20 +44,20 @@ impl State {
             .into_iter()
             .map(|(n, v)| (n.to_owned(), v.to_owned()))
             .collect();
-        let (sample, elsewhere) = (needle.sample(variables), Elsewhere(variables.clone()));
-        State::Missing {
+        let (sample, variables) = (needle.sample(variables), variables.clone());
+        State::Missing(Search {
             region,
             sample,
-            elsewhere,
+            variables,
             values,
             done: 0,
-        }
+        })
     }
 
     /// Some of the matches that a COUNT wants were there.
     pub(crate) fn after(&mut self, matches: usize) {
-        if let State::Missing { done, .. } = self {
-            *done = matches;
+        if let State::Missing(search) = self {
+            search.done = matches;
         }
     }
 }
@@ -154,66 +157,48 @@ struct Explained {
 }
 
 impl Explained {
-    fn new(directive: &Directive, state: &State, input: &Canonical<'_>) -> Explained {
-        let failed = |why: String, focus| Explained {
-            verdict: Verdict::Failed(why),
-            focus,
+    fn plain(verdict: Verdict) -> Explained {
+        Explained {
+            verdict,
+            focus: None,
             notes: Vec::new(),
-        };
+        }
+    }
+
+    fn failed(why: String, focus: Option<(usize, usize)>) -> Explained {
+        Explained {
+            focus,
+            ..Explained::plain(Verdict::Failed(why))
+        }
+    }
+
+    fn new(directive: &Directive, state: &State, input: &Canonical<'_>) -> Explained {
         let at = |offset: usize| input.place(offset);
         match state {
-            State::NotTried => Explained {
-                verdict: Verdict::NotTried,
-                focus: None,
-                notes: Vec::new(),
-            },
-            State::Absent => Explained {
-                verdict: Verdict::Absent,
-                focus: None,
-                notes: Vec::new(),
-            },
+            State::NotTried => Explained::plain(Verdict::NotTried),
+            State::Absent => Explained::plain(Verdict::Absent),
             State::Matched(range) => {
                 let (line, column) = at(range.start);
-                Explained {
-                    verdict: Verdict::Matched { line, column },
-                    focus: None,
-                    notes: Vec::new(),
-                }
+                Explained::plain(Verdict::Matched { line, column })
             }
-            State::Forbidden(range) => failed(
-                format!("forbidden, but found at {}", show(at(range.start))),
-                Some(at(range.start)),
-            ),
+            State::Forbidden(range) => {
+                let place = at(range.start);
+                Explained::failed(format!("forbidden, but found at {}", show(place)), Some(place))
+            }
             State::Misplaced {
                 found,
                 reason,
                 previous,
             } => {
-                let mut explained = failed(
-                    format!("{reason}: found at {}", show(at(found.start))),
-                    Some(at(found.start)),
-                );
+                let place = at(found.start);
+                let mut explained = Explained::failed(format!("{reason}: found at {}", show(place)), Some(place));
                 explained
                     .notes
                     .push(format!("the match before it ends at {}", show(at(*previous))));
                 explained
             }
-            State::Impossible(impossible) => failed(impossible_reason(impossible), None),
-            State::Missing {
-                region,
-                sample,
-                elsewhere,
-                values,
-                done,
-            } => {
-                let mut explained = missing(directive, input, region.clone(), sample, &elsewhere.0);
-                if let (Verdict::Failed(why), true) = (&mut explained.verdict, directive.count > 1) {
-                    *why = format!("found {done} of {} times, then {why}", directive.count);
-                }
-                let value = |(name, value): &(String, String)| format!("with {name} = `{value}`");
-                explained.notes.extend(values.iter().map(value));
-                explained
-            }
+            State::Impossible(impossible) => Explained::failed(impossible_reason(impossible), None),
+            State::Missing(search) => search.explain(directive, input),
         }
     }
 }
@@ -229,44 +214,48 @@ fn impossible_reason(impossible: &Impossible) -> String {
     }
 }
 
-/// Looks for the directive elsewhere in the input, and else for the line most like it.
-fn missing(
-    directive: &Directive,
-    input: &Canonical<'_>,
-    region: Range<usize>,
-    sample: &str,
-    variables: &Variables,
-) -> Explained {
-    let from = input.place(region.start);
-    let find = |range: Range<usize>| match directive.needle.find(&input.text[range.clone()], variables) {
-        Ok(Some(found)) => Some(input.place(found.range.start + range.start)),
-        _ => None,
-    };
-    let notes = vec![format!(
-        "searched from {} to {}",
-        show(from),
-        show(input.place(region.end))
-    )];
-    let (before, after) = (find(0..region.start), find(region.end..input.text.len()));
-    let (why, focus) = if let Some(place) = before {
-        (
-            format!("not found; stands at {}, before the place reached", show(place)),
-            place,
-        )
-    } else if let Some(place) = after {
-        (
-            format!("not found; stands at {}, in a later section", show(place)),
-            place,
-        )
-    } else if let Some(place) = nearest(input, region, sample) {
-        (format!("not found; nearest is line {}", place.0), place)
-    } else {
-        ("not found".to_owned(), from)
-    };
-    Explained {
-        verdict: Verdict::Failed(why),
-        focus: Some(focus),
-        notes,
+impl Search {
+    /// Says where the search went and what comes nearest to a match.
+    fn explain(&self, directive: &Directive, input: &Canonical<'_>) -> Explained {
+        let (from, to) = (input.place(self.region.start), input.place(self.region.end));
+        let (mut why, focus) = self.nearest(directive, input);
+        if directive.count > 1 {
+            why = format!("found {} of {} times, then {why}", self.done, directive.count);
+        }
+        let mut explained = Explained::failed(why, Some(focus.unwrap_or(from)));
+        explained
+            .notes
+            .push(format!("searched from {} to {}", show(from), show(to)));
+        explained.notes.extend(
+            self.values
+                .iter()
+                .map(|(name, value)| format!("with {name} = `{value}`")),
+        );
+        explained
+    }
+
+    /// Looks for the directive elsewhere in the input, and else for the line most like it.
+    fn nearest(&self, directive: &Directive, input: &Canonical<'_>) -> (String, Option<(usize, usize)>) {
+        let find = |range: Range<usize>| match directive.needle.find(&input.text[range.clone()], &self.variables) {
+            Ok(Some(found)) => Some(input.place(found.range.start + range.start)),
+            _ => None,
+        };
+        if let Some(place) = find(0..self.region.start) {
+            return (
+                format!("not found; stands at {}, before the place reached", show(place)),
+                Some(place),
+            );
+        }
+        if let Some(place) = find(self.region.end..input.text.len()) {
+            return (
+                format!("not found; stands at {}, in a later section", show(place)),
+                Some(place),
+            );
+        }
+        match nearest(input, self.region.clone(), &self.sample) {
+            Some(place) => (format!("not found; nearest is line {}", place.0), Some(place)),
+            None => ("not found".to_owned(), None),
+        }
     }
 }
 

@@ -128,10 +128,12 @@ impl<'a> Running<'a> {
     fn substitutions(&self) -> Substitutions {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let stem = self.test.path.file_stem().unwrap_or_default().to_string_lossy();
-        let directory = self.test.path.parent().unwrap_or(Path::new("."));
+        // Commands run in a directory of the test's own, where a relative path would mean something else.
+        let file = std::path::absolute(&self.test.path).unwrap_or_else(|_| self.test.path.clone());
+        let directory = file.parent().unwrap_or(Path::new("/"));
         let temporary = self.temp.join(format!("{stem}.tmp"));
         let values = [
-            ('s', text(&self.test.path)),
+            ('s', text(&file)),
             ('S', text(directory)),
             ('t', text(&temporary)),
             ('T', text(&self.temp)),
