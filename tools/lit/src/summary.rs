@@ -1,0 +1,68 @@
+//! Runs many tests and adds them up.
+
+use crate::{Commands, Config, Test, TestResult, run_one};
+use rayon::prelude::*;
+use std::fmt;
+
+/// What became of all tests, in the order in which they were given. `Display` gives the report.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Every test with its result.
+    pub results: Vec<(Test, TestResult)>,
+}
+
+/// Runs the tests in parallel; the report does not depend on which ends first.
+pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config) -> Summary {
+    let run = || {
+        tests
+            .par_iter()
+            .map(|test| (test.clone(), run_one(test, commands, config)))
+            .collect()
+    };
+    let results = match rayon::ThreadPoolBuilder::new().num_threads(config.jobs).build() {
+        Ok(pool) => pool.install(run),
+        // Without a pool of our own there is still the global one.
+        Err(_) => run(),
+    };
+    // Directories of failed tests stay; the common one goes if it is empty.
+    let _ = std::fs::remove_dir(&config.temp_dir);
+    Summary { results }
+}
+
+impl Summary {
+    /// Whether every test did what it promises.
+    pub fn passed(&self) -> bool {
+        self.results.iter().all(|(_, result)| result.is_ok())
+    }
+
+    /// Names of the tests whose snapshots were rewritten.
+    pub fn blessed(&self) -> impl Iterator<Item = &str> {
+        let blessed = self
+            .results
+            .iter()
+            .filter(|(_, result)| *result == TestResult::Pass { blessed: true });
+        blessed.map(|(test, _)| test.name.as_str())
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (test, result) in &self.results {
+            match result {
+                TestResult::Pass { blessed: false } => {}
+                TestResult::Pass { blessed: true } => writeln!(f, "BLESSED {}", test.name)?,
+                TestResult::Fail(report) => writeln!(f, "FAIL {}\n{report}", test.name)?,
+                TestResult::XFail(reason) => writeln!(f, "XFAIL {}: {reason}", test.name)?,
+                TestResult::XPass(reason) => {
+                    writeln!(
+                        f,
+                        "XPASS {}: passes, but should fail: {reason}; remove its XFAIL line",
+                        test.name
+                    )?;
+                }
+            }
+        }
+        let passed = self.results.iter().filter(|(_, result)| result.is_ok()).count();
+        writeln!(f, "{passed} passed, {} failed", self.results.len() - passed)
+    }
+}
