@@ -1,0 +1,222 @@
+//! Computes equal things once.
+//!
+//! ```text
+//! %a : Tensor = aten::neg(%x)            %a : Tensor = aten::neg(%x)
+//! %b : Tensor = aten::neg(%x)      =>    %c : Tensor = aten::mul(%a, %a)
+//! %c : Tensor = aten::mul(%a, %b)
+//! ```
+//!
+//! Two nodes are equal when kind, output types, operands in order and attributes are. Blocks see what the blocks around
+//! them computed. Left alone: effects, randomness, nodes with blocks or subgraphs, and everything that somebody writes to.
+//! Merging makes two values share memory, so it is refused where both reach the graph's results (within a block), or where
+//! both escape (across blocks). An unknown constant equals nothing. One exact type never equals another: `Float(*)` and
+//! `Tensor` stay two.
+//!
+//! One hash table with an undo log serves all blocks; one forward walk, linear in nodes.
+
+use hashbrown::HashTable;
+use jitopt_core::analysis::alias::AliasDb;
+use jitopt_core::ir::{Attribute, Block, Graph, Node};
+use jitopt_core::ops::rules::Nondeterminism;
+use jitopt_core::ops::{self, Operator};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::prim;
+use jitopt_core::{graph_dump, graph_update};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "cse",
+    aliases: &["eliminate-common-subexpression"],
+    summary: "merge nodes that compute the same from the same operands",
+    example: "%a : Tensor = aten::neg(%x), %b : Tensor = aten::neg(%x)  =>  %a : Tensor = aten::neg(%x)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before common subexpression elimination", graph);
+    let db = cx.alias(graph);
+    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_node_rows()), scopes: Vec::new() };
+    walk.all_blocks(graph, cx);
+    graph_dump!("After common subexpression elimination", graph);
+    Ok(())
+}
+
+/// What was computed in one open block.
+struct Scope {
+    cursor: Option<Node>,
+    /// The blocks of the node before the cursor that are still to come.
+    owner: Option<(Node, usize)>,
+    block: Block,
+    added: Vec<(u64, Node)>,
+}
+
+struct Walk {
+    db: Rc<AliasDb>,
+    table: HashTable<(u64, Node)>,
+    scopes: Vec<Scope>,
+}
+
+impl Walk {
+    /// Visits blocks in printed order, without recursion; leaving a block forgets what it added.
+    fn all_blocks(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>) {
+        self.enter(graph, graph.root());
+        while let Some(scope) = self.scopes.last_mut() {
+            if let Some((owner, next)) = scope.owner {
+                if next < graph.num_blocks(owner) {
+                    scope.owner = Some((owner, next + 1));
+                    self.enter(graph, graph.node_block(owner, next));
+                    continue;
+                }
+                scope.owner = None;
+            }
+            let Some(node) = scope.cursor else {
+                self.leave();
+                continue;
+            };
+            scope.cursor = graph.next(node);
+            if graph.num_blocks(node) > 0 {
+                scope.owner = Some((node, 0));
+            } else if self.may_merge(graph, node) {
+                self.visit(graph, cx, node);
+            }
+        }
+    }
+
+    fn enter(&mut self, graph: &Graph, block: Block) {
+        self.scopes.push(Scope { cursor: graph.first(block), owner: None, block, added: Vec::new() });
+    }
+
+    fn leave(&mut self) {
+        let scope = self.scopes.pop().expect("a block is being left");
+        if self.scopes.is_empty() {
+            return;
+        }
+        for (hash, node) in scope.added {
+            if let Ok(entry) = self.table.find_entry(hash, |&(_, n)| n == node) {
+                entry.remove();
+            }
+        }
+    }
+
+    fn may_merge(&self, graph: &Graph, node: Node) -> bool {
+        let kind = graph.kind(node);
+        if kind == prim::PROFILE || kind == prim::PROFILE_IVALUE || graph.subgraph(node).is_some() {
+            return false;
+        }
+        let operator = ops::operator(graph.era, kind);
+        !operator.has_side_effects() && is_deterministic(graph, node, operator) && !self.db.node_has_writers(graph, node)
+    }
+
+    fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+        let hash = hash(graph, node);
+        let equal = |&(h, other): &(u64, Node)| h == hash && same(graph, node, other);
+        let Some(&(_, existing)) = self.table.find(hash, equal) else {
+            self.table.insert_unique(hash, (hash, node), |&(h, _)| h);
+            self.scopes.last_mut().expect("a block is open").added.push((hash, node));
+            return;
+        };
+        if !self.may_share_memory(graph, node, existing) {
+            cx.missed(graph, "nodes-merged", node, || "merging would make two results of the graph share memory".to_owned());
+            return;
+        }
+        if !cx.may("nodes-merged") {
+            return;
+        }
+        graph_update!("Replacing\n{}with\n{}", line(graph, node), line(graph, existing));
+        cx.did(graph, "nodes-merged", node);
+        for i in 0..graph.num_outputs(node) {
+            let (old, new) = (graph.output(node, i), graph.output(existing, i));
+            graph.replace_all_uses(old, new);
+        }
+        graph.erase(node);
+    }
+
+    fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
+        let here = graph.block_of(existing) == Some(self.scopes.last().expect("a block is open").block);
+        let mut pairs = graph.outputs(node).zip(graph.outputs(existing));
+        match here {
+            true => {
+                let shown = |node| graph.outputs(node).any(|value| self.db.may_reach_results(value));
+                !(shown(node) && shown(existing))
+            }
+            false => pairs.all(|(a, b)| self.db.safe_to_change_aliasing(a, b)),
+        }
+    }
+}
+
+fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
+    let worst = operator.nondeterminism(None);
+    if worst == Nondeterminism::Deterministic {
+        return true;
+    }
+    let exact = if operator.schemas.is_empty() {
+        worst
+    } else {
+        let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        operator.nondeterminism(operator.resolve_erased(&types).schema())
+    };
+    let off = |i: usize| graph.inputs(node).nth(i).is_some_and(|value| graph.constant_int(value) == Some(0));
+    match exact {
+        Nondeterminism::Deterministic => true,
+        Nondeterminism::UnlessFalse(i) => off(i),
+        Nondeterminism::UnlessZero(i) => off(i) || is_zero(graph, node, i),
+        Nondeterminism::Undefined | Nondeterminism::Always => false,
+    }
+}
+
+fn is_zero(graph: &Graph, node: Node, i: usize) -> bool {
+    let constant = graph.inputs(node).nth(i).and_then(|value| graph.constant(value)).flatten();
+    matches!(constant, Some(Attribute::Float(float)) if float.value == 0.0)
+}
+
+fn hash(graph: &Graph, node: Node) -> u64 {
+    let mut hasher = FxHasher::default();
+    graph.kind(node).hash(&mut hasher);
+    for value in graph.inputs(node) {
+        value.hash(&mut hasher);
+    }
+    for value in graph.outputs(node) {
+        graph.ty(value).hash(&mut hasher);
+    }
+    // Order of attributes does not count.
+    let attributes = graph.attributes(node).iter();
+    let sum = attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));
+    sum.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether two nodes compute the same.
+pub(crate) fn same(graph: &Graph, a: Node, b: Node) -> bool {
+    let types = |node| graph.outputs(node).map(|value| graph.ty(value));
+    graph.kind(a) == graph.kind(b)
+        && graph.inputs(a).eq(graph.inputs(b))
+        && types(a).eq(types(b))
+        && same_attributes(graph, a, b)
+}
+
+fn same_attributes(graph: &Graph, a: Node, b: Node) -> bool {
+    let (list_a, list_b) = (graph.attributes(a), graph.attributes(b));
+    let ty = graph.outputs(a).next().map(|value| graph.ty(value));
+    let found = |(name, value): &(_, Attribute)| {
+        list_b.iter().any(|(other, theirs)| other == name && value.same_constant(theirs, ty))
+    };
+    list_a.len() == list_b.len() && list_a.iter().all(found)
+}
+
+fn line(graph: &Graph, node: Node) -> String {
+    let mut printer = jitopt_core::text::Printer::new(jitopt_core::text::PrintOptions::default());
+    printer.node_line(graph, node);
+    printer.out.push(b'\n');
+    String::from_utf8_lossy(&printer.out).into_owned()
+}
+
+/// A hash under which equal constants collide.
+pub(crate) fn constant_hash(graph: &Graph, node: Node) -> u64 {
+    hash(graph, node)
+}

@@ -1,0 +1,73 @@
+//! Keeps one node per distinct constant, at the start of the graph.
+//!
+//! ```text
+//! %1 : int = prim::Constant[value=1]()            %4 : float = prim::Constant[value=2.]()
+//! %2 : Tensor = aten::add(%x, %x, %1)             %1 : int = prim::Constant[value=1]()
+//! %3 : int = prim::Constant[value=1]()      =>    %2 : Tensor = aten::add(%x, %x, %1)
+//! %4 : float = prim::Constant[value=2.]()         %5 : Tensor = aten::add(%2, %4, %1)
+//! %5 : Tensor = aten::add(%2, %4, %3)
+//! ```
+//!
+//! Every first occurrence moves to the very front, so that the last one met comes first, as in PyTorch. The type is part
+//! of a constant: int 1 and float 1. are two. A constant of mutable type (a tensor, a list) is only merged when nobody
+//! could tell; an unknown one never. Constants in blocks are pooled too; those of subgraphs belong to the subgraph.
+//!
+//! One walk and one hash table, linear in nodes.
+
+use crate::common_subexpression_elimination::{constant_hash, same};
+use hashbrown::HashTable;
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::prim;
+use jitopt_core::{graph_dump, graph_update};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "constant-pooling",
+    aliases: &[],
+    summary: "merge equal constants and move them to the start of the graph",
+    example: "%1 : int = prim::Constant[value=1](), …, %3 : int = prim::Constant[value=1]()  =>  %1 : int = prim::Constant[value=1]()",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before constant pooling", graph);
+    let db = cx.alias(graph);
+    let constants: Vec<Node> = graph.all_nodes().filter(|&node| is_constant(graph, node)).collect();
+    let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
+    for node in constants {
+        let hash = constant_hash(graph, node);
+        let found = table.find(hash, |&(h, other)| h == hash && same(graph, node, other)).map(|&(_, other)| other);
+        let Some(existing) = found else {
+            table.insert_unique(hash, (hash, node), |&(h, _)| h);
+            move_to_front(graph, cx, node);
+            continue;
+        };
+        let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
+        if !db.safe_to_change_aliasing(old, new) {
+            cx.missed(graph, "constants-merged", node, || "somebody could tell the two apart by writing to one".to_owned());
+        } else if cx.may("constants-merged") {
+            graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
+            cx.did(graph, "constants-merged", node);
+            graph.replace_all_uses(old, new);
+            graph.erase(node);
+        }
+    }
+    graph_dump!("After constant pooling", graph);
+    Ok(())
+}
+
+fn is_constant(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::CONSTANT && graph.num_outputs(node) == 1 && graph.num_inputs(node) == 0
+}
+
+fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+    let first = graph.first(graph.root()).expect("the graph holds a constant");
+    if node != first && cx.may("constants-moved") {
+        cx.did(graph, "constants-moved", node);
+        graph.move_before(node, first);
+    }
+}

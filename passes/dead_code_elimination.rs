@@ -1,0 +1,325 @@
+//! Erases what nobody can notice.
+//!
+//! ```text
+//! %a : Tensor, %b : Tensor = prim::If(%c)            %a : Tensor = prim::If(%c)
+//!   block0():                                          block0():
+//!     %1 : Tensor = aten::neg(%x)                        %1 : Tensor = aten::neg(%x)
+//!     %2 : Tensor = aten::exp(%x)               =>       -> (%1)
+//!     -> (%1, %2)                                      block1():
+//!   block1():                                            -> (%x)
+//!     -> (%x, %x)                                    return (%a)
+//! return (%a)
+//! ```
+//!
+//! Mark and sweep. A node is live when it has an effect, when a live value is its output, or when it writes to memory that
+//! a live value may share; what lives keeps its operands and the nodes around it alive. Marking walks backwards, so a
+//! write behind the last reader is dead. What a later iteration reads keeps an earlier write alive: the body of a loop is
+//! marked until nothing is added. A write to memory that is not known to be fresh is an effect.
+//!
+//! With `alias=false` no memory is looked at, and every write stays: what PyTorch does when it is called on a block without
+//! a graph. Randomness and exceptions of operators are no effects: a dead `rand` goes, and so does a dead division by zero.
+//!
+//! Linear in nodes, times the depth of nested loops.
+
+use jitopt_core::analysis::alias::AliasDb;
+use jitopt_core::entity::EntitySet;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops::{self, Operator};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::prim;
+use jitopt_core::{graph_debug, graph_dump, graph_update};
+use std::rc::Rc;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "dce",
+    aliases: &["dce-graph", "eliminate-dead-code"],
+    summary: "erase nodes, branch results and loop state that nobody can notice",
+    example: "%y : Tensor = aten::neg(%x), return (%x)  =>  return (%x)",
+    options: &[PassOption {
+        name: "alias",
+        default: "true",
+        summary: "look at memory: writes to what nobody reads go; false keeps every write",
+    }],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let alias = cx.flag("alias")?;
+    graph_dump!("Before dead code elimination", graph);
+    eliminate(graph, cx, alias);
+    graph_dump!("After dead code elimination", graph);
+    Ok(())
+}
+
+/// Erases dead nodes; other passes end with it.
+pub(crate) fn eliminate(graph: &mut Graph, cx: &mut PassContext<'_>, alias: bool) {
+    drop_unused_fork_inputs(graph, cx);
+    let memory = alias.then(|| cx.alias(graph));
+    let mut liveness = Liveness::new(graph, memory);
+    liveness.mark(graph);
+    sweep(graph, cx, &liveness.marked);
+}
+
+/// A param of a forked graph that nothing reads needs no operand, which may then die.
+fn drop_unused_fork_inputs(graph: &mut Graph, cx: &mut PassContext<'_>) {
+    let forks: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::FORK).collect();
+    for fork in forks {
+        for i in (0..graph.num_inputs(fork)).rev() {
+            let unused = graph.subgraph(fork).is_some_and(|body| {
+                let param = body.params(body.root()).nth(i);
+                body.params(body.root()).len() == graph.num_inputs(fork) && param.is_some_and(|p| !body.has_uses(p))
+            });
+            if unused {
+                cx.rewrite(graph, "fork-inputs-removed", fork, |graph| {
+                    graph.remove_input(fork, i);
+                    graph.with_subgraph(fork, |body| body.remove_output(body.param_node(body.root()), i));
+                });
+            }
+        }
+    }
+}
+
+/// One block that is being marked, from its end.
+struct Frame {
+    block: Block,
+    /// The node to look at next.
+    cursor: Option<Node>,
+    /// The blocks of the cursor that are still to be marked.
+    nested: usize,
+    /// Whether anything in it was marked in this round.
+    changed: bool,
+}
+
+struct Liveness {
+    marked: EntitySet<Node>,
+    values: EntitySet<Value>,
+    memory: Option<Memory>,
+    /// Nodes with effects that cannot be erased, known from the start.
+    effects: EntitySet<Node>,
+}
+
+/// Which memory is live.
+struct Memory {
+    db: Rc<AliasDb>,
+    live: EntitySet<jitopt_core::analysis::alias::Location>,
+}
+
+impl Liveness {
+    fn new(graph: &Graph, db: Option<Rc<AliasDb>>) -> Liveness {
+        let memory = db.map(|db| Memory { db, live: EntitySet::new() });
+        let mut liveness =
+            Liveness { marked: EntitySet::new(), values: EntitySet::new(), memory, effects: EntitySet::new() };
+        for node in graph.all_nodes() {
+            if liveness.is_effect(graph, node) {
+                // Whatever encloses an effect has it too.
+                let around = std::iter::successors(Some(node), |&node| graph.enclosing(node));
+                for node in around {
+                    if !liveness.effects.insert(node) {
+                        break;
+                    }
+                }
+            }
+        }
+        liveness
+    }
+
+    fn is_effect(&self, graph: &Graph, node: Node) -> bool {
+        let operator = ops::operator(graph.era, graph.kind(node));
+        if operator.has_side_effects() || (graph.subgraph(node).is_some() && carries_effect(graph, node)) {
+            return true;
+        }
+        match &self.memory {
+            Some(memory) => memory.db.writes_to_wildcard(node),
+            None => writes(graph, node, operator),
+        }
+    }
+
+    /// Marks all blocks, innermost first, without recursion.
+    fn mark(&mut self, graph: &Graph) {
+        let mut frames = vec![self.enter(graph, graph.root())];
+        while let Some(top) = frames.last_mut() {
+            let Some(node) = top.cursor else {
+                self.leave(graph, &mut frames);
+                continue;
+            };
+            if top.nested < graph.num_blocks(node) {
+                let block = graph.node_block(node, top.nested);
+                top.nested += 1;
+                let frame = self.enter(graph, block);
+                frames.push(frame);
+                continue;
+            }
+            (top.cursor, top.nested) = (graph.prev(node), 0);
+            top.changed |= self.mark_if_live(graph, node);
+        }
+    }
+
+    fn enter(&mut self, graph: &Graph, block: Block) -> Frame {
+        let mut changed = false;
+        for node in graph.nodes(block) {
+            changed |= self.effects.contains(node) && self.mark_node(graph, node);
+        }
+        changed |= self.mark_results(graph, block);
+        Frame { block, cursor: graph.last(block), nested: 0, changed }
+    }
+
+    /// The body of a loop that marked something goes another round: one iteration reads what another wrote.
+    fn leave(&mut self, graph: &Graph, frames: &mut Vec<Frame>) {
+        let frame = frames.pop().expect("a block is being left");
+        let is_loop = graph.owner_node(frame.block).is_some_and(|node| graph.kind(node) == prim::LOOP);
+        if let Some(outer) = frames.last_mut() {
+            outer.changed |= frame.changed;
+        }
+        if is_loop && frame.changed {
+            let again = self.enter(graph, frame.block);
+            frames.push(again);
+        }
+    }
+
+    /// The results of a block that somebody reads outside, or in the next iteration.
+    fn mark_results(&mut self, graph: &Graph, block: Block) -> bool {
+        let node = graph.return_node(block);
+        if self.marked.contains(node) {
+            return false;
+        }
+        let Some(owner) = graph.owner_node(block) else {
+            return self.mark_node(graph, node);
+        };
+        let is_loop = graph.kind(owner) == prim::LOOP;
+        let offset = usize::from(is_loop);
+        for (i, result) in graph.results(block).enumerate() {
+            let carried = i.checked_sub(offset);
+            let read_outside = carried.is_some_and(|k| k < graph.num_outputs(owner) && self.values.contains(graph.output(owner, k)));
+            let read_inside = is_loop && (i == 0 || graph.params(block).nth(i).is_some_and(|param| graph.has_uses(param)));
+            if read_outside || read_inside {
+                self.mark_value(graph, result);
+            }
+        }
+        self.marked.insert(node)
+    }
+
+    fn mark_if_live(&mut self, graph: &Graph, node: Node) -> bool {
+        let read = graph.outputs(node).any(|value| self.values.contains(value));
+        let writes_live = || self.memory.as_ref().is_some_and(|m| m.db.writes(node).any(|location| m.live.contains(location)));
+        (read || writes_live()) && self.mark_node(graph, node)
+    }
+
+    /// Marks a node, its operands, and the nodes around it.
+    fn mark_node(&mut self, graph: &Graph, node: Node) -> bool {
+        let mut fresh = false;
+        let mut at = Some(node);
+        while let Some(node) = at {
+            if !self.marked.insert(node) {
+                break;
+            }
+            graph_debug!("{} is live", graph.kind(node));
+            fresh = true;
+            for i in 0..graph.num_inputs(node) {
+                self.mark_value(graph, graph.input(node, i));
+            }
+            at = graph.enclosing(node);
+        }
+        fresh
+    }
+
+    fn mark_value(&mut self, _graph: &Graph, value: Value) {
+        if self.values.insert(value)
+            && let Some(memory) = &mut self.memory
+        {
+            for location in memory.db.reachable_locations(value) {
+                memory.live.insert(location);
+            }
+        }
+    }
+}
+
+/// Whether a node writes to any of its operands, as far as its schemas say.
+fn writes(graph: &Graph, node: Node, operator: &Operator) -> bool {
+    if !operator.schemas.iter().any(|schema| operator.may_write(Some(schema))) && !operator.may_write(operator.schemas.first()) {
+        return false;
+    }
+    let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    operator.may_write(operator.resolve_erased(&types).schema())
+}
+
+/// Whether the subgraph of a node has an effect, its own subgraphs included.
+fn carries_effect(graph: &Graph, node: Node) -> bool {
+    let mut graphs: Vec<&Graph> = graph.subgraph(node).into_iter().collect();
+    while let Some(graph) = graphs.pop() {
+        for node in graph.all_nodes() {
+            if ops::operator(graph.era, graph.kind(node)).has_side_effects() {
+                return true;
+            }
+            graphs.extend(graph.subgraph(node));
+        }
+    }
+    false
+}
+
+/// Erases what was not marked, last first: users come after what they use, so erasing frees operands in time.
+fn sweep(graph: &mut Graph, cx: &mut PassContext<'_>, marked: &EntitySet<Node>) {
+    let mut work = vec![(graph.last(graph.root()), 0usize)];
+    while let Some((cursor, nested)) = work.pop() {
+        let Some(node) = cursor else { continue };
+        if nested == 0 {
+            remove_dead_results(graph, cx, node);
+        }
+        if nested < graph.num_blocks(node) {
+            work.push((cursor, nested + 1));
+            let block = graph.node_block(node, nested);
+            work.push((graph.last(block), 0));
+            continue;
+        }
+        work.push((graph.prev(node), 0));
+        let unused = !marked.contains(node) && graph.outputs(node).all(|value| !graph.has_uses(value));
+        if unused && cx.may("nodes-erased") {
+            graph_update!("{} w/ outputs {} will be removed", graph.kind(node), output_names(graph, node));
+            cx.did(graph, "nodes-erased", node);
+            graph.erase(node);
+        }
+    }
+}
+
+fn output_names(graph: &Graph, node: Node) -> String {
+    graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect::<Vec<_>>().join(", ")
+}
+
+/// Results of branches that nobody reads, and loop state that is neither read outside nor inside.
+fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+    let kind = graph.kind(node);
+    if !matches!(kind, prim::IF | prim::GRAD_OF | prim::LOOP) {
+        return;
+    }
+    for i in (0..graph.num_outputs(node)).rev() {
+        if graph.has_uses(graph.output(node, i)) {
+            continue;
+        }
+        if kind == prim::LOOP {
+            remove_loop_slot(graph, cx, node, i);
+        } else {
+            cx.rewrite(graph, "results-removed", node, |graph| {
+                graph.remove_output(node, i);
+                let blocks: Vec<Block> = graph.node_blocks(node).collect();
+                for block in blocks {
+                    graph.remove_input(graph.return_node(block), i);
+                }
+            });
+        }
+    }
+}
+
+fn remove_loop_slot(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, i: usize) {
+    let body = graph.node_block(node, 0);
+    if graph.params(body).nth(i + 1).is_none_or(|param| graph.has_uses(param)) {
+        return;
+    }
+    cx.rewrite(graph, "loop-state-removed", node, |graph| {
+        graph.remove_output(node, i);
+        graph.remove_input(node, i + 2);
+        graph.remove_output(graph.param_node(body), i + 1);
+        graph.remove_input(graph.return_node(body), i + 1);
+    });
+}

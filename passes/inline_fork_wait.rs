@@ -1,0 +1,87 @@
+//! Runs forked graphs at once: no futures left.
+//!
+//! ```text
+//! %f : Future[Tensor] = prim::fork_0(%x)              %1 : Tensor = aten::neg(%x)
+//! %y : Tensor = aten::wait(%f)                  =>
+//! with prim::fork_0 = graph(%x : Tensor):
+//!   %1 : Tensor = aten::neg(%x)
+//!   return (%1)
+//! ```
+//!
+//! A wait for a future that no fork of this graph made stays, and so does a fork whose future goes anywhere but to waits
+//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place, where
+//! their effects happen a second time; that is not imitated.
+//!
+//! Linear in the nodes of the result.
+
+use jitopt_core::ir::{Graph, Node, ValueMap};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{aten, prim};
+use jitopt_core::{graph_dump, graph_update};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "inline-fork-wait",
+    aliases: &[],
+    summary: "run forked graphs in place instead of waiting for them",
+    example: "%f : Future[Tensor] = prim::fork_0(%x), %y : Tensor = aten::wait(%f)  =>  the body of prim::fork_0",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before inlining forks", graph);
+    let is_fork = |graph: &Graph, node: Node| graph.kind(node) == prim::FORK && graph.subgraph(node).is_some();
+    let mut forks: Vec<Node> = graph.all_nodes().filter(|&node| is_fork(graph, node)).collect();
+    // A body may fork in turn: those come behind.
+    let mut at = 0;
+    while let Some(&fork) = forks.get(at) {
+        at += 1;
+        if !only_waited_for(graph, fork) {
+            cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
+            continue;
+        }
+        let before = graph.prev(fork);
+        let after = graph.next(fork);
+        if cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).is_some() {
+            let block = after.or(before).and_then(|node| graph.block_of(node));
+            let first = before.map_or_else(|| block.and_then(|b| graph.first(b)), |b| graph.next(b));
+            let body = std::iter::successors(first, |&node| graph.next(node)).take_while(|&node| Some(node) != after);
+            forks.extend(body.filter(|&node| is_fork(graph, node)).collect::<Vec<_>>());
+        }
+    }
+    graph_dump!("After inlining forks", graph);
+    Ok(())
+}
+
+fn only_waited_for(graph: &Graph, fork: Node) -> bool {
+    let matches = graph.single_output(fork).is_some()
+        && graph.subgraph(fork).is_some_and(|body| {
+            body.results(body.root()).len() == 1 && body.params(body.root()).len() == graph.num_inputs(fork)
+        });
+    matches && graph.users(graph.output(fork, 0)).all(|user| graph.kind(user) == aten::WAIT)
+}
+
+fn inline(graph: &mut Graph, fork: Node) {
+    let future = graph.output(fork, 0);
+    graph_update!("Inlining fork of %{}", graph.name(future));
+    let Some(body) = graph.subgraph(fork).cloned() else { return };
+    let mut map: ValueMap = body.params(body.root()).zip(graph.inputs(fork).collect::<Vec<_>>()).collect();
+    let mut cursor = body.first(body.root());
+    while let Some(node) = cursor {
+        cursor = body.next(node);
+        let copy = graph.copy_node(Some(&body), node, &mut map);
+        graph.insert_before(fork, copy);
+    }
+    let result = body.results(body.root()).next().expect("checked: one result");
+    let result = map.get(&result).copied().unwrap_or(result);
+    let waits: Vec<Node> = graph.users(future).collect();
+    for wait in waits {
+        let waited = graph.output(wait, 0);
+        graph.replace_all_uses(waited, result);
+        graph.erase(wait);
+    }
+    graph.erase(fork);
+}

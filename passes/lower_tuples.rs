@@ -1,0 +1,162 @@
+//! Removes every tuple: branches, loops and the graph itself return the elements instead.
+//!
+//! ```text
+//! %t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)   =>
+//! %r : (Tensor, Tensor) = prim::Loop(%n, %c, %t)              %1 : Tensor, %2 : Tensor = prim::Loop(%n, %c, %a, %b)
+//!   block0(%i : int, %s : (Tensor, Tensor)):                    block0(%i : int, %3 : Tensor, %4 : Tensor):
+//! return (%t)                                                 return (%a, %b)
+//! ```
+//!
+//! Tuples nested in tuples are flattened. A tuple that goes into another operator (a list of tuples, a format string, a
+//! call) cannot be removed: that is an error, as in PyTorch, and `lower-simple-tuples` is the way. Ends with `dce`.
+//!
+//! Every value of tuple type is replaced by its elements and a construct that packs them again for the uses that are still
+//! to be lowered; those constructs are dead at the end. Linear in nodes and elements.
+
+use crate::lower_simple_tuples::{lower_use, takes_apart};
+use crate::dead_code_elimination;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::Type;
+use jitopt_core::{graph_dump, graph_update};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "lower-all-tuples",
+    aliases: &[],
+    summary: "flatten all tuples, also those of branches, loops, params and results",
+    example: "%t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b), return (%t)  =>  return (%a, %b)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before lowering all tuples", graph);
+    refuse_other_uses(graph)?;
+    let mut work = vec![(graph.root(), None)];
+    flatten_outputs(graph, cx, graph.param_node(graph.root()), graph.root());
+    while let Some((block, cursor)) = work.pop() {
+        let node = match cursor {
+            None => graph.first(block),
+            Some(node) => graph.next(node),
+        };
+        let Some(node) = node else {
+            flatten_inputs(graph, cx, graph.return_node(block))?;
+            continue;
+        };
+        work.push((block, Some(node)));
+        visit(graph, cx, node, block)?;
+        let blocks: Vec<Block> = graph.node_blocks(node).collect();
+        for &block in blocks.iter().rev() {
+            flatten_outputs(graph, cx, graph.param_node(block), block);
+            work.push((block, None));
+        }
+    }
+    dead_code_elimination::eliminate(graph, cx, true);
+    graph_dump!("After lowering all tuples", graph);
+    nothing_left(graph)
+}
+
+fn is_tuple(graph: &Graph, value: Value) -> bool {
+    graph.ty(value).tuple_elements().is_some()
+}
+
+/// Kinds that hand tuples on and can hand on the elements instead.
+fn forwards(graph: &Graph, node: Node) -> bool {
+    matches!(graph.kind(node), prim::IF | prim::LOOP | prim::RETURN | prim::PARAM | prim::UNINITIALIZED)
+        || graph.kind(node) == prim::TUPLE_CONSTRUCT
+        || takes_apart(graph, node)
+}
+
+/// Says what cannot be done before anything is changed.
+fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
+    for node in graph.all_nodes().filter(|&node| !forwards(graph, node)) {
+        let tuple = graph.inputs(node).chain(graph.outputs(node)).find(|&value| is_tuple(graph, value));
+        let constant = graph.kind(node) == prim::CONSTANT;
+        if let Some(value) = tuple.filter(|_| !constant) {
+            let message = format!("%{} is a tuple, and {} does not hand tuples on", graph.name(value), graph.kind(node));
+            return Err(PassError::at(node, message).with_help("`lower-simple-tuples` removes only what can be removed"));
+        }
+    }
+    Ok(())
+}
+
+fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) -> Result<(), PassError> {
+    if takes_apart(graph, node) {
+        lower_use(graph, cx, node);
+        return Ok(());
+    }
+    if graph.kind(node) == prim::TUPLE_CONSTRUCT {
+        return Ok(());
+    }
+    if matches!(graph.kind(node), prim::IF | prim::LOOP) {
+        flatten_inputs(graph, cx, node)?;
+    }
+    flatten_outputs(graph, cx, node, block);
+    Ok(())
+}
+
+/// Replaces operands that are tuple constructs by what they construct.
+fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Result<(), PassError> {
+    let mut i = 0;
+    while i < graph.num_inputs(node) {
+        let value = graph.input(node, i);
+        if !is_tuple(graph, value) {
+            i += 1;
+            continue;
+        }
+        let construct = graph.definer(value).filter(|&definer| graph.kind(definer) == prim::TUPLE_CONSTRUCT);
+        let Some(construct) = construct else {
+            let message = format!("no construct of the tuple %{} is in sight", graph.name(value));
+            return Err(PassError::at(graph.definer(value).unwrap_or(node), message));
+        };
+        if !cx.may("tuples-lowered") {
+            i += 1;
+            continue;
+        }
+        cx.did(graph, "tuples-lowered", construct);
+        let parts: Vec<Value> = graph.inputs(construct).collect();
+        graph.remove_input(node, i);
+        for (k, part) in parts.into_iter().enumerate() {
+            graph.insert_input(node, i + k, part);
+        }
+    }
+    Ok(())
+}
+
+/// Replaces outputs of tuple type by one output per element, packed again behind the node.
+fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) {
+    if graph.kind(node) == prim::CONSTANT {
+        return;
+    }
+    let mut i = 0;
+    while i < graph.num_outputs(node) {
+        let value = graph.output(node, i);
+        let Some(elements) = graph.ty(value).tuple_elements().filter(|_| cx.may("tuples-lowered")) else {
+            i += 1;
+            continue;
+        };
+        graph_update!("Flattening %{}", graph.name(value));
+        cx.count("tuples-lowered", 1);
+        let parts: Vec<Value> =
+            elements.iter().enumerate().map(|(k, &ty)| graph.insert_output(node, i + 1 + k, ty)).collect();
+        let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
+        // Behind packs of earlier outputs the order does not matter: a pack of an inner tuple goes in front of its user.
+        if graph.kind(node) == prim::PARAM { graph.prepend(block, pack) } else { graph.insert_after(node, pack) }
+        let packed = graph.output(pack, 0);
+        graph.set_type(packed, graph.ty(value));
+        graph.replace_all_uses(value, packed);
+        graph.remove_output(node, i);
+    }
+}
+
+fn nothing_left(graph: &Graph) -> Result<(), PassError> {
+    let left = graph.all_nodes().find(|&node| takes_apart(graph, node));
+    match left {
+        Some(node) => Err(PassError::at(node, "this tuple cannot be taken apart: its index is not constant")),
+        None => Ok(()),
+    }
+}
