@@ -1,0 +1,26 @@
+//! `jitopt filecheck`: reads the text to check from stdin.
+
+use crate::World;
+use crate::arguments::FilecheckArgs;
+use std::io::Read;
+use std::path::Path;
+
+pub(crate) fn run(args: &FilecheckArgs, world: &mut World<'_>) -> i32 {
+    let mut stdin = Vec::new();
+    let from_file = args.arguments.iter().any(|arg| arg.starts_with("--input-file"));
+    if !from_file && world.stdin.read_to_end(&mut stdin).is_err() {
+        world.say("error: cannot read standard input");
+        return crate::exit::USAGE;
+    }
+    let argv: Vec<String> = std::iter::once("filecheck".to_owned()).chain(args.arguments.iter().cloned()).collect();
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let cwd = if world.cwd.as_os_str().is_empty() { Path::new(".").to_owned() } else { world.cwd.clone() };
+    let mut io =
+        jitopt_lit::Io { stdin: &stdin, stdout: &mut stdout, stderr: &mut stderr, env: &world.env, cwd: &cwd };
+    let code = jitopt_lit::filecheck_command(&argv, &mut io);
+    world.print(&stdout);
+    if !stderr.is_empty() {
+        world.say(&String::from_utf8_lossy(&stderr));
+    }
+    code
+}

@@ -1,0 +1,54 @@
+//! `jitopt test DIR`: lit tests, in-process.
+
+use crate::arguments::TestArgs;
+use crate::{World, exit};
+use jitopt_lit::{Commands, Config, Io, Test, discover, run_all};
+
+/// The commands that RUN lines may name, beside those of the runner.
+pub struct ToolCommands;
+
+impl Commands for ToolCommands {
+    fn run(&self, argv: &[String], io: &mut Io<'_>) -> Option<i32> {
+        if argv.first().map(String::as_str) != Some("jitopt") {
+            return None;
+        }
+        let mut world = World {
+            stdin: Box::new(io.stdin),
+            stdout: &mut *io.stdout,
+            stderr: &mut *io.stderr,
+            env: io.env.clone(),
+            cwd: io.cwd.to_owned(),
+            colour: false,
+        };
+        Some(crate::run(argv, &mut world))
+    }
+
+    fn known(&self) -> Vec<&'static str> {
+        vec!["jitopt"]
+    }
+
+    fn checks_itself(&self, argv: &[String]) -> bool {
+        argv.iter().any(|arg| arg == "--verify-roundtrip")
+    }
+}
+
+pub(crate) fn run(args: &TestArgs, world: &mut World<'_>) -> i32 {
+    let mut tests: Vec<Test> = Vec::new();
+    for path in &args.paths {
+        match discover(&world.path(path), args.filter.as_deref()) {
+            Ok(found) => tests.extend(found),
+            Err(message) => {
+                world.say(&format!("error: {message}"));
+                return exit::USAGE;
+            }
+        }
+    }
+    if tests.is_empty() {
+        world.say("error: no test found: a test is a file with a `RUN:` line");
+        return exit::USAGE;
+    }
+    let config = Config { bless: args.bless, jobs: args.jobs, ..Config::default() };
+    let summary = run_all(&tests, &ToolCommands, &config);
+    world.print(format!("{summary}\n").as_bytes());
+    if summary.passed() { exit::YES } else { exit::NO }
+}

@@ -1,0 +1,14 @@
+//! Exit codes: part of the contract, so that scripts, bisection and reduction can tell failures apart.
+
+/// Done, and the answer to a check is yes.
+pub const YES: i32 = 0;
+/// The check said no; a pass could not do what was asked.
+pub const NO: i32 = 1;
+/// The command line makes no sense, or a file cannot be read or written.
+pub const USAGE: i32 = 2;
+/// The text is no graph.
+pub const PARSE: i32 = 3;
+/// The graph is broken.
+pub const VERIFY: i32 = 4;
+/// Our bug.
+pub const BUG: i32 = 70;

@@ -1,0 +1,94 @@
+//! The driver: what happens between the command line and the passes.
+//!
+//! One file per subcommand. Everything that touches the outside goes through a [`World`], so that lit tests run the tool
+//! in-process, in parallel, without a shell.
+
+mod arguments;
+mod batch;
+mod cmd_completions;
+mod cmd_extract;
+mod cmd_filecheck;
+mod cmd_samples;
+mod cmd_test;
+pub mod exit;
+mod observing;
+mod optimise;
+mod panics;
+mod reporting;
+
+pub use cmd_test::ToolCommands;
+
+use arguments::{Cli, Command};
+use clap::{CommandFactory, FromArgMatches};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The outside.
+pub struct World<'a> {
+    /// Standard input, read when `-` or no file is given.
+    pub stdin: Box<dyn Read + 'a>,
+    /// The IR goes here.
+    pub stdout: &'a mut dyn Write,
+    /// Everything else goes here.
+    pub stderr: &'a mut (dyn Write + Send),
+    /// Environment variables.
+    pub env: BTreeMap<String, String>,
+    /// What relative paths are relative to; empty for the process's own.
+    pub cwd: PathBuf,
+    /// Whether `--color=auto` means colours.
+    pub colour: bool,
+}
+
+impl World<'_> {
+    /// A path as the user meant it.
+    pub fn path(&self, path: &Path) -> PathBuf {
+        if self.cwd.as_os_str().is_empty() { path.to_owned() } else { self.cwd.join(path) }
+    }
+
+    /// Says something to the user. A closed stderr is not worth dying for.
+    pub fn say(&mut self, text: &str) {
+        let _ = self.stderr.write_all(text.as_bytes());
+        if !text.ends_with('\n') {
+            let _ = self.stderr.write_all(b"\n");
+        }
+    }
+
+    /// Prints a result. A reader that went away (`| head`) ends the output, not the tool.
+    pub fn print(&mut self, bytes: &[u8]) {
+        let _ = self.stdout.write_all(bytes).and_then(|()| self.stdout.flush());
+    }
+}
+
+/// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
+pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
+    let matches = match Cli::command().try_get_matches_from(argv) {
+        Ok(matches) => matches,
+        Err(error) => return usage(&error, world),
+    };
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, world),
+    };
+    world.colour = cli.colours(world);
+    match &cli.command {
+        Some(Command::Extract(args)) => cmd_extract::run(args, world),
+        Some(Command::Samples(args)) => cmd_samples::run(args, world),
+        Some(Command::Test(args)) => cmd_test::run(args, world),
+        Some(Command::Filecheck(args)) => cmd_filecheck::run(args, world),
+        Some(Command::Completions(args)) => cmd_completions::run(args, world),
+        None => optimise::run(&cli, world),
+    }
+}
+
+/// Help and versions go to stdout and are no failure.
+fn usage(error: &clap::Error, world: &mut World<'_>) -> i32 {
+    let text = if world.colour { error.render().ansi().to_string() } else { error.render().to_string() };
+    if error.use_stderr() {
+        world.say(&text);
+        exit::USAGE
+    } else {
+        world.print(text.as_bytes());
+        exit::YES
+    }
+}

@@ -1,0 +1,203 @@
+//! The observers that the driver attaches to the runner: printers, the verifier, timers.
+
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Observer, PassRun, RunError};
+use jitopt_core::text::{PrintOptions, print};
+use jitopt_core::verify;
+use similar::{ChangeTag, TextDiff};
+use std::time::Duration;
+
+/// Checks the graph after every pass that changed it.
+pub(crate) struct VerifyEach;
+
+impl Observer for VerifyEach {
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        if !run.changed {
+            return Ok(());
+        }
+        let report = verify::verify(graph);
+        match report.has_errors() {
+            true => Err(RunError::Broken { pass: run.stage.pass.name, report: verify::render(graph, &report) }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Which graphs to print, and what is left of them.
+#[derive(Default)]
+pub(crate) struct Watcher {
+    pub(crate) before: Vec<&'static str>,
+    pub(crate) after: Vec<&'static str>,
+    pub(crate) after_all: bool,
+    pub(crate) changed: Option<Changed>,
+    pub(crate) filter: Option<String>,
+    pub(crate) options: PrintOptions,
+    pub(crate) colour: bool,
+    /// What was printed.
+    pub(crate) out: Vec<u8>,
+    last: Vec<u8>,
+}
+
+/// How to show a change.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Changed {
+    Full,
+    Diff,
+    Word,
+}
+
+impl Watcher {
+    pub(crate) fn is_idle(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty() && !self.after_all && self.changed.is_none()
+    }
+
+    fn title(&mut self, text: &str) {
+        self.out.extend(format!("# {text}\n").as_bytes());
+    }
+
+    fn show(&mut self, text: &[u8]) {
+        match &self.filter {
+            None => self.out.extend(text),
+            Some(wanted) => {
+                let keep = |line: &&[u8]| memmem(line, wanted.as_bytes());
+                text.split_inclusive(|&b| b == b'\n').filter(keep).for_each(|line| self.out.extend(line));
+            }
+        }
+    }
+
+    fn change(&mut self, how: Changed, name: &str, now: &[u8]) {
+        let old = String::from_utf8_lossy(&self.last).into_owned();
+        let new = String::from_utf8_lossy(now).into_owned();
+        if old == new {
+            return self.title(&format!("{name} changed nothing"));
+        }
+        self.title(&format!("{name} changed"));
+        match how {
+            Changed::Full => self.show(now),
+            Changed::Diff => {
+                let diff = TextDiff::from_lines(&old, &new);
+                let text = diff.unified_diff().context_radius(2).header("before", &format!("after {name}")).to_string();
+                self.show(text.as_bytes());
+            }
+            Changed::Word => {
+                let text = words(&old, &new, self.colour);
+                self.show(text.as_bytes());
+            }
+        }
+    }
+}
+
+fn memmem(line: &[u8], wanted: &[u8]) -> bool {
+    wanted.is_empty() || line.windows(wanted.len()).any(|window| window == wanted)
+}
+
+/// Changed lines with the changed words marked: `[-old-]{+new+}`, or in colours.
+fn words(old: &str, new: &str, colour: bool) -> String {
+    let diff = TextDiff::from_lines(old, new);
+    let mut out = String::new();
+    for group in diff.grouped_ops(1) {
+        for change in group.iter().flat_map(|op| diff.iter_inline_changes(op)) {
+            let (sign, open, close) = match (change.tag(), colour) {
+                (ChangeTag::Equal, _) => (' ', "", ""),
+                (ChangeTag::Delete, false) => ('-', "[-", "-]"),
+                (ChangeTag::Delete, true) => ('-', "\x1b[31m", "\x1b[0m"),
+                (ChangeTag::Insert, false) => ('+', "{+", "+}"),
+                (ChangeTag::Insert, true) => ('+', "\x1b[32m", "\x1b[0m"),
+            };
+            out.push(sign);
+            for (emphasised, text) in change.iter_strings_lossy() {
+                let line = text.trim_end_matches('\n');
+                out.push_str(&if emphasised && !line.is_empty() { format!("{open}{line}{close}") } else { line.to_owned() });
+            }
+            out.push('\n');
+        }
+        out.push_str("...\n");
+    }
+    out
+}
+
+impl Observer for Watcher {
+    fn before(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        let name = run.stage.pass.name;
+        if self.before.contains(&name) {
+            self.title(&format!("IR before {}", run.stage));
+            let text = print(graph, self.options);
+            self.show(&text);
+        }
+        if self.changed.is_some() && (run.index == 0 || self.last.is_empty()) {
+            self.last = print(graph, self.options);
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        let name = run.stage.pass.name;
+        if self.after_all || self.after.contains(&name) {
+            self.title(&format!("IR after {}", run.stage));
+            let text = print(graph, self.options);
+            self.show(&text);
+        }
+        if let Some(how) = self.changed {
+            let now = if run.changed { print(graph, self.options) } else { self.last.clone() };
+            self.change(how, &run.stage.to_string(), &now);
+            self.last = now;
+        }
+        Ok(())
+    }
+}
+
+/// How long passes took.
+#[derive(Default)]
+pub(crate) struct Timer {
+    /// Pass with options, time, whether it changed anything.
+    pub(crate) rows: Vec<(String, Duration, bool)>,
+}
+
+impl Observer for Timer {
+    fn after(&mut self, run: &PassRun<'_>, _: &Graph) -> Result<(), RunError> {
+        self.rows.push((run.stage.to_string(), run.time, run.changed));
+        Ok(())
+    }
+}
+
+impl Timer {
+    /// As a table, as JSON, or as a trace that browsers show (`chrome://tracing`).
+    pub(crate) fn render(&self, format: &str) -> String {
+        match format {
+            "json" => self.json(),
+            "trace" => self.trace(),
+            _ => self.table(),
+        }
+    }
+
+    fn table(&self) -> String {
+        let total: Duration = self.rows.iter().map(|row| row.1).sum();
+        let share = |time: Duration| 100.0 * time.as_secs_f64() / total.as_secs_f64().max(f64::MIN_POSITIVE);
+        let row = |(pass, time, changed): &(String, Duration, bool)| {
+            let changed = if *changed { "changed" } else { "" };
+            format!("{:>12.3} ms {:>5.1} %  {pass:<40} {changed}", time.as_secs_f64() * 1e3, share(*time))
+        };
+        let rows: Vec<String> = self.rows.iter().map(|r| row(r).trim_end().to_owned()).collect();
+        format!("{}\n{:>12.3} ms         total\n", rows.join("\n"), total.as_secs_f64() * 1e3)
+    }
+
+    fn json(&self) -> String {
+        let row = |(pass, time, changed): &(String, Duration, bool)| {
+            serde_json::json!({"pass": pass, "seconds": time.as_secs_f64(), "changed": changed})
+        };
+        serde_json::json!({"version": 1, "passes": self.rows.iter().map(row).collect::<Vec<_>>()}).to_string()
+    }
+
+    fn trace(&self) -> String {
+        let mut start = Duration::ZERO;
+        let mut events = Vec::new();
+        for (pass, time, changed) in &self.rows {
+            events.push(serde_json::json!({
+                "name": pass, "ph": "X", "pid": 1, "tid": 1, "args": {"changed": changed},
+                "ts": start.as_secs_f64() * 1e6, "dur": time.as_secs_f64() * 1e6,
+            }));
+            start += *time;
+        }
+        serde_json::json!({"traceEvents": events}).to_string()
+    }
+}

@@ -1,0 +1,421 @@
+//! The main job: IR in, passes, IR out.
+
+use crate::arguments::Cli;
+use crate::observing::{Changed, Timer, VerifyEach, Watcher};
+use crate::{World, batch, exit, panics, reporting};
+use jitopt_core::analysis;
+use jitopt_core::ir::Graph;
+use jitopt_core::log::{self, did_you_mean, tracing};
+use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
+use jitopt_core::text::extract::looks_like_log;
+use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
+use jitopt_core::types::era::Era;
+use jitopt_core::verify;
+use jitopt_passes::REGISTRY;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// What the command line asks for, checked before any file is read.
+pub(crate) struct Plan {
+    pub(crate) pipeline: Pipeline,
+    pipeline_text: String,
+    parse: ParseOptions,
+    print: PrintOptions,
+    gate: Gate,
+    callees: BTreeMap<String, Graph>,
+    log: log::Spec,
+    before: Vec<&'static str>,
+    after: Vec<&'static str>,
+    changed: Option<Changed>,
+}
+
+/// What became of one file.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    pub(crate) code: i32,
+}
+
+impl Outcome {
+    fn say(&mut self, text: &str) {
+        self.stderr.extend(text.as_bytes());
+        if !text.ends_with('\n') {
+            self.stderr.push(b'\n');
+        }
+    }
+
+    fn fail(&mut self, code: i32, text: &str) {
+        self.say(text);
+        self.code = code;
+    }
+}
+
+pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
+    if let Some(format) = &cli.pipeline.list_passes {
+        world.print(list_passes(format).as_bytes());
+        return exit::YES;
+    }
+    let plan = match Plan::new(cli, world) {
+        Ok(plan) => plan,
+        Err((code, message)) => {
+            world.say(&message);
+            return code;
+        }
+    };
+    if cli.pipeline.print_pipeline {
+        world.say(&plan.pipeline.to_string());
+    }
+    batch::run(cli, world, |name, text| one_file(cli, &plan, name, text))
+}
+
+type Refusal = (i32, String);
+
+fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
+    Err((exit::USAGE, format!("error: {message}\n")))
+}
+
+impl Plan {
+    fn new(cli: &Cli, world: &mut World<'_>) -> Result<Plan, Refusal> {
+        let pipeline_text = pipeline_text(cli, world)?;
+        let pipeline = match Pipeline::parse(&pipeline_text, &REGISTRY) {
+            Ok(pipeline) => pipeline,
+            Err(error) => return refuse(error.render(&pipeline_text)),
+        };
+        let era = cli.input.torch.as_deref().and_then(|text| text.parse::<Era>().ok());
+        let parse = ParseOptions { era, force_era: false };
+        let mut plan = Plan {
+            gate: gate(cli, &pipeline)?,
+            before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
+            after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
+            changed: changed(cli.watch.print_changed.as_deref()),
+            print: PrintOptions {
+                canonical: cli.output.canonical,
+                type_verbosity: type_verbosity(cli, world)?,
+                no_comments: false,
+            },
+            callees: BTreeMap::new(),
+            log: log_spec(cli, world)?,
+            pipeline,
+            pipeline_text,
+            parse,
+        };
+        for text in &cli.input.callee {
+            let (name, graph) = callee(text, world, plan.parse)?;
+            plan.callees.insert(name, graph);
+        }
+        Ok(plan)
+    }
+
+    fn watcher(&self, cli: &Cli, colour: bool) -> Watcher {
+        Watcher {
+            before: self.before.clone(),
+            after: self.after.clone(),
+            after_all: cli.watch.print_after_all,
+            changed: self.changed,
+            filter: cli.watch.filter_print.clone(),
+            options: self.print,
+            colour,
+            ..Watcher::default()
+        }
+    }
+
+    fn session(&self, cli: &Cli) -> Session {
+        Session {
+            wants_remarks: cli.watch.remarks.is_some(),
+            gate: self.gate.clone(),
+            callees: self.callees.clone(),
+            ..Session::default()
+        }
+    }
+}
+
+fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
+    match (&cli.pipeline.passes, &cli.pipeline.passes_file) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(file)) => std::fs::read_to_string(world.path(file))
+            .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", file.display()))),
+        (None, None) => Ok(String::new()),
+    }
+}
+
+fn gate(cli: &Cli, pipeline: &Pipeline) -> Result<Gate, Refusal> {
+    let mut gate = Gate::default();
+    for text in &cli.pipeline.debug_counter {
+        if let Err(error) = gate.add_counter(text) {
+            return refuse(error);
+        }
+    }
+    gate.disabled = named(&cli.pipeline.disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
+    Ok(gate)
+}
+
+/// Passes named by a flag: they must exist and be in the pipeline, or the flag would do nothing.
+fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
+    let mut found = Vec::new();
+    for name in names {
+        let Some(pass) = REGISTRY.pass(name) else {
+            let near = REGISTRY.nearest_pass(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return refuse(format_args!("{flag}: unknown pass `{name}`{near}"));
+        };
+        if !pipeline.stages().iter().any(|stage| std::ptr::eq(stage.pass, pass)) {
+            return refuse(format_args!("{flag}: `{}` is not in the pipeline `{pipeline}`", pass.name));
+        }
+        found.push(pass.name);
+    }
+    Ok(found)
+}
+
+fn changed(how: Option<&str>) -> Option<Changed> {
+    how.map(|how| match how {
+        "diff" => Changed::Diff,
+        "word" => Changed::Word,
+        _ => Changed::Full,
+    })
+}
+
+/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else.
+fn type_verbosity(cli: &Cli, world: &World<'_>) -> Result<Option<u8>, Refusal> {
+    if cli.output.type_verbosity.is_some() {
+        return Ok(cli.output.type_verbosity);
+    }
+    let variables = ["JIT_TYPE_VERBOSITY", "PYTORCH_JIT_TYPE_VERBOSITY"];
+    let Some((name, text)) = variables.iter().find_map(|name| Some((name, world.env.get(*name)?))) else {
+        return Ok(None);
+    };
+    match text.parse::<i64>() {
+        Ok(n) => Ok(Some(n.clamp(0, 4) as u8)),
+        Err(_) => refuse(format_args!("{name}=`{text}` is no number; it goes from 0 (no types) to 4 (symbolic sizes)")),
+    }
+}
+
+fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Refusal> {
+    let variable = |name: &str| world.env.get(name).cloned();
+    let resolved = REGISTRY.with_log_names(|known| log::resolve_spec(cli.watch.log.as_deref(), variable, known));
+    match resolved {
+        Ok((spec, warnings)) => {
+            for warning in warnings {
+                world.say(&format!("warning: {warning}"));
+            }
+            Ok(spec)
+        }
+        Err(error) => refuse(error),
+    }
+}
+
+fn callee(text: &str, world: &World<'_>, options: ParseOptions) -> Result<(String, Graph), Refusal> {
+    let Some((name, file)) = text.split_once('=') else {
+        return refuse(format_args!("--callee={text}: write `--callee NAME=FILE`"));
+    };
+    let bytes = match std::fs::read(world.path(Path::new(file))) {
+        Ok(bytes) => bytes,
+        Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
+    };
+    match parse(&bytes, options) {
+        Ok(parsed) => Ok((name.to_owned(), parsed.graph)),
+        Err(diagnostics) => Err((exit::PARSE, reporting::render(file, &bytes, &diagnostics, world.colour))),
+    }
+}
+
+/// Everything that happens to one file. Panics are caught here, so that other files still get done.
+fn one_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let sink = log.clone();
+    let work = || panics::guard(|| graphs_of_file(cli, plan, name, text));
+    let result = if plan.log.is_empty() {
+        work()
+    } else {
+        let write = move |line: &str| sink.lock().expect("the log is only appended to").extend(line.as_bytes());
+        tracing::subscriber::with_default(log::subscriber(plan.log.clone(), write), work)
+    };
+    let mut outcome = match result {
+        Ok(outcome) => outcome,
+        Err(message) => broken(plan, name, text, &message),
+    };
+    let logged = std::mem::take(&mut *log.lock().expect("the log is only appended to"));
+    outcome.stderr.splice(0..0, logged);
+    outcome
+}
+
+fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    outcome.fail(exit::BUG, &format!("error: {name}: a bug in jitopt: {message}"));
+    let flags = if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
+    if let Some(path) = panics::write_reproducer(Path::new("."), &flags, text) {
+        outcome.say(&format!("  a reproducer is in `{}`; please report it", path.display()));
+    }
+    outcome
+}
+
+fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let parsed = match cli.input.split_input_file {
+        true => parse_all_graphs(text, plan.parse),
+        false => parse(text, plan.parse).map(|parsed| vec![parsed]),
+    };
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(diagnostics) => {
+            outcome.fail(exit::PARSE, &reporting::render(name, text, &diagnostics, false));
+            if let Some(kind) = looks_like_log(text) {
+                outcome.say(&format!("  {kind}"));
+            }
+            return outcome;
+        }
+    };
+    for parsed in parsed {
+        let warnings = reporting::render(name, text, &parsed.warnings, false);
+        outcome.stderr.extend(warnings.as_bytes());
+        one_graph(cli, plan, name, parsed, &mut outcome);
+    }
+    outcome
+}
+
+fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut Outcome) {
+    let mut graph = parsed.graph;
+    if let Some(era) = plan.parse.era.filter(|_| !graph.dialect.era_shown) {
+        graph.era = era;
+    }
+    if !cli.input.no_verify && !verified(name, &graph, outcome) {
+        return;
+    }
+    if !transform(cli, plan, name, &mut graph, outcome) {
+        return;
+    }
+    let printed = if cli.output.print_alias {
+        analysis::dump(&graph).into_bytes()
+    } else {
+        print(&graph, plan.print)
+    };
+    if cli.output.verify_roundtrip && !cli.output.print_alias {
+        round_trip(name, plan, &printed, outcome);
+    }
+    outcome.stdout.extend(printed);
+}
+
+/// Says what the verifier found; false when the graph is broken.
+fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
+    let report = verify::verify(graph);
+    if !report.findings.is_empty() {
+        outcome.say(&format!("{name}:\n{}", verify::render(graph, &report)));
+    }
+    if report.has_errors() {
+        outcome.fail(exit::VERIFY, "  `--no-verify` prints the graph all the same\n");
+    }
+    !report.has_errors()
+}
+
+fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
+    let mut session = plan.session(cli);
+    let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli, false), Timer::default(), VerifyEach);
+    let mut observers: Vec<&mut dyn Observer> = Vec::new();
+    if !watcher.is_idle() {
+        observers.push(&mut watcher);
+    }
+    if cli.watch.time_passes.is_some() {
+        observers.push(&mut timer);
+    }
+    if !cli.pipeline.no_verify_each && !cli.input.no_verify {
+        observers.push(&mut verifier);
+    }
+    let result = pass::run(graph, &plan.pipeline, &mut session, &mut observers);
+    outcome.stderr.append(&mut watcher.out);
+    summaries(cli, &session, &timer, outcome);
+    match result {
+        Ok(()) => gates_were_used(&session, outcome),
+        Err(error) => {
+            let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
+            outcome.fail(code, &format!("error: {name}: {error}"));
+            false
+        }
+    }
+}
+
+/// A debug counter for a rule that never came up would be a silent no-op.
+fn gates_were_used(session: &Session, outcome: &mut Outcome) -> bool {
+    for sentence in session.gate.unused(&session.stats) {
+        outcome.fail(exit::USAGE, &format!("error: --debug-counter: {sentence}"));
+    }
+    outcome.code != exit::USAGE
+}
+
+fn summaries(cli: &Cli, session: &Session, timer: &Timer, outcome: &mut Outcome) {
+    if let Some(format) = &cli.watch.remarks {
+        for remark in &session.remarks {
+            outcome.say(&if format == "json" { remark_json(remark) } else { remark.to_string() });
+        }
+    }
+    if let Some(format) = &cli.watch.stats {
+        let sorted: BTreeMap<&str, u64> = session.stats.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+        let table = || sorted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect::<String>();
+        let text = if format == "json" { serde_json::json!(sorted).to_string() } else { table() };
+        if !text.is_empty() {
+            outcome.say(&text);
+        }
+    }
+    if let Some(format) = &cli.watch.time_passes {
+        outcome.say(&timer.render(format));
+    }
+}
+
+fn remark_json(remark: &pass::Remark) -> String {
+    serde_json::json!({
+        "kind": remark.kind.name(), "pass": remark.pass, "rule": remark.rule, "node": remark.node,
+        "location": remark.location, "message": remark.message,
+    })
+    .to_string()
+}
+
+fn round_trip(name: &str, plan: &Plan, printed: &[u8], outcome: &mut Outcome) {
+    let again = parse(printed, plan.parse).map(|parsed| print(&parsed.graph, plan.print));
+    if again.as_deref() != Ok(printed) {
+        outcome.fail(exit::BUG, &format!("error: {name}: the printed graph does not read back as the same text"));
+    }
+}
+
+fn list_passes(format: &str) -> String {
+    match format {
+        "json" => {
+            let option = |o: &pass::PassOption| serde_json::json!({"name": o.name, "default": o.default, "summary": o.summary});
+            let row = |p: &pass::PassInfo| {
+                serde_json::json!({
+                    "name": p.name, "file": p.file, "aliases": p.names().skip(1).collect::<Vec<_>>(), "summary": p.summary,
+                    "example": p.example, "required": p.required, "options": p.options.iter().map(option).collect::<Vec<_>>(),
+                })
+            };
+            let named = REGISTRY.pipelines.iter().map(|n| serde_json::json!({"name": n.name, "summary": n.summary, "passes": n.text}));
+            let passes: Vec<_> = REGISTRY.passes.iter().map(row).collect();
+            serde_json::json!({"version": 1, "passes": passes, "pipelines": named.collect::<Vec<_>>()}).to_string() + "\n"
+        }
+        "markdown" => {
+            let row = |p: &pass::PassInfo| format!("| `{}` | {} | `{}` |\n", p.name, p.summary, p.file);
+            format!("| pass | what it does | file |\n|---|---|---|\n{}", REGISTRY.passes.iter().map(row).collect::<String>())
+        }
+        _ => {
+            let passes: String = REGISTRY.passes.iter().map(describe).collect();
+            let named = REGISTRY.pipelines.iter();
+            let named: String = named.map(|n| format!("@{}\n    {}\n    {}\n", n.name, n.summary, n.text)).collect();
+            format!("{passes}\nPipelines:\n{named}")
+        }
+    }
+}
+
+fn describe(pass: &pass::PassInfo) -> String {
+    let aliases: Vec<&str> = pass.names().skip(1).filter(|name| name.replace('_', "-") != pass.name).collect();
+    let also = if aliases.is_empty() { String::new() } else { format!(" (also {})", aliases.join(", ")) };
+    let options = pass.options.iter();
+    let options: String = options.map(|o| format!("    {{{}={}}}  {}\n", o.name, o.default, o.summary)).collect();
+    let example = pass.example.replacen("  =>  ", "\n        =>  ", 1);
+    format!("{}{also}\n    {}\n{options}            {example}\n", pass.name, pass.summary)
+}
+
+/// Names near `name` among files of the folder it is in, for messages.
+pub(crate) fn similar_file(path: &Path) -> Option<PathBuf> {
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names: Vec<String> =
+        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let wanted = path.file_name()?.to_string_lossy();
+    let near = did_you_mean(&wanted, names.iter().map(String::as_str))?;
+    Some(folder.join(near))
+}
