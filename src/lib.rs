@@ -8,3 +8,4 @@ pub mod pass;
 pub mod symbol;
 pub mod text;
 pub mod types;
+pub mod verify;

@@ -15,4 +15,4 @@ pub mod quoted;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use parser::{ParseOptions, Parsed, parse, parse_all_graphs};
-pub use printer::{PrintOptions, Printer, print};
+pub use printer::{Mark, Part, PrintOptions, Printer, print, print_with_marks};

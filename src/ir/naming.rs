@@ -131,6 +131,16 @@ impl Graph {
         self.names.find(name).and_then(|id| self.names.owners[id as usize])
     }
 
+    /// Whether the name of `value` means `value`: a text that defines a name twice means the later one. Numbers are not
+    /// recorded, they answer yes.
+    #[inline]
+    pub(crate) fn owns_name(&self, value: Value) -> bool {
+        match self.values[value].label.0 {
+            id @ TEXT.. => self.names.owners[(id & !TEXT) as usize] == Some(value),
+            _ => true,
+        }
+    }
+
     /// Names `value` as a text does: nobody is renamed, a later owner of the same name takes over.
     pub(crate) fn name_as_read(&mut self, value: Value, name: &[u8]) {
         let label = match as_number(name) {

@@ -7,8 +7,9 @@ use crate::ir::{Attribute, Block, Dialect, Graph, Label, Node, Value};
 use crate::symbol::{Symbol, attr};
 use crate::types::spelling::{self, Spelling};
 use crate::types::{Dim, Type, TypeKind};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
+use std::ops::Range;
 
 /// How to print.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,6 +27,52 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
     let mut printer = Printer::new(options);
     printer.graph(graph);
     printer.out
+}
+
+/// A part of the line of a node. Params stand in the line of the hidden `prim::Param` of their block, results in that of
+/// its hidden `prim::Return`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The operator; `graph`, `block0`, `->` and `return` of hidden nodes.
+    Kind,
+    /// An output or param with its type.
+    Output(usize),
+    /// An operand or result.
+    Operand(usize),
+}
+
+/// Where a part of a node was printed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Which graph of the text: 0 is the outermost, sections follow in the order of the text.
+    pub section: usize,
+    /// The node.
+    pub node: Node,
+    /// What of it.
+    pub part: Part,
+    /// Bytes of the text.
+    pub span: Range<usize>,
+}
+
+/// The text of a graph, and where in it the parts of the wanted nodes stand. The nodes are named together with the number
+/// of their section. Made to be drawn on: nothing is indented deeper than [`DEEPEST_MARKED`] blanks.
+pub fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec<u8>, Vec<Mark>) {
+    let mut printer = Printer::new(PrintOptions::default());
+    printer.marks = Some(Box::new(Marks { wanted, section: 0, node: None, found: Vec::new() }));
+    printer.graph(graph);
+    (printer.out, printer.marks.map_or(Vec::new(), |marks| marks.found))
+}
+
+/// The deepest indentation of a text with marks.
+pub const DEEPEST_MARKED: usize = 80;
+
+/// What [`print_with_marks`] collects.
+struct Marks {
+    wanted: FxHashSet<(usize, Node)>,
+    section: usize,
+    /// The node that is being printed, when it is wanted.
+    node: Option<Node>,
+    found: Vec<Mark>,
 }
 
 /// For messages: the whole text.
@@ -48,6 +95,7 @@ pub struct Printer {
     /// One more than the dense number of a value, for `canonical`.
     numbers: Option<SecondaryMap<Value, u32>>,
     defined: u32,
+    marks: Option<Box<Marks>>,
 }
 
 /// What is still to print of one block.
@@ -72,6 +120,7 @@ impl Printer {
             next_symbol: -2,
             numbers: None,
             defined: 0,
+            marks: None,
         }
     }
 
@@ -102,22 +151,53 @@ impl Printer {
         self.adopt(graph.dialect);
         self.numbers = self.options.canonical.then(SecondaryMap::new);
         self.defined = 0;
-        self.out.extend(b"graph(");
+        self.mark_node(graph.param_node(graph.root()));
+        self.kind(b"graph");
+        self.out.push(b'(');
         let separator: &[u8] = if graph.layout.no_commas { b"\n      " } else { b",\n      " };
         for (i, param) in graph.params(graph.root()).enumerate() {
             if i > 0 {
                 self.out.extend(separator);
             }
-            self.definition(graph, param);
+            self.definition(graph, param, i);
         }
         self.out.extend(if graph.layout.braces { &b") {\n"[..] } else { b"):\n" });
         self.body(graph, sections);
-        self.out.extend(b"  return (");
+        self.mark_node(graph.return_node(graph.root()));
+        self.out.extend(b"  ");
+        self.kind(b"return");
+        self.out.extend(b" (");
         self.references(graph, graph.results(graph.root()));
         self.out.extend(if graph.layout.semicolon { &b");\n"[..] } else { b")\n" });
         if graph.layout.braces {
             self.out.extend(b"}\n");
         }
+        if let Some(marks) = &mut self.marks {
+            marks.section += 1;
+        }
+    }
+
+    /// Everything marked from here on is part of `node`.
+    fn mark_node(&mut self, node: Node) {
+        if let Some(marks) = &mut self.marks {
+            marks.node = Some(node).filter(|&node| marks.wanted.contains(&(marks.section, node)));
+        }
+    }
+
+    /// Marks what was printed since `start`.
+    #[inline]
+    fn mark(&mut self, part: Part, start: usize) {
+        if let Some(marks) = &mut self.marks
+            && let Some(node) = marks.node
+        {
+            marks.found.push(Mark { section: marks.section, node, part, span: start..self.out.len() });
+        }
+    }
+
+    fn kind(&mut self, text: &[u8]) {
+        let start = self.out.len();
+        self.out.extend(text);
+        self.mark(Part::Kind, start);
     }
 
     /// The nodes of all blocks, on a list of open blocks instead of the stack.
@@ -152,7 +232,7 @@ impl Printer {
 
     fn indent(&mut self, n: usize) {
         const BLANKS: &[u8; 64] = &[b' '; 64];
-        let mut left = n;
+        let mut left = if self.marks.is_some() { n.min(DEEPEST_MARKED) } else { n };
         while left > 0 {
             let step = left.min(64);
             self.out.extend(&BLANKS[..step]);
@@ -162,21 +242,26 @@ impl Printer {
 
     fn block_header(&mut self, graph: &Graph, block: Block, ordinal: usize, indent: usize) {
         self.indent(indent);
+        self.mark_node(graph.param_node(block));
+        let start = self.out.len();
         self.out.extend(b"block");
         print_int(&mut self.out, ordinal as i64);
+        self.mark(Part::Kind, start);
         self.out.push(b'(');
         for (i, param) in graph.params(block).enumerate() {
             if i > 0 {
                 self.out.extend(b", ");
             }
-            self.definition(graph, param);
+            self.definition(graph, param, i);
         }
         self.out.extend(if graph.layout.braces { &b") {\n"[..] } else { b"):\n" });
     }
 
     fn block_end(&mut self, graph: &Graph, block: Block, indent: usize) {
         self.indent(indent);
-        self.out.extend(b"-> (");
+        self.mark_node(graph.return_node(block));
+        self.kind(b"->");
+        self.out.extend(b" (");
         self.references(graph, graph.results(block));
         self.out.extend(b")\n");
         if graph.layout.braces {
@@ -193,11 +278,12 @@ impl Printer {
         sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>,
     ) {
         self.indent(indent);
+        self.mark_node(node);
         for (i, output) in graph.outputs(node).enumerate() {
             if i > 0 {
                 self.out.extend(b", ");
             }
-            self.definition(graph, output);
+            self.definition(graph, output, i);
         }
         // Without outputs too: the line then starts with one blank more than its siblings.
         self.out.extend(b" = ");
@@ -218,7 +304,7 @@ impl Printer {
 
     fn head<'g>(&mut self, graph: &'g Graph, node: Node, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
         let kind = graph.kind(node).as_str();
-        self.out.extend(kind.as_bytes());
+        self.kind(kind.as_bytes());
         let attributes = graph.attributes(node);
         if attributes.is_empty() {
             if graph.has_attribute_list(node) {
@@ -272,7 +358,14 @@ impl Printer {
         }
     }
 
-    fn definition(&mut self, graph: &Graph, value: Value) {
+    /// `%x : T`, output `i` of its node.
+    fn definition(&mut self, graph: &Graph, value: Value, i: usize) {
+        let start = self.out.len();
+        self.value_and_type(graph, value);
+        self.mark(Part::Output(i), start);
+    }
+
+    fn value_and_type(&mut self, graph: &Graph, value: Value) {
         if let Some(numbers) = &mut self.numbers {
             // Every value takes a number; graph and block params with a name print the name all the same.
             self.defined += 1;
@@ -295,7 +388,9 @@ impl Printer {
             if i > 0 {
                 self.out.extend(b", ");
             }
+            let start = self.out.len();
             self.reference(graph, value);
+            self.mark(Part::Operand(i), start);
         }
     }
 

@@ -1,0 +1,65 @@
+//! Whether a graph means something: scoping, arity, types, all that is wrong at once.
+//!
+//! [`verify`] walks a graph and its sections once, in printed order, and reports what it finds; [`render`] draws the report
+//! into the text of the graph:
+//!
+//! ```text
+//!   %5 : Tensor = aten::add(%x, %9, %1)
+//!                               ^~ error: %9 is used before it is defined
+//!                                  note: `aten::mul` defines it further down
+//! ```
+//!
+//! An **error** makes the graph meaningless, so that no pass may run on it: values that are not defined or out of scope,
+//! blocks and sections whose arity does not fit, broken links. What PyTorch's own reader and lint accept is a **warning**
+//! at most: operands that no overload takes, results of another type than the schema says, a name defined twice. Unknown
+//! operators are no finding at all, unless they look like a slip of the pen.
+//!
+//! Time is linear in nodes and operands, and nothing recurses: blocks and sections may nest as deep as they like. Overloads
+//! are looked up once for each combination of kind and types. In debug builds the links of the graph are checked as well.
+
+mod arity;
+mod carriers;
+mod constants;
+mod finding;
+mod links;
+mod misspelling;
+mod rendering;
+mod scoping;
+mod typing;
+
+#[cfg(test)]
+mod verify_test;
+
+pub use crate::text::Severity;
+pub use finding::{Finding, Place, Report, Spot};
+pub use rendering::{Position, positions, render};
+
+use crate::ir::{Graph, Node};
+use scoping::Walk;
+use typing::TypeTable;
+
+/// Everything that is wrong with a graph and its sections.
+pub fn verify(graph: &Graph) -> Report {
+    check(graph, Some(TypeTable::default()))
+}
+
+/// As [`verify`] without a look at types and schemas: what must hold after every pass.
+pub fn verify_structure_only(graph: &Graph) -> Report {
+    check(graph, None)
+}
+
+/// The graphs in the order in which they are printed: sections of a section follow it directly.
+fn check(graph: &Graph, mut types: Option<TypeTable>) -> Report {
+    let mut report = Report::default();
+    let mut pending: Vec<(&Graph, Option<(usize, Node)>)> = vec![(graph, None)];
+    while let Some((graph, carrier)) = pending.pop() {
+        let section = report.open_section(carrier);
+        if cfg!(debug_assertions) {
+            links::check(&mut report.sink(graph, section));
+        }
+        let carriers = Walk::new(graph, section, &mut report, types.as_mut()).run();
+        let inner = |&node: &Node| graph.subgraph(node).map(|inner| (inner, Some((section, node))));
+        pending.extend(carriers.iter().rev().filter_map(inner));
+    }
+    report
+}

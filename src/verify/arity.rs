@@ -1,0 +1,187 @@
+//! How many operands, outputs, blocks, params and results there are, where the kind says how many there must be.
+
+use super::carriers;
+use super::constants;
+use super::finding::{Sink, Spot, counted};
+use crate::ir::{Attribute, Block, Node};
+use crate::ops::Operator;
+use crate::ops::rules::{Carries, Structure};
+use crate::symbol::{attr, prim};
+use crate::types::Type;
+
+/// Checks one node.
+#[inline]
+pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
+    let rule = &operator.rule;
+    if rule.structure != Structure::None || sink.graph.num_blocks(node) > 0 {
+        blocks(sink, node, operator);
+    }
+    if rule.carries != Carries::Nothing {
+        carriers::check(sink, node, rule.carries);
+    }
+    match sink.graph.kind(node) {
+        prim::CONSTANT => constants::check(sink, node),
+        prim::TUPLE_UNPACK => tuple_unpack(sink, node),
+        prim::TUPLE_INDEX => tuple_index(sink, node),
+        prim::TUPLE_CONSTRUCT => tuple_construct(sink, node),
+        prim::LIST_UNPACK => list_unpack(sink, node),
+        prim::DICT_CONSTRUCT => dict_construct(sink, node),
+        prim::CONSTANT_CHUNK => constant_chunk(sink, node),
+        prim::TYPE_CHECK | prim::REQUIRES_GRAD_CHECK => type_check(sink, node),
+        _ => {}
+    }
+}
+
+// ---- blocks
+
+fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
+    let structure = operator.rule.structure;
+    let (found, expected) = (sink.graph.num_blocks(node), structure.blocks());
+    // What nobody knows may have any blocks.
+    if !operator.is_known() {
+        return;
+    }
+    if found != expected {
+        let kind = operator.kind;
+        sink.error(Spot::Node(node), format!("`{kind}` has {}, expected {expected}", counted(found, "block")));
+        return;
+    }
+    match structure {
+        Structure::Loop => loop_arity(sink, node),
+        Structure::If | Structure::GradOf => branches(sink, node),
+        Structure::With => without_params(sink, sink.graph.node_block(node, 0), node),
+        Structure::None | Structure::Closure => {}
+    }
+}
+
+/// Each block takes nothing and returns one value for each output.
+fn branches(sink: &mut Sink<'_, '_>, node: Node) {
+    let blocks: Vec<Block> = sink.graph.node_blocks(node).collect();
+    for block in blocks {
+        without_params(sink, block, node);
+        let outputs = sink.graph.num_outputs(node);
+        results(sink, block, outputs, || format!("its node has {}", counted(outputs, "output")));
+    }
+}
+
+fn without_params(sink: &mut Sink<'_, '_>, block: Block, node: Node) {
+    let params = sink.graph.params(block).len();
+    if params > 0 {
+        let kind = sink.graph.kind(node);
+        sink.error(Spot::Block(block), format!("a block of `{kind}` takes no values, this one takes {params}"));
+    }
+}
+
+fn results(sink: &mut Sink<'_, '_>, block: Block, expected: usize, why: impl FnOnce() -> String) {
+    let found = sink.graph.results(block).len();
+    if found != expected {
+        let message = format!("this block returns {}, expected {expected}", counted(found, "value"));
+        sink.error(Spot::Node(sink.graph.return_node(block)), message).note(why());
+    }
+}
+
+/// `outputs = carried = operands - 2 = params - 1 = results - 1`
+fn loop_arity(sink: &mut Sink<'_, '_>, node: Node) {
+    let Some(carried) = sink.graph.num_inputs(node).checked_sub(2) else {
+        let message = format!("`prim::Loop` has {}", counted(sink.graph.num_inputs(node), "operand"));
+        sink.error(Spot::Node(node), message)
+            .note("it takes how often it runs at most, whether it starts, and what it carries");
+        return;
+    };
+    let outputs = sink.graph.num_outputs(node);
+    if outputs != carried {
+        let message = format!("`prim::Loop` carries {} and has {}", counted(carried, "value"), counted(outputs, "output"));
+        sink.error(Spot::Node(node), message);
+    }
+    let body = sink.graph.node_block(node, 0);
+    let params = sink.graph.params(body).len();
+    if params != carried + 1 {
+        let message = format!("this body takes {}, expected {}", counted(params, "value"), carried + 1);
+        sink.error(Spot::Block(body), message).note(format!("the counter and {}", counted(carried, "carried value")));
+    }
+    results(sink, body, carried + 1, || format!("whether to go on and {}", counted(carried, "carried value")));
+}
+
+// ---- containers
+
+fn tuple_unpack(sink: &mut Sink<'_, '_>, node: Node) {
+    let Some(elements) = tuple_operand(sink, node) else { return };
+    let outputs = sink.graph.num_outputs(node);
+    if elements.len() != outputs {
+        let message = format!("a tuple of {} is unpacked into {outputs}", elements.len());
+        sink.error(Spot::Operand(node, 0), message);
+    }
+}
+
+fn tuple_operand(sink: &Sink<'_, '_>, node: Node) -> Option<Vec<Type>> {
+    let graph = sink.graph;
+    (graph.num_inputs(node) > 0).then(|| graph.ty(graph.input(node, 0)).tuple_elements()).flatten()
+}
+
+fn tuple_index(sink: &mut Sink<'_, '_>, node: Node) {
+    let (graph, elements) = (sink.graph, tuple_operand(sink, node));
+    let (index, spot) = match graph.num_inputs(node) {
+        // Up to 1.1 the index is an attribute.
+        1 => (graph.attribute(node, attr::INDEX).and_then(Attribute::as_int), Spot::Node(node)),
+        2 => (graph.constant_int(graph.input(node, 1)), Spot::Operand(node, 1)),
+        _ => return,
+    };
+    let (Some(index), Some(elements)) = (index, elements) else { return };
+    let len = elements.len() as i64;
+    if !(-len..len).contains(&index) {
+        sink.error(spot, format!("a tuple of {len} has no element {index}"));
+    }
+}
+
+fn tuple_construct(sink: &mut Sink<'_, '_>, node: Node) {
+    let graph = sink.graph;
+    let elements = graph.single_output(node).and_then(|output| graph.ty(output).tuple_elements());
+    let operands = graph.num_inputs(node);
+    if let Some(elements) = elements.filter(|elements| elements.len() != operands) {
+        let message = format!("a tuple of {} is made from {}", elements.len(), counted(operands, "operand"));
+        sink.error(Spot::Output(node, 0), message);
+    }
+}
+
+/// Elements may have been added meanwhile: only a hint.
+fn list_unpack(sink: &mut Sink<'_, '_>, node: Node) {
+    let graph = sink.graph;
+    let definer = (graph.num_inputs(node) > 0).then(|| graph.definer(graph.input(node, 0))).flatten();
+    let Some(made) = definer.filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT) else { return };
+    let (made, outputs) = (graph.num_inputs(made), graph.num_outputs(node));
+    if made != outputs {
+        sink.warning(Spot::Operand(node, 0), format!("a list made of {made} is unpacked into {outputs}"));
+    }
+}
+
+fn dict_construct(sink: &mut Sink<'_, '_>, node: Node) {
+    let operands = sink.graph.num_inputs(node);
+    if operands % 2 != 0 {
+        let message = format!("`prim::DictConstruct` has {}", counted(operands, "operand"));
+        sink.error(Spot::Node(node), message).note("it takes keys and values in turn");
+    }
+}
+
+fn constant_chunk(sink: &mut Sink<'_, '_>, node: Node) {
+    let outputs = sink.graph.num_outputs(node);
+    let chunks = sink.graph.attribute(node, attr::CHUNKS).and_then(Attribute::as_int);
+    if let Some(chunks) = chunks.filter(|&chunks| chunks != outputs as i64) {
+        sink.error(Spot::Node(node), format!("{chunks} chunks have {}", counted(outputs, "output")));
+    }
+}
+
+/// One type and one output for each operand, and whether all hold.
+fn type_check(sink: &mut Sink<'_, '_>, node: Node) {
+    let graph = sink.graph;
+    let (kind, operands, outputs) = (graph.kind(node), graph.num_inputs(node), graph.num_outputs(node));
+    if outputs != operands + 1 {
+        let message = format!("`{kind}` has {}, expected {}", counted(outputs, "output"), operands + 1);
+        sink.error(Spot::Node(node), message).note("the operands, checked, and whether all are what they should be");
+    }
+    if let Some(Attribute::List(types)) = graph.attribute(node, attr::TYPES)
+        && types.len() != operands
+    {
+        let message = format!("`{kind}` checks {} against {}", counted(operands, "operand"), counted(types.len(), "type"));
+        sink.error(Spot::Node(node), message);
+    }
+}

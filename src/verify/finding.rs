@@ -1,0 +1,172 @@
+//! What was found, and where.
+
+use crate::ir::{Block, Graph, Node, Value};
+use crate::text::Severity;
+
+/// A place in a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Spot {
+    /// A node as a whole.
+    Node(Node),
+    /// An operand; a result of a block is an operand of its hidden `prim::Return`.
+    Operand(Node, usize),
+    /// An output; a param of a block is an output of its hidden `prim::Param`.
+    Output(Node, usize),
+    /// A block as a whole; the root block is the graph.
+    Block(Block),
+}
+
+impl Spot {
+    /// The node whose line it is in; that of a block is the hidden `prim::Param`.
+    pub fn node(self, graph: &Graph) -> Node {
+        match self {
+            Spot::Node(node) | Spot::Operand(node, _) | Spot::Output(node, _) => node,
+            Spot::Block(block) => graph.param_node(block),
+        }
+    }
+
+    /// The value, where it is about one.
+    pub fn value(self, graph: &Graph) -> Option<Value> {
+        match self {
+            Spot::Operand(node, i) => (i < graph.num_inputs(node)).then(|| graph.input(node, i)),
+            Spot::Output(node, i) => (i < graph.num_outputs(node)).then(|| graph.output(node, i)),
+            Spot::Node(_) | Spot::Block(_) => None,
+        }
+    }
+}
+
+/// A place in a graph or in one of its sections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Which graph of the text: 0 is the outermost, sections follow in printed order. [`Report::path`] names the nodes that
+    /// carry it.
+    pub section: usize,
+    /// Where in that graph.
+    pub spot: Spot,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where.
+    pub at: Place,
+    /// What is wrong, without a full stop.
+    pub message: String,
+    /// What else is known of it.
+    pub note: Option<String>,
+    /// What to do.
+    pub help: Option<String>,
+    /// The source location of the node, or of the node it was made from.
+    pub source: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn note(&mut self, text: impl Into<String>) -> &mut Finding {
+        self.note = Some(text.into());
+        self
+    }
+
+    pub(super) fn help(&mut self, text: impl Into<String>) -> &mut Finding {
+        self.help = Some(text.into());
+        self
+    }
+}
+
+/// All that is wrong with a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The findings, section by section in printed order, in the order of the walk.
+    pub findings: Vec<Finding>,
+    /// For each section the section that it is a part of and the node there that carries it.
+    sections: Vec<Option<(usize, Node)>>,
+}
+
+impl Report {
+    /// Whether nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// Whether the graph is meaningless.
+    pub fn has_errors(&self) -> bool {
+        self.errors().next().is_some()
+    }
+
+    /// What makes the graph meaningless.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Error)
+    }
+
+    /// What PyTorch accepts and is probably not what was meant.
+    pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
+    }
+
+    /// The nodes whose subgraphs lead from the outermost graph to a place, outermost first.
+    pub fn path(&self, place: Place) -> Vec<Node> {
+        let mut path = Vec::new();
+        let mut section = place.section;
+        while let Some(Some((outer, carrier))) = self.sections.get(section) {
+            path.push(*carrier);
+            section = *outer;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The graph that a place is in. `graph` is the one that was verified, not edited since.
+    pub fn graph_of<'g>(&self, graph: &'g Graph, place: Place) -> &'g Graph {
+        let step = |graph: &'g Graph, carrier: Node| graph.subgraph(carrier).unwrap_or(graph);
+        self.path(place).into_iter().fold(graph, step)
+    }
+
+    pub(super) fn open_section(&mut self, carrier: Option<(usize, Node)>) -> usize {
+        self.sections.push(carrier);
+        self.sections.len() - 1
+    }
+
+    pub(super) fn sink<'g, 'r>(&'r mut self, graph: &'g Graph, section: usize) -> Sink<'g, 'r> {
+        Sink { graph, section, findings: &mut self.findings }
+    }
+}
+
+/// Takes the findings in one graph.
+pub(super) struct Sink<'g, 'r> {
+    pub(super) graph: &'g Graph,
+    section: usize,
+    findings: &'r mut Vec<Finding>,
+}
+
+impl Sink<'_, '_> {
+    pub(super) fn error(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
+        self.add(Severity::Error, spot, message.into())
+    }
+
+    pub(super) fn warning(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
+        self.add(Severity::Warning, spot, message.into())
+    }
+
+    fn add(&mut self, severity: Severity, spot: Spot, message: String) -> &mut Finding {
+        let source = self.graph.origin_location(spot.node(self.graph));
+        let source = source.map(|text| String::from_utf8_lossy(text).into_owned());
+        let at = Place { section: self.section, spot };
+        self.findings.push(Finding { severity, at, message, note: None, help: None, source });
+        self.findings.last_mut().expect("a finding was just added")
+    }
+
+    /// `%x`
+    pub(super) fn name(&self, value: Value) -> String {
+        format!("%{}", self.graph.name(value))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.findings.len()
+    }
+}
+
+/// `1 value`, `2 values`
+pub(super) fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

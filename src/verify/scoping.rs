@@ -1,0 +1,241 @@
+//! The walk over one graph, and which values are visible where.
+//!
+//! A value is visible to the nodes behind its definer in the same block, and to everything in the blocks of those. So it is
+//! enough to note in which block each value was defined when the walk comes by, and which blocks are open: a value is
+//! visible when its block is noted and still open.
+
+use super::arity;
+use super::finding::{Report, Sink, Spot};
+use super::typing::TypeTable;
+use crate::entity::{Entity, EntitySet};
+use crate::ir::{Block, Graph, Label, Node, Value};
+use crate::log::did_you_mean;
+use crate::ops::operator;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A block that the walk is in.
+struct Open {
+    block: Block,
+    next: Option<Node>,
+    /// The node whose blocks are being walked, and how many were.
+    owner: Option<Node>,
+    done: usize,
+}
+
+/// The walk over one graph.
+pub(super) struct Walk<'g, 'r> {
+    graph: &'g Graph,
+    sink: Sink<'g, 'r>,
+    types: Option<&'r mut TypeTable>,
+    /// The block in which a value was defined, from there on.
+    home: Vec<Option<Block>>,
+    open: EntitySet<Block>,
+    numbers: Numbers,
+    /// Values whose name means a later value, in printed order.
+    shadowed: Vec<Value>,
+    carriers: Vec<Node>,
+}
+
+impl<'g, 'r> Walk<'g, 'r> {
+    pub(super) fn new(
+        graph: &'g Graph,
+        section: usize,
+        report: &'r mut Report,
+        types: Option<&'r mut TypeTable>,
+    ) -> Walk<'g, 'r> {
+        Walk {
+            graph,
+            sink: report.sink(graph, section),
+            types,
+            home: vec![None; graph.num_values()],
+            open: EntitySet::new(),
+            numbers: Numbers::new(graph),
+            shadowed: Vec::new(),
+            carriers: Vec::new(),
+        }
+    }
+
+    /// Checks the graph; returns the nodes that carry sections in printed order.
+    pub(super) fn run(mut self) -> Vec<Node> {
+        let mut stack = vec![self.enter(self.graph.root())];
+        while let Some(top) = stack.last_mut() {
+            if let Some(owner) = top.owner {
+                if top.done < self.graph.num_blocks(owner) {
+                    top.done += 1;
+                    let block = self.graph.node_block(owner, top.done - 1);
+                    stack.push(self.enter(block));
+                    continue;
+                }
+                top.owner = None;
+                self.define_outputs(owner, top.block);
+            }
+            match top.next {
+                Some(node) => {
+                    (top.next, top.done) = (self.graph.next(node), 0);
+                    self.node(node);
+                    match self.graph.num_blocks(node) {
+                        0 => self.define_outputs(node, top.block),
+                        _ => top.owner = Some(node),
+                    }
+                }
+                None => {
+                    self.leave(top.block);
+                    stack.pop();
+                }
+            }
+        }
+        self.redefinitions();
+        self.carriers
+    }
+
+    fn enter(&mut self, block: Block) -> Open {
+        self.open.insert(block);
+        self.define_outputs(self.graph.param_node(block), block);
+        Open { block, next: self.graph.first(block), owner: None, done: 0 }
+    }
+
+    fn leave(&mut self, block: Block) {
+        self.operands(self.graph.return_node(block));
+        self.open.remove(block);
+    }
+
+    fn node(&mut self, node: Node) {
+        self.operands(node);
+        let operator = operator(self.graph.era, self.graph.kind(node));
+        arity::check(&mut self.sink, node, operator);
+        if let Some(types) = &mut self.types {
+            types.check(&mut self.sink, node, operator);
+        }
+        if !self.graph.attributes(node).is_empty() && self.carries(node) {
+            self.carriers.push(node);
+        }
+    }
+
+    /// Whether the printer makes a section of it.
+    fn carries(&self, node: Node) -> bool {
+        self.graph.subgraph(node).is_some() && !self.graph.kind(node).as_str().starts_with('^')
+    }
+
+    #[inline]
+    fn define_outputs(&mut self, node: Node, block: Block) {
+        for (i, value) in self.graph.outputs(node).enumerate() {
+            let home = &mut self.home[value.index()];
+            if home.replace(block).is_some() || self.graph.definer(value) != Some(node) {
+                let name = self.sink.name(value);
+                self.sink.error(Spot::Output(node, i), format!("{name} is an output of several nodes"));
+            }
+            match self.graph.label(value) {
+                Label::Number(n) if self.numbers.insert(n) => {}
+                Label::Number(_) => self.redefined(value),
+                Label::Text(_) if self.graph.owns_name(value) => {}
+                Label::Text(_) => self.shadowed.push(value),
+            }
+        }
+    }
+
+    // ---- operands
+
+    #[inline]
+    fn operands(&mut self, node: Node) {
+        for (i, value) in self.graph.inputs(node).enumerate() {
+            if !self.home[value.index()].is_some_and(|block| self.open.contains(block)) {
+                self.invisible(node, i, value);
+            }
+        }
+    }
+
+    #[cold]
+    fn invisible(&mut self, node: Node, i: usize, value: Value) {
+        let spot = Spot::Operand(node, i);
+        let name = self.sink.name(value);
+        let Some(definer) = self.graph.definer(value) else { return self.undefined(spot, &name) };
+        let kind = self.graph.kind(definer);
+        if self.graph.block_of(definer).is_none() {
+            self.sink.error(spot, format!("{name} belongs to a `{kind}` that is not in the graph any more"));
+        } else if let Some(block) = self.home[value.index()] {
+            self.out_of_scope(spot, &name, block);
+        } else if definer == node {
+            self.sink.error(spot, format!("{name} is an operand of the node that defines it"));
+        } else {
+            let finding = self.sink.error(spot, format!("{name} is used before it is defined"));
+            finding.note(format!("`{kind}` defines it further down"));
+        }
+    }
+
+    fn out_of_scope(&mut self, spot: Spot, name: &str, block: Block) {
+        let finding = self.sink.error(spot, format!("{name} is used outside of the block that defines it"));
+        if let Some(owner) = self.graph.owner_node(block) {
+            let kind = self.graph.kind(owner);
+            finding.help(format!("what leaves a block is returned by it, `-> ({name})`, and is an output of its `{kind}`"));
+        }
+    }
+
+    fn undefined(&mut self, spot: Spot, name: &str) {
+        /// Suggestions cost a look at all names: a few are enough.
+        const SUGGESTIONS: usize = 20;
+        let known = if self.sink.count() < SUGGESTIONS { self.visible_names() } else { Vec::new() };
+        let close = did_you_mean(&name[1..], known.iter().map(String::as_str));
+        let finding = self.sink.error(spot, format!("{name} is not defined"));
+        if let Some(close) = close {
+            finding.help(format!("did you mean %{close}?"));
+        }
+    }
+
+    fn visible_names(&self) -> Vec<String> {
+        /// Names compared at most.
+        const COMPARED: usize = 10_000;
+        let values = (0..self.home.len()).rev().map(Value::at);
+        let visible = values.filter(|value| self.home[value.index()].is_some_and(|block| self.open.contains(block)));
+        visible.filter(|&value| self.graph.is_named(value)).take(COMPARED).map(|value| self.graph.name(value)).collect()
+    }
+
+    // ---- names
+
+    fn redefined(&mut self, value: Value) {
+        let Some(node) = self.graph.definer(value) else { return };
+        let name = self.sink.name(value);
+        let spot = Spot::Output(node, self.graph.output_index(value));
+        let finding = self.sink.warning(spot, format!("{name} is defined again"));
+        finding.note("what is read from here on is this one, as in PyTorch");
+    }
+
+    /// Of all definitions of a name, those behind the first.
+    fn redefinitions(&mut self) {
+        let mut first = FxHashSet::default();
+        let mut last = FxHashMap::default();
+        for value in std::mem::take(&mut self.shadowed) {
+            let Label::Text(name) = self.graph.label(value) else { continue };
+            if !first.insert(name) {
+                self.redefined(value);
+            }
+            last.insert(name, self.graph.owner(name));
+        }
+        let mut last: Vec<Value> = last.into_values().flatten().collect();
+        last.sort_unstable();
+        for value in last {
+            self.redefined(value);
+        }
+    }
+}
+
+/// The numbers that values print as: dense, but for a file that says `%400000000`.
+struct Numbers {
+    dense: Vec<u64>,
+    sparse: FxHashSet<u32>,
+}
+
+impl Numbers {
+    fn new(graph: &Graph) -> Numbers {
+        Numbers { dense: vec![0; graph.num_values() / 16 + 64], sparse: FxHashSet::default() }
+    }
+
+    /// Whether it is new.
+    #[inline]
+    fn insert(&mut self, n: u32) -> bool {
+        let Some(word) = self.dense.get_mut(n as usize / 64) else { return self.sparse.insert(n) };
+        let bit = 1 << (n % 64);
+        let fresh = *word & bit == 0;
+        *word |= bit;
+        fresh
+    }
+}

@@ -1,0 +1,90 @@
+//! What PyTorch printed is meaningful, but for what one of its passes broke.
+//!
+//! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set. With `JITOPT_VERIFY_WARNINGS` the
+//! warnings are listed by what they say.
+
+use jitopt_core::ir::Graph;
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::verify::{Report, positions, render, verify};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What `_jit_pass_remove_inplace_ops` of PyTorch 2.15 leaves when the value is read in a place that it does not rewrite.
+const BROKEN_BY_PYTORCH: &str = ".remove_inplace_ops.out.ir";
+
+fn files() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus");
+    let other = std::env::var_os("JITOPT_CORPUS").map(PathBuf::from);
+    let mut files = Vec::new();
+    let mut folders: Vec<PathBuf> = other.into_iter().chain([own]).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = path.to_string_lossy().into_owned();
+            if path.is_dir() && !name.ends_with("filecheck") {
+                folders.push(path);
+            } else if name.ends_with(".ir") && !name.ends_with(".pattern.ir") && !name.ends_with(".replacement.ir") {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The message without what is in backticks and without names.
+fn class(message: &str) -> String {
+    let outside = message.split('`').step_by(2).collect::<Vec<_>>().join("`..`");
+    let words = outside.split(' ').map(|word| if word.starts_with('%') { "%" } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Every finding has a place in the text.
+fn check_positions(path: &Path, graph: &Graph, report: &Report) {
+    let places = positions(graph, report);
+    assert_eq!(places.len(), report.findings.len());
+    let drawn = render(graph, report);
+    assert!(report.findings.iter().take(3).all(|finding| drawn.contains(&finding.message)), "{}\n{drawn}", path.display());
+}
+
+#[test]
+fn what_pytorch_printed_has_no_errors() {
+    let (mut wrong, mut broken) = (Vec::new(), Vec::new());
+    let mut classes: BTreeMap<String, (usize, usize, String)> = BTreeMap::new();
+    let files = files();
+    for path in &files {
+        let text = std::fs::read(path).expect("a readable file");
+        let parsed = parse(&text, ParseOptions::default()).expect("a file that can be read");
+        let report = verify(&parsed.graph);
+        if !report.is_clean() {
+            check_positions(path, &parsed.graph, &report);
+        }
+        let known = path.to_string_lossy().ends_with(BROKEN_BY_PYTORCH);
+        if report.has_errors() {
+            let list = if known { &mut broken } else { &mut wrong };
+            list.push(format!("{}\n{}", path.display(), render(&parsed.graph, &report)));
+        }
+        let mut seen = Vec::new();
+        for warning in report.warnings() {
+            let class = class(&warning.message);
+            let entry = classes.entry(class.clone()).or_insert((0, 0, String::new()));
+            entry.0 += 1;
+            if !seen.contains(&class) {
+                entry.1 += 1;
+                seen.push(class);
+            }
+            if entry.2.is_empty() {
+                entry.2 = format!("{}: {} ({:?})", path.display(), warning.message, warning.note);
+            }
+        }
+    }
+    if std::env::var_os("JITOPT_VERIFY_WARNINGS").is_some() {
+        let lines: Vec<String> =
+            classes.iter().map(|(c, (n, f, e))| format!("{n} in {f} files: {c}\n    {e}")).collect();
+        panic!("{} broken by PyTorch\n{}\n{}", broken.len(), broken.join("\n"), lines.join("\n"));
+    }
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), files.len(), wrong[..wrong.len().min(8)].join("\n"));
+    if std::env::var_os("JITOPT_CORPUS").is_some() {
+        assert_eq!(broken.len(), 5, "{}", broken.join("\n"));
+    }
+}
