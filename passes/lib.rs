@@ -46,14 +46,19 @@ mod tests {
         for pass in PASSES {
             let names: BTreeSet<String> = pass.names().map(|name| name.replace('_', "-")).collect();
             assert!(names.into_iter().all(|name| seen.insert(name)), "a name of {} is taken", pass.name);
-            assert!(!pass.summary.is_empty() && !pass.summary.ends_with('.') && !pass.example.is_empty(), "{}", pass.name);
+            assert!(
+                !pass.summary.is_empty() && !pass.summary.ends_with('.') && !pass.example.is_empty(),
+                "{}",
+                pass.name
+            );
         }
     }
 
     #[test]
     fn named_pipelines_are_pipelines_in_a_legal_order() {
         for named in pipelines::PIPELINES {
-            let pipeline = Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
+            let pipeline =
+                Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
             let names: Vec<&str> = pipeline.stages().iter().map(|stage| stage.pass.name).collect();
             for (before, after, why) in pipelines::ORDER {
                 let at = |name| names.iter().position(|n| *n == name);

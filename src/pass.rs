@@ -15,6 +15,6 @@ mod runner;
 pub use context::{PassContext, Session};
 pub use gate::{Gate, GateError};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
-pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Step, Stage};
+pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Stage, Step};
 pub use remark::{Remark, RemarkKind};
 pub use runner::{Observer, PassRun, RunError, run};

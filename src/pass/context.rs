@@ -46,7 +46,11 @@ fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
 }
 
 impl<'a> PassContext<'a> {
-    pub(super) fn new(pass: &'static PassInfo, options: &'a [(&'static str, String)], session: &'a mut Session) -> Self {
+    pub(super) fn new(
+        pass: &'static PassInfo,
+        options: &'a [(&'static str, String)],
+        session: &'a mut Session,
+    ) -> Self {
         PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new(), alias: None }
     }
 

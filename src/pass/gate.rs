@@ -36,7 +36,8 @@ impl std::error::Error for GateError {}
 impl Gate {
     /// Adds `rule=1-5:9`: of the rewrites of that rule, counted from 1, only these happen.
     pub fn add_counter(&mut self, text: &str) -> Result<(), GateError> {
-        let bad = |why: &str| GateError(format!("bad debug counter `{text}`: {why}; write `rule=1-5:9`, counted from 1"));
+        let bad =
+            |why: &str| GateError(format!("bad debug counter `{text}`: {why}; write `rule=1-5:9`, counted from 1"));
         let (rule, ranges) = text.split_once('=').ok_or_else(|| bad("there is no `=`"))?;
         if rule.is_empty() {
             return Err(bad("there is no rule"));

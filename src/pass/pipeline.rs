@@ -70,7 +70,11 @@ impl Pipeline {
         reader.blanks();
         match reader.peek() {
             None => Ok(pipeline),
-            Some(c) => reader.fail(reader.at..reader.at + c.len_utf8(), format!("unexpected `{c}`"), "passes are separated by `,`"),
+            Some(c) => reader.fail(
+                reader.at..reader.at + c.len_utf8(),
+                format!("unexpected `{c}`"),
+                "passes are separated by `,`",
+            ),
         }
     }
 
@@ -166,7 +170,8 @@ impl<'a> Reader<'a> {
     fn word(&mut self) -> (&'a str, Range<usize>) {
         self.blanks();
         let rest = &self.text[self.at..];
-        let len = rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))).unwrap_or(rest.len());
+        let len =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))).unwrap_or(rest.len());
         let span = self.at..self.at + len;
         self.at += len;
         (&rest[..len], span)
@@ -315,7 +320,8 @@ mod tests {
     use crate::pass::PassOption;
 
     const fn pass(name: &'static str, options: &'static [PassOption]) -> PassInfo {
-        let (aliases, summary, example, file): (&[&str], _, _, _) = (&["eliminate_dead"], "", "", "passes/some_pass.rs");
+        let (aliases, summary, example, file): (&[&str], _, _, _) =
+            (&["eliminate_dead"], "", "", "passes/some_pass.rs");
         PassInfo { name, aliases, summary, example, options, required: false, run: |_, _| Ok(()), file }
     }
 

@@ -90,7 +90,8 @@ fn loop_arity(sink: &mut Sink<'_, '_>, node: Node) {
     };
     let outputs = sink.graph.num_outputs(node);
     if outputs != carried {
-        let message = format!("`prim::Loop` carries {} and has {}", counted(carried, "value"), counted(outputs, "output"));
+        let message =
+            format!("`prim::Loop` carries {} and has {}", counted(carried, "value"), counted(outputs, "output"));
         sink.error(Spot::Node(node), message);
     }
     let body = sink.graph.node_block(node, 0);
@@ -181,7 +182,8 @@ fn type_check(sink: &mut Sink<'_, '_>, node: Node) {
     if let Some(Attribute::List(types)) = graph.attribute(node, attr::TYPES)
         && types.len() != operands
     {
-        let message = format!("`{kind}` checks {} against {}", counted(operands, "operand"), counted(types.len(), "type"));
+        let message =
+            format!("`{kind}` checks {} against {}", counted(operands, "operand"), counted(types.len(), "type"));
         sink.error(Spot::Node(node), message);
     }
 }

@@ -36,7 +36,9 @@ fn may_hold(ty: Type, value: &Attribute) -> bool {
         (T::Optional(inner), _) => matches!(value, A::None) || may_hold(*inner, value),
         (T::Simple(simple), A::Int(_)) => !matches!(simple, Simple::Str | Simple::None),
         (T::Simple(simple), A::Float(_)) => !matches!(simple, Simple::Int | Simple::Bool | Simple::Str | Simple::None),
-        (T::Simple(simple), A::Complex(_)) => !matches!(simple, Simple::Int | Simple::Bool | Simple::Str | Simple::Float),
+        (T::Simple(simple), A::Complex(_)) => {
+            !matches!(simple, Simple::Int | Simple::Bool | Simple::Str | Simple::Float)
+        }
         (T::Simple(simple), A::Str(_)) => !matches!(simple, Simple::Int | Simple::Bool | Simple::Float | Simple::None),
         (T::Simple(simple), A::List(_) | A::Dict(_) | A::Tensor(_) | A::EmptyList(_)) => {
             !matches!(simple, Simple::Int | Simple::Bool | Simple::Float | Simple::Str)

@@ -60,7 +60,9 @@ fn is_close(name: &str, known: &str) -> bool {
     let prefix = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let suffix = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
     let longer = a.len().max(b.len());
-    prefix >= name.find("::").map_or(0, |at| at + 2) && prefix + suffix + 2 >= longer && is_one_edit(a, b, prefix, suffix)
+    prefix >= name.find("::").map_or(0, |at| at + 2)
+        && prefix + suffix + 2 >= longer
+        && is_one_edit(a, b, prefix, suffix)
 }
 
 fn is_one_edit(a: &[u8], b: &[u8], prefix: usize, suffix: usize) -> bool {

@@ -166,7 +166,9 @@ impl<'g, 'r> Walk<'g, 'r> {
         let finding = self.sink.error(spot, format!("{name} is used outside of the block that defines it"));
         if let Some(owner) = self.graph.owner_node(block) {
             let kind = self.graph.kind(owner);
-            finding.help(format!("what leaves a block is returned by it, `-> ({name})`, and is an output of its `{kind}`"));
+            finding.help(format!(
+                "what leaves a block is returned by it, `-> ({name})`, and is an output of its `{kind}`"
+            ));
         }
     }
 

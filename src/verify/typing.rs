@@ -253,7 +253,8 @@ fn list_construct(operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
 fn tuple_construct(operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
     let [output] = outputs else { return Vec::new() };
     let elements = output.tuple_elements().unwrap_or_default();
-    let wrong = operands.iter().zip(&elements).enumerate().filter(|(_, (operand, element))| !fits(**operand, **element));
+    let wrong =
+        operands.iter().zip(&elements).enumerate().filter(|(_, (operand, element))| !fits(**operand, **element));
     wrong.map(|(i, (operand, _))| element_of(i, *output, *operand)).collect()
 }
 
@@ -334,7 +335,8 @@ fn body(sink: &mut Sink<'_, '_>, node: Node) {
 
 fn condition(sink: &mut Sink<'_, '_>, ret: Node) {
     let Some(value) = sink.graph.inputs(ret).next() else { return };
-    let is_condition = |ty: Type| ty.is_tensor() && ty.as_tensor().and_then(TensorType::rank) == Some(0) || fits(ty, Type::bool());
+    let is_condition =
+        |ty: Type| ty.is_tensor() && ty.as_tensor().and_then(TensorType::rank) == Some(0) || fits(ty, Type::bool());
     if let Some(ty) = sink.graph.written_type(value).filter(|&ty| !is_condition(ty)) {
         let message = format!("whether the loop goes on is a `{ty}`, expected `bool`");
         sink.warning(Spot::Operand(ret, 0), message);

@@ -11,11 +11,7 @@ pub(crate) struct Canonical<'a> {
 impl<'a> Canonical<'a> {
     /// The text as it stands.
     pub(crate) fn verbatim(original: &'a str) -> Canonical<'a> {
-        Canonical {
-            text: original.to_owned(),
-            original,
-            origin: None,
-        }
+        Canonical { text: original.to_owned(), original, origin: None }
     }
 
     /// One blank for each run of blanks and tabs (unless `strict`), and `\n` for `\r\n`.
@@ -34,11 +30,7 @@ impl<'a> Canonical<'a> {
             origin.extend(at..at + c.len_utf8());
         }
         origin.push(original.len());
-        Canonical {
-            text,
-            original,
-            origin: Some(origin),
-        }
+        Canonical { text, original, origin: Some(origin) }
     }
 
     /// Line and column, both from 1, of an offset into `text`.

@@ -65,11 +65,7 @@ impl CheckFile {
         }
         reader.check_presence(text);
         if reader.problems.is_empty() {
-            Ok(CheckFile {
-                name: name.to_owned(),
-                directives: reader.directives,
-                options: options.clone(),
-            })
+            Ok(CheckFile { name: name.to_owned(), directives: reader.directives, options: options.clone() })
         } else {
             Err(reader.problems)
         }
@@ -130,28 +126,13 @@ impl<'a> Reader<'a> {
         };
         prefixes.sort_by_key(|prefix| std::cmp::Reverse(prefix.len()));
         let used = vec![false; prefixes.len()];
-        Reader {
-            name,
-            options,
-            prefixes,
-            used,
-            directives: Vec::new(),
-            problems: Vec::new(),
-            has_positive: false,
-        }
+        Reader { name, options, prefixes, used, directives: Vec::new(), problems: Vec::new(), has_positive: false }
     }
 
     fn problem(&mut self, line: usize, source: &str, at: usize, message: impl Into<String>, help: Option<String>) {
         let column = source[..at.min(source.len())].chars().count() + 1;
         let (file, message, source) = (self.name.to_owned(), message.into(), source.to_owned());
-        self.problems.push(Problem {
-            file,
-            line,
-            column,
-            message,
-            help,
-            source,
-        });
+        self.problems.push(Problem { file, line, column, message, help, source });
     }
 
     /// Prefixes must be words, and different ones.
@@ -171,8 +152,7 @@ impl<'a> Reader<'a> {
             self.problems.push(Problem::whole(self.name, message, None));
         }
         if self.prefixes.is_empty() {
-            self.problems
-                .push(Problem::whole(self.name, "no check prefix is given", None));
+            self.problems.push(Problem::whole(self.name, "no check prefix is given", None));
         }
     }
 
@@ -199,23 +179,14 @@ impl<'a> Reader<'a> {
     fn look_for_misspelling(&mut self, number: usize, line: &str) {
         if let Some(found) = misspelt(line, &self.prefixes) {
             let message = format!("`{}` is not a directive", found.word);
-            self.problem(
-                number,
-                line,
-                found.at,
-                message,
-                Some(format!("did you mean `{}`?", found.meant)),
-            );
+            self.problem(number, line, found.at, message, Some(format!("did you mean `{}`?", found.meant)));
         }
     }
 
     /// The next place of a prefix that starts a word; `None` inside for a comment (`RUN:` or `COM:`).
     fn next_prefix(&self, line: &str, from: usize) -> Option<(usize, Option<usize>)> {
         let starts = |at: usize| !line[..at].chars().next_back().is_some_and(is_part_of_word);
-        let places = line[from..]
-            .char_indices()
-            .map(|(offset, _)| from + offset)
-            .filter(|at| starts(*at));
+        let places = line[from..].char_indices().map(|(offset, _)| from + offset).filter(|at| starts(*at));
         for at in places {
             let rest = &line[at..];
             if let Some(index) = self.prefixes.iter().position(|prefix| rest.starts_with(prefix)) {
@@ -233,10 +204,7 @@ impl<'a> Reader<'a> {
         let raw = &line[head.end..];
         let (start, text) = match verbatim {
             true => (head.end, raw),
-            false => (
-                line.len() - raw.trim_start_matches([' ', '\t']).len(),
-                raw.trim_matches([' ', '\t']),
-            ),
+            false => (line.len() - raw.trim_start_matches([' ', '\t']).len(), raw.trim_matches([' ', '\t'])),
         };
         let canonical = Canonical::new(text, self.options.strict_whitespace).text;
         let needle = match self.llvm_needle(&head, &canonical) {
@@ -250,13 +218,7 @@ impl<'a> Reader<'a> {
         }
         if matches!(head.kind, Kind::Next | Kind::Same | Kind::Empty) && !self.has_positive {
             let help = Some("begin with a plain or a LABEL directive".to_owned());
-            return self.problem(
-                number,
-                line,
-                at,
-                format!("`{word}` has no match before it to refer to"),
-                help,
-            );
+            return self.problem(number, line, at, format!("`{word}` has no match before it to refer to"), help);
         }
         self.has_positive |= !matches!(head.kind, Kind::Not | Kind::Dag);
         self.push(number, line, (at, start), (head.kind, head.count), needle);
@@ -284,19 +246,9 @@ impl<'a> Reader<'a> {
     }
 
     fn llvm_needle(&self, head: &Head, text: &str) -> Result<Needle, BadPattern> {
-        let wrong = |message: &str| {
-            Err(BadPattern {
-                at: 0,
-                message: message.to_owned(),
-                help: None,
-            })
-        };
+        let wrong = |message: &str| Err(BadPattern { at: 0, message: message.to_owned(), help: None });
         if head.kind == Kind::Empty {
-            return if text.is_empty() {
-                Ok(Needle::BlankLine)
-            } else {
-                wrong("EMPTY takes no text")
-            };
+            return if text.is_empty() { Ok(Needle::BlankLine) } else { wrong("EMPTY takes no text") };
         }
         if text.is_empty() {
             return wrong("nothing to check for");
@@ -325,13 +277,7 @@ impl<'a> Reader<'a> {
         self.used[0] = true;
         let Some(head) = pytorch_head(tail) else {
             let help = self.pytorch_help(line, tail);
-            return self.problem(
-                number,
-                line,
-                at,
-                "this directive cannot be parsed as PyTorch does",
-                help,
-            );
+            return self.problem(number, line, at, "this directive cannot be parsed as PyTorch does", help);
         };
         let pattern = &tail[head.end..];
         let start = line.len() - pattern.len();
@@ -351,9 +297,7 @@ impl<'a> Reader<'a> {
     }
 
     fn look_for_misspelling_after_hash(&mut self, number: usize, line: &str) {
-        let hash = line
-            .find('#')
-            .filter(|at| !line[at + 1..].trim_start().starts_with("CHECK"));
+        let hash = line.find('#').filter(|at| !line[at + 1..].trim_start().starts_with("CHECK"));
         if hash.is_some() {
             self.look_for_misspelling(number, line);
         }
@@ -388,12 +332,7 @@ impl<'a> Reader<'a> {
     /// A word of the file that looks like a prefix and may be what an unused one meant.
     fn present_prefix(&self, text: &str, unused: &[String]) -> Option<String> {
         let present: Vec<&str> = text.lines().filter_map(prefix_in).collect();
-        let others = || {
-            present
-                .iter()
-                .copied()
-                .filter(|word| !self.prefixes.iter().any(|prefix| prefix == word))
-        };
+        let others = || present.iter().copied().filter(|word| !self.prefixes.iter().any(|prefix| prefix == word));
         let similar = unused.iter().find_map(|prefix| did_you_mean(prefix, others()));
         let any = || others().find(|word| word.contains("CHECK"));
         similar.or_else(any).map(str::to_owned)
@@ -405,20 +344,14 @@ fn prefix_in(line: &str) -> Option<&str> {
     let (head, _) = line.split_once(':')?;
     let start = head.rfind(|c| !is_part_of_word(c)).map_or(0, |at| at + 1);
     let word = &head[start..];
-    let suffix = SUFFIXES
-        .iter()
-        .find_map(|suffix| word.strip_suffix(suffix)?.strip_suffix('-'));
+    let suffix = SUFFIXES.iter().find_map(|suffix| word.strip_suffix(suffix)?.strip_suffix('-'));
     let prefix = suffix.unwrap_or(word);
     let capital = prefix.bytes().any(|b| b.is_ascii_uppercase()) && !prefix.bytes().any(|b| b.is_ascii_lowercase());
     (capital && prefix != "RUN" && prefix != "COM").then_some(prefix)
 }
 
 fn list(words: &[String]) -> String {
-    words
-        .iter()
-        .map(|word| format!("`{word}:`"))
-        .collect::<Vec<_>>()
-        .join(" or ")
+    words.iter().map(|word| format!("`{word}:`")).collect::<Vec<_>>().join(" or ")
 }
 
 /// What may not stand before a prefix.
@@ -443,10 +376,7 @@ fn llvm_head(line: &str, at: usize, prefix: &str) -> Result<Head, NoHead> {
         return Err(NoHead::Word);
     };
     let after = &suffix[name.len()..];
-    let combined = after
-        .strip_prefix('-')
-        .and_then(|second| second.split_once(':'))
-        .map(|(second, _)| second);
+    let combined = after.strip_prefix('-').and_then(|second| second.split_once(':')).map(|(second, _)| second);
     if combined.is_some_and(|second| SUFFIXES.contains(&second)) {
         return Err(NoHead::Wrong("suffixes cannot be combined".to_owned(), None));
     }
@@ -467,20 +397,14 @@ fn kind(suffix: &str) -> Kind {
 /// After `-COUNT-`: a number that is not zero.
 fn count(line: &str, number: &str) -> Result<Head, NoHead> {
     let digits = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
-    let value = number[..digits]
-        .parse::<usize>()
-        .ok()
-        .filter(|count| (1..=i32::MAX as usize).contains(count));
+    let value = number[..digits].parse::<usize>().ok().filter(|count| (1..=i32::MAX as usize).contains(count));
     match (value, number[digits..].starts_with([':', '{'])) {
         (Some(count), true) => modifiers(line, &number[digits..], Kind::Plain, count),
         _ if number.starts_with("EXACTLY") => {
             let help = "COUNT-EXACTLY belongs to the PyTorch dialect; here add a NOT directive".to_owned();
             Err(NoHead::Wrong("COUNT needs a number".to_owned(), Some(help)))
         }
-        _ => Err(NoHead::Wrong(
-            "COUNT needs a number above zero, then a colon".to_owned(),
-            None,
-        )),
+        _ => Err(NoHead::Wrong("COUNT needs a number above zero, then a colon".to_owned(), None)),
     }
 }
 
@@ -491,12 +415,7 @@ fn modifiers(line: &str, tail: &str, kind: Kind, count: usize) -> Result<Head, N
         _ => (false, tail),
     };
     match rest.strip_prefix(':') {
-        Some(pattern) => Ok(Head {
-            kind,
-            count,
-            literal,
-            end: line.len() - pattern.len(),
-        }),
+        Some(pattern) => Ok(Head { kind, count, literal, end: line.len() - pattern.len() }),
         None => Err(NoHead::Word),
     }
 }
@@ -522,11 +441,7 @@ fn pytorch_start(line: &str) -> Option<(usize, &str)> {
     let mut from = 0;
     loop {
         let after = from + line.get(from..)?.find('#')? + 1;
-        let blanks = line[after..]
-            .bytes()
-            .take(6)
-            .take_while(|b| matches!(b, b' ' | b'\t'))
-            .count();
+        let blanks = line[after..].bytes().take(6).take_while(|b| matches!(b, b' ' | b'\t')).count();
         let at = after + blanks;
         if let Some(tail) = line[at..].strip_prefix("CHECK") {
             return Some((at, tail));
@@ -557,21 +472,9 @@ fn pytorch_head(tail: &str) -> Option<PyTorchHead> {
         let (digits, pattern) = exact.unwrap_or(number).split_once(": ")?;
         let count = digits.parse().ok().filter(|count| *count > 0)?;
         let end = tail.len() - pattern.len();
-        return Some(PyTorchHead {
-            kind: Kind::Plain,
-            shape: Shape::Text,
-            count,
-            exactly: exact.is_some(),
-            end,
-        });
+        return Some(PyTorchHead { kind: Kind::Plain, shape: Shape::Text, count, exactly: exact.is_some(), end });
     }
     let (suffix, kind, shape) = pytorch_suffix(tail)?;
     let end = suffix.len() + 1;
-    tail[suffix.len()..].starts_with(' ').then_some(PyTorchHead {
-        kind,
-        shape,
-        count: 1,
-        exactly: false,
-        end,
-    })
+    tail[suffix.len()..].starts_with(' ').then_some(PyTorchHead { kind, shape, count: 1, exactly: false, end })
 }

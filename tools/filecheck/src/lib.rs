@@ -73,9 +73,5 @@ pub fn filecheck(
 ) -> Result<(), String> {
     let checks = CheckFile::parse(check_name, check_text, options).map_err(|problems| problem::join(&problems))?;
     let outcome = checks.run(input_name, input);
-    if outcome.passed() {
-        Ok(())
-    } else {
-        Err(outcome.to_string())
-    }
+    if outcome.passed() { Ok(()) } else { Err(outcome.to_string()) }
 }

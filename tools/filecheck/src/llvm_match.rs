@@ -8,12 +8,7 @@ use std::ops::Range;
 /// Runs all directives; returns what became of each.
 pub(crate) fn run(directives: &[Directive], text: &str) -> Vec<State> {
     let states = directives.iter().map(|_| State::NotTried).collect();
-    let mut matcher = Matcher {
-        directives,
-        text,
-        states,
-        variables: Variables::new(),
-    };
+    let mut matcher = Matcher { directives, text, states, variables: Variables::new() };
     matcher.run();
     matcher.states
 }
@@ -40,9 +35,7 @@ impl Matcher<'_> {
         let mut rest = 0;
         let mut first = 0;
         for last in self.section_ends(&blocks) {
-            let label = blocks[last]
-                .main
-                .filter(|main| self.directives[*main].kind == Kind::Label);
+            let label = blocks[last].main.filter(|main| self.directives[*main].kind == Kind::Label);
             let end = match label {
                 Some(label) => match self.find(label, rest..self.text.len()) {
                     Ok(found) => found.range.end,
@@ -61,18 +54,12 @@ impl Matcher<'_> {
         let mut start = 0;
         for (index, directive) in self.directives.iter().enumerate() {
             if !matches!(directive.kind, Kind::Dag | Kind::Not) {
-                blocks.push(Block {
-                    group: start..index,
-                    main: Some(index),
-                });
+                blocks.push(Block { group: start..index, main: Some(index) });
                 start = index + 1;
             }
         }
         if start < self.directives.len() {
-            blocks.push(Block {
-                group: start..self.directives.len(),
-                main: None,
-            });
+            blocks.push(Block { group: start..self.directives.len(), main: None });
         }
         blocks
     }
@@ -80,9 +67,7 @@ impl Matcher<'_> {
     /// The blocks that end a section: those of a LABEL, and the last.
     fn section_ends(&self, blocks: &[Block]) -> Vec<usize> {
         let is_label = |block: &Block| block.main.is_some_and(|main| self.directives[main].kind == Kind::Label);
-        (0..blocks.len())
-            .filter(|index| is_label(&blocks[*index]) || index + 1 == blocks.len())
-            .collect()
+        (0..blocks.len()).filter(|index| is_label(&blocks[*index]) || index + 1 == blocks.len()).collect()
     }
 
     /// Checks blocks in order until one fails.
@@ -132,11 +117,7 @@ impl Matcher<'_> {
             Kind::Same if newlines > 0 => "not on the same line as the match before it",
             _ => return Ok(()),
         };
-        self.states[index] = State::Misplaced {
-            found,
-            reason,
-            previous: start,
-        };
+        self.states[index] = State::Misplaced { found, reason, previous: start };
         Err(Failed)
     }
 
@@ -186,9 +167,7 @@ impl Matcher<'_> {
     fn forbid(&mut self, nots: &[usize], region: Range<usize>) -> Result<(), Failed> {
         let mut clean = Ok(());
         for &index in nots {
-            let found = self.directives[index]
-                .needle
-                .find(&self.text[region.clone()], &self.variables);
+            let found = self.directives[index].needle.find(&self.text[region.clone()], &self.variables);
             self.states[index] = match found {
                 Ok(None) => State::Absent,
                 Ok(Some(found)) => State::Forbidden(shifted(&found, region.start)),

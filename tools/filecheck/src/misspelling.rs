@@ -23,13 +23,8 @@ pub fn edit_distance(from: &str, to: &str) -> usize {
 /// The known word nearest to `word`, if any is near enough to be what was meant.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = 1 + word.chars().count() / 4;
-    let scored = known
-        .into_iter()
-        .map(|candidate| (edit_distance(word, candidate), candidate));
-    scored
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
-        .map(|(_, candidate)| candidate)
+    let scored = known.into_iter().map(|candidate| (edit_distance(word, candidate), candidate));
+    scored.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate)
 }
 
 /// The suffixes a prefix may have in LLVM's dialect, `COUNT-` apart.
@@ -98,10 +93,7 @@ fn meant_suffix(name: &str, separated: bool) -> Option<String> {
         return Some((*exact).to_owned());
     }
     let near = |suffix: &&&str| separated && edit_distance(&upper, suffix) <= 1 + suffix.len() / 5;
-    let near = SUFFIXES
-        .iter()
-        .filter(near)
-        .min_by_key(|suffix| edit_distance(&upper, suffix));
+    let near = SUFFIXES.iter().filter(near).min_by_key(|suffix| edit_distance(&upper, suffix));
     near.map(|suffix| (*suffix).to_owned())
 }
 
@@ -150,9 +142,7 @@ fn colon_forgotten(line: &str, at: usize, word: &str, rest: &str, prefix: &str) 
 fn is_directive(word: &str, prefix: &str) -> bool {
     match word.strip_prefix(prefix) {
         Some("") => true,
-        Some(tail) => tail
-            .strip_prefix('-')
-            .is_some_and(|name| SUFFIXES.contains(&name) || exact_count(name)),
+        Some(tail) => tail.strip_prefix('-').is_some_and(|name| SUFFIXES.contains(&name) || exact_count(name)),
         None => false,
     }
 }

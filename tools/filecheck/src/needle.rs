@@ -33,10 +33,7 @@ pub(crate) struct Found {
 
 impl Found {
     fn plain(range: Range<usize>) -> Found {
-        Found {
-            range,
-            bound: Vec::new(),
-        }
+        Found { range, bound: Vec::new() }
     }
 }
 
@@ -72,11 +69,7 @@ impl Needle {
             return Vec::new();
         };
         let value = |name: &String| variables.get(name).map(String::as_str).unwrap_or("");
-        pattern
-            .outer_uses()
-            .into_iter()
-            .map(|name| (name.as_str(), value(name)))
-            .collect()
+        pattern.outer_uses().into_iter().map(|name| (name.as_str(), value(name))).collect()
     }
 
     /// Text like what is looked for, to find lines that nearly match.
@@ -113,10 +106,7 @@ fn highlighted(text: &str, token: &str) -> Option<Range<usize>> {
         let whole = (column..column + token.len()).all(tilde);
         whole && !(column > 0 && tilde(column - 1)) && !tilde(column + token.len())
     };
-    text.match_indices(token)
-        .map(|(at, _)| at)
-        .find(underlined)
-        .map(|at| at..at + token.len())
+    text.match_indices(token).map(|(at, _)| at).find(underlined).map(|at| at..at + token.len())
 }
 
 /// A pattern with expressions or variables.
@@ -137,11 +127,7 @@ impl Pattern {
             Piece::Text(_) | Piece::Use(_) => false,
         };
         let search_longest = pieces.iter().any(unsure) || (0..pieces.len()).any(|at| is_inner_use(&pieces, at));
-        Pattern {
-            pieces,
-            search_longest,
-            compiled: OnceLock::new(),
-        }
+        Pattern { pieces, search_longest, compiled: OnceLock::new() }
     }
 
     /// Names used before this pattern defines them.
@@ -170,10 +156,7 @@ impl Pattern {
             for end in ends.filter(|end| reaches(&closed, text, greedy.start, *end)) {
                 let mut bound = Vec::new();
                 if walk(&steps, text, greedy.start, end, &mut bound) {
-                    return Ok(Some(Found {
-                        range: greedy.start..end,
-                        bound,
-                    }));
+                    return Ok(Some(Found { range: greedy.start..end, bound }));
                 }
             }
             match text[greedy.start..].chars().next() {
@@ -196,10 +179,7 @@ impl Pattern {
             _ => None,
         };
         let bound = self.pieces.iter().enumerate().filter_map(definition).collect();
-        Found {
-            range: captures.get(0).map_or(0..0, |found| found.range()),
-            bound,
-        }
+        Found { range: captures.get(0).map_or(0..0, |found| found.range()), bound }
     }
 
     fn compile(&self, variables: &Variables) -> Result<Regex, Impossible> {
@@ -207,11 +187,8 @@ impl Pattern {
             return Ok(compiled.clone());
         }
         let uses = self.outer_uses();
-        let undefined: Vec<String> = uses
-            .iter()
-            .filter(|name| !variables.contains_key(**name))
-            .map(|n| (*n).clone())
-            .collect();
+        let undefined: Vec<String> =
+            uses.iter().filter(|name| !variables.contains_key(**name)).map(|n| (*n).clone()).collect();
         if !undefined.is_empty() {
             return Err(Impossible::Undefined(undefined));
         }
@@ -294,37 +271,27 @@ fn walk(steps: &[Step], text: &str, from: usize, to: usize, bound: &mut Vec<(Str
     match step {
         Step::Literal(literal) => skip(literal).is_some_and(|next| walk(rest, text, next, to, bound)),
         Step::Again(name) => {
-            let value = bound
-                .iter()
-                .rev()
-                .find(|(other, _)| other == name)
-                .map(|(_, value)| value.clone());
-            value
-                .and_then(|value| skip(&value))
-                .is_some_and(|next| walk(rest, text, next, to, bound))
+            let value = bound.iter().rev().find(|(other, _)| other == name).map(|(_, value)| value.clone());
+            value.and_then(|value| skip(&value)).is_some_and(|next| walk(rest, text, next, to, bound))
         }
         Step::Match(name, expression) => {
             let first = if rest.is_empty() { to } else { from };
-            ends(text, first, to)
-                .filter(|end| reaches(expression, text, from, *end))
-                .any(|end| {
-                    let before = bound.len();
-                    bound.extend(name.iter().map(|name| (name.clone(), text[from..end].to_owned())));
-                    let matched = walk(rest, text, end, to, bound);
-                    if !matched {
-                        bound.truncate(before);
-                    }
-                    matched
-                })
+            ends(text, first, to).filter(|end| reaches(expression, text, from, *end)).any(|end| {
+                let before = bound.len();
+                bound.extend(name.iter().map(|name| (name.clone(), text[from..end].to_owned())));
+                let matched = walk(rest, text, end, to, bound);
+                if !matched {
+                    bound.truncate(before);
+                }
+                matched
+            })
         }
     }
 }
 
 /// Whether an expression closed with `\z` matches exactly `from..to`.
 fn reaches(closed: &Regex, text: &str, from: usize, to: usize) -> bool {
-    closed
-        .find_at(&text[..to], from)
-        .is_some_and(|found| found.start() == from)
+    closed.find_at(&text[..to], from).is_some_and(|found| found.start() == from)
 }
 
 /// The ends from the last to the first.
@@ -368,10 +335,7 @@ mod tests {
     #[test]
     fn a_variable_may_be_used_where_it_is_defined() {
         let pattern = "[[X:%[a-z0-9]+]] = add([[X]])";
-        assert_eq!(
-            matched(pattern, "%a = add(%b)\n%c = add(%c)").as_deref(),
-            Some("%c = add(%c)")
-        );
+        assert_eq!(matched(pattern, "%a = add(%b)\n%c = add(%c)").as_deref(), Some("%c = add(%c)"));
         assert_eq!(matched("[[X:a+]][[X]]b", "aaaaab").as_deref(), Some("aaaab"));
         assert_eq!(matched("[[X:a+]]{{a*}}-[[X]]-", "aaa-aa-").as_deref(), Some("aaa-aa-"));
         assert_eq!(matched("[[X:a+]]-[[X]]b", "aaa-ac"), None);
@@ -384,12 +348,7 @@ mod tests {
 
     #[test]
     fn blank_lines() {
-        let at = |text: &str| {
-            Needle::BlankLine
-                .find(text, &Variables::new())
-                .unwrap()
-                .map(|found| found.range.start)
-        };
+        let at = |text: &str| Needle::BlankLine.find(text, &Variables::new()).unwrap().map(|found| found.range.start);
         assert_eq!(at("a\n\nb"), Some(2));
         assert_eq!(at("a\n"), Some(2));
         assert_eq!(at("a\nb"), None);
@@ -398,10 +357,7 @@ mod tests {
     #[test]
     fn highlights_cover_the_token_exactly() {
         let at = |text: &str| {
-            Needle::Highlighted("add".into())
-                .find(text, &Variables::new())
-                .unwrap()
-                .map(|f| f.range.start)
+            Needle::Highlighted("add".into()).find(text, &Variables::new()).unwrap().map(|f| f.range.start)
         };
         assert_eq!(at("x add y\n  ~~~ <-"), Some(2));
         assert_eq!(at("x add y\n  ~~~~"), None);

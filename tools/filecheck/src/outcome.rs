@@ -14,11 +14,7 @@ pub(crate) enum State {
     Matched(Range<usize>),
     Absent,
     Forbidden(Range<usize>),
-    Misplaced {
-        found: Range<usize>,
-        reason: &'static str,
-        previous: usize,
-    },
+    Misplaced { found: Range<usize>, reason: &'static str, previous: usize },
     Missing(Search),
     Impossible(Impossible),
 }
@@ -39,19 +35,9 @@ pub(crate) struct Search {
 impl State {
     /// Nothing found in the region.
     pub(crate) fn missing(region: Range<usize>, needle: &Needle, variables: &Variables) -> State {
-        let values = needle
-            .inputs(variables)
-            .into_iter()
-            .map(|(n, v)| (n.to_owned(), v.to_owned()))
-            .collect();
+        let values = needle.inputs(variables).into_iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
         let (sample, variables) = (needle.sample(variables), variables.clone());
-        State::Missing(Search {
-            region,
-            sample,
-            variables,
-            values,
-            done: 0,
-        })
+        State::Missing(Search { region, sample, variables, values, done: 0 })
     }
 
     /// Some of the matches that a COUNT wants were there.
@@ -107,38 +93,23 @@ impl Outcome {
     }
 
     pub(crate) fn empty_input(checks: &CheckFile, input_name: &str) -> Outcome {
-        let report = format!(
-            "{input_name}: error: the input is empty, so {} checks nothing (see --allow-empty)",
-            checks.name
-        );
-        Outcome {
-            rows: Vec::new(),
-            passed: false,
-            report,
-        }
+        let report =
+            format!("{input_name}: error: the input is empty, so {} checks nothing (see --allow-empty)", checks.name);
+        Outcome { rows: Vec::new(), passed: false, report }
     }
 
     pub(crate) fn new(checks: &CheckFile, input_name: &str, input: &Canonical<'_>, states: Vec<State>) -> Outcome {
-        let explained = checks
-            .directives
-            .iter()
-            .zip(&states)
-            .map(|(directive, state)| Explained::new(directive, state, input));
+        let explained =
+            checks.directives.iter().zip(&states).map(|(directive, state)| Explained::new(directive, state, input));
         let explained: Vec<Explained> = explained.collect();
-        let passed = explained
-            .iter()
-            .all(|one| matches!(one.verdict, Verdict::Matched { .. } | Verdict::Absent));
+        let passed = explained.iter().all(|one| matches!(one.verdict, Verdict::Matched { .. } | Verdict::Absent));
         let row = |(directive, one): (&Directive, &Explained)| Row {
             directive: directive.spelling.clone(),
             line: directive.line,
             verdict: one.verdict.clone(),
         };
         let rows: Vec<Row> = checks.directives.iter().zip(&explained).map(row).collect();
-        let report = if passed {
-            String::new()
-        } else {
-            report(checks, input_name, input, &rows, &explained)
-        };
+        let report = if passed { String::new() } else { report(checks, input_name, input, &rows, &explained) };
         Outcome { rows, passed, report }
     }
 }
@@ -158,18 +129,11 @@ struct Explained {
 
 impl Explained {
     fn plain(verdict: Verdict) -> Explained {
-        Explained {
-            verdict,
-            focus: None,
-            notes: Vec::new(),
-        }
+        Explained { verdict, focus: None, notes: Vec::new() }
     }
 
     fn failed(why: String, focus: Option<(usize, usize)>) -> Explained {
-        Explained {
-            focus,
-            ..Explained::plain(Verdict::Failed(why))
-        }
+        Explained { focus, ..Explained::plain(Verdict::Failed(why)) }
     }
 
     fn new(directive: &Directive, state: &State, input: &Canonical<'_>) -> Explained {
@@ -185,16 +149,10 @@ impl Explained {
                 let place = at(range.start);
                 Explained::failed(format!("forbidden, but found at {}", show(place)), Some(place))
             }
-            State::Misplaced {
-                found,
-                reason,
-                previous,
-            } => {
+            State::Misplaced { found, reason, previous } => {
                 let place = at(found.start);
                 let mut explained = Explained::failed(format!("{reason}: found at {}", show(place)), Some(place));
-                explained
-                    .notes
-                    .push(format!("the match before it ends at {}", show(at(*previous))));
+                explained.notes.push(format!("the match before it ends at {}", show(at(*previous))));
                 explained
             }
             State::Impossible(impossible) => Explained::failed(impossible_reason(impossible), None),
@@ -223,14 +181,8 @@ impl Search {
             why = format!("found {} of {} times, then {why}", self.done, directive.count);
         }
         let mut explained = Explained::failed(why, Some(focus.unwrap_or(from)));
-        explained
-            .notes
-            .push(format!("searched from {} to {}", show(from), show(to)));
-        explained.notes.extend(
-            self.values
-                .iter()
-                .map(|(name, value)| format!("with {name} = `{value}`")),
-        );
+        explained.notes.push(format!("searched from {} to {}", show(from), show(to)));
+        explained.notes.extend(self.values.iter().map(|(name, value)| format!("with {name} = `{value}`")));
         explained
     }
 
@@ -241,16 +193,10 @@ impl Search {
             _ => None,
         };
         if let Some(place) = find(0..self.region.start) {
-            return (
-                format!("not found; stands at {}, before the place reached", show(place)),
-                Some(place),
-            );
+            return (format!("not found; stands at {}, before the place reached", show(place)), Some(place));
         }
         if let Some(place) = find(self.region.end..input.text.len()) {
-            return (
-                format!("not found; stands at {}, in a later section", show(place)),
-                Some(place),
-            );
+            return (format!("not found; stands at {}, in a later section", show(place)), Some(place));
         }
         match nearest(input, self.region.clone(), &self.sample) {
             Some(place) => (format!("not found; nearest is line {}", place.0), Some(place)),
@@ -324,12 +270,7 @@ fn report(
 
 fn failure(out: &mut String, checks: &CheckFile, directive: &Directive, why: &str) {
     let (line, column) = (directive.line, directive.column);
-    let _ = writeln!(
-        out,
-        "{}:{line}:{column}: error: {}: {why}",
-        checks.name,
-        directive.word()
-    );
+    let _ = writeln!(out, "{}:{line}:{column}: error: {}: {why}", checks.name, directive.word());
     let _ = writeln!(out, "{}", with_caret(line, &directive.source, column));
 }
 
@@ -351,12 +292,7 @@ fn context(out: &mut String, input_name: &str, input: &Canonical<'_>, one: &Expl
 }
 
 fn table(check_name: &str, input_name: &str, rows: &[Row]) -> String {
-    let widest = rows
-        .iter()
-        .map(|row| row.directive.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(60);
+    let widest = rows.iter().map(|row| row.directive.chars().count()).max().unwrap_or(0).min(60);
     let mut out = format!("directives of {check_name} on {input_name}:\n");
     for row in rows {
         let (mark, result) = match &row.verdict {

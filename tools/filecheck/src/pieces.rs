@@ -26,11 +26,7 @@ pub(crate) struct BadPattern {
 
 impl BadPattern {
     fn new(at: usize, message: impl Into<String>) -> BadPattern {
-        BadPattern {
-            at,
-            message: message.into(),
-            help: None,
-        }
+        BadPattern { at, message: message.into(), help: None }
     }
 
     fn help(mut self, help: &str) -> BadPattern {
@@ -62,9 +58,7 @@ pub(crate) fn cut(pattern: &str) -> Result<Vec<Piece>, BadPattern> {
 
 /// `{{…}}` at the start of `rest`; returns its length.
 fn expression(rest: &str, at: usize, pieces: &mut Vec<Piece>) -> Result<usize, BadPattern> {
-    let end = rest
-        .find("}}")
-        .ok_or_else(|| BadPattern::new(at, "`{{` without `}}`"))?;
+    let end = rest.find("}}").ok_or_else(|| BadPattern::new(at, "`{{` without `}}`"))?;
     pieces.push(Piece::Expression(checked(&rest[2..end], at + 2)?));
     Ok(end + 2)
 }
@@ -75,11 +69,7 @@ const LITERAL_BRACKETS: &str = "to match two brackets write `{{\\[\\[}}`, or use
 fn variable(rest: &str, at: usize, pieces: &mut Vec<Piece>) -> Result<usize, BadPattern> {
     let inner = &rest[2..];
     if inner.starts_with('#') || inner.starts_with('@') {
-        let what = if inner.starts_with('#') {
-            "numeric substitution `[[#…]]`"
-        } else {
-            "`[[@LINE]]`"
-        };
+        let what = if inner.starts_with('#') { "numeric substitution `[[#…]]`" } else { "`[[@LINE]]`" };
         return Err(BadPattern::new(at, format!("{what} is not supported")).help(LITERAL_BRACKETS));
     }
     let end = closing(inner, at + 2)?;
@@ -134,10 +124,7 @@ fn bad_expression(expression: &str, at: usize, shown: &str) -> BadPattern {
     let reason = shown.lines().last().unwrap_or(shown).trim_start_matches("error: ");
     let caret = shown.lines().find(|line| line.trim_start().starts_with('^'));
     let column = caret.map_or(0, |line| line.find('^').unwrap_or(4).saturating_sub(4));
-    let offset = expression
-        .char_indices()
-        .nth(column)
-        .map_or(expression.len(), |(offset, _)| offset);
+    let offset = expression.char_indices().nth(column).map_or(expression.len(), |(offset, _)| offset);
     BadPattern::new(at + offset, format!("bad regular expression: {reason}"))
 }
 

@@ -22,14 +22,7 @@ pub struct Problem {
 impl Problem {
     /// A problem of the file as a whole.
     pub(crate) fn whole(file: &str, message: impl Into<String>, help: Option<String>) -> Problem {
-        Problem {
-            file: file.to_owned(),
-            line: 0,
-            column: 0,
-            message: message.into(),
-            help,
-            source: String::new(),
-        }
+        Problem { file: file.to_owned(), line: 0, column: 0, message: message.into(), help, source: String::new() }
     }
 }
 
@@ -38,11 +31,7 @@ impl fmt::Display for Problem {
         if self.line == 0 {
             write!(f, "{}: error: {}", self.file, self.message)?;
         } else {
-            writeln!(
-                f,
-                "{}:{}:{}: error: {}",
-                self.file, self.line, self.column, self.message
-            )?;
+            writeln!(f, "{}:{}:{}: error: {}", self.file, self.line, self.column, self.message)?;
             write!(f, "{}", with_caret(self.line, &self.source, self.column))?;
         }
         match &self.help {
@@ -55,11 +44,8 @@ impl fmt::Display for Problem {
 /// The line with its number, and under it a caret; tabs are repeated so that the caret stays below its character.
 pub(crate) fn with_caret(line: usize, source: &str, column: usize) -> String {
     let number = line.to_string();
-    let lead: String = source
-        .chars()
-        .take(column.saturating_sub(1))
-        .map(|c| if c == '\t' { '\t' } else { ' ' })
-        .collect();
+    let lead: String =
+        source.chars().take(column.saturating_sub(1)).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     format!("  {number} | {source}\n  {} | {lead}^", " ".repeat(number.len()))
 }
 

@@ -8,11 +8,7 @@ use std::ops::Range;
 /// Runs all directives; returns what became of each.
 pub(crate) fn run(directives: &[Directive], text: &str) -> Vec<State> {
     let states = directives.iter().map(|_| State::NotTried).collect();
-    let mut matcher = Matcher {
-        directives,
-        text,
-        states,
-    };
+    let mut matcher = Matcher { directives, text, states };
     // The states say what failed.
     let _ = matcher.run();
     matcher.states
@@ -78,12 +74,7 @@ impl Matcher<'_> {
                     self.miss(index, self.text.len());
                     return Err(Failed);
                 };
-                self.on_line(
-                    index,
-                    from + newline + 1,
-                    from,
-                    "not on the line after the match before it",
-                )
+                self.on_line(index, from + newline + 1, from, "not on the line after the match before it")
             }
             _ => self.repeated(index, from),
         }
@@ -99,11 +90,7 @@ impl Matcher<'_> {
     ) -> Result<Range<usize>, Failed> {
         let found = self.find(index, start)?;
         if self.text[start..found.start].contains('\n') {
-            self.states[index] = State::Misplaced {
-                found,
-                reason,
-                previous,
-            };
+            self.states[index] = State::Misplaced { found, reason, previous };
             return Err(Failed);
         }
         Ok(found)
@@ -123,10 +110,7 @@ impl Matcher<'_> {
     }
 
     fn find(&mut self, index: usize, from: usize) -> Result<Range<usize>, Failed> {
-        match self.directives[index]
-            .needle
-            .find(&self.text[from..], &Variables::new())
-        {
+        match self.directives[index].needle.find(&self.text[from..], &Variables::new()) {
             Ok(Some(found)) => Ok(found.range.start + from..found.range.end + from),
             Ok(None) => {
                 self.miss(index, from);

@@ -17,10 +17,7 @@ fn mistakes(checks: &str) -> Vec<Problem> {
 }
 
 fn prefixes(words: &[&str]) -> Options {
-    Options {
-        prefixes: words.iter().map(|word| (*word).to_owned()).collect(),
-        ..Options::default()
-    }
+    Options { prefixes: words.iter().map(|word| (*word).to_owned()).collect(), ..Options::default() }
 }
 
 #[test]
@@ -28,10 +25,7 @@ fn order_and_blanks() {
     assert!(passes("# CHECK: a\n// CHECK: b\n; CHECK:   c  ", "a\nb c"));
     assert!(!passes("CHECK: b\nCHECK: a", "a b"));
     assert!(passes("CHECK: a b", "a \t b"));
-    let strict = Options {
-        strict_whitespace: true,
-        ..Options::default()
-    };
+    let strict = Options { strict_whitespace: true, ..Options::default() };
     assert!(filecheck("t", "CHECK: a b", "in", "a  b", &strict).is_err());
 }
 
@@ -66,14 +60,8 @@ fn labels_cut_sections() {
     assert!(passes(checks, "one a two b"));
     assert!(!passes(checks, "one two a b"));
     let report = report(checks, "one\ntwo\na\n");
-    assert!(
-        report.contains("error: CHECK: not found; stands at 3:1, in a later section"),
-        "{report}"
-    );
-    assert!(
-        report.matches("error:").count() == 2,
-        "both sections are reported\n{report}"
-    );
+    assert!(report.contains("error: CHECK: not found; stands at 3:1, in a later section"), "{report}");
+    assert!(report.matches("error:").count() == 2, "both sections are reported\n{report}");
 }
 
 #[test]
@@ -99,49 +87,27 @@ fn report_of_undefined() -> String {
 
 #[test]
 fn whole_lines() {
-    let full = Options {
-        match_full_lines: true,
-        ..Options::default()
-    };
+    let full = Options { match_full_lines: true, ..Options::default() };
     assert!(filecheck("t", "CHECK: a b", "in", "x\n a b \n", &full).is_ok());
     assert!(filecheck("t", "CHECK: a", "in", "a b", &full).is_err());
-    assert!(
-        filecheck("t", "CHECK: x\nCHECK-NOT: a", "in", "x\na b", &full).is_err(),
-        "NOT is about parts of lines"
-    );
+    assert!(filecheck("t", "CHECK: x\nCHECK-NOT: a", "in", "x\na b", &full).is_err(), "NOT is about parts of lines");
 }
 
 #[test]
 fn empty_input() {
     assert!(report("CHECK-NOT: x", "").contains("the input is empty"));
-    let allowed = Options {
-        allow_empty: true,
-        ..Options::default()
-    };
+    let allowed = Options { allow_empty: true, ..Options::default() };
     assert!(filecheck("t", "CHECK-NOT: x", "in", "", &allowed).is_ok());
 }
 
 #[test]
 fn prefixes_are_words_of_their_own() {
     assert!(
-        filecheck(
-            "t",
-            "A: a\nCHECK-B-NEXT: b\nXA: c\nCHECK: d",
-            "in",
-            "a\nb",
-            &prefixes(&["A", "CHECK-B"])
-        )
-        .is_ok()
+        filecheck("t", "A: a\nCHECK-B-NEXT: b\nXA: c\nCHECK: d", "in", "a\nb", &prefixes(&["A", "CHECK-B"])).is_ok()
     );
     let error = filecheck("t", "FUSED: a\nCHECK: b", "in", "a", &prefixes(&["CHECK", "FUSE"])).unwrap_err();
-    assert!(
-        error.contains("no directive starts with `FUSE:`") && error.contains("prefix `FUSED`"),
-        "{error}"
-    );
-    assert!(passes(
-        "RUN: jitopt | filecheck CHECK: no\nCOM: CHECK: no\nCHECK: a",
-        "a"
-    ));
+    assert!(error.contains("no directive starts with `FUSE:`") && error.contains("prefix `FUSED`"), "{error}");
+    assert!(passes("RUN: jitopt | filecheck CHECK: no\nCOM: CHECK: no\nCHECK: a", "a"));
 }
 
 #[test]
@@ -153,10 +119,7 @@ fn mistakes_are_errors_with_suggestions() {
         ("# CHEK: a", "did you mean `CHECK:`?"),
         ("# CHECK-NOT : a", "did you mean `CHECK-NOT:`?"),
         ("# CHECK -NEXT: a", "did you mean `CHECK-NEXT:`?"),
-        (
-            "# CHECK: [[1, 2]]",
-            "to match two brackets write `{{\\[\\[}}`, or use `CHECK{LITERAL}:`",
-        ),
+        ("# CHECK: [[1, 2]]", "to match two brackets write `{{\\[\\[}}`, or use `CHECK{LITERAL}:`"),
     ] {
         let found = mistakes(&format!("# CHECK: x\n{checks}"));
         assert_eq!(found[0].help.as_deref(), Some(expected), "{checks}");
@@ -168,10 +131,7 @@ fn mistakes_are_errors_with_suggestions() {
         ("# CHECK-NEXT: a", "`CHECK-NEXT` has no match before it to refer to"),
         ("# CHECK-COUNT-0: a", "COUNT needs a number above zero, then a colon"),
         ("# CHECK-NOT-DAG: a", "suffixes cannot be combined"),
-        (
-            "# CHECK-LABEL: [[X:a]]",
-            "`CHECK-LABEL` cannot define or use variables: it is found before they have values",
-        ),
+        ("# CHECK-LABEL: [[X:a]]", "`CHECK-LABEL` cannot define or use variables: it is found before they have values"),
     ] {
         assert_eq!(mistakes(checks)[0].message, expected);
     }

@@ -6,10 +6,7 @@ use jitopt_filecheck::{CheckFile, Dialect, Options, Problem, filecheck};
 use std::path::Path;
 
 fn pytorch() -> Options {
-    Options {
-        dialect: Dialect::PyTorch,
-        ..Options::default()
-    }
+    Options { dialect: Dialect::PyTorch, ..Options::default() }
 }
 
 fn passes(checks: &str, input: &str) -> bool {
@@ -53,22 +50,13 @@ fn next_and_same() {
     assert!(!passes("# CHECK: a\n# CHECK-NEXT: b", "a b"));
     assert!(passes("# CHECK: a\n# CHECK-SAME: b", "a b"));
     assert!(!passes("# CHECK: a\n# CHECK-SAME: b", "a\nb"));
-    assert!(
-        passes("# CHECK-NEXT: b", "a\nb"),
-        "the first match may be relative to the start"
-    );
+    assert!(passes("# CHECK-NEXT: b", "a\nb"), "the first match may be relative to the start");
 }
 
 #[test]
 fn nots_are_a_group_up_to_the_next_match() {
-    assert!(passes(
-        "# CHECK: a\n# CHECK-NOT: x\n# CHECK-NOT: y\n# CHECK: b",
-        "x a b y"
-    ));
-    assert!(!passes(
-        "# CHECK: a\n# CHECK-NOT: x\n# CHECK-NOT: y\n# CHECK: b",
-        "a y b"
-    ));
+    assert!(passes("# CHECK: a\n# CHECK-NOT: x\n# CHECK-NOT: y\n# CHECK: b", "x a b y"));
+    assert!(!passes("# CHECK: a\n# CHECK-NOT: x\n# CHECK-NOT: y\n# CHECK: b", "a y b"));
     assert!(!passes("# CHECK: a\n# CHECK-NOT: x", "a b x"));
 }
 
@@ -89,35 +77,20 @@ fn counts() {
 #[test]
 fn expressions_and_highlights() {
     assert!(passes("# CHECK-REGEX: a[0-9]+b", "xa12b"));
-    assert!(passes(
-        "# CHECK-SOURCE-HIGHLIGHTED: add",
-        "x = add(y)\n    ~~~ <--- HERE"
-    ));
-    assert!(!passes(
-        "# CHECK-SOURCE-HIGHLIGHTED: add",
-        "x = add(y)\n    ~~~~~ <--- HERE"
-    ));
+    assert!(passes("# CHECK-SOURCE-HIGHLIGHTED: add", "x = add(y)\n    ~~~ <--- HERE"));
+    assert!(!passes("# CHECK-SOURCE-HIGHLIGHTED: add", "x = add(y)\n    ~~~~~ <--- HERE"));
 }
 
 #[test]
 fn what_pytorch_ignores_is_ignored() {
-    assert!(passes(
-        "; CHECK: zzz\n#       CHECK: zzz\n## CHECK: zzz\n#      CHECK: a",
-        "a"
-    ));
+    assert!(passes("; CHECK: zzz\n#       CHECK: zzz\n## CHECK: zzz\n#      CHECK: a", "a"));
 }
 
 #[test]
 fn what_pytorch_rejects_is_rejected() {
-    assert_eq!(
-        mistake("# CHECK:x").help.as_deref(),
-        Some("one blank must follow the colon")
-    );
+    assert_eq!(mistake("# CHECK:x").help.as_deref(), Some("one blank must follow the colon"));
     assert!(mistake("# CHECK-LABEL: x").help.unwrap().contains("LLVM"));
-    assert_eq!(
-        mistake("# CHECK-NXT: x").help.as_deref(),
-        Some("did you mean `CHECK-NEXT:`?")
-    );
+    assert_eq!(mistake("# CHECK-NXT: x").help.as_deref(), Some("did you mean `CHECK-NEXT:`?"));
     assert_eq!(mistake("# CHEK: x").help.as_deref(), Some("did you mean `CHECK:`?"));
     assert!(mistake("nothing here").message.starts_with("no checks"));
     assert!(mistake("# CHECK-COUNT-x: a").message.contains("cannot be parsed"));

@@ -14,10 +14,7 @@ pub(crate) type Step = (RunLine, Pipeline);
 
 /// Whether the command looks at its input and says yes or no.
 pub(crate) fn is_checker(command: &Command) -> bool {
-    matches!(
-        command.name(),
-        "filecheck" | "FileCheck" | "diff" | "not" | "snapshot" | "test"
-    )
+    matches!(command.name(), "filecheck" | "FileCheck" | "diff" | "not" | "snapshot" | "test")
 }
 
 /// The argument vector without any `not` in front.
@@ -40,20 +37,14 @@ pub(crate) fn audit(
 ) -> Vec<(usize, String)> {
     let mut mistakes = script.mistakes.clone();
     let prefixes = prefixes(steps, path);
-    let doubtful = script
-        .doubtful
-        .iter()
-        .filter(|(_, word, _)| !prefixes.contains(word.trim_end_matches(':')));
+    let doubtful = script.doubtful.iter().filter(|(_, word, _)| !prefixes.contains(word.trim_end_matches(':')));
     mistakes.extend(doubtful.map(|(line, word, meant)| (*line, format!("`{word}` is not `{meant}:`"))));
     if script.runs.is_empty() {
         mistakes.push((0, "no RUN line, so this file tests nothing".to_owned()));
         return mistakes;
     }
     for (index, (run, pipeline)) in steps.iter().enumerate() {
-        let unknown = pipeline
-            .commands
-            .iter()
-            .filter_map(|command| unknown(&command.argv, commands));
+        let unknown = pipeline.commands.iter().filter_map(|command| unknown(&command.argv, commands));
         mistakes.extend(unknown.map(|message| (run.line, message)));
         if !checks_something(steps, index, commands) {
             mistakes.push((run.line, NOTHING.to_owned()));
@@ -86,9 +77,7 @@ pub(crate) fn unknown_command(name: &str, known: &[&str]) -> String {
 fn checks_something(steps: &[Step], index: usize, commands: &dyn Commands) -> bool {
     let (run, pipeline) = &steps[index];
     let all = &pipeline.commands;
-    let direct = all
-        .iter()
-        .any(|command| is_checker(command) || commands.checks_itself(inner(&command.argv)));
+    let direct = all.iter().any(|command| is_checker(command) || commands.checks_itself(inner(&command.argv)));
     let housekeeping = steps.len() > 1 && matches!(all[0].name(), "rm" | "cp");
     direct || housekeeping || run.expect != Expect::Success || mentioned_later(pipeline, &steps[index + 1..])
 }
@@ -101,23 +90,16 @@ fn mentioned_later(pipeline: &Pipeline, later: &[Step]) -> bool {
             Redirect::Output { path, .. } | Redirect::Error { path, .. } => Some(path.as_str()),
             _ => None,
         }));
-        let temporary = command
-            .argv
-            .iter()
-            .filter_map(|word| word.rsplit('=').next().filter(|path| path.contains(".tmp")));
+        let temporary =
+            command.argv.iter().filter_map(|word| word.rsplit('=').next().filter(|path| path.contains(".tmp")));
         written.extend(temporary);
     }
     let uses = |word: &str| written.iter().any(|path| word.contains(path));
-    later
-        .iter()
-        .flat_map(|(_, pipeline)| &pipeline.commands)
-        .any(|command| {
-            let redirected = command
-                .redirects
-                .iter()
-                .any(|redirect| matches!(redirect, Redirect::Input(path) if uses(path)));
-            redirected || command.argv.iter().any(|word| uses(word))
-        })
+    later.iter().flat_map(|(_, pipeline)| &pipeline.commands).any(|command| {
+        let redirected =
+            command.redirects.iter().any(|redirect| matches!(redirect, Redirect::Input(path) if uses(path)));
+        redirected || command.argv.iter().any(|word| uses(word))
+    })
 }
 
 /// The prefixes with which some `filecheck` reads this file.
@@ -125,10 +107,7 @@ fn prefixes(steps: &[Step], path: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for command in steps.iter().flat_map(|(_, pipeline)| &pipeline.commands) {
         let argv = inner(&command.argv);
-        if !argv
-            .first()
-            .is_some_and(|name| name == "filecheck" || name == "FileCheck")
-        {
+        if !argv.first().is_some_and(|name| name == "filecheck" || name == "FileCheck") {
             continue;
         }
         if let Ok(arguments) = Arguments::parse(&argv[1..])
@@ -143,10 +122,7 @@ fn prefixes(steps: &[Step], path: &str) -> BTreeSet<String> {
 /// A word in capitals with the suffix of a directive, or with CHECK in it, and a colon.
 static DIRECTIVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let suffix = "-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+|COUNT-EXACTLY-[0-9]+|REGEX|SOURCE-HIGHLIGHTED)";
-    Regex::new(&format!(
-        r"(?:^|[^A-Za-z0-9_-])([A-Z][A-Z0-9_-]*?)({suffix})?(?:\{{LITERAL\}})?:"
-    ))
-    .ok()
+    Regex::new(&format!(r"(?:^|[^A-Za-z0-9_-])([A-Z][A-Z0-9_-]*?)({suffix})?(?:\{{LITERAL\}})?:")).ok()
 });
 
 /// Directives of which no `filecheck` would take notice.
@@ -154,17 +130,12 @@ fn unused_prefixes(file: &str, prefixes: &BTreeSet<String>) -> Vec<(usize, Strin
     let blocks = snapshots::blocks(file).unwrap_or_default();
     let in_block = |index: &usize| blocks.iter().any(|block| block.lines.contains(index));
     let lines = file.lines().enumerate().filter(|(index, _)| !in_block(index));
-    lines
-        .filter_map(|(index, line)| Some((index + 1, unused_prefix(line, prefixes)?)))
-        .collect()
+    lines.filter_map(|(index, line)| Some((index + 1, unused_prefix(line, prefixes)?))).collect()
 }
 
 fn unused_prefix(line: &str, prefixes: &BTreeSet<String>) -> Option<String> {
     let text = crate::test_file::without_leader(line);
-    if ["RUN:", "FAIL", "XFAIL:", "COM:"]
-        .iter()
-        .any(|keyword| text.starts_with(keyword))
-    {
+    if ["RUN:", "FAIL", "XFAIL:", "COM:"].iter().any(|keyword| text.starts_with(keyword)) {
         return None;
     }
     let found = DIRECTIVE.as_ref()?.captures(line)?;
@@ -175,7 +146,5 @@ fn unused_prefix(line: &str, prefixes: &BTreeSet<String>) -> Option<String> {
     }
     let meant = did_you_mean(word, prefixes.iter().map(String::as_str));
     let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}:`?"));
-    Some(format!(
-        "unused prefix `{word}`: no filecheck on this file has it{meant}"
-    ))
+    Some(format!("unused prefix `{word}`: no filecheck on this file has it{meant}"))
 }

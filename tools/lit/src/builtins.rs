@@ -139,32 +139,21 @@ fn escape(chars: &mut std::str::Chars<'_>) -> Result<Vec<u8>, String> {
             vec![byte.ok_or("\\x wants two hexadecimal digits")?]
         }
         other => {
-            return Err(format!(
-                "unknown escape \\{}",
-                other.map_or(String::new(), String::from)
-            ));
+            return Err(format!("unknown escape \\{}", other.map_or(String::new(), String::from)));
         }
     })
 }
 
 /// `rm [-r] [-f] PATHS…`, below the test's own directory only.
 fn rm(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
-    let flag = |letter: char| {
-        argv[1..]
-            .iter()
-            .any(|word| word.starts_with('-') && word.contains(letter))
-    };
+    let flag = |letter: char| argv[1..].iter().any(|word| word.starts_with('-') && word.contains(letter));
     for path in argv[1..].iter().filter(|word| !word.starts_with('-')) {
         let full = io.cwd.join(path);
         let inside = full.starts_with(io.cwd) && !path.split('/').any(|part| part == "..");
         if !inside {
             return Err(format!("{path}: outside the directory of the test"));
         }
-        let removed = if full.is_dir() && flag('r') {
-            fs::remove_dir_all(&full)
-        } else {
-            fs::remove_file(&full)
-        };
+        let removed = if full.is_dir() && flag('r') { fs::remove_dir_all(&full) } else { fs::remove_file(&full) };
         match removed {
             Err(error) if !(flag('f') && error.kind() == std::io::ErrorKind::NotFound) => {
                 return Err(format!("{path}: {error}"));
@@ -178,11 +167,7 @@ fn rm(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
 /// `test [!] -e|-f|-d|-s PATH`.
 fn test(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     let words: Vec<&str> = argv[1..].iter().map(String::as_str).collect();
-    let (negated, words) = if words.first() == Some(&"!") {
-        (true, &words[1..])
-    } else {
-        (false, &words[..])
-    };
+    let (negated, words) = if words.first() == Some(&"!") { (true, &words[1..]) } else { (false, &words[..]) };
     let [what, path] = words else {
         return Err("write `test -e PATH`".to_owned());
     };
@@ -196,8 +181,7 @@ fn test(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     };
     if holds == negated {
         let not = if negated { "" } else { "not " };
-        io.stderr
-            .extend(format!("test: {} does {not}satisfy {what}\n", path.display()).bytes());
+        io.stderr.extend(format!("test: {} does {not}satisfy {what}\n", path.display()).bytes());
     }
     Ok(i32::from(holds == negated))
 }

@@ -11,15 +11,8 @@ pub(crate) struct Arguments {
     pub(crate) options: Options,
 }
 
-const FLAGS: [&str; 7] = [
-    "check-prefix",
-    "check-prefixes",
-    "input-file",
-    "pytorch",
-    "strict-whitespace",
-    "match-full-lines",
-    "allow-empty",
-];
+const FLAGS: [&str; 7] =
+    ["check-prefix", "check-prefixes", "input-file", "pytorch", "strict-whitespace", "match-full-lines", "allow-empty"];
 
 impl Arguments {
     /// Reads the arguments, the command's name apart.
@@ -29,22 +22,13 @@ impl Arguments {
         let mut files = Vec::new();
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
-            let Some(flag) = argument
-                .strip_prefix('-')
-                .map(|flag| flag.strip_prefix('-').unwrap_or(flag))
-            else {
+            let Some(flag) = argument.strip_prefix('-').map(|flag| flag.strip_prefix('-').unwrap_or(flag)) else {
                 files.push(argument.clone());
                 continue;
             };
-            let (name, value) = flag
-                .split_once('=')
-                .map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
-            let mut needed = || {
-                value
-                    .clone()
-                    .or_else(|| rest.next().cloned())
-                    .ok_or(format!("--{name} wants a value"))
-            };
+            let (name, value) =
+                flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
+            let mut needed = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("--{name} wants a value"));
             match name {
                 "check-prefix" | "check-prefixes" => prefixes.extend(needed()?.split(',').map(str::to_owned)),
                 "input-file" => parsed.input_file = Some(needed()?),
@@ -107,18 +91,11 @@ fn check(arguments: &[String], io: &Io<'_>) -> Result<(), (i32, String)> {
         _ => ("<stdin>", text(io.stdin.to_vec())),
     };
     let problems = |problems: Vec<jitopt_filecheck::Problem>| {
-        (
-            2,
-            problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
-        )
+        (2, problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     };
     let checks = CheckFile::parse(&arguments.check_file, &checks, &arguments.options).map_err(problems)?;
     let outcome = checks.run(input_name, &input);
-    if outcome.passed() {
-        Ok(())
-    } else {
-        Err((1, outcome.to_string()))
-    }
+    if outcome.passed() { Ok(()) } else { Err((1, outcome.to_string())) }
 }
 
 #[cfg(test)]
@@ -136,10 +113,7 @@ mod tests {
         assert_eq!(parsed.options.prefixes, ["A", "B", "C"]);
         assert!(parsed.options.strict_whitespace);
         assert_eq!(parsed.check_file, "f");
-        assert_eq!(
-            parse("f --pytorhc").unwrap_err(),
-            "unknown flag `--pytorhc`; did you mean `--pytorch`?"
-        );
+        assert_eq!(parse("f --pytorhc").unwrap_err(), "unknown flag `--pytorhc`; did you mean `--pytorch`?");
         assert_eq!(parse("f --input-file").unwrap_err(), "--input-file wants a value");
         assert_eq!(parse("f --pytorch=1").unwrap_err(), "--pytorch takes no value");
         assert_eq!(parse("").unwrap_err(), "give one file with checks");

@@ -110,14 +110,8 @@ pub(crate) fn parse(line: &str, substitutions: &Substitutions) -> Result<Pipelin
 fn redirect(sign: &str, path: String) -> Redirect {
     match sign {
         "<" => Redirect::Input(path),
-        ">" | ">>" => Redirect::Output {
-            path,
-            append: sign == ">>",
-        },
-        _ => Redirect::Error {
-            path,
-            append: sign == "2>>",
-        },
+        ">" | ">>" => Redirect::Output { path, append: sign == ">>" },
+        _ => Redirect::Error { path, append: sign == "2>>" },
     }
 }
 
@@ -180,11 +174,7 @@ impl Lexer<'_> {
                 '\'' | '"' => {
                     bare.get_or_insert(word.len());
                     self.rest = &self.rest[1..];
-                    if c == '"' {
-                        self.double_quoted(&mut word)?
-                    } else {
-                        self.single_quoted(&mut word)?
-                    }
+                    if c == '"' { self.double_quoted(&mut word)? } else { self.single_quoted(&mut word)? }
                 }
                 '\\' => {
                     bare.get_or_insert(word.len());
@@ -234,9 +224,7 @@ impl Lexer<'_> {
 fn refuse(rest: &str) -> Result<(), String> {
     for sequence in ["&&", "||", ";"] {
         if rest.starts_with(sequence) {
-            return Err(format!(
-                "`{sequence}` is not supported: write one RUN line for each command"
-            ));
+            return Err(format!("`{sequence}` is not supported: write one RUN line for each command"));
         }
     }
     match rest.chars().next() {
@@ -264,9 +252,7 @@ mod tests {
 
     fn substitutions() -> Substitutions {
         let value = |name: char| (name, format!("/{name}"));
-        Substitutions {
-            values: ['s', 'S', 't', 'T'].map(value),
-        }
+        Substitutions { values: ['s', 'S', 't', 'T'].map(value) }
     }
 
     fn argv(line: &str) -> Vec<String> {
@@ -275,26 +261,14 @@ mod tests {
 
     #[test]
     fn words_and_quotes() {
-        assert_eq!(
-            argv(r#"a 'b c' "d\"e" f\ g h'i'j '' "#),
-            ["a", "b c", "d\"e", "f g", "hij", ""]
-        );
-        assert_eq!(
-            argv("a '--passes=fixpoint(a,b){max=8}'"),
-            ["a", "--passes=fixpoint(a,b){max=8}"]
-        );
+        assert_eq!(argv(r#"a 'b c' "d\"e" f\ g h'i'j '' "#), ["a", "b c", "d\"e", "f g", "hij", ""]);
+        assert_eq!(argv("a '--passes=fixpoint(a,b){max=8}'"), ["a", "--passes=fixpoint(a,b){max=8}"]);
     }
 
     #[test]
     fn percent_letters() {
-        assert_eq!(
-            argv("a %s %t.out %t1 %S/x %T"),
-            ["a", "/s", "/t.out", "/t1", "/S/x", "/T"]
-        );
-        assert_eq!(
-            argv("a '%sum=1' %%s %x %s1 100%"),
-            ["a", "%sum=1", "%s", "%x", "%s1", "100%"]
-        );
+        assert_eq!(argv("a %s %t.out %t1 %S/x %T"), ["a", "/s", "/t.out", "/t1", "/S/x", "/T"]);
+        assert_eq!(argv("a '%sum=1' %%s %x %s1 100%"), ["a", "%sum=1", "%s", "%x", "%s1", "100%"]);
     }
 
     #[test]
@@ -302,29 +276,11 @@ mod tests {
         let line = "A=1 B='x y' a <in >out 2>&1 | b 2>err >>log C=2";
         let commands = parse(line, &substitutions()).unwrap().commands;
         assert_eq!(commands[0].env, [("A".into(), "1".into()), ("B".into(), "x y".into())]);
-        let output = Redirect::Output {
-            path: "out".into(),
-            append: false,
-        };
-        assert_eq!(
-            commands[0].redirects,
-            [Redirect::Input("in".into()), output, Redirect::ErrorToOutput]
-        );
+        let output = Redirect::Output { path: "out".into(), append: false };
+        assert_eq!(commands[0].redirects, [Redirect::Input("in".into()), output, Redirect::ErrorToOutput]);
         assert_eq!(commands[1].argv, ["b", "C=2"]);
-        let error = Redirect::Error {
-            path: "err".into(),
-            append: false,
-        };
-        assert_eq!(
-            commands[1].redirects,
-            [
-                error,
-                Redirect::Output {
-                    path: "log".into(),
-                    append: true
-                }
-            ]
-        );
+        let error = Redirect::Error { path: "err".into(), append: false };
+        assert_eq!(commands[1].redirects, [error, Redirect::Output { path: "log".into(), append: true }]);
     }
 
     #[test]

@@ -30,27 +30,17 @@ pub fn discover(root: &Path, filter: Option<&str>) -> Result<Vec<Test>, String> 
     } else {
         tests.push(root.clone());
     }
-    let base = if root.is_dir() {
-        root.as_path()
-    } else {
-        root.parent().unwrap_or(&root)
-    };
-    let named = tests.into_iter().map(|path| Test {
-        name: name(base, &path),
-        path,
-    });
-    let mut tests: Vec<Test> = named
-        .filter(|test| filter.as_ref().is_none_or(|filter| filter.is_match(&test.name)))
-        .collect();
+    let base = if root.is_dir() { root.as_path() } else { root.parent().unwrap_or(&root) };
+    let named = tests.into_iter().map(|path| Test { name: name(base, &path), path });
+    let mut tests: Vec<Test> =
+        named.filter(|test| filter.as_ref().is_none_or(|filter| filter.is_match(&test.name))).collect();
     tests.sort();
     Ok(tests)
 }
 
 fn name(base: &Path, path: &Path) -> String {
     let relative = path.strip_prefix(base).unwrap_or(path);
-    let parts = relative
-        .components()
-        .map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let parts = relative.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     parts.collect::<Vec<_>>().join("/")
 }
 
@@ -60,20 +50,14 @@ fn collect(root: &Path, tests: &mut Vec<PathBuf>) -> Result<(), String> {
     while let Some(directory) = directories.pop() {
         let entries = fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         for entry in entries {
-            let path = entry
-                .map_err(|error| format!("{}: {error}", directory.display()))?
-                .path();
+            let path = entry.map_err(|error| format!("{}: {error}", directory.display()))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let hidden = name.starts_with('.');
             if path.is_dir() {
                 if !hidden && !SKIPPED.contains(&name.as_ref()) {
                     directories.push(path);
                 }
-            } else if !hidden
-                && path
-                    .extension()
-                    .is_some_and(|extension| extension == "ir" || extension == "test")
-            {
+            } else if !hidden && path.extension().is_some_and(|extension| extension == "ir" || extension == "test") {
                 tests.push(path);
             }
         }

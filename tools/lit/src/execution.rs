@@ -86,15 +86,7 @@ struct Running<'a> {
 impl<'a> Running<'a> {
     fn new(test: &'a Test, commands: &'a dyn Commands, config: &'a Config, file: &'a str) -> Running<'a> {
         let temp = std::path::absolute(config.temp_dir.join(directory_name(test))).unwrap_or_default();
-        Running {
-            test,
-            commands,
-            config,
-            file,
-            temp,
-            blocks: Vec::new(),
-            taken: Vec::new(),
-        }
+        Running { test, commands, config, file, temp, blocks: Vec::new(), taken: Vec::new() }
     }
 
     /// Reads all command lines and looks for mistakes that need no running.
@@ -118,11 +110,7 @@ impl<'a> Running<'a> {
             mistakes.extend(audit(script, &steps, self.file, path, self.commands));
             mistakes.extend(self.superfluous_block(&steps));
         }
-        if mistakes.is_empty() {
-            Ok(steps)
-        } else {
-            Err(self.show_mistakes(mistakes))
-        }
+        if mistakes.is_empty() { Ok(steps) } else { Err(self.show_mistakes(mistakes)) }
     }
 
     fn substitutions(&self) -> Substitutions {
@@ -132,26 +120,17 @@ impl<'a> Running<'a> {
         let file = std::path::absolute(&self.test.path).unwrap_or_else(|_| self.test.path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
         let temporary = self.temp.join(format!("{stem}.tmp"));
-        let values = [
-            ('s', text(&file)),
-            ('S', text(directory)),
-            ('t', text(&temporary)),
-            ('T', text(&self.temp)),
-        ];
+        let values = [('s', text(&file)), ('S', text(directory)), ('t', text(&temporary)), ('T', text(&self.temp))];
         Substitutions { values }
     }
 
     /// A block that no `snapshot` command would look at.
     fn superfluous_block(&self, steps: &[Step]) -> Option<(usize, String)> {
         let commands = steps.iter().flat_map(|(_, pipeline)| &pipeline.commands);
-        let count = commands
-            .filter(|command| inner(&command.argv).first().is_some_and(|name| name == "snapshot"))
-            .count();
+        let count =
+            commands.filter(|command| inner(&command.argv).first().is_some_and(|name| name == "snapshot")).count();
         let block = self.blocks.get(count)?;
-        Some((
-            block.lines.start,
-            format!("this SNAPSHOT is not used: the RUN lines have {count} `snapshot` commands"),
-        ))
+        Some((block.lines.start, format!("this SNAPSHOT is not used: the RUN lines have {count} `snapshot` commands")))
     }
 
     fn show_mistakes(&self, mut mistakes: Vec<(usize, String)>) -> String {
@@ -176,9 +155,7 @@ impl<'a> Running<'a> {
         };
         fresh().map_err(|error| format!("{}: {}: {error}\n", self.test.name, self.temp.display()))?;
         for (run, pipeline) in steps {
-            let ended = self
-                .pipeline(pipeline)
-                .map_err(|message| self.failure(run, &message, &[]))?;
+            let ended = self.pipeline(pipeline).map_err(|message| self.failure(run, &message, &[]))?;
             if let Some(message) = verdict(run.expect, &ended) {
                 return Err(self.failure(run, &message, &ended));
             }
@@ -219,12 +196,7 @@ impl<'a> Running<'a> {
         let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
         let status = self.dispatch(&command.argv, &stdin, (&mut stdout, &mut stderr), &env)?;
         let [stdout, stderr] = self.redirect(&command.redirects, stdout, stderr)?;
-        Ok(Ended {
-            argv: command.argv.clone(),
-            status,
-            stderr,
-            stdout,
-        })
+        Ok(Ended { argv: command.argv.clone(), status, stderr, stdout })
     }
 
     /// Sends the streams where they belong; returns what goes into the pipe and what is shown. `2>&1` puts errors after
@@ -272,13 +244,7 @@ impl<'a> Running<'a> {
             "snapshot" => self.snapshot(stdin, stderr),
             _ => {
                 let cwd = self.temp.clone();
-                let mut io = Io {
-                    stdin,
-                    stdout,
-                    stderr,
-                    env,
-                    cwd: &cwd,
-                };
+                let mut io = Io { stdin, stdout, stderr, env, cwd: &cwd };
                 let status = builtins::run(argv, &mut io).or_else(|| self.external(argv, &mut io));
                 status.ok_or_else(|| unknown_command(&argv[0], &self.commands.known()))
             }
@@ -290,9 +256,7 @@ impl<'a> Running<'a> {
         let result = catch_unwind(AssertUnwindSafe(|| self.commands.run(argv, io)));
         result.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
             io.stderr.extend(format!("{}: panic: {text}\n", argv[0]).bytes());
             Some(OUR_BUG)
         })
@@ -338,9 +302,7 @@ impl<'a> Running<'a> {
                     "the SNAPSHOT of line {line} differs (- expected, + actual; --bless rewrites it):\n{difference}"
                 ))
             }
-            None => Some(format!(
-                "there is no SNAPSHOT block yet (--bless adds it); the text is:\n{actual}"
-            )),
+            None => Some(format!("there is no SNAPSHOT block yet (--bless adds it); the text is:\n{actual}")),
         };
         self.taken.push(actual);
         stderr.extend(message.iter().flat_map(|message| message.bytes()));
@@ -354,9 +316,7 @@ impl<'a> Running<'a> {
             0 | 1 => text,
             _ => text.replace(&value, &format!("%{name}")),
         };
-        [file, temporary, temp, directory]
-            .into_iter()
-            .fold(text.to_owned(), replace)
+        [file, temporary, temp, directory].into_iter().fold(text.to_owned(), replace)
     }
 
     /// The report of a line that did not do what it should.
@@ -367,22 +327,12 @@ impl<'a> Running<'a> {
             let _ = writeln!(out, "as run: {}", commands.join(" | "));
         }
         for one in ended.iter().filter(|one| !one.stderr.is_empty()) {
-            section(
-                &mut out,
-                &format!("{} (exit status {}) says", one.argv[0], one.status),
-                &one.stderr,
-            );
+            section(&mut out, &format!("{} (exit status {}) says", one.argv[0], one.status), &one.stderr);
         }
-        let silent = ended
-            .iter()
-            .find(|one| one.status != 0 && one.stderr.is_empty() && !one.stdout.is_empty());
+        let silent = ended.iter().find(|one| one.status != 0 && one.stderr.is_empty() && !one.stdout.is_empty());
         let last = ended.last().filter(|one| one.status == 0 && !one.stdout.is_empty());
         if let Some(one) = silent.or(last) {
-            section(
-                &mut out,
-                &format!("{} (exit status {}) prints", one.argv[0], one.status),
-                &one.stdout,
-            );
+            section(&mut out, &format!("{} (exit status {}) prints", one.argv[0], one.status), &one.stdout);
         }
         out
     }
@@ -440,19 +390,10 @@ fn unexpected(expect: Expect, status: i32) -> Option<String> {
 /// What is wrong with the way a pipeline ended. Its status is that of the last command that failed. A checker at the end
 /// of a pipe must hold in any case: `FAIL:` speaks of what is tested, not of the test.
 fn verdict(expect: Expect, ended: &[Ended]) -> Option<String> {
-    let checks = |at: usize| {
-        at > 0
-            && is_checker(&Command {
-                argv: ended[at].argv.clone(),
-                ..Command::default()
-            })
-    };
+    let checks = |at: usize| at > 0 && is_checker(&Command { argv: ended[at].argv.clone(), ..Command::default() });
     let failed = |at: &usize| ended[*at].status != 0;
     if let Some(at) = (0..ended.len()).find(|at| checks(*at) && failed(at)) {
-        return Some(format!(
-            "{} does not hold (exit status {})",
-            ended[at].argv[0], ended[at].status
-        ));
+        return Some(format!("{} does not hold (exit status {})", ended[at].argv[0], ended[at].status));
     }
     let last = (0..ended.len()).rev().find(failed).unwrap_or(0);
     unexpected(expect, ended[last].status).map(|reason| format!("{} {reason}", ended[last].argv[0]))

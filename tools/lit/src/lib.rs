@@ -82,11 +82,6 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let temp_dir = std::env::temp_dir().join(format!("jitopt-lit-{}", std::process::id()));
-        Config {
-            bless: false,
-            jobs: 0,
-            temp_dir,
-            env: BTreeMap::new(),
-        }
+        Config { bless: false, jobs: 0, temp_dir, env: BTreeMap::new() }
     }
 }

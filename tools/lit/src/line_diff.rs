@@ -11,13 +11,7 @@ pub(crate) fn line_diff(old: &str, new: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split('\n').collect(), new.split('\n').collect());
     let head = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let most = old.len().min(new.len()) - head;
-    let tail = old
-        .iter()
-        .rev()
-        .zip(new.iter().rev())
-        .take(most)
-        .take_while(|(a, b)| a == b)
-        .count();
+    let tail = old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
     let mut out = String::new();
     let from = head.saturating_sub(3);
     for line in &old[from..head] {

@@ -34,30 +34,20 @@ pub(crate) fn blocks(file: &str) -> Result<Vec<Block>, (usize, String)> {
             let Some((index, line)) = lines.next() else {
                 return Err((start + 1, "this SNAPSHOT has no END".to_owned()));
             };
-            let content = line
-                .trim_start()
-                .strip_prefix(leader.trim())
-                .unwrap_or(line)
-                .trim_start();
+            let content = line.trim_start().strip_prefix(leader.trim()).unwrap_or(line).trim_start();
             if content.trim_end() == "END" {
                 break index;
             }
             push(&mut text, content).map_err(|message| (index + 1, message.to_owned()))?;
         };
-        blocks.push(Block {
-            lines: start + 1..end,
-            leader: leader.to_owned(),
-            text,
-        });
+        blocks.push(Block { lines: start + 1..end, leader: leader.to_owned(), text });
     }
     Ok(blocks)
 }
 
 /// The leader of a line that opens a block.
 fn opening(line: &str) -> Option<&str> {
-    let leader = line
-        .strip_suffix("SNAPSHOT:")
-        .or_else(|| line.trim_end().strip_suffix("SNAPSHOT:"))?;
+    let leader = line.strip_suffix("SNAPSHOT:").or_else(|| line.trim_end().strip_suffix("SNAPSHOT:"))?;
     let comment = !leader.trim().is_empty() && leader.trim().chars().all(|c| matches!(c, '#' | '/' | ';'));
     comment.then_some(leader)
 }

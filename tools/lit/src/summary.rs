@@ -13,12 +13,7 @@ pub struct Summary {
 
 /// Runs the tests in parallel; the report does not depend on which ends first.
 pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config) -> Summary {
-    let run = || {
-        tests
-            .par_iter()
-            .map(|test| (test.clone(), run_one(test, commands, config)))
-            .collect()
-    };
+    let run = || tests.par_iter().map(|test| (test.clone(), run_one(test, commands, config))).collect();
     let results = match rayon::ThreadPoolBuilder::new().num_threads(config.jobs).build() {
         Ok(pool) => pool.install(run),
         // Without a pool of our own there is still the global one.
@@ -37,10 +32,7 @@ impl Summary {
 
     /// Names of the tests whose snapshots were rewritten.
     pub fn blessed(&self) -> impl Iterator<Item = &str> {
-        let blessed = self
-            .results
-            .iter()
-            .filter(|(_, result)| *result == TestResult::Pass { blessed: true });
+        let blessed = self.results.iter().filter(|(_, result)| *result == TestResult::Pass { blessed: true });
         blessed.map(|(test, _)| test.name.as_str())
     }
 }
@@ -54,11 +46,7 @@ impl fmt::Display for Summary {
                 TestResult::Fail(report) => writeln!(f, "FAIL {}\n{report}", test.name)?,
                 TestResult::XFail(reason) => writeln!(f, "XFAIL {}: {reason}", test.name)?,
                 TestResult::XPass(reason) => {
-                    writeln!(
-                        f,
-                        "XPASS {}: passes, but should fail: {reason}; remove its XFAIL line",
-                        test.name
-                    )?;
+                    writeln!(f, "XPASS {}: passes, but should fail: {reason}; remove its XFAIL line", test.name)?;
                 }
             }
         }

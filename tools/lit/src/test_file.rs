@@ -55,19 +55,13 @@ pub(crate) fn read(text: &str) -> Script {
                     let next = keyword(next).map_or(next, |(_, rest)| rest.trim());
                     command = format!("{} {next}", head.trim_end());
                 }
-                script.runs.push(RunLine {
-                    line: index + 1,
-                    expect,
-                    text: command,
-                });
+                script.runs.push(RunLine { line: index + 1, expect, text: command });
             }
             Some((Keyword::XFail, reason)) if reason.trim().is_empty() => {
                 script.mistakes.push((index + 1, "XFAIL wants a reason".to_owned()));
             }
             Some((Keyword::XFail, reason)) => script.xfail = Some(reason.trim().to_owned()),
-            None => script
-                .doubtful
-                .extend(misspelt(line).map(|(word, meant)| (index + 1, word, meant))),
+            None => script.doubtful.extend(misspelt(line).map(|(word, meant)| (index + 1, word, meant))),
         }
     }
     script
@@ -101,9 +95,7 @@ fn misspelt(line: &str) -> Option<(String, &'static str)> {
     if stem.len() < 2 || !stem.bytes().all(|b| b.is_ascii_uppercase()) {
         return None;
     }
-    let meant = ["RUN", "FAIL", "XFAIL"]
-        .into_iter()
-        .min_by_key(|keyword| edit_distance(stem, keyword))?;
+    let meant = ["RUN", "FAIL", "XFAIL"].into_iter().min_by_key(|keyword| edit_distance(stem, keyword))?;
     let exact = stem == meant;
     let number = |c: char| c.is_ascii_digit() || "[]()-".contains(c);
     let only_blanks_or_status = exact && word[stem.len()..].chars().all(number);
@@ -118,11 +110,7 @@ mod tests {
     #[test]
     fn keywords_with_any_leader() {
         let script = read("# RUN: a %s\n// FAIL: b\n;; FAIL[3]: c\nRUN: d\n# XFAIL: not done\n");
-        let runs: Vec<_> = script
-            .runs
-            .iter()
-            .map(|run| (run.line, run.expect, run.text.as_str()))
-            .collect();
+        let runs: Vec<_> = script.runs.iter().map(|run| (run.line, run.expect, run.text.as_str())).collect();
         let expected = [
             (1, Expect::Success, "a %s"),
             (2, Expect::Failure, "b"),
@@ -144,28 +132,11 @@ mod tests {
 
     #[test]
     fn misspelt_keywords_are_doubtful() {
-        for line in [
-            "# RUN : a",
-            "# RNU: a",
-            "# RU: a",
-            "# FIAL: a",
-            "# FAIL(3): a",
-            "# FAIL[x]: a",
-            "# XFIAL: a",
-        ] {
+        for line in ["# RUN : a", "# RNU: a", "# RU: a", "# FIAL: a", "# FAIL(3): a", "# FAIL[x]: a", "# XFIAL: a"] {
             let script = read(line);
-            assert!(
-                script.runs.is_empty() && script.doubtful.len() == usize::from(line != "# FAIL[x]: a"),
-                "{line}"
-            );
+            assert!(script.runs.is_empty() && script.doubtful.len() == usize::from(line != "# FAIL[x]: a"), "{line}");
         }
-        for line in [
-            "# CHECK: a",
-            "# FUSE: a",
-            "# A RUN line: a",
-            "# RUN2: a",
-            "graph(%x : Tensor):",
-        ] {
+        for line in ["# CHECK: a", "# FUSE: a", "# A RUN line: a", "# RUN2: a", "graph(%x : Tensor):"] {
             assert!(read(line).doubtful.is_empty(), "{line}");
         }
         assert_eq!(read("# XFAIL:").mistakes.len(), 1);

@@ -17,9 +17,7 @@ impl Commands for Few {
             "emit" => io.stdout.extend(format!("{}\n", argv[1..].join("\n")).bytes()),
             "upper" => io.stdout.extend(io.stdin.to_ascii_uppercase()),
             "boom" => panic!("boom"),
-            "getenv" => io
-                .stdout
-                .extend(io.env.get(&argument).cloned().unwrap_or_default().bytes()),
+            "getenv" => io.stdout.extend(io.env.get(&argument).cloned().unwrap_or_default().bytes()),
             "strip" => {
                 let text = fs::read_to_string(io.cwd.join(argument)).unwrap();
                 let kept = text.lines().filter(|line| !line.trim_start().starts_with('#'));
@@ -64,10 +62,7 @@ impl Directory {
     }
 
     fn config(&self) -> Config {
-        Config {
-            temp_dir: self.0.join(".tmp"),
-            ..Config::default()
-        }
+        Config { temp_dir: self.0.join(".tmp"), ..Config::default() }
     }
 }
 
@@ -80,14 +75,7 @@ impl Drop for Directory {
 fn run(text: &str) -> TestResult {
     let directory = Directory::new();
     let path = directory.write("t.test", text);
-    run_one(
-        &Test {
-            name: "t.test".into(),
-            path,
-        },
-        &Few,
-        &directory.config(),
-    )
+    run_one(&Test { name: "t.test".into(), path }, &Few, &directory.config())
 }
 
 #[track_caller]
@@ -97,9 +85,7 @@ fn passes(text: &str) {
 
 #[track_caller]
 fn fails(text: &str, part: &str) {
-    let TestResult::Fail(report) = run(text) else {
-        panic!("passes: {text}")
-    };
+    let TestResult::Fail(report) = run(text) else { panic!("passes: {text}") };
     assert!(report.contains(part), "{report}");
 }
 
@@ -139,23 +125,14 @@ fn statuses() {
     passes("# RUN: not --code=3 exit 3\n");
     fails("# RUN: not --code=3 exit 1\n", "exits with status 1, not 3");
     fails("# RUN: exit 3 --self\n", "exit exits with status 3");
-    fails(
-        "# RUN: exit 3 | emit x | filecheck %s\n# CHECK: x\n",
-        "exit exits with status 3",
-    );
+    fails("# RUN: exit 3 | emit x | filecheck %s\n# CHECK: x\n", "exit exits with status 3");
 }
 
 #[test]
 fn an_expected_failure_does_not_excuse_the_checks() {
     passes("# FAIL[3]: exit 3 oops 2>&1 | filecheck %s\n# CHECK: oops\n");
-    fails(
-        "# FAIL: exit 3 oops 2>&1 | filecheck %s\n# CHECK: nothing\n",
-        "filecheck does not hold",
-    );
-    fails(
-        "# FAIL: exit 0 oops 2>&1 | filecheck %s\n# CHECK: nothing\n",
-        "filecheck does not hold",
-    );
+    fails("# FAIL: exit 3 oops 2>&1 | filecheck %s\n# CHECK: nothing\n", "filecheck does not hold");
+    fails("# FAIL: exit 0 oops 2>&1 | filecheck %s\n# CHECK: nothing\n", "filecheck does not hold");
     passes("# FAIL: filecheck %s --input-file=%s --match-full-lines\n# CHECK: nothing\n");
 }
 
@@ -168,18 +145,9 @@ fn a_panic_is_a_bug_not_a_failure() {
 
 #[test]
 fn expected_failures_of_tests() {
-    assert_eq!(
-        run("# XFAIL: later\n# RUN: not exit 0\n"),
-        TestResult::XFail("later".into())
-    );
-    assert_eq!(
-        run("# XFAIL: later\n# RUN: not exit 1\n"),
-        TestResult::XPass("later".into())
-    );
-    fails(
-        "# XFAIL: later\n# RUN: nto exit 1\n",
-        "unknown command `nto`; did you mean `not`?",
-    );
+    assert_eq!(run("# XFAIL: later\n# RUN: not exit 0\n"), TestResult::XFail("later".into()));
+    assert_eq!(run("# XFAIL: later\n# RUN: not exit 1\n"), TestResult::XPass("later".into()));
+    fails("# XFAIL: later\n# RUN: nto exit 1\n", "unknown command `nto`; did you mean `not`?");
 }
 
 #[test]
@@ -199,27 +167,16 @@ fn tests_that_test_nothing_fail() {
 #[test]
 fn directives_nobody_reads_fail() {
     let checks = "# CHECK: a\n# FOO-NEXT: b\n";
-    fails(
-        &format!("# RUN: emit a | filecheck %s\n{checks}"),
-        "unused prefix `FOO`",
-    );
-    passes(&format!(
-        "# RUN: emit a b | filecheck %s --check-prefixes=CHECK,FOO\n{checks}"
-    ));
+    fails(&format!("# RUN: emit a | filecheck %s\n{checks}"), "unused prefix `FOO`");
+    passes(&format!("# RUN: emit a b | filecheck %s --check-prefixes=CHECK,FOO\n{checks}"));
     fails("# RUN: emit a | diff - %s\n# CHECK2: a\n", "unused prefix `CHECK2`");
-    fails(
-        "# RUN: emit a | filecheck %s --check-prefix=FUSED\n# FUSED: a\n# FUSE-NOT: b\n",
-        "did you mean `FUSED:`?",
-    );
+    fails("# RUN: emit a | filecheck %s --check-prefix=FUSED\n# FUSED: a\n# FUSE-NOT: b\n", "did you mean `FUSED:`?");
 }
 
 #[test]
 fn lines_that_need_a_shell_fail() {
     fails("# RUN: emit a && emit b\n", "`&&` is not supported");
-    fails(
-        "# RUN: emti a | filecheck %s\n# CHECK: a\n",
-        "unknown command `emti`; did you mean `emit`?",
-    );
+    fails("# RUN: emti a | filecheck %s\n# CHECK: a\n", "unknown command `emti`; did you mean `emit`?");
 }
 
 #[test]
@@ -227,28 +184,14 @@ fn snapshots_compare_and_bless() {
     let directory = Directory::new();
     let text = "# RUN: strip %s | snapshot\n# SNAPSHOT:\n# | graph\n# END\ngraph\nmore %s\n# RUN: emit %s | snapshot\n";
     let path = directory.write("t.ir", text);
-    let test = Test {
-        name: "t.ir".into(),
-        path: fs::canonicalize(path).unwrap(),
-    };
+    let test = Test { name: "t.ir".into(), path: fs::canonicalize(path).unwrap() };
     let config = directory.config();
-    let TestResult::Fail(report) = run_one(&test, &Few, &config) else {
-        panic!("passes")
-    };
-    assert!(
-        report.contains("SNAPSHOT of line 2 differs") && report.contains("+more"),
-        "{report}"
-    );
-    let bless = Config {
-        bless: true,
-        ..config.clone()
-    };
+    let TestResult::Fail(report) = run_one(&test, &Few, &config) else { panic!("passes") };
+    assert!(report.contains("SNAPSHOT of line 2 differs") && report.contains("+more"), "{report}");
+    let bless = Config { bless: true, ..config.clone() };
     assert_eq!(run_one(&test, &Few, &bless), TestResult::Pass { blessed: true });
     let blessed = fs::read_to_string(&test.path).unwrap();
-    assert!(
-        blessed.ends_with("# RUN: emit %s | snapshot\n# SNAPSHOT:\n# | %s\n# END\n"),
-        "{blessed}"
-    );
+    assert!(blessed.ends_with("# RUN: emit %s | snapshot\n# SNAPSHOT:\n# | %s\n# END\n"), "{blessed}");
     assert_eq!(run_one(&test, &Few, &bless), TestResult::Pass { blessed: false });
     assert_eq!(run_one(&test, &Few, &config), TestResult::Pass { blessed: false });
     assert_eq!(fs::read_to_string(&test.path).unwrap(), blessed);
@@ -258,14 +201,7 @@ fn snapshots_compare_and_bless() {
 #[test]
 fn a_directory_is_searched_and_summed_up_in_order() {
     let directory = Directory::new();
-    for name in [
-        "b/two.ir",
-        "a.test",
-        "b/one.ir",
-        "Inputs/x.ir",
-        "b/corpus/y.ir",
-        "c.txt",
-    ] {
+    for name in ["b/two.ir", "a.test", "b/one.ir", "Inputs/x.ir", "b/corpus/y.ir", "c.txt"] {
         directory.write(name, "# RUN: not exit 1\n");
     }
     directory.write("z.ir", "# RUN: not exit 0\n");
@@ -276,10 +212,7 @@ fn a_directory_is_searched_and_summed_up_in_order() {
     assert!(!summary.passed());
     let report = summary.to_string();
     assert!(report.ends_with("3 passed, 1 failed\n"), "{report}");
-    assert!(
-        report.starts_with("FAIL z.ir\nz.ir:1: error: not exits with status 1\n"),
-        "{report}"
-    );
+    assert!(report.starts_with("FAIL z.ir\nz.ir:1: error: not exits with status 1\n"), "{report}");
     let some = discover(&directory.0, Some("one|a")).unwrap();
     assert_eq!(some.len(), 2);
     assert!(discover(&directory.0, Some("(")).is_err());

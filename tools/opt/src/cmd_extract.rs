@@ -77,7 +77,7 @@ fn write_files(folder: &Path, kept: &[&Extracted], world: &mut World<'_>) -> i32
         return exit::USAGE;
     }
     for (i, graph) in kept.iter().enumerate() {
-        let path = folder.join(format!("{:03}-{}.ir", i + 1, graph.stem()));
+        let path = folder.join(format!("{:03}-{}.ir", i + 1, graph.stem().unwrap_or("graph")));
         if let Err(error) = std::fs::write(&path, &graph.text) {
             world.say(&format!("error: cannot write `{}`: {error}", path.display()));
             return exit::USAGE;

@@ -15,8 +15,7 @@ pub(crate) fn run(args: &FilecheckArgs, world: &mut World<'_>) -> i32 {
     let argv: Vec<String> = std::iter::once("filecheck".to_owned()).chain(args.arguments.iter().cloned()).collect();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let cwd = if world.cwd.as_os_str().is_empty() { Path::new(".").to_owned() } else { world.cwd.clone() };
-    let mut io =
-        jitopt_lit::Io { stdin: &stdin, stdout: &mut stdout, stderr: &mut stderr, env: &world.env, cwd: &cwd };
+    let mut io = jitopt_lit::Io { stdin: &stdin, stdout: &mut stdout, stderr: &mut stderr, env: &world.env, cwd: &cwd };
     let code = jitopt_lit::filecheck_command(&argv, &mut io);
     world.print(&stdout);
     if !stderr.is_empty() {

@@ -6,8 +6,16 @@ use jitopt_core::log::did_you_mean;
 
 /// Name, what it shows, text.
 pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
-    ("lstm_cell", "the LSTM cell of the JIT overview: matmuls, chunks, a pointwise tail", include_str!("../samples/lstm_cell.ir")),
-    ("fused_lstm", "the same as the executor left it: a fusion group in a section", include_str!("../samples/fused_lstm.ir")),
+    (
+        "lstm_cell",
+        "the LSTM cell of the JIT overview: matmuls, chunks, a pointwise tail",
+        include_str!("../samples/lstm_cell.ir"),
+    ),
+    (
+        "fused_lstm",
+        "the same as the executor left it: a fusion group in a section",
+        include_str!("../samples/fused_lstm.ir"),
+    ),
     ("branches", "an If with results, an effect, a Loop", include_str!("../samples/branches.ir")),
     ("in_place", "writes through views: what may be removed, and what may not", include_str!("../samples/in_place.ir")),
 ];

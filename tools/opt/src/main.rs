@@ -15,7 +15,9 @@ fn main() -> ExitCode {
             stdin: Box::new(std::io::stdin()),
             stdout: &mut stdout,
             stderr: &mut stderr,
-            env: std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))).collect(),
+            env: std::env::vars_os()
+                .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+                .collect(),
             cwd: std::path::PathBuf::new(),
             colour: std::io::stderr().is_terminal(),
         };

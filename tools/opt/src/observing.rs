@@ -35,7 +35,7 @@ pub(crate) struct Watcher {
     pub(crate) colour: bool,
     /// What was printed.
     pub(crate) out: Vec<u8>,
-    last: Vec<u8>,
+    pub(crate) last: Vec<u8>,
 }
 
 /// How to show a change.
@@ -107,7 +107,11 @@ fn words(old: &str, new: &str, colour: bool) -> String {
             out.push(sign);
             for (emphasised, text) in change.iter_strings_lossy() {
                 let line = text.trim_end_matches('\n');
-                out.push_str(&if emphasised && !line.is_empty() { format!("{open}{line}{close}") } else { line.to_owned() });
+                out.push_str(&if emphasised && !line.is_empty() {
+                    format!("{open}{line}{close}")
+                } else {
+                    line.to_owned()
+                });
             }
             out.push('\n');
         }
@@ -182,9 +186,7 @@ impl Timer {
     }
 
     fn json(&self) -> String {
-        let row = |(pass, time, changed): &(String, Duration, bool)| {
-            serde_json::json!({"pass": pass, "seconds": time.as_secs_f64(), "changed": changed})
-        };
+        let row = |(pass, time, changed): &(String, Duration, bool)| serde_json::json!({"pass": pass, "seconds": time.as_secs_f64(), "changed": changed});
         serde_json::json!({"version": 1, "passes": self.rows.iter().map(row).collect::<Vec<_>>()}).to_string()
     }
 

@@ -241,7 +241,8 @@ fn one_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
 fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
     let mut outcome = Outcome::default();
     outcome.fail(exit::BUG, &format!("error: {name}: a bug in jitopt: {message}"));
-    let flags = if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
+    let flags =
+        if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
     if let Some(path) = panics::write_reproducer(Path::new("."), &flags, text) {
         outcome.say(&format!("  a reproducer is in `{}`; please report it", path.display()));
     }
@@ -283,11 +284,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    let printed = if cli.output.print_alias {
-        analysis::dump(&graph).into_bytes()
-    } else {
-        print(&graph, plan.print)
-    };
+    let printed = if cli.output.print_alias { analysis::dump(&graph).into_bytes() } else { print(&graph, plan.print) };
     if cli.output.verify_roundtrip && !cli.output.print_alias {
         round_trip(name, plan, &printed, outcome);
     }
@@ -377,20 +374,28 @@ fn round_trip(name: &str, plan: &Plan, printed: &[u8], outcome: &mut Outcome) {
 fn list_passes(format: &str) -> String {
     match format {
         "json" => {
-            let option = |o: &pass::PassOption| serde_json::json!({"name": o.name, "default": o.default, "summary": o.summary});
+            let option =
+                |o: &pass::PassOption| serde_json::json!({"name": o.name, "default": o.default, "summary": o.summary});
             let row = |p: &pass::PassInfo| {
                 serde_json::json!({
                     "name": p.name, "file": p.file, "aliases": p.names().skip(1).collect::<Vec<_>>(), "summary": p.summary,
                     "example": p.example, "required": p.required, "options": p.options.iter().map(option).collect::<Vec<_>>(),
                 })
             };
-            let named = REGISTRY.pipelines.iter().map(|n| serde_json::json!({"name": n.name, "summary": n.summary, "passes": n.text}));
+            let named = REGISTRY
+                .pipelines
+                .iter()
+                .map(|n| serde_json::json!({"name": n.name, "summary": n.summary, "passes": n.text}));
             let passes: Vec<_> = REGISTRY.passes.iter().map(row).collect();
-            serde_json::json!({"version": 1, "passes": passes, "pipelines": named.collect::<Vec<_>>()}).to_string() + "\n"
+            serde_json::json!({"version": 1, "passes": passes, "pipelines": named.collect::<Vec<_>>()}).to_string()
+                + "\n"
         }
         "markdown" => {
             let row = |p: &pass::PassInfo| format!("| `{}` | {} | `{}` |\n", p.name, p.summary, p.file);
-            format!("| pass | what it does | file |\n|---|---|---|\n{}", REGISTRY.passes.iter().map(row).collect::<String>())
+            format!(
+                "| pass | what it does | file |\n|---|---|---|\n{}",
+                REGISTRY.passes.iter().map(row).collect::<String>()
+            )
         }
         _ => {
             let passes: String = REGISTRY.passes.iter().map(describe).collect();

@@ -16,7 +16,11 @@ pub(crate) fn guard<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| if !note(info) { before(info) }));
+        std::panic::set_hook(Box::new(move |info| {
+            if !note(info) {
+                before(info)
+            }
+        }));
     });
     let outer = WAITING.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -35,7 +39,8 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
 /// Writes the input with a RUN line that shows the bug; returns where.
 pub(crate) fn write_reproducer(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
     let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
-    let mut text = format!("# jitopt {} broke on this file.\n# RUN: jitopt %s{flags}\n", env!("CARGO_PKG_VERSION")).into_bytes();
+    let mut text =
+        format!("# jitopt {} broke on this file.\n# RUN: jitopt %s{flags}\n", env!("CARGO_PKG_VERSION")).into_bytes();
     text.extend(input);
     let fold = |hash: u64, b: &u8| (hash ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
     let name = format!("jitopt-repro-{:016x}.ir", text.iter().fold(0xcbf2_9ce4_8422_2325, fold));

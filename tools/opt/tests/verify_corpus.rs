@@ -44,7 +44,11 @@ fn check_positions(path: &Path, graph: &Graph, report: &Report) {
     let places = positions(graph, report);
     assert_eq!(places.len(), report.findings.len());
     let drawn = render(graph, report);
-    assert!(report.findings.iter().take(3).all(|finding| drawn.contains(&finding.message)), "{}\n{drawn}", path.display());
+    assert!(
+        report.findings.iter().take(3).all(|finding| drawn.contains(&finding.message)),
+        "{}\n{drawn}",
+        path.display()
+    );
 }
 
 #[test]
