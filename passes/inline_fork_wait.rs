@@ -9,14 +9,16 @@
 //! ```
 //!
 //! A wait for a future that no fork of this graph made stays, and so does a fork whose future goes anywhere but to waits
-//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place, where
-//! their effects happen a second time; that is not imitated.
+//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place even so;
+//! with `--torch=1.3` that is imitated where running the body twice changes nothing, and only there.
 //!
 //! Linear in the nodes of the result.
 
 use jitopt_core::ir::{Graph, Node, ValueMap};
+use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{aten, prim};
+use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update};
 
 /// The row.
@@ -77,11 +79,24 @@ fn inline(graph: &mut Graph, fork: Node) {
     }
     let result = body.results(body.root()).next().expect("checked: one result");
     let result = map.get(&result).copied().unwrap_or(result);
+    let leave = graph.era == Era::V1_3 && runs_twice_unnoticed(&body);
     let waits: Vec<Node> = graph.users(future).collect();
     for wait in waits {
         let waited = graph.output(wait, 0);
         graph.replace_all_uses(waited, result);
-        graph.erase(wait);
+        if !leave {
+            graph.erase(wait);
+        }
     }
-    graph.erase(fork);
+    if !leave {
+        graph.erase(fork);
+    }
+}
+
+fn runs_twice_unnoticed(body: &Graph) -> bool {
+    body.all_nodes().all(|node| {
+        let types: Vec<_> = body.inputs(node).map(|value| body.ty(value)).collect();
+        let operator = ops::operator(body.era, body.kind(node));
+        operator.is_pure(operator.resolve(&types).schema())
+    })
 }
