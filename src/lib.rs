@@ -6,3 +6,4 @@ pub mod symbol;
 pub mod types;
 pub mod ir;
 pub mod text;
+pub mod analysis;
