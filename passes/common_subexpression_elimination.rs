@@ -15,7 +15,7 @@
 //! One hash table with an undo log serves all blocks; one forward walk, linear in nodes.
 
 use hashbrown::HashTable;
-use jitopt_core::analysis::alias::AliasDb;
+use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node};
 use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::ops::{self, Operator};
@@ -142,7 +142,7 @@ impl Walk {
         let mut pairs = graph.outputs(node).zip(graph.outputs(existing));
         match here {
             true => {
-                let shown = |node| graph.outputs(node).any(|value| self.db.may_reach_results(value));
+                let shown = |node| graph.outputs(node).any(|value| self.db.may_alias_graph_output(value));
                 !(shown(node) && shown(existing))
             }
             false => pairs.all(|(a, b)| self.db.safe_to_change_aliasing(a, b)),

@@ -1,11 +1,12 @@
-//! Core.
-pub mod analysis;
-pub mod entity;
-pub mod ir;
+#![doc = include_str!("architecture.md")]
+
 pub mod log;
-pub mod ops;
-pub mod pass;
+pub mod entity;
 pub mod symbol;
-pub mod text;
 pub mod types;
+pub mod ir;
+pub mod ops;
+pub mod text;
 pub mod verify;
+pub mod analysis;
+pub mod pass;

@@ -3,7 +3,7 @@
 use crate::arguments::Cli;
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
-use jitopt_core::analysis;
+use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
@@ -284,7 +284,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    let printed = if cli.output.print_alias { analysis::dump(&graph).into_bytes() } else { print(&graph, plan.print) };
+    let printed = if cli.output.print_alias { AliasDb::new(&graph).dump(&graph).into_bytes() } else { print(&graph, plan.print) };
     if cli.output.verify_roundtrip && !cli.output.print_alias {
         round_trip(name, plan, &printed, outcome);
     }
