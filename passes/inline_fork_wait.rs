@@ -51,7 +51,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             let block = after.or(before).and_then(|node| graph.block_of(node));
             let first = before.map_or_else(|| block.and_then(|b| graph.first(b)), |b| graph.next(b));
             let body = std::iter::successors(first, |&node| graph.next(node)).take_while(|&node| Some(node) != after);
-            forks.extend(body.filter(|&node| is_fork(graph, node)).collect::<Vec<_>>());
+            forks.extend(body.filter(|&node| node != fork && is_fork(graph, node)).collect::<Vec<_>>());
         }
     }
     graph_dump!("After inlining forks", graph);

@@ -1,12 +1,12 @@
 #![doc = include_str!("architecture.md")]
 
-pub mod log;
-pub mod entity;
-pub mod symbol;
-pub mod types;
-pub mod ir;
-pub mod ops;
-pub mod text;
-pub mod verify;
 pub mod analysis;
+pub mod entity;
+pub mod ir;
+pub mod log;
+pub mod ops;
 pub mod pass;
+pub mod symbol;
+pub mod text;
+pub mod types;
+pub mod verify;

@@ -203,7 +203,8 @@ impl AliasDb {
     /// Whether `node`, or a node in it, writes to what one of the values may be, or to what may be in it.
     pub fn writes_to_alias_of(&self, node: Node, values: &[Value]) -> bool {
         let written: SmallVec<[Location; 8]> = self.writes(node).collect();
-        !written.is_empty() && values.iter().any(|&value| self.any_reached(value, |location| written.contains(&location)))
+        !written.is_empty()
+            && values.iter().any(|&value| self.any_reached(value, |location| written.contains(&location)))
     }
 
     /// Whether `node`, or a node in its blocks or its section, does something that is seen besides results and writes.

@@ -98,7 +98,8 @@ impl Dump<'_> {
 
     fn writes(&self, out: &mut String) {
         let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
-        for node in self.graph.all_nodes().filter(|&node| self.db.is_writing(node) && self.graph.num_blocks(node) == 0) {
+        for node in self.graph.all_nodes().filter(|&node| self.db.is_writing(node) && self.graph.num_blocks(node) == 0)
+        {
             printer.out.clear();
             printer.node_line(self.graph, node);
             let _ = writeln!(out, "{}", String::from_utf8_lossy(&printer.out));

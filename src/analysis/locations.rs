@@ -352,7 +352,8 @@ impl Memory {
 
     /// What is directly in a location.
     fn contents(&self, holder: Location) -> impl Iterator<Item = Location> + '_ {
-        let held: &[(Location, Location)] = match self.has(holder, fact::HOLDS) && !self.has(holder, fact::HOLDS_ITSELF) {
+        let held: &[(Location, Location)] = match self.has(holder, fact::HOLDS) && !self.has(holder, fact::HOLDS_ITSELF)
+        {
             false => &[],
             true => &self.contents[self.contents.partition_point(|(from, _)| *from < holder)..],
         };

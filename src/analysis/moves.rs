@@ -83,7 +83,10 @@ impl AliasDb {
             return Some((Vec::new(), false));
         }
         let block = graph.block_of(node).filter(|&block| graph.block_of(anchor) == Some(block))?;
-        if self.has_side_effects(node) || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM) || is_return(graph, node) {
+        if self.has_side_effects(node)
+            || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM)
+            || is_return(graph, node)
+        {
             return None;
         }
         let forward = is_return(graph, anchor) || graph.is_before(node, anchor);
@@ -193,7 +196,8 @@ impl<'a> WorkingSet<'a> {
         }
         let mut rest = WorkingSet::new(self.db, self.graph, self.block, self.forward);
         self.nodes.iter().skip(1).for_each(|&node| rest.add(node));
-        rest.nodes.is_empty() || !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !rest.depends_on(anchor)
+        rest.nodes.is_empty()
+            || !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !rest.depends_on(anchor)
     }
 }
 

@@ -189,7 +189,9 @@ impl<'g> Transfer<'g> {
         let before = self.draft.writes.len();
         self.work += 1 + scope.graph.num_inputs(node) as u64 + scope.graph.num_outputs(node) as u64;
         match op.rule.alias {
-            AliasRule::Schema | AliasRule::MayReturn(_) | AliasRule::BatchNorm { .. } => self.by_schema(scope, node, op),
+            AliasRule::Schema | AliasRule::MayReturn(_) | AliasRule::BatchNorm { .. } => {
+                self.by_schema(scope, node, op)
+            }
             rule => self.by_rule(scope, node, op, rule),
         }
         let effect = if op.has_side_effects() { flag::EFFECT } else { 0 };
@@ -278,7 +280,9 @@ impl<'g> Transfer<'g> {
         match rule {
             AliasRule::Fresh => graph.outputs(node).for_each(|value| self.set_fresh(scope, value)),
             AliasRule::FreshContainer => self.container(scope, node),
-            AliasRule::Wildcard | AliasRule::Nothing => graph.outputs(node).for_each(|value| self.set_wild(scope, value)),
+            AliasRule::Wildcard | AliasRule::Nothing => {
+                graph.outputs(node).for_each(|value| self.set_wild(scope, value))
+            }
             AliasRule::PointsTo(i) => self.point_outputs(scope, node, |_| i),
             AliasRule::ChunkPointsTo => self.point_outputs(scope, node, |_| 0),
             AliasRule::Pairwise => self.point_outputs(scope, node, |output| output),
@@ -468,6 +472,7 @@ impl<'g> Transfer<'g> {
 /// Whether a list is made for one operator that looks at its elements and keeps none. PyTorch knows this since 1.4.
 fn is_only_looked_at(graph: &Graph, node: Node) -> bool {
     let list = graph.single_output(node).filter(|_| graph.era != Era::V1_3 && graph.kind(node) == prim::LIST_CONSTRUCT);
-    let usage = list.filter(|&list| matches!(graph.ty(list).kind(), TypeKind::List(_))).and_then(|v| graph.single_use(v));
+    let usage =
+        list.filter(|&list| matches!(graph.ty(list).kind(), TypeKind::List(_))).and_then(|v| graph.single_use(v));
     usage.is_some_and(|usage| operator(graph.era, graph.kind(graph.user(usage))).rule.reads_list_only)
 }

@@ -284,7 +284,8 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    let printed = if cli.output.print_alias { AliasDb::new(&graph).dump(&graph).into_bytes() } else { print(&graph, plan.print) };
+    let printed =
+        if cli.output.print_alias { AliasDb::new(&graph).dump(&graph).into_bytes() } else { print(&graph, plan.print) };
     if cli.output.verify_roundtrip && !cli.output.print_alias {
         round_trip(name, plan, &printed, outcome);
     }
