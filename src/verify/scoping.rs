@@ -213,7 +213,8 @@ impl<'g, 'r> Walk<'g, 'r> {
         /// Names compared at most.
         const COMPARED: usize = 10_000;
         let values = (0..self.values.len()).rev().map(Value::at);
-        let visible = values.filter(|value| self.values[value.index()].home.is_some_and(|block| self.open.contains(block)));
+        let visible =
+            values.filter(|value| self.values[value.index()].home.is_some_and(|block| self.open.contains(block)));
         visible.filter(|&value| self.graph.is_named(value)).take(COMPARED).map(|value| self.graph.name(value)).collect()
     }
 
