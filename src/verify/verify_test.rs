@@ -418,7 +418,7 @@ fn ten_thousand_nested_blocks() {
 
 #[test]
 fn many_nested_sections() {
-    const DEPTH: usize = 1_000;
+    const DEPTH: usize = 9_990;
     let mut text = "graph(%x : Tensor):\n".to_owned();
     for _ in 0..DEPTH {
         text +=
