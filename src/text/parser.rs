@@ -550,6 +550,10 @@ impl<'a> Parser<'a> {
         let len = name.iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r')).map_or(0, |i| i + 1);
         match len {
             0 => fault(start - 1..start, "a value has no name", "expected a name or a number behind `%`"),
+            // Printed with a blank behind it, the name would end before its last byte.
+            _ if matches!(name[len - 1], b':' | b',') => {
+                fault(start..start + len, "this name cannot be told from what follows it", "ends in `:` or `,`")
+            }
             _ => Ok(&name[..len]),
         }
     }
@@ -871,7 +875,11 @@ impl<'a> Parser<'a> {
         if self.cursor.eat(b";") {
             self.frame().graph.layout.semicolon = true;
         }
-        self.end_of_line()?;
+        // The graph ends here all the same: looking for another `return` would blame the next graph.
+        if let Err(diagnostic) = self.end_of_line() {
+            self.report(*diagnostic);
+            self.cursor.skip_line();
+        }
         self.cursor.next_statement();
         Ok(true)
     }
