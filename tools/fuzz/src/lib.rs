@@ -30,7 +30,11 @@ pub fn round_trip(bytes: &[u8]) -> Result<(), String> {
     let again = parse(&once, ParseOptions::default())
         .map_err(|diagnostics| format!("its own print is refused: {}", diagnostics[0].message))?;
     let twice = print(&again.graph, PrintOptions::default());
-    if once == twice { Ok(()) } else { Err(format!("printed otherwise the second time: {}", first_difference(&once, &twice))) }
+    if once == twice {
+        Ok(())
+    } else {
+        Err(format!("printed otherwise the second time: {}", first_difference(&once, &twice)))
+    }
 }
 
 fn first_difference(once: &[u8], twice: &[u8]) -> String {
@@ -41,5 +45,7 @@ fn first_difference(once: &[u8], twice: &[u8]) -> String {
 
 /// What the targets do when they are not built by `cargo fuzz`.
 pub fn needs_cargo_fuzz() {
-    eprintln!("this is a libFuzzer target: run it with `cargo fuzz run --fuzz-dir tools/fuzz …`, or use `--bin mutate`");
+    eprintln!(
+        "this is a libFuzzer target: run it with `cargo fuzz run --fuzz-dir tools/fuzz …`, or use `--bin mutate`"
+    );
 }

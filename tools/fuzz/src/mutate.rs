@@ -109,7 +109,11 @@ fn report(input: &[u8], why: &str) {
         "slow" => input.to_vec(),
         _ => shrink(input, |text| verdict(text).is_some_and(|why| family(&why) == kind)),
     };
-    println!("---- {}\n{}", verdict(&small).as_deref().unwrap_or(why), small.escape_ascii().to_string().replace("\\n", "\n"));
+    println!(
+        "---- {}\n{}",
+        verdict(&small).as_deref().unwrap_or(why),
+        small.escape_ascii().to_string().replace("\\n", "\n")
+    );
 }
 
 /// Ends the process, with the input, when one input takes too long.
