@@ -5,6 +5,8 @@
 
 mod pipelines;
 
+pub use pipelines::ORDER;
+
 use jitopt_core::pass::{PassInfo, Registry};
 
 /// Declares the files and collects their rows.

@@ -6,7 +6,9 @@
 
 mod bytes;
 pub mod diagnostic;
+mod extents;
 pub mod extract;
+mod frame;
 pub mod literal;
 pub mod number;
 pub mod parser;

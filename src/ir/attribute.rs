@@ -100,7 +100,7 @@ impl Attribute {
 
     /// The number, when it is a whole one.
     pub fn as_int(&self) -> Option<i64> {
-        if let Attribute::Int(n) = self { Some(*n) } else { Option::None }
+        if let Attribute::Int(n) = self { Some(*n) } else { None }
     }
 
     /// A part of a hash under which equal constants collide.

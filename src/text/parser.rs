@@ -16,6 +16,8 @@
 
 use super::bytes::Cursor;
 use super::diagnostic::{Diagnostic, Severity};
+use super::extents::{closing, is_kind, is_plain_name, type_extent};
+use super::frame::{Frame, OpenBlock};
 use super::literal::{self, Evidence};
 use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
@@ -143,27 +145,6 @@ struct Kind {
     symbol: Symbol,
     /// Ends in `_0`: perhaps a reference to a section.
     numbered: bool,
-}
-
-/// One open block.
-struct OpenBlock {
-    block: Block,
-    /// The node whose block came last, or that came last: `block0(` belongs to it.
-    last: Option<Node>,
-    start: usize,
-}
-
-/// One graph that is being read, or whose sections are awaited.
-struct Frame<'a> {
-    graph: Graph,
-    blocks: Vec<OpenBlock>,
-    /// Values that print as numbers, dense from 0; far-out ones in `sparse`.
-    numbers: Vec<Option<Value>>,
-    sparse: FxHashMap<u32, Value>,
-    /// Nodes whose kind may name a section, in printed order, and whether it was found.
-    references: Vec<(Node, &'a [u8], bool)>,
-    /// The node of the frame below that this is the subgraph of.
-    carrier: Option<Node>,
 }
 
 struct Parser<'a> {
@@ -550,6 +531,10 @@ impl<'a> Parser<'a> {
         let len = name.iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r')).map_or(0, |i| i + 1);
         match len {
             0 => fault(start - 1..start, "a value has no name", "expected a name or a number behind `%`"),
+            // Printed with a blank behind it, the name would end before its last byte.
+            _ if matches!(name[len - 1], b':' | b',') => {
+                fault(start..start + len, "this name cannot be told from what follows it", "ends in `:` or `,`")
+            }
             _ => Ok(&name[..len]),
         }
     }
@@ -774,7 +759,10 @@ impl<'a> Parser<'a> {
         let at = self.cursor.at;
         let line = &self.cursor.text[at..self.cursor.line_end()];
         if let Some(rest) = line.strip_prefix(b", scope:") {
-            let end = memchr::memmem::find(rest, b" # ").unwrap_or(rest.len());
+            let end = match rest.starts_with(b"#") {
+                true => 0,
+                false => memchr::memmem::find(rest, b" # ").unwrap_or(rest.len()),
+            };
             let scope = rest[..end].trim_ascii();
             self.frame().graph.set_scope(node, scope);
             self.cursor.at = at + b", scope:".len() + end;
@@ -871,7 +859,11 @@ impl<'a> Parser<'a> {
         if self.cursor.eat(b";") {
             self.frame().graph.layout.semicolon = true;
         }
-        self.end_of_line()?;
+        // The graph ends here all the same: looking for another `return` would blame the next graph.
+        if let Err(diagnostic) = self.end_of_line() {
+            self.report(*diagnostic);
+            self.cursor.skip_line();
+        }
         self.cursor.next_statement();
         Ok(true)
     }
@@ -895,132 +887,6 @@ impl<'a> Parser<'a> {
             "expected the end of the line",
         )
     }
-}
-
-impl Frame<'_> {
-    fn find(&self, name: &[u8]) -> Option<Value> {
-        match small_number(name) {
-            Some(n) => match self.numbers.get(n as usize) {
-                Some(value) => *value,
-                None => self.sparse.get(&n).copied(),
-            },
-            None => self.graph.owner(name),
-        }
-    }
-
-    fn set(&mut self, name: &[u8], value: Value) {
-        self.graph.name_as_read(value, name);
-        let Some(n) = small_number(name) else { return };
-        // Numbers are dense in what PyTorch prints; a file of three lines may still say `%400000000`.
-        let dense = 4 * self.graph.num_values() + (1 << 16);
-        if (n as usize) < dense.max(self.numbers.len()) {
-            if n as usize >= self.numbers.len() {
-                let len = (n as usize + 1).max(self.numbers.len() * 2).min(dense.max(n as usize + 1));
-                self.adopt_sparse(len);
-            }
-            self.numbers[n as usize] = Some(value);
-        } else {
-            self.sparse.insert(n, value);
-        }
-    }
-
-    fn adopt_sparse(&mut self, len: usize) {
-        self.numbers.resize(len, None);
-        let numbers = &mut self.numbers;
-        self.sparse.retain(|&n, value| match numbers.get_mut(n as usize) {
-            Some(slot) => {
-                *slot = Some(*value);
-                false
-            }
-            None => true,
-        });
-    }
-
-    /// A definition. A name that was used before it is defined becomes what was meant; a name that is defined twice means
-    /// the later definition from here on, as in PyTorch.
-    fn define(&mut self, node: Node, name: &[u8], ty: Option<Type>) {
-        if let Some(value) = self.find(name)
-            && self.graph.definer(value).is_none()
-        {
-            return self.graph.define_as_read(node, value, ty);
-        }
-        let value = self.graph.add_output_as_read(node, ty);
-        self.set(name, value);
-    }
-
-    /// A use. Whether it is in scope is the verifier's question.
-    fn resolve(&mut self, name: &[u8]) -> Value {
-        if let Some(value) = self.find(name) {
-            return value;
-        }
-        let value = self.graph.undefined_value();
-        self.set(name, value);
-        value
-    }
-}
-
-#[inline]
-fn small_number(name: &[u8]) -> Option<u32> {
-    if name.len() > 9 || name[0] == b'0' && name.len() > 1 {
-        return None;
-    }
-    let mut n = 0u32;
-    for &b in name {
-        if !b.is_ascii_digit() {
-            return None;
-        }
-        n = n * 10 + u32::from(b - b'0');
-    }
-    Some(n)
-}
-
-#[inline]
-fn is_plain_name(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')
-}
-
-#[inline]
-fn is_kind(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.')
-}
-
-/// Where a type ends at the latest: at a blank, comma or bracket that closes something opened before it.
-#[inline]
-fn type_extent(text: &[u8]) -> usize {
-    let mut depth = 0usize;
-    for (i, &b) in text.iter().enumerate() {
-        match b {
-            b'(' | b'[' | b'<' => depth += 1,
-            b')' | b']' | b'>' if depth == 0 => return i,
-            b')' | b']' | b'>' => depth -= 1,
-            b',' | b' ' | b'=' | b'\r' if depth == 0 => return i,
-            b'\n' => return i,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
-/// The index of the bracket that closes the one at the start, in the same line.
-fn closing(text: &[u8]) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut at = 0;
-    while at < text.len() {
-        match text[at] {
-            b'\n' => return None,
-            b'"' | b'\'' => at += super::quoted::parse(&text[at..]).ok()?.1 - 1,
-            b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(at);
-                }
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    None
 }
 
 /// Kinds that print a section in every PyTorch.

@@ -142,6 +142,11 @@ fn word(input: Input<'_>) -> IResult<Input<'_>, &str> {
     }
 }
 
+/// Whether a bare word is the name of a class: `__torch__.M`.
+fn is_qualified(name: &str) -> bool {
+    name.contains('.') && !name.ends_with('.') && name.bytes().all(is_word)
+}
+
 fn number(input: Input<'_>) -> Option<(Input<'_>, i64)> {
     signed::<_, NomError<_>>(blanks(input)).ok()
 }
@@ -319,7 +324,7 @@ impl Reader<'_> {
             let tensor = TensorType { dtype: Some(dtype), ..TensorType::default() };
             return self.fields_and_suffix(rest, tensor);
         }
-        if name.contains('.') && !name.ends_with('.') {
+        if is_qualified(name) {
             return Ok((rest, Type::new(TypeKind::Class(Symbol::new(name)))));
         }
         if name.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -395,6 +400,9 @@ impl Reader<'_> {
                 self.seen.fields = true;
                 return dims.field(rest, field);
             }
+        }
+        if dims.any_field() {
+            return Err((input, "sizes stand before `strides=` and the other fields".to_owned()));
         }
         dims.size(input)
     }
@@ -560,7 +568,7 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Tuple(parts) => print_list(out, "(", parts, spelling),
         Union(parts) => print_list(out, "Union(", parts, spelling),
         NamedTuple(fields) => print_fields(out, fields, spelling),
-        Class(name) if name.as_str().contains('.') => out.extend(name.as_str().as_bytes()),
+        Class(name) if is_qualified(name.as_str()) => out.extend(name.as_str().as_bytes()),
         Class(name) => out.extend(format!("ClassType<{name}>").as_bytes()),
         Interface(name) => out.extend(format!("InterfaceType<{name}>").as_bytes()),
         Enum(name) => out.extend(format!("Enum<{name}>").as_bytes()),

@@ -1,7 +1,7 @@
 //! Reads the directives of a check file.
 
 use crate::blanks::Canonical;
-use crate::misspelling::{SUFFIXES, did_you_mean, misspelt};
+use crate::directive_typos::{SUFFIXES, did_you_mean, misspelt};
 use crate::needle::{Needle, Pattern};
 use crate::outcome::Outcome;
 use crate::pieces::{BadPattern, Piece, cut};

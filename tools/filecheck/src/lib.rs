@@ -12,8 +12,8 @@
 
 mod blanks;
 mod check_file;
+mod directive_typos;
 mod llvm_match;
-mod misspelling;
 mod needle;
 mod outcome;
 mod pieces;
@@ -22,7 +22,7 @@ mod pytorch_match;
 mod translate;
 
 pub use check_file::CheckFile;
-pub use misspelling::{did_you_mean, edit_distance};
+pub use directive_typos::{did_you_mean, edit_distance};
 pub use outcome::{Outcome, Row, Verdict};
 pub use problem::Problem;
 

@@ -1,2 +1,80 @@
-//! xtask.
-fn main() {}
+//! `cargo xtask`: the chores of the repository.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
+
+mod new_pass;
+mod sizes;
+
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const HELP: &str = "\
+cargo xtask check                     all that ci/check.sh checks
+cargo xtask fmt                       format, passes and fuzz targets included
+cargo xtask bless [FILTER]            write snapshots of lit tests and generated text
+cargo xtask new-pass NAME [SUMMARY]   begin a pass: its file, its row, its lit file
+cargo xtask sizes [BASE]              lines and function lengths, with the change since a git revision
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match chore(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore(arguments: &[&str]) -> Result<()> {
+    let root = root();
+    match arguments {
+        ["check"] => run(Command::new("bash").arg(root.join("ci/check.sh"))),
+        ["fmt"] => format(&root),
+        ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
+        ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),
+        ["new-pass", name, summary] => new_pass::begin(&root, name, summary),
+        ["sizes"] => sizes::print(&root, None),
+        ["sizes", base] => sizes::print(&root, Some(base)),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        _ => bail!("no chore is called `{}`\n{HELP}", arguments.join(" ")),
+    }
+}
+
+/// The folder of the repository.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here).to_owned()
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    match command.status()? {
+        status if status.success() => Ok(()),
+        status => bail!("{command:?}: {status}"),
+    }
+}
+
+/// `cargo fmt` follows `mod` only: passes are declared by a macro, and the fuzz targets are no members.
+fn format(root: &Path) -> Result<()> {
+    run(Command::new("cargo").args(["fmt", "--all"]).current_dir(root))?;
+    let mut files = Vec::new();
+    for folder in ["passes", "tools/fuzz/src", "tools/fuzz/fuzz_targets"] {
+        let entries = std::fs::read_dir(root.join(folder))?.filter_map(|entry| Some(entry.ok()?.path()));
+        files.extend(entries.filter(|path| path.extension().is_some_and(|extension| extension == "rs")));
+    }
+    run(Command::new("rustfmt").args(["--edition", "2024"]).args(files).current_dir(root))
+}
+
+fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
+    let mut tests = Command::new("cargo");
+    tests.args(["run", "--quiet", "--package", "jitopt", "--", "test", "testdata", "--bless"]);
+    run(tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root))?;
+    let mut generated = Command::new("cargo");
+    run(generated.args(["test", "--quiet", "--package", "jitopt-tidy", "readme"]).env("BLESS", "1").current_dir(root))
+}

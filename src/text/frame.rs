@@ -1,0 +1,103 @@
+//! One graph while it is read: its open blocks, and which value a name means.
+
+use crate::ir::{Block, Graph, Node, Value};
+use crate::types::Type;
+use rustc_hash::FxHashMap;
+
+/// One open block.
+pub(super) struct OpenBlock {
+    pub(super) block: Block,
+    /// The node whose block came last, or that came last: `block0(` belongs to it.
+    pub(super) last: Option<Node>,
+    pub(super) start: usize,
+}
+
+/// One graph that is being read, or whose sections are awaited.
+pub(super) struct Frame<'a> {
+    pub(super) graph: Graph,
+    pub(super) blocks: Vec<OpenBlock>,
+    /// Values that print as numbers, dense from 0; far-out ones in `sparse`.
+    pub(super) numbers: Vec<Option<Value>>,
+    pub(super) sparse: FxHashMap<u32, Value>,
+    /// Nodes whose kind may name a section, in printed order, and whether it was found.
+    pub(super) references: Vec<(Node, &'a [u8], bool)>,
+    /// The node of the frame below that this is the subgraph of.
+    pub(super) carrier: Option<Node>,
+}
+
+impl Frame<'_> {
+    fn find(&self, name: &[u8]) -> Option<Value> {
+        match small_number(name) {
+            Some(n) => match self.numbers.get(n as usize) {
+                Some(value) => *value,
+                None => self.sparse.get(&n).copied(),
+            },
+            None => self.graph.owner(name),
+        }
+    }
+
+    fn set(&mut self, name: &[u8], value: Value) {
+        self.graph.name_as_read(value, name);
+        let Some(n) = small_number(name) else { return };
+        // Numbers are dense in what PyTorch prints; a file of three lines may still say `%400000000`.
+        let dense = 4 * self.graph.num_values() + (1 << 16);
+        if (n as usize) < dense.max(self.numbers.len()) {
+            if n as usize >= self.numbers.len() {
+                let len = (n as usize + 1).max(self.numbers.len() * 2).min(dense.max(n as usize + 1));
+                self.adopt_sparse(len);
+            }
+            self.numbers[n as usize] = Some(value);
+        } else {
+            self.sparse.insert(n, value);
+        }
+    }
+
+    fn adopt_sparse(&mut self, len: usize) {
+        self.numbers.resize(len, None);
+        let numbers = &mut self.numbers;
+        self.sparse.retain(|&n, value| match numbers.get_mut(n as usize) {
+            Some(slot) => {
+                *slot = Some(*value);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// A definition. A name that was used before it is defined becomes what was meant; a name that is defined twice means
+    /// the later definition from here on, as in PyTorch.
+    pub(super) fn define(&mut self, node: Node, name: &[u8], ty: Option<Type>) {
+        if let Some(value) = self.find(name)
+            && self.graph.definer(value).is_none()
+        {
+            return self.graph.define_as_read(node, value, ty);
+        }
+        let value = self.graph.add_output_as_read(node, ty);
+        self.set(name, value);
+    }
+
+    /// A use. Whether it is in scope is the verifier's question.
+    pub(super) fn resolve(&mut self, name: &[u8]) -> Value {
+        if let Some(value) = self.find(name) {
+            return value;
+        }
+        let value = self.graph.undefined_value();
+        self.set(name, value);
+        value
+    }
+}
+
+#[inline]
+fn small_number(name: &[u8]) -> Option<u32> {
+    if name.len() > 9 || name[0] == b'0' && name.len() > 1 {
+        return None;
+    }
+    let mut n = 0u32;
+    for &b in name {
+        if !b.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + u32::from(b - b'0');
+    }
+    Some(n)
+}

@@ -1,0 +1,39 @@
+//! Makes an input smaller as long as it still fails: without lines first, then without bytes.
+
+/// The smallest input found that still fails.
+pub fn shrink(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut best = input.to_vec();
+    for by_lines in [true, false, true, false] {
+        let pieces = |text: &[u8]| match by_lines {
+            true => crate::damage::lines(text),
+            false => (0..text.len()).map(|i| i..i + 1).collect(),
+        };
+        best = without_pieces(best, pieces, &fails);
+    }
+    best
+}
+
+/// Leaves out runs of pieces, long ones first.
+fn without_pieces(
+    mut best: Vec<u8>,
+    pieces: impl Fn(&[u8]) -> Vec<std::ops::Range<usize>>,
+    fails: &impl Fn(&[u8]) -> bool,
+) -> Vec<u8> {
+    let mut run = pieces(&best).len().next_power_of_two();
+    while run > 0 {
+        let mut first = 0;
+        loop {
+            let all = pieces(&best);
+            let Some(start) = all.get(first).map(|piece| piece.start) else { break };
+            let end = all[(first + run).min(all.len()) - 1].end;
+            let smaller = [&best[..start], &best[end..]].concat();
+            if fails(&smaller) {
+                best = smaller;
+            } else {
+                first += run;
+            }
+        }
+        run /= 2;
+    }
+    best
+}

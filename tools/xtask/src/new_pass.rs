@@ -1,0 +1,66 @@
+//! `cargo xtask new-pass`: a pass that works, to be changed into another.
+
+use anyhow::{Context, Result, ensure};
+use jitopt_tidy::coverage::pass_rows;
+use std::fs;
+use std::path::Path;
+
+const PASS: &str = include_str!("../templates/pass.rs.txt");
+const LIT: &str = include_str!("../templates/basic.ir.txt");
+
+/// Writes the file, the row and the lit file of the pass `name`.
+pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
+    let (name, stem) = (name.replace('_', "-"), name.replace('-', "_"));
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    ensure!(
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain),
+        "`{name}` is no name for a pass: write it like `loop-unrolling`"
+    );
+    ensure!(!summary.is_empty() && !summary.ends_with('.'), "a summary is one line without a full stop");
+    let registry_path = root.join("passes/lib.rs");
+    let registry = fs::read_to_string(&registry_path)?;
+    let registry = with_row(&registry, &stem)?;
+    let (file, lit) = (format!("passes/{stem}.rs"), format!("testdata/passes/{stem}/basic.ir"));
+    for path in [&file, &lit] {
+        ensure!(!root.join(path).exists(), "{path} is there already");
+    }
+    let fill = |template: &str| template.replace("{name}", &name).replace("{summary}", &summary.replace('"', "'"));
+    fs::create_dir_all(root.join("testdata/passes").join(&stem))?;
+    fs::write(root.join(&file), fill(PASS))?;
+    fs::write(root.join(&lit), fill(LIT))?;
+    fs::write(registry_path, registry)?;
+    println!("wrote {file}, {lit} and the row `{stem}` in passes/lib.rs");
+    println!("\nnext: say in {file} what it does, with IR before and after, and do it");
+    println!("      cargo run -- test {lit}");
+    println!("      cargo run -- --list-passes");
+    println!("      cargo xtask bless, then cargo xtask check");
+    Ok(())
+}
+
+/// The registry with one row more, in its place.
+fn with_row(registry: &str, stem: &str) -> Result<String> {
+    let rows = pass_rows(registry);
+    ensure!(!rows.iter().any(|row| row == stem), "there is a pass called `{stem}`");
+    let open = registry.find("\npasses! {\n").context("passes/lib.rs has no `passes! {`")? + "\npasses! {\n".len();
+    let at = match rows.iter().find(|row| row.as_str() > stem) {
+        Some(next) => registry[open..].find(&format!("    {next},\n")),
+        None => registry[open..].find("}\n"),
+    };
+    let at = open + at.context("the rows of `passes! {` stand on lines of their own")?;
+    Ok(format!("{}    {stem},\n{}", &registry[..at], &registry[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_stay_sorted() {
+        let registry = "x\n\npasses! {\n    b,\n    d,\n}\n";
+        let rows = |stem| with_row(registry, stem).map(|text| pass_rows(&text));
+        assert_eq!(rows("a").unwrap(), ["a", "b", "d"]);
+        assert_eq!(rows("c").unwrap(), ["b", "c", "d"]);
+        assert_eq!(rows("e").unwrap(), ["b", "d", "e"]);
+        assert!(rows("b").is_err());
+    }
+}
