@@ -45,14 +45,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
             continue;
         }
-        let before = graph.prev(fork);
-        let after = graph.next(fork);
-        if cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).is_some() {
-            let block = after.or(before).and_then(|node| graph.block_of(node));
-            let first = before.map_or_else(|| block.and_then(|b| graph.first(b)), |b| graph.next(b));
-            let body = std::iter::successors(first, |&node| graph.next(node)).take_while(|&node| Some(node) != after);
-            forks.extend(body.filter(|&node| node != fork && is_fork(graph, node)).collect::<Vec<_>>());
-        }
+        let copies = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).unwrap_or_default();
+        forks.extend(with_nested(graph, copies).into_iter().filter(|&node| is_fork(graph, node)));
     }
     graph_dump!("After inlining forks", graph);
     Ok(())
@@ -66,16 +60,29 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
     matches && graph.users(graph.output(fork, 0)).all(|user| graph.kind(user) == aten::WAIT)
 }
 
-fn inline(graph: &mut Graph, fork: Node) {
+/// Nodes and all that is in their blocks.
+fn with_nested(graph: &Graph, mut nodes: Vec<Node>) -> Vec<Node> {
+    let mut at = 0;
+    while let Some(&node) = nodes.get(at) {
+        at += 1;
+        nodes.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    nodes
+}
+
+/// Puts the body in place of the fork; returns its nodes.
+fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
     let future = graph.output(fork, 0);
     graph_update!("Inlining fork of %{}", graph.name(future));
-    let Some(body) = graph.subgraph(fork).cloned() else { return };
+    let Some(body) = graph.subgraph(fork).cloned() else { return Vec::new() };
+    let mut copies = Vec::new();
     let mut map: ValueMap = body.params(body.root()).zip(graph.inputs(fork).collect::<Vec<_>>()).collect();
     let mut cursor = body.first(body.root());
     while let Some(node) = cursor {
         cursor = body.next(node);
         let copy = graph.copy_node(Some(&body), node, &mut map);
         graph.insert_before(fork, copy);
+        copies.push(copy);
     }
     let result = body.results(body.root()).next().expect("checked: one result");
     let result = map.get(&result).copied().unwrap_or(result);
@@ -91,6 +98,7 @@ fn inline(graph: &mut Graph, fork: Node) {
     if !leave {
         graph.erase(fork);
     }
+    copies
 }
 
 fn runs_twice_unnoticed(body: &Graph) -> bool {

@@ -407,12 +407,14 @@ impl<'a> Parser<'a> {
         rest[digits..].starts_with(b"(")
     }
 
+    /// The file ended. After an error that is no news: what was skipped may have been the end.
     fn missing_return(&mut self) -> Step<bool> {
-        let at = self.cursor.at;
+        if self.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+            return Ok(true);
+        }
         let open = self.frame().blocks.len() - 1;
         let start = self.frame().blocks[open].start;
         let label = if open > 0 { "this block has no `-> (…)`" } else { "this graph has no `return (…)`" };
-        let _ = at;
         fault(start..start + 5, "the file ends in the middle of a graph", label)
     }
 
@@ -700,11 +702,10 @@ impl<'a> Parser<'a> {
         };
         self.cursor.at += end + 1;
         let graph = &mut self.frame().graph;
-        let brackets = graph.has_attribute_list(node);
-        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
-        if !brackets {
-            return Ok(());
+        if graph.has_attribute_list(node) && graph.attributes(node).is_empty() {
+            graph.set_attribute(node, attr::EMPTY_BRACKETS, Attribute::None);
         }
+        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
         Ok(())
     }
 
