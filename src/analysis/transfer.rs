@@ -11,7 +11,6 @@ use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops::rules::{AliasRule, Carries, Effect};
 use crate::ops::{Operator, operator};
 use crate::symbol::{attr, prim};
-use crate::types::TypeKind;
 use crate::types::era::Era;
 use smallvec::SmallVec;
 
@@ -335,7 +334,7 @@ impl<'g> Transfer<'g> {
     /// outside. Not so for a list that is made for one operator which only looks at the elements.
     fn container(&mut self, scope: Scope<'g>, node: Node) {
         let graph = scope.graph;
-        let looked_at = graph.single_output(node).filter(|_| is_only_looked_at(graph, node));
+        let looked_at = graph.single_output(node).filter(|_| is_only_looked_at(scope, node));
         let held: Option<Element> = match (looked_at, graph.single_output(node)) {
             (Some(value), _) => self.class(scope, value).map(|class| self.draft.empty(class)),
             (None, Some(value)) => self.class(scope, value).map(|class| self.draft.fresh(class)),
@@ -465,9 +464,15 @@ impl<'g> Transfer<'g> {
     }
 }
 
-/// Whether a list is made for one operator that looks at its elements and keeps none. PyTorch knows this since 1.4.
-fn is_only_looked_at(graph: &Graph, node: Node) -> bool {
-    let list = graph.single_output(node).filter(|_| graph.era != Era::V1_3 && graph.kind(node) == prim::LIST_CONSTRUCT);
-    let usage = list.filter(|&list| matches!(graph.ty(list).kind(), TypeKind::List(_))).and_then(|v| graph.single_use(v));
-    usage.is_some_and(|usage| operator(graph.era, graph.kind(graph.user(usage))).rule.reads_list_only)
+/// Whether a list is made for one operator that looks at its elements and keeps none, or a tuple for the caller of the
+/// graph: nothing in the graph takes its elements out again. PyTorch knows this since 1.4.
+fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
+    let graph = scope.graph;
+    let usage = graph.single_output(node).filter(|_| graph.era != Era::V1_3).and_then(|value| graph.single_use(value));
+    let user = usage.map(|usage| graph.user(usage));
+    match graph.kind(node) {
+        prim::LIST_CONSTRUCT => user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),
+        prim::TUPLE_CONSTRUCT => scope.base == 0 && user == Some(graph.return_node(graph.root())),
+        _ => false,
+    }
 }
