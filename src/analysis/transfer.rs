@@ -104,7 +104,10 @@ impl<'g> Transfer<'g> {
 
     /// Room for the values of a graph. Names that are read and defined nowhere may be anything.
     fn open(&mut self, graph: &'g Graph) -> Scope<'g> {
-        let scope = Scope { graph, base: self.elements.len() };
+        let scope = Scope {
+            graph,
+            base: self.elements.len(),
+        };
         // At least one, so that only the outermost graph begins at 0.
         self.elements.resize(scope.base + graph.num_values().max(1), None);
         for value in (0..graph.num_values()).map(Value::at) {
@@ -118,7 +121,15 @@ impl<'g> Transfer<'g> {
     fn enter(&mut self, scope: Scope<'g>, block: Block, passage: Passage, owner: Option<(Node, usize)>) {
         let next = scope.graph.first(block);
         let writes = self.draft.writes.len();
-        self.frames.push(Frame { scope, next, block, passage, owner, writes, flags: 0 });
+        self.frames.push(Frame {
+            scope,
+            next,
+            block,
+            passage,
+            owner,
+            writes,
+            flags: 0,
+        });
     }
 
     // ---- values
@@ -188,7 +199,9 @@ impl<'g> Transfer<'g> {
         let before = self.draft.writes.len();
         self.work += 1 + scope.graph.num_inputs(node) as u64 + scope.graph.num_outputs(node) as u64;
         match op.rule.alias {
-            AliasRule::Schema | AliasRule::MayReturn(_) | AliasRule::BatchNorm { .. } => self.by_schema(scope, node, op),
+            AliasRule::Schema | AliasRule::MayReturn(_) | AliasRule::BatchNorm { .. } => {
+                self.by_schema(scope, node, op)
+            }
             rule => self.by_rule(scope, node, op, rule),
         }
         let effect = if op.has_side_effects() { flag::EFFECT } else { 0 };
@@ -233,8 +246,12 @@ impl<'g> Transfer<'g> {
 
     fn apply(&mut self, scope: Scope<'g>, node: Node, plan: &Plan) {
         let graph = scope.graph;
-        plan.writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
-        plan.deep_writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
+        plan.writes
+            .iter()
+            .for_each(|&i| self.write(scope, node, i as usize, Write::To));
+        plan.deep_writes
+            .iter()
+            .for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
         for &i in plan.escapes.iter().filter(|&&i| (i as usize) < graph.num_inputs(node)) {
             self.escape(scope, graph.input(node, i as usize));
         }
@@ -254,12 +271,17 @@ impl<'g> Transfer<'g> {
     }
 
     fn set_operands(&mut self, scope: Scope<'g>, node: Node, value: Value, operands: &Operands) {
-        let targets: SmallVec<[_; 2]> = operands.iter().map(|&i| self.operand(scope, node, i as usize)).collect();
+        let targets: SmallVec<[_; 2]> = operands
+            .iter()
+            .map(|&i| self.operand(scope, node, i as usize))
+            .collect();
         self.set_points(scope, value, targets.into_iter());
     }
 
     fn may_return(&mut self, scope: Scope<'g>, node: Node, value: Value, operand: usize) {
-        let Some(element) = self.operand(scope, node, operand) else { return self.set_fresh(scope, value) };
+        let Some(element) = self.operand(scope, node, operand) else {
+            return self.set_fresh(scope, value);
+        };
         let of_tensor = self.draft.classes.tensor == Some(self.draft.elements[element].class);
         let to_tensor = scope.graph.ty(value).is_tensor();
         if !(of_tensor && to_tensor) {
@@ -277,13 +299,18 @@ impl<'g> Transfer<'g> {
         match rule {
             AliasRule::Fresh => graph.outputs(node).for_each(|value| self.set_fresh(scope, value)),
             AliasRule::FreshContainer => self.container(scope, node),
-            AliasRule::Wildcard | AliasRule::Nothing => graph.outputs(node).for_each(|value| self.set_wild(scope, value)),
+            AliasRule::Wildcard | AliasRule::Nothing => {
+                graph.outputs(node).for_each(|value| self.set_wild(scope, value))
+            }
             AliasRule::PointsTo(i) => self.point_outputs(scope, node, |_| i),
             AliasRule::ChunkPointsTo => self.point_outputs(scope, node, |_| 0),
             AliasRule::Pairwise => self.point_outputs(scope, node, |output| output),
             AliasRule::BroadcastingChunk => {
                 let chunks = graph.attribute(node, attr::CHUNKS).and_then(Attribute::as_int);
-                let chunks = chunks.and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).unwrap_or(1);
+                let chunks = chunks
+                    .and_then(|n| usize::try_from(n).ok())
+                    .filter(|&n| n > 0)
+                    .unwrap_or(1);
                 self.point_outputs(scope, node, |output| output / chunks);
             }
             AliasRule::Conservative => self.conservative(scope, node, op),
@@ -343,12 +370,19 @@ impl<'g> Transfer<'g> {
         if let Some(value) = graph.single_output(node) {
             self.set(scope, value, held);
         }
-        for element in graph.inputs(node).filter_map(|value| self.elements[scope.base + value.index()]) {
+        for element in graph
+            .inputs(node)
+            .filter_map(|value| self.elements[scope.base + value.index()])
+        {
             if looked_at.is_none() {
                 self.draft.escaped.push(element);
             }
             let class = self.draft.elements[element].class;
-            let covered = |list| self.draft.classes.rows[self.draft.elements[list].class].parts.contains(&class);
+            let covered = |list| {
+                self.draft.classes.rows[self.draft.elements[list].class]
+                    .parts
+                    .contains(&class)
+            };
             if let Some(list) = held.filter(|&list| looked_at.is_some() || !covered(list)) {
                 self.draft.contains.push((list, element));
             }
@@ -418,7 +452,9 @@ impl<'g> Transfer<'g> {
         let graph = frame.scope.graph;
         match frame.passage {
             Passage::Root => {}
-            Passage::Opaque => graph.results(frame.block).for_each(|value| self.escape(frame.scope, value)),
+            Passage::Opaque => graph
+                .results(frame.block)
+                .for_each(|value| self.escape(frame.scope, value)),
             Passage::Results | Passage::Section => self.pass_results(&frame, outer, node, index),
             Passage::Loop => self.pass_carried(&frame, node),
         }
@@ -468,7 +504,10 @@ impl<'g> Transfer<'g> {
 /// graph: nothing in the graph takes its elements out again. PyTorch knows this since 1.4.
 fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
     let graph = scope.graph;
-    let usage = graph.single_output(node).filter(|_| graph.era != Era::V1_3).and_then(|value| graph.single_use(value));
+    let usage = graph
+        .single_output(node)
+        .filter(|_| graph.era != Era::V1_3)
+        .and_then(|value| graph.single_use(value));
     let user = usage.map(|usage| graph.user(usage));
     match graph.kind(node) {
         prim::LIST_CONSTRUCT => user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),
