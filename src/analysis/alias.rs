@@ -15,8 +15,9 @@
 //! of which the text does not tell the attributes, may contain anything; what hides behind `Any` or an interface is not
 //! told apart from what it may be; an operator that nobody knows may write to everything that is reachable from outside.
 //!
-//! Cost: linear in nodes and operands, whatever is joined or nested; see [`super::locations`] for how. A query looks at
-//! the few locations of its values, those about containers at what is in them.
+//! Cost: linear in nodes and operands, whatever is joined or nested: a value is told to be up to sixteen locations, and
+//! what would be more of them becomes one. A query looks at the few locations of its values, those about containers at
+//! what is in them.
 
 use super::locations::{Location, LocationSet, Memory};
 use super::memory::{Draft, Element};
@@ -176,7 +177,8 @@ impl AliasDb {
     /// Whether one of the two may stand for the other although that makes them the same memory, or no longer the same:
     /// nobody writes to either, and not both are seen outside, where somebody might.
     pub fn safe_to_change_aliasing(&self, a: Value, b: Value) -> bool {
-        !self.has_writers(a) && !self.has_writers(b) && !(self.escapes_scope(a) && self.escapes_scope(b))
+        let both_escape = || self.escapes_scope(a) && self.escapes_scope(b);
+        !self.has_writers(a) && !self.has_writers(b) && !both_escape()
     }
 
     // ---- locations

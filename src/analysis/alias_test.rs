@@ -384,8 +384,11 @@ fn moves_stop_at_effects_and_ends() {
     assert!(case.db.move_after_topologically(&mut case.graph, z, w) && case.graph.next(z) == Some(a));
 }
 
+/// Writes the i-th part of a text.
+type Shape<'a> = &'a dyn Fn(&mut String, usize);
+
 /// Steps per node of a graph of `n` lines.
-fn steps(n: usize, lines: &dyn Fn(&mut String, usize)) -> f64 {
+fn steps(n: usize, lines: Shape<'_>) -> f64 {
     let mut text = String::from("graph(%v0 : Tensor, %c : bool, %n : int):\n%1 : int = prim::Constant[value=1]()\n");
     (1..=n).for_each(|i| lines(&mut text, i));
     text += "return (%v0)\n";
@@ -395,7 +398,7 @@ fn steps(n: usize, lines: &dyn Fn(&mut String, usize)) -> f64 {
 
 #[test]
 fn time_is_linear_in_the_graph() {
-    let shapes: [(&str, &dyn Fn(&mut String, usize)); 7] = [
+    let shapes: [(&str, Shape<'_>); 7] = [
         ("chain", &|t, i| {
             writeln!(t, "%v{i} : Tensor = aten::neg(%v{})", i - 1).expect("a string")
         }),

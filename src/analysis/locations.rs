@@ -424,6 +424,9 @@ impl Memory {
 
     /// Marks what holds something that is written.
     fn spread_writes(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
         let mut holders: Vec<(Location, Location)> = Vec::with_capacity(self.contents.len());
         holders.extend(
             self.contents
