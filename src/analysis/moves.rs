@@ -60,7 +60,9 @@ impl AliasDb {
     }
 
     fn try_move(&self, graph: &mut Graph, node: Node, anchor: Node, side: Side) -> bool {
-        let Some((set, split)) = self.plan_move(graph, node, anchor, side) else { return false };
+        let Some((set, split)) = self.plan_move(graph, node, anchor, side) else {
+            return false;
+        };
         if node == anchor {
             return true;
         }
@@ -82,7 +84,9 @@ impl AliasDb {
         if node == anchor {
             return Some((Vec::new(), false));
         }
-        let block = graph.block_of(node).filter(|&block| graph.block_of(anchor) == Some(block))?;
+        let block = graph
+            .block_of(node)
+            .filter(|&block| graph.block_of(anchor) == Some(block))?;
         if self.has_side_effects(node)
             || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM)
             || is_return(graph, node)
@@ -103,10 +107,12 @@ impl AliasDb {
             at = set.step(over);
         }
         let split = forward == (side == Side::Before);
-        set.past(anchor, split).then_some((set.nodes, split)).map(|(mut nodes, split)| {
-            nodes.retain(|&n| n != node);
-            (nodes, split)
-        })
+        set.past(anchor, split)
+            .then_some((set.nodes, split))
+            .map(|(mut nodes, split)| {
+                nodes.retain(|&n| n != node);
+                (nodes, split)
+            })
     }
 }
 
@@ -124,11 +130,24 @@ fn place(graph: &mut Graph, node: Node, anchor: Node, side: Side) {
 impl<'a> WorkingSet<'a> {
     fn new(db: &'a AliasDb, graph: &'a Graph, block: Block, forward: bool) -> WorkingSet<'a> {
         let (nodes, linked, reads, writes) = Default::default();
-        WorkingSet { db, graph, block, forward, nodes, linked, reads, writes }
+        WorkingSet {
+            db,
+            graph,
+            block,
+            forward,
+            nodes,
+            linked,
+            reads,
+            writes,
+        }
     }
 
     fn step(&self, node: Node) -> Option<Node> {
-        if self.forward { self.graph.next(node) } else { self.graph.prev(node) }
+        if self.forward {
+            self.graph.next(node)
+        } else {
+            self.graph.prev(node)
+        }
     }
 
     fn add(&mut self, node: Node) {
@@ -151,9 +170,14 @@ impl<'a> WorkingSet<'a> {
 
     fn link_producers(&mut self, node: Node) {
         let mut producers = Vec::new();
-        for_nested(self.graph, node, &mut |operand| producers.extend(self.graph.definer(operand)));
+        for_nested(self.graph, node, true, &mut |operand| {
+            producers.extend(self.graph.definer(operand))
+        });
         producers.retain(|&producer| producer != node);
-        let found: Vec<Node> = producers.into_iter().filter_map(|producer| self.in_block(producer)).collect();
+        let found: Vec<Node> = producers
+            .into_iter()
+            .filter_map(|producer| self.in_block(producer))
+            .collect();
         self.linked.extend(found);
     }
 
@@ -168,10 +192,14 @@ impl<'a> WorkingSet<'a> {
     /// Locations that `node` looks at and that somebody writes to: others do not order anything.
     fn for_reads(&self, node: Node, note: &mut dyn FnMut(Location)) {
         let mut seen = FxHashSet::default();
-        for_nested(self.graph, node, &mut |operand| {
-            self.db.memory.reach(self.db.locations(operand), &mut |location| seen.insert(location));
+        for_nested(self.graph, node, false, &mut |operand| {
+            self.db
+                .memory
+                .reach(self.db.locations(operand), &mut |location| seen.insert(location));
         });
-        seen.into_iter().filter(|&location| self.db.is_written(location)).for_each(note);
+        seen.into_iter()
+            .filter(|&location| self.db.is_written(location))
+            .for_each(note);
     }
 
     fn depends_on(&self, node: Node) -> bool {
@@ -179,7 +207,11 @@ impl<'a> WorkingSet<'a> {
     }
 
     fn shares_memory(&self, node: Node) -> bool {
-        if self.db.writes(node).any(|location| self.reads.contains(&location) || self.writes.contains(&location)) {
+        if self
+            .db
+            .writes(node)
+            .any(|location| self.reads.contains(&location) || self.writes.contains(&location))
+        {
             return true;
         }
         let mut shared = false;
@@ -201,13 +233,16 @@ impl<'a> WorkingSet<'a> {
     }
 }
 
-/// Calls `visit` with every operand of `node` and of the nodes and blocks in it.
-fn for_nested(graph: &Graph, node: Node, visit: &mut dyn FnMut(Value)) {
+/// Calls `visit` with every operand of `node` and of the nodes in it; with the results of their blocks too, which are
+/// passed on but not looked at, when `passed` is set.
+fn for_nested(graph: &Graph, node: Node, passed: bool, visit: &mut dyn FnMut(Value)) {
     let mut work = vec![node];
     while let Some(node) = work.pop() {
         graph.inputs(node).for_each(&mut *visit);
         for block in graph.node_blocks(node) {
-            graph.results(block).for_each(&mut *visit);
+            if passed {
+                graph.results(block).for_each(&mut *visit);
+            }
             work.extend(graph.nodes(block));
         }
     }

@@ -11,7 +11,6 @@ use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops::rules::{AliasRule, Carries, Effect};
 use crate::ops::{Operator, operator};
 use crate::symbol::{attr, prim};
-use crate::types::TypeKind;
 use crate::types::era::Era;
 use smallvec::SmallVec;
 
@@ -105,7 +104,10 @@ impl<'g> Transfer<'g> {
 
     /// Room for the values of a graph. Names that are read and defined nowhere may be anything.
     fn open(&mut self, graph: &'g Graph) -> Scope<'g> {
-        let scope = Scope { graph, base: self.elements.len() };
+        let scope = Scope {
+            graph,
+            base: self.elements.len(),
+        };
         // At least one, so that only the outermost graph begins at 0.
         self.elements.resize(scope.base + graph.num_values().max(1), None);
         for value in (0..graph.num_values()).map(Value::at) {
@@ -119,7 +121,15 @@ impl<'g> Transfer<'g> {
     fn enter(&mut self, scope: Scope<'g>, block: Block, passage: Passage, owner: Option<(Node, usize)>) {
         let next = scope.graph.first(block);
         let writes = self.draft.writes.len();
-        self.frames.push(Frame { scope, next, block, passage, owner, writes, flags: 0 });
+        self.frames.push(Frame {
+            scope,
+            next,
+            block,
+            passage,
+            owner,
+            writes,
+            flags: 0,
+        });
     }
 
     // ---- values
@@ -236,8 +246,12 @@ impl<'g> Transfer<'g> {
 
     fn apply(&mut self, scope: Scope<'g>, node: Node, plan: &Plan) {
         let graph = scope.graph;
-        plan.writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
-        plan.deep_writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
+        plan.writes
+            .iter()
+            .for_each(|&i| self.write(scope, node, i as usize, Write::To));
+        plan.deep_writes
+            .iter()
+            .for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
         for &i in plan.escapes.iter().filter(|&&i| (i as usize) < graph.num_inputs(node)) {
             self.escape(scope, graph.input(node, i as usize));
         }
@@ -257,12 +271,17 @@ impl<'g> Transfer<'g> {
     }
 
     fn set_operands(&mut self, scope: Scope<'g>, node: Node, value: Value, operands: &Operands) {
-        let targets: SmallVec<[_; 2]> = operands.iter().map(|&i| self.operand(scope, node, i as usize)).collect();
+        let targets: SmallVec<[_; 2]> = operands
+            .iter()
+            .map(|&i| self.operand(scope, node, i as usize))
+            .collect();
         self.set_points(scope, value, targets.into_iter());
     }
 
     fn may_return(&mut self, scope: Scope<'g>, node: Node, value: Value, operand: usize) {
-        let Some(element) = self.operand(scope, node, operand) else { return self.set_fresh(scope, value) };
+        let Some(element) = self.operand(scope, node, operand) else {
+            return self.set_fresh(scope, value);
+        };
         let of_tensor = self.draft.classes.tensor == Some(self.draft.elements[element].class);
         let to_tensor = scope.graph.ty(value).is_tensor();
         if !(of_tensor && to_tensor) {
@@ -288,7 +307,10 @@ impl<'g> Transfer<'g> {
             AliasRule::Pairwise => self.point_outputs(scope, node, |output| output),
             AliasRule::BroadcastingChunk => {
                 let chunks = graph.attribute(node, attr::CHUNKS).and_then(Attribute::as_int);
-                let chunks = chunks.and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).unwrap_or(1);
+                let chunks = chunks
+                    .and_then(|n| usize::try_from(n).ok())
+                    .filter(|&n| n > 0)
+                    .unwrap_or(1);
                 self.point_outputs(scope, node, |output| output / chunks);
             }
             AliasRule::Conservative => self.conservative(scope, node, op),
@@ -339,7 +361,7 @@ impl<'g> Transfer<'g> {
     /// outside. Not so for a list that is made for one operator which only looks at the elements.
     fn container(&mut self, scope: Scope<'g>, node: Node) {
         let graph = scope.graph;
-        let looked_at = graph.single_output(node).filter(|_| is_only_looked_at(graph, node));
+        let looked_at = graph.single_output(node).filter(|_| is_only_looked_at(scope, node));
         let held: Option<Element> = match (looked_at, graph.single_output(node)) {
             (Some(value), _) => self.class(scope, value).map(|class| self.draft.empty(class)),
             (None, Some(value)) => self.class(scope, value).map(|class| self.draft.fresh(class)),
@@ -348,12 +370,19 @@ impl<'g> Transfer<'g> {
         if let Some(value) = graph.single_output(node) {
             self.set(scope, value, held);
         }
-        for element in graph.inputs(node).filter_map(|value| self.elements[scope.base + value.index()]) {
+        for element in graph
+            .inputs(node)
+            .filter_map(|value| self.elements[scope.base + value.index()])
+        {
             if looked_at.is_none() {
                 self.draft.escaped.push(element);
             }
             let class = self.draft.elements[element].class;
-            let covered = |list| self.draft.classes.rows[self.draft.elements[list].class].parts.contains(&class);
+            let covered = |list| {
+                self.draft.classes.rows[self.draft.elements[list].class]
+                    .parts
+                    .contains(&class)
+            };
             if let Some(list) = held.filter(|&list| looked_at.is_some() || !covered(list)) {
                 self.draft.contains.push((list, element));
             }
@@ -423,7 +452,9 @@ impl<'g> Transfer<'g> {
         let graph = frame.scope.graph;
         match frame.passage {
             Passage::Root => {}
-            Passage::Opaque => graph.results(frame.block).for_each(|value| self.escape(frame.scope, value)),
+            Passage::Opaque => graph
+                .results(frame.block)
+                .for_each(|value| self.escape(frame.scope, value)),
             Passage::Results | Passage::Section => self.pass_results(&frame, outer, node, index),
             Passage::Loop => self.pass_carried(&frame, node),
         }
@@ -469,10 +500,18 @@ impl<'g> Transfer<'g> {
     }
 }
 
-/// Whether a list is made for one operator that looks at its elements and keeps none. PyTorch knows this since 1.4.
-fn is_only_looked_at(graph: &Graph, node: Node) -> bool {
-    let list = graph.single_output(node).filter(|_| graph.era != Era::V1_3 && graph.kind(node) == prim::LIST_CONSTRUCT);
-    let usage =
-        list.filter(|&list| matches!(graph.ty(list).kind(), TypeKind::List(_))).and_then(|v| graph.single_use(v));
-    usage.is_some_and(|usage| operator(graph.era, graph.kind(graph.user(usage))).rule.reads_list_only)
+/// Whether a list is made for one operator that looks at its elements and keeps none, or a tuple for the caller of the
+/// graph: nothing in the graph takes its elements out again. PyTorch knows this since 1.4.
+fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
+    let graph = scope.graph;
+    let usage = graph
+        .single_output(node)
+        .filter(|_| graph.era != Era::V1_3)
+        .and_then(|value| graph.single_use(value));
+    let user = usage.map(|usage| graph.user(usage));
+    match graph.kind(node) {
+        prim::LIST_CONSTRUCT => user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),
+        prim::TUPLE_CONSTRUCT => scope.base == 0 && user == Some(graph.return_node(graph.root())),
+        _ => false,
+    }
 }
