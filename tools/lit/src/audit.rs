@@ -14,12 +14,7 @@ pub(crate) type Step = (RunLine, Pipeline);
 
 /// Whether the command looks at its input and says yes or no.
 pub(crate) fn is_checker(command: &Command) -> bool {
-    matches!(command.name(), "filecheck" | "FileCheck" | "diff" | "not" | "snapshot" | "test") || is_subcommand(&command.argv)
-}
-
-/// Whether a tool under test brings `filecheck` as a subcommand of its own.
-fn is_subcommand(argv: &[String]) -> bool {
-    argv.get(1).is_some_and(|word| word == "filecheck")
+    matches!(command.name(), "filecheck" | "FileCheck" | "diff" | "not" | "snapshot" | "test")
 }
 
 /// The argument vector without any `not` in front.
@@ -29,7 +24,7 @@ pub(crate) fn inner(argv: &[String]) -> &[String] {
         let flags = argv[1..].iter().take_while(|word| word.starts_with("--")).count();
         argv = &argv[1 + flags..];
     }
-    if is_subcommand(argv) { &argv[1..] } else { argv }
+    argv
 }
 
 /// All mistakes, each with its line, or 0 for the file as a whole.
