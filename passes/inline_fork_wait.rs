@@ -33,7 +33,6 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before inlining forks", graph);
-    let is_fork = |graph: &Graph, node: Node| graph.kind(node) == prim::FORK && graph.subgraph(node).is_some();
     let mut forks: Vec<Node> = graph.all_nodes().filter(|&node| is_fork(graph, node)).collect();
     // A body may fork in turn: those come behind.
     let mut at = 0;
@@ -43,17 +42,15 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
             continue;
         }
-        let before = graph.prev(fork);
-        let after = graph.next(fork);
-        if cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).is_some() {
-            let block = after.or(before).and_then(|node| graph.block_of(node));
-            let first = before.map_or_else(|| block.and_then(|b| graph.first(b)), |b| graph.next(b));
-            let body = std::iter::successors(first, |&node| graph.next(node)).take_while(|&node| Some(node) != after);
-            forks.extend(body.filter(|&node| is_fork(graph, node)).collect::<Vec<_>>());
-        }
+        let inlined = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork));
+        forks.extend(inlined.into_iter().flatten());
     }
     graph_dump!("After inlining forks", graph);
     Ok(())
+}
+
+fn is_fork(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::FORK && graph.subgraph(node).is_some()
 }
 
 fn only_waited_for(graph: &Graph, fork: Node) -> bool {
@@ -64,16 +61,19 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
     matches && graph.users(graph.output(fork, 0)).all(|user| graph.kind(user) == aten::WAIT)
 }
 
-fn inline(graph: &mut Graph, fork: Node) {
+/// Puts the body of `fork` in its place; returns the forks that the body holds.
+fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
+    let mut forks = Vec::new();
     let future = graph.output(fork, 0);
     graph_update!("Inlining fork of %{}", graph.name(future));
-    let Some(body) = graph.subgraph(fork).cloned() else { return };
+    let Some(body) = graph.subgraph(fork).cloned() else { return forks };
     let mut map: ValueMap = body.params(body.root()).zip(graph.inputs(fork).collect::<Vec<_>>()).collect();
     let mut cursor = body.first(body.root());
     while let Some(node) = cursor {
         cursor = body.next(node);
         let copy = graph.copy_node(Some(&body), node, &mut map);
         graph.insert_before(fork, copy);
+        forks.extend(nested_forks(graph, copy));
     }
     let result = body.results(body.root()).next().expect("checked: one result");
     let result = map.get(&result).copied().unwrap_or(result);
@@ -84,4 +84,17 @@ fn inline(graph: &mut Graph, fork: Node) {
         graph.erase(wait);
     }
     graph.erase(fork);
+    forks
+}
+
+fn nested_forks(graph: &Graph, node: Node) -> Vec<Node> {
+    let mut forks = Vec::new();
+    let mut work = vec![node];
+    while let Some(node) = work.pop() {
+        if is_fork(graph, node) {
+            forks.push(node);
+        }
+        work.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    forks
 }
