@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     before: Vec<&'static str>,
     after: Vec<&'static str>,
     changed: Option<Changed>,
+    colour: bool,
 }
 
 /// What became of one file.
@@ -97,6 +98,7 @@ impl Plan {
             },
             callees: BTreeMap::new(),
             log: log_spec(cli, world)?,
+            colour: world.colour,
             pipeline,
             pipeline_text,
             parse,
@@ -108,7 +110,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn watcher(&self, cli: &Cli, colour: bool) -> Watcher {
+    fn watcher(&self, cli: &Cli) -> Watcher {
         Watcher {
             before: self.before.clone(),
             after: self.after.clone(),
@@ -116,7 +118,7 @@ impl Plan {
             changed: self.changed,
             filter: cli.watch.filter_print.clone(),
             options: self.print,
-            colour,
+            colour: self.colour,
             ..Watcher::default()
         }
     }
@@ -258,7 +260,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(diagnostics) => {
-            outcome.fail(exit::PARSE, &reporting::render(name, text, &diagnostics, false));
+            outcome.fail(exit::PARSE, &reporting::render(name, text, &diagnostics, plan.colour));
             if let Some(kind) = looks_like_log(text) {
                 outcome.say(&format!("  {kind}"));
             }
@@ -266,7 +268,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
         }
     };
     for parsed in parsed {
-        let warnings = reporting::render(name, text, &parsed.warnings, false);
+        let warnings = reporting::render(name, text, &parsed.warnings, plan.colour);
         outcome.stderr.extend(warnings.as_bytes());
         one_graph(cli, plan, name, parsed, &mut outcome);
     }
@@ -305,7 +307,7 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
 
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     let mut session = plan.session(cli);
-    let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli, false), Timer::default(), VerifyEach);
+    let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     if !watcher.is_idle() {
         observers.push(&mut watcher);
