@@ -126,8 +126,7 @@ impl Structure {
     pub fn blocks(self) -> usize {
         match self {
             Structure::None => 0,
-            Structure::If => 2,
-            Structure::With => 2,
+            Structure::If | Structure::With => 2,
             Structure::Loop | Structure::GradOf | Structure::Closure => 1,
         }
     }

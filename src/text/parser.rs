@@ -272,6 +272,11 @@ impl<'a> Parser<'a> {
         }
     }
 
+    fn at_line_start(&self) -> bool {
+        let before = &self.cursor.text[..self.cursor.at];
+        before.iter().rev().find(|b| !matches!(b, b' ' | b'\t')) == Some(&b'\n')
+    }
+
     fn at_line_end(&self) -> bool {
         matches!(self.cursor.peek(), None | Some(b'\n' | b'#' | b'/'))
     }
@@ -360,6 +365,7 @@ impl<'a> Parser<'a> {
         loop {
             self.cursor.next_statement();
             let start = self.cursor.at;
+            let ends_graph = self.word_is(b"return");
             match self.statement() {
                 Ok(false) => {}
                 Ok(true) => return,
@@ -368,9 +374,15 @@ impl<'a> Parser<'a> {
                     if self.gave_up() || self.cursor.peek().is_none() {
                         return;
                     }
-                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in.
+                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in, or with
+                    // that line when the fault is how it begins.
                     self.cursor.at = self.cursor.at.max(start);
-                    self.cursor.skip_line();
+                    if self.cursor.at == start || !self.at_line_start() {
+                        self.cursor.skip_line();
+                    }
+                    if ends_graph {
+                        return;
+                    }
                 }
             }
         }

@@ -99,6 +99,7 @@ impl Plan {
             },
             callees: BTreeMap::new(),
             log: log_spec(cli, world)?,
+            colour: world.colour,
             pipeline,
             pipeline_text,
             parse,
