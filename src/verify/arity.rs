@@ -157,7 +157,7 @@ fn list_unpack(sink: &mut Sink<'_, '_>, node: Node) {
 
 fn dict_construct(sink: &mut Sink<'_, '_>, node: Node) {
     let operands = sink.graph.num_inputs(node);
-    if operands % 2 != 0 {
+    if !operands.is_multiple_of(2) {
         let message = format!("`prim::DictConstruct` has {}", counted(operands, "operand"));
         sink.error(Spot::Node(node), message).note("it takes keys and values in turn");
     }
