@@ -62,7 +62,7 @@ mod tests {
             let pipeline =
                 Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
             let names: Vec<&str> = pipeline.stages().iter().map(|stage| stage.pass.name).collect();
-            for (before, after, why) in pipelines::ORDER {
+            for (before, after, why) in ORDER {
                 let at = |name| names.iter().position(|n| *n == name);
                 let legal = at(*before).zip(at(*after)).is_none_or(|(b, a)| b < a);
                 assert!(legal, "@{}: `{before}` comes before `{after}`: {why}", named.name);

@@ -18,3 +18,6 @@ pub mod quoted;
 pub use diagnostic::{Diagnostic, Severity};
 pub use parser::{ParseOptions, Parsed, parse, parse_all_graphs};
 pub use printer::{Mark, Part, PrintOptions, Printer, print, print_with_marks};
+
+#[cfg(test)]
+mod parser_test;

@@ -10,11 +10,14 @@ use rustc_hash::FxHashMap;
 /// Which new value stands for which old one.
 pub type ValueMap = FxHashMap<Value, Value>;
 
+/// An output as it is copied: what it was, its type and its name.
+type Output = (Value, Option<Type>, Option<Vec<u8>>);
+
 /// One node, taken out of its graph so that the target can be edited.
 struct Taken {
     kind: Symbol,
     inputs: Vec<Value>,
-    outputs: Vec<(Value, Option<Type>, Option<Vec<u8>>)>,
+    outputs: Vec<Output>,
     attributes: Vec<(Symbol, Attribute)>,
     brackets: bool,
     location: Option<Vec<u8>>,
@@ -29,7 +32,7 @@ fn name_of(graph: &Graph, value: Value) -> Option<Vec<u8>> {
     }
 }
 
-fn outputs_of(graph: &Graph, node: Node) -> Vec<(Value, Option<Type>, Option<Vec<u8>>)> {
+fn outputs_of(graph: &Graph, node: Node) -> Vec<Output> {
     graph.outputs(node).map(|v| (v, graph.written_type(v), name_of(graph, v))).collect()
 }
 
@@ -123,7 +126,7 @@ impl Graph {
         (copy, work)
     }
 
-    fn copy_outputs(&mut self, node: Node, outputs: &[(Value, Option<Type>, Option<Vec<u8>>)], map: &mut ValueMap) {
+    fn copy_outputs(&mut self, node: Node, outputs: &[Output], map: &mut ValueMap) {
         for (old, ty, name) in outputs {
             let new = self.add_output(node, ty.unwrap_or_else(Type::tensor));
             if let Some(name) = name {

@@ -40,6 +40,9 @@ pub struct ParseOptions {
 /// Errors after which the rest of a file is not looked at.
 const MAX_ERRORS: usize = 20;
 
+/// Graphs nested in graphs are dropped, cloned and walked recursively, on stacks of any size; PyTorch nests three or four.
+pub(super) const MAX_SECTIONS: usize = 500;
+
 /// What was read.
 #[derive(Debug)]
 pub struct Parsed {
@@ -110,7 +113,7 @@ impl Evidence {
         let asked = options.era.filter(|_| options.force_era || !(new || old));
         let era = asked.unwrap_or(if old && !new { Era::V1_3 } else { Era::V2 });
         let spelling = Spelling {
-            old_none: types.old_none && !types.new_none || (era == Era::V1_3 && !types.new_none),
+            old_none: !types.new_none && (types.old_none || era == Era::V1_3),
             dynamic: types.dynamic,
             undefined: types.undefined.unwrap_or(Undefined::Suffix),
             colon_strides: types.colon_strides,
@@ -328,8 +331,8 @@ impl<'a> Parser<'a> {
         let node = frame.references[reference].0;
         let base = name.iter().rposition(|&b| b == b'_').map_or(name, |i| &name[..i]);
         frame.graph.set_kind(node, Symbol::new(&String::from_utf8_lossy(base)));
-        if self.frames.len() >= MAX_DEPTH {
-            return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "this is one too many");
+        if self.frames.len() > MAX_SECTIONS {
+            return fault(span, format!("sections nest deeper than {MAX_SECTIONS} levels"), "this is one too many");
         }
         self.header(Some(node))
     }
