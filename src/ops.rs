@@ -110,9 +110,9 @@ impl Operator {
         match (self.rule.nondeterminism, schema) {
             (Some(known), _) => known,
             (None, Some(schema)) => rules::nondeterminism(schema),
-            (None, None) => *self.worst.get_or_init(|| {
-                self.schemas.iter().map(rules::nondeterminism).max().unwrap_or(Nondeterminism::Always)
-            }),
+            (None, None) => *self
+                .worst
+                .get_or_init(|| self.schemas.iter().map(rules::nondeterminism).max().unwrap_or(Nondeterminism::Always)),
         }
     }
 

@@ -46,16 +46,9 @@ impl AliasDb {
     /// Analyses a graph.
     pub fn new(graph: &Graph) -> AliasDb {
         let walk = Transfer::of(graph);
-        let returned: Vec<Element> = graph
-            .results(graph.root())
-            .filter_map(|v| walk.elements[v.index()])
-            .collect();
+        let returned: Vec<Element> = graph.results(graph.root()).filter_map(|v| walk.elements[v.index()]).collect();
         let memory = Memory::resolve(&walk.draft, &returned);
-        let sets = walk
-            .elements
-            .iter()
-            .map(|element| element.map(|element| memory.set(element)))
-            .collect();
+        let sets = walk.elements.iter().map(|element| element.map(|element| memory.set(element))).collect();
         AliasDb {
             sets,
             work: walk.work + memory.work,
@@ -98,14 +91,12 @@ impl AliasDb {
     /// Adds what `value` may be, and all that may be in it, to `reached`. What is in `reached` already is not looked into
     /// again, so marking many values costs no more than there are locations.
     pub fn mark_reachable(&self, value: Value, reached: &mut EntitySet<Location>) {
-        self.memory
-            .reach(self.locations(value), &mut |location| reached.insert(location));
+        self.memory.reach(self.locations(value), &mut |location| reached.insert(location));
     }
 
     /// Whether the two may be the same memory.
     pub fn may_alias(&self, a: Value, b: Value) -> bool {
-        self.locations(a)
-            .any(|location| self.locations(b).any(|other| other == location))
+        self.locations(a).any(|location| self.locations(b).any(|other| other == location))
     }
 
     /// Whether the two, or anything in them, may be the same memory.
@@ -114,8 +105,7 @@ impl AliasDb {
             return self.may_alias(a, b);
         }
         let (mut reached, mut shared) = (FxHashSet::default(), false);
-        self.memory
-            .reach(self.locations(a), &mut |location| reached.insert(location));
+        self.memory.reach(self.locations(a), &mut |location| reached.insert(location));
         let mut seen = FxHashSet::default();
         self.memory.reach(self.locations(b), &mut |location| {
             shared |= reached.contains(&location);
@@ -138,8 +128,7 @@ impl AliasDb {
     /// things. PyTorch does not ask this, and takes two `aten::cat` of a list for one across a write to an element.
     #[inline]
     pub fn reaches_writers(&self, value: Value) -> bool {
-        self.locations(value)
-            .any(|location| self.memory.is_written_in(location))
+        self.locations(value).any(|location| self.memory.is_written_in(location))
     }
 
     /// Whether `value` may be something that is reachable from outside.
@@ -154,9 +143,7 @@ impl AliasDb {
 
     /// Whether anybody outside may see `value`, or anything in it: it may be a param, a result, or behind a wildcard.
     pub fn escapes_scope(&self, value: Value) -> bool {
-        self.any_reached(value, |location| {
-            self.memory.is_returned(location) || self.memory.is_wild(location)
-        })
+        self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location))
     }
 
     fn any_reached(&self, value: Value, is: impl Fn(Location) -> bool) -> bool {
@@ -197,10 +184,7 @@ impl AliasDb {
 
     /// Whether anybody writes to an operand or a result of `node`, or to anything in one.
     pub fn node_has_writers(&self, graph: &Graph, node: Node) -> bool {
-        graph
-            .inputs(node)
-            .chain(graph.outputs(node))
-            .any(|value| self.reaches_writers(value))
+        graph.inputs(node).chain(graph.outputs(node)).any(|value| self.reaches_writers(value))
     }
 
     /// What `node`, and the nodes in it, write to. A location may come many times.
@@ -229,9 +213,7 @@ impl AliasDb {
     pub fn writes_to_alias_of(&self, node: Node, values: &[Value]) -> bool {
         let written: SmallVec<[Location; 8]> = self.writes(node).collect();
         !written.is_empty()
-            && values
-                .iter()
-                .any(|&value| self.any_reached(value, |location| written.contains(&location)))
+            && values.iter().any(|&value| self.any_reached(value, |location| written.contains(&location)))
     }
 
     /// Whether `node`, or a node in its blocks or its section, does something that is seen besides results and writes.

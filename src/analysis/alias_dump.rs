@@ -13,11 +13,7 @@ impl AliasDb {
         let mut out = String::from("\n===1. GRAPH===\n");
         out += &String::from_utf8_lossy(&print(graph, PrintOptions::default()));
         out += "\n===2. ALIAS DB===\n";
-        let dump = Dump {
-            db: self,
-            graph,
-            names: self.names(graph),
-        };
+        let dump = Dump { db: self, graph, names: self.names(graph) };
         dump.elements(&mut out);
         out += "\n===3. Writes===\n";
         dump.writes(&mut out);
@@ -92,10 +88,7 @@ impl Dump<'_> {
     }
 
     fn wildcard_name(&self, element: Element) -> String {
-        format!(
-            "WILDCARD for type {}",
-            self.db.draft.classes.rows[self.db.draft.elements[element].class].ty
-        )
+        format!("WILDCARD for type {}", self.db.draft.classes.rows[self.db.draft.elements[element].class].ty)
     }
 
     fn name(&self, element: Element) -> String {
@@ -106,23 +99,13 @@ impl Dump<'_> {
     }
 
     fn writes(&self, out: &mut String) {
-        let mut printer = Printer::new(PrintOptions {
-            no_comments: true,
-            ..PrintOptions::default()
-        });
-        for node in self
-            .graph
-            .all_nodes()
-            .filter(|&node| self.db.is_writing(node) && self.graph.num_blocks(node) == 0)
+        let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+        for node in self.graph.all_nodes().filter(|&node| self.db.is_writing(node) && self.graph.num_blocks(node) == 0)
         {
             printer.out.clear();
             printer.node_line(self.graph, node);
             let _ = writeln!(out, "{}", String::from_utf8_lossy(&printer.out));
-            let targets: Vec<String> = self
-                .db
-                .writes(node)
-                .map(|location| self.name(location.element()))
-                .collect();
+            let targets: Vec<String> = self.db.writes(node).map(|location| self.name(location.element())).collect();
             let _ = writeln!(out, "  {}, ", targets.join(", "));
         }
     }

@@ -14,10 +14,7 @@ struct Dice(u64);
 
 impl Dice {
     fn roll(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) % n as u64) as usize
     }
 }
@@ -121,30 +118,16 @@ impl Writer {
 }
 
 fn program(seed: u64) -> Graph {
-    let mut writer = Writer {
-        dice: Dice(seed),
-        text: String::new(),
-        count: 0,
-    };
+    let mut writer = Writer { dice: Dice(seed), text: String::new(), count: 0 };
     writer.text += "graph(%x : Tensor, %y : Tensor, %l : Tensor[], %u : (Tensor, Tensor), %c : bool, %n : int):\n";
     writer.text += "%one : int = prim::Constant[value=1]()\n%zero : int = prim::Constant[value=0]()\n";
     let names = |list: &[&str]| list.iter().map(|name| (*name).to_owned()).collect();
-    let scope = InScope {
-        tensors: names(&["%x", "%y"]),
-        lists: names(&["%l"]),
-        tuples: names(&["%u"]),
-    };
+    let scope = InScope { tensors: names(&["%x", "%y"]), lists: names(&["%l"]), tuples: names(&["%u"]) };
     let scope = writer.block(&scope, 0);
     let scope = writer.block(&scope, 0);
-    let (a, b, tuple) = (
-        writer.pick(&scope.tensors),
-        writer.pick(&scope.lists),
-        writer.pick(&scope.tuples),
-    );
+    let (a, b, tuple) = (writer.pick(&scope.tensors), writer.pick(&scope.lists), writer.pick(&scope.tuples));
     writeln!(writer.text, "return ({a}, {b}, {tuple})").expect("a string");
-    parse(writer.text.as_bytes(), ParseOptions::default())
-        .expect("a graph of ours")
-        .graph
+    parse(writer.text.as_bytes(), ParseOptions::default()).expect("a graph of ours").graph
 }
 
 /// What a value is at run time.
@@ -174,22 +157,14 @@ impl Machine {
         let (x, y) = (machine.tensor(3), machine.tensor(5));
         let other = if shared { x.clone() } else { machine.tensor(7) };
         let list = machine.list(vec![other.clone()]);
-        let inputs = [
-            x,
-            y,
-            list,
-            Thing::Tuple(vec![other.clone(), other]),
-            Thing::Number(flag.into()),
-            Thing::Number(turns),
-        ];
+        let inputs =
+            [x, y, list, Thing::Tuple(vec![other.clone(), other]), Thing::Number(flag.into()), Thing::Number(turns)];
         for (param, thing) in graph.params(graph.root()).zip(inputs.iter()) {
             machine.set(param, thing.clone());
         }
         machine.block(graph, graph.root());
         let results = graph.results(graph.root()).map(|v| machine.values[&v].clone());
-        let text = results
-            .chain(inputs)
-            .fold(String::new(), |text, thing| text + &machine.show(&thing) + "\n");
+        let text = results.chain(inputs).fold(String::new(), |text, thing| text + &machine.show(&thing) + "\n");
         (machine, text)
     }
 
@@ -219,14 +194,9 @@ impl Machine {
 
     fn show(&self, thing: &Thing) -> String {
         match thing {
-            Thing::List(i) => format!(
-                "[{}]",
-                self.lists[*i]
-                    .iter()
-                    .map(|t| self.show(t))
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            ),
+            Thing::List(i) => {
+                format!("[{}]", self.lists[*i].iter().map(|t| self.show(t)).collect::<Vec<_>>().join(" "))
+            }
             Thing::Tuple(things) => things.iter().map(|t| self.show(t)).collect(),
             _ => format!("{} ", self.content(thing)),
         }
@@ -242,9 +212,7 @@ impl Machine {
     fn node(&mut self, graph: &Graph, node: Node) {
         let inputs: Vec<Thing> = graph.inputs(node).map(|v| self.values[&v].clone()).collect();
         let outputs = match (graph.kind(node).short(), &inputs[..]) {
-            ("Constant", _) => vec![Thing::Number(
-                graph.constant_int(graph.output(node, 0)).unwrap_or(0) as u64
-            )],
+            ("Constant", _) => vec![Thing::Number(graph.constant_int(graph.output(node, 0)).unwrap_or(0) as u64)],
             ("neg", [a]) => vec![self.tensor(mix(1, self.content(a)))],
             ("t", [a]) => vec![a.clone()],
             ("cat", [list, _]) => vec![self.tensor(self.content(list))],
@@ -263,12 +231,9 @@ impl Machine {
             ("TupleConstruct", _) => vec![Thing::Tuple(inputs)],
             ("TupleUnpack", [Thing::Tuple(things)]) => things.clone(),
             ("If", [Thing::Number(flag)]) => self.block(graph, graph.node_block(node, usize::from(*flag == 0))),
-            ("Loop", [Thing::Number(turns), Thing::Number(flag), carried @ ..]) => self.turns(
-                graph,
-                graph.node_block(node, 0),
-                if *flag == 0 { 0 } else { *turns },
-                carried.to_vec(),
-            ),
+            ("Loop", [Thing::Number(turns), Thing::Number(flag), carried @ ..]) => {
+                self.turns(graph, graph.node_block(node, 0), if *flag == 0 { 0 } else { *turns }, carried.to_vec())
+            }
             (kind, inputs) => panic!("{kind} {inputs:?}"),
         };
         for (value, thing) in graph.outputs(node).zip(outputs) {
@@ -313,9 +278,7 @@ impl Machine {
 }
 
 fn mix(a: u64, b: u64) -> u64 {
-    (a ^ b.rotate_left(17))
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(23)
+    (a ^ b.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
 }
 
 fn check_sharing(graph: &Graph, db: &AliasDb, machine: &Machine) {
@@ -323,37 +286,19 @@ fn check_sharing(graph: &Graph, db: &AliasDb, machine: &Machine) {
     let (shallow, deep) = (machine.memories(false), machine.memories(true));
     for (i, (a, of_a)) in shallow.iter().enumerate() {
         for (b, of_b) in &shallow[..i] {
-            assert!(
-                of_a.is_disjoint(of_b) || db.may_alias(*a, *b),
-                "%{} is %{}",
-                name(*a),
-                name(*b)
-            );
+            assert!(of_a.is_disjoint(of_b) || db.may_alias(*a, *b), "%{} is %{}", name(*a), name(*b));
         }
-        assert!(
-            of_a.is_disjoint(&machine.written) || db.has_writers(*a),
-            "%{} is written",
-            name(*a)
-        );
+        assert!(of_a.is_disjoint(&machine.written) || db.has_writers(*a), "%{} is written", name(*a));
     }
     for (i, (a, of_a)) in deep.iter().enumerate() {
         let mut reached = EntitySet::<Location>::new();
         db.mark_reachable(*a, &mut reached);
         for (b, of_b) in &deep[..i] {
-            assert!(
-                of_a.is_disjoint(of_b) || db.may_contain_alias(*a, *b),
-                "%{} shares with %{}",
-                name(*a),
-                name(*b)
-            );
+            assert!(of_a.is_disjoint(of_b) || db.may_contain_alias(*a, *b), "%{} shares with %{}", name(*a), name(*b));
             assert_eq!(db.may_contain_alias(*a, *b), db.may_contain_alias(*b, *a));
             assert!(!db.locations(*b).any(|l| reached.contains(l)) || db.may_contain_alias(*a, *b));
         }
-        assert!(
-            of_a.is_disjoint(&machine.written) || db.reaches_writers(*a),
-            "in %{} is written",
-            name(*a)
-        );
+        assert!(of_a.is_disjoint(&machine.written) || db.reaches_writers(*a), "in %{} is written", name(*a));
     }
 }
 

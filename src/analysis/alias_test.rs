@@ -15,17 +15,9 @@ struct Case {
 
 impl Case {
     fn of_era(era: Era, text: &str) -> Case {
-        let options = ParseOptions {
-            era: Some(era),
-            force_era: true,
-        };
-        let graph = parse(text.as_bytes(), options)
-            .unwrap_or_else(|e| panic!("{e:?}\n{text}"))
-            .graph;
-        Case {
-            db: AliasDb::new(&graph),
-            graph,
-        }
+        let options = ParseOptions { era: Some(era), force_era: true };
+        let graph = parse(text.as_bytes(), options).unwrap_or_else(|e| panic!("{e:?}\n{text}")).graph;
+        Case { db: AliasDb::new(&graph), graph }
     }
 
     /// A graph of these lines, with params of many types. `%z` and `%w` are two new tensors.
@@ -41,9 +33,7 @@ impl Case {
     }
 
     fn value(&self, name: &str) -> Value {
-        self.graph
-            .value_named(name.as_bytes())
-            .unwrap_or_else(|| panic!("%{name}"))
+        self.graph.value_named(name.as_bytes()).unwrap_or_else(|| panic!("%{name}"))
     }
 
     fn node(&self, kind: &str) -> Node {
@@ -84,12 +74,7 @@ fn schemas() {
     check("%r : Tensor = aten::add_(%x, %w, %1)", "x y", "x y", true);
     check("%r : Tensor = aten::neg(%z, %w)", "w", "w", false);
     check("%r : Tensor[] = aten::append(%l, %z)", "l", "l", true);
-    check(
-        "%r : Tensor[] = aten::append(%l, %z)\n%q : Tensor = aten::add_(%x, %x, %1)",
-        "l",
-        "x y z l",
-        true,
-    );
+    check("%r : Tensor[] = aten::append(%l, %z)\n%q : Tensor = aten::add_(%x, %x, %1)", "l", "x y z l", true);
     check("%r : Tensor = aten::__getitem__(%l, %1)", "x y", "", true);
     check(
         "%q : Tensor[] = aten::split(%z, %1, %1)\n%r : Tensor, %p : Tensor = prim::ListUnpack(%q)",
@@ -103,20 +88,10 @@ fn schemas() {
 
 #[test]
 fn constructors() {
-    check(
-        "%q : Tensor[] = prim::ListConstruct(%z)\n%r : Tensor = aten::cat(%q, %1)",
-        "",
-        "",
-        false,
-    );
+    check("%q : Tensor[] = prim::ListConstruct(%z)\n%r : Tensor = aten::cat(%q, %1)", "", "", false);
     let kept = "%q : Tensor[] = prim::ListConstruct(%z)\n%r : Tensor = aten::__getitem__(%q, %1)";
     check(kept, "x y z", "", true);
-    check(
-        "%q : Dict(str, Tensor) = prim::DictConstruct()\n%r : Tensor[] = aten::values(%q)",
-        "l",
-        "",
-        true,
-    );
+    check("%q : Dict(str, Tensor) = prim::DictConstruct()\n%r : Tensor[] = aten::values(%q)", "l", "", true);
     check(
         "%q : (Tensor, int) = prim::TupleConstruct(%z, %1)\n%r : Tensor, %p : int = prim::TupleUnpack(%q)",
         "x y z",
@@ -124,18 +99,8 @@ fn constructors() {
         true,
     );
     check("%r : Tensor = prim::GetAttr[name=\"a\"](%self)", "x y", "", true);
-    check(
-        "prim::SetAttr[name=\"a\"](%self, %z)\n%r : Tensor = prim::GetAttr[name=\"a\"](%self)",
-        "x y z",
-        "",
-        true,
-    );
-    check(
-        "%o : __torch__.M = prim::CreateObject()\n%r : Tensor = prim::Uninitialized()",
-        "",
-        "",
-        false,
-    );
+    check("prim::SetAttr[name=\"a\"](%self, %z)\n%r : Tensor = prim::GetAttr[name=\"a\"](%self)", "x y z", "", true);
+    check("%o : __torch__.M = prim::CreateObject()\n%r : Tensor = prim::Uninitialized()", "", "", false);
 }
 
 #[test]
@@ -150,12 +115,7 @@ fn a_list_made_for_one_operator_keeps_its_elements_apart_in_new_versions_only() 
 
 #[test]
 fn pointers_and_chunks() {
-    check(
-        "%r : Tensor, %q : Tensor = prim::ConstantChunk[chunks=2, dim=0](%z)",
-        "z",
-        "",
-        false,
-    );
+    check("%r : Tensor, %q : Tensor = prim::ConstantChunk[chunks=2, dim=0](%z)", "z", "", false);
     check(
         "%p : Tensor, %q : Tensor, %r : Tensor, %s : Tensor = prim::BroadcastingChunk[chunks=2, dim=0](%z, %w)",
         "w",
@@ -165,12 +125,7 @@ fn pointers_and_chunks() {
     check("%r : Tensor = prim::unchecked_cast(%z)", "z", "", false);
     check("%r : Float(2) = prim::Guard(%z)", "z", "", false);
     check("%r : Float(2) = prim::profile(%z)", "z", "", false);
-    check(
-        "%b : int = prim::BailoutTemplate()\n%r : Float(2) = prim::BailOut[index=0](%b, %z, %w)",
-        "z",
-        "",
-        false,
-    );
+    check("%b : int = prim::BailoutTemplate()\n%r : Float(2) = prim::BailOut[index=0](%b, %z, %w)", "z", "", false);
     check(
         "%q : Float(2), %r : Float(2), %p : bool = prim::TypeCheck[types=[Float(2), Float(2)]](%z, %w)",
         "w",
@@ -181,18 +136,8 @@ fn pointers_and_chunks() {
 
 #[test]
 fn branches_and_loops() {
-    check(
-        "%r : Tensor = prim::If(%c)\nblock0():\n-> (%z)\nblock1():\n-> (%w)",
-        "z w",
-        "",
-        false,
-    );
-    check(
-        "%r : Tensor = prim::GradOf[name=\"f\"](%w)\nblock0():\n-> (%z)",
-        "z",
-        "",
-        false,
-    );
+    check("%r : Tensor = prim::If(%c)\nblock0():\n-> (%z)\nblock1():\n-> (%w)", "z w", "", false);
+    check("%r : Tensor = prim::GradOf[name=\"f\"](%w)\nblock0():\n-> (%z)", "z", "", false);
     check(
         "%r : Tensor? = prim::If(%c)\nblock0():\n%n : NoneType = prim::Constant()\n-> (%n)\nblock1():\n-> (%w)",
         "w",
@@ -235,31 +180,11 @@ fn calls_and_waiting() {
     // What is not known may be behind anything.
     check("%r : Tensor = my::op(%i)", "x y", "x y l", true);
     check("%r : Tensor = my::op(%z)", "x y z", "x y z l", true);
-    check(
-        "%r : Tensor = prim::CallMethod[name=\"f\"](%self)",
-        "x y",
-        "x y l",
-        true,
-    );
-    check(
-        "%f : Future[Tensor] = prim::fork(%z)\n%r : Tensor = aten::neg(%z)",
-        "",
-        "",
-        false,
-    );
-    check(
-        "%f : Future[Tensor] = prim::fork(%z)\n%r : Tensor = aten::wait(%f)",
-        "x y z",
-        "x y z l",
-        true,
-    );
+    check("%r : Tensor = prim::CallMethod[name=\"f\"](%self)", "x y", "x y l", true);
+    check("%f : Future[Tensor] = prim::fork(%z)\n%r : Tensor = aten::neg(%z)", "", "", false);
+    check("%f : Future[Tensor] = prim::fork(%z)\n%r : Tensor = aten::wait(%f)", "x y z", "x y z l", true);
     check("%r : Tensor = aten::relu(%z, %1)", "x y z", "x y z", true);
-    check(
-        "prim::Print(%z)\n%r : bool = prim::isinstance[types=[int]](%z)",
-        "",
-        "",
-        false,
-    );
+    check("prim::Print(%z)\n%r : bool = prim::isinstance[types=[int]](%z)", "", "", false);
 }
 
 #[test]
@@ -294,11 +219,7 @@ fn effects_count_from_within() {
         "prim::If(%c)\nblock0():\nprim::If(%c)\nblock0():\nprim::Print(%x)\n-> ()\nblock1():\n-> ()\n-> ()\nblock1():\n-> ()\n\
         %q : Tensor = prim::If(%c)\nblock0():\n-> (%x)\nblock1():\n-> (%y)",
     );
-    let nodes: Vec<bool> = case
-        .graph
-        .all_nodes()
-        .map(|node| case.db.has_side_effects(node))
-        .collect();
+    let nodes: Vec<bool> = case.graph.all_nodes().map(|node| case.db.has_side_effects(node)).collect();
     assert_eq!(nodes, [false, false, false, false, true, true, true, false]);
 }
 
@@ -323,21 +244,14 @@ fn writes_meet_live_values() {
     let mut case = Case::new(
         "%q : Tensor[] = prim::ListConstruct(%z, %w)\n%r : Tensor = aten::cat(%q, %1)\n%p : Tensor = aten::add_(%z, %r, %1)",
     );
-    let (write, q, w, z) = (
-        case.node("aten::add_"),
-        case.value("q"),
-        case.value("w"),
-        case.value("z"),
-    );
+    let (write, q, w, z) = (case.node("aten::add_"), case.value("q"), case.value("w"), case.value("z"));
     assert!(case.db.writes_to_alias_of(write, &[w, q]) && !case.db.writes_to_alias_of(write, &[w]));
     let mut live = EntitySet::new();
     case.db.mark_reachable(w, &mut live);
     assert!(!case.db.writes_to_any(write, &live));
     case.db.mark_reachable(q, &mut live);
     assert!(case.db.writes_to_any(write, &live) && case.db.is_current(&case.graph));
-    let copy = case
-        .graph
-        .create_op(Symbol::new("aten::t"), &[z], crate::types::Type::tensor());
+    let copy = case.graph.create_op(Symbol::new("aten::t"), &[z], crate::types::Type::tensor());
     assert!(!case.db.is_current(&case.graph));
     let copied = case.graph.output(copy, 0);
     case.db.copy_value(copied, z);
@@ -367,13 +281,7 @@ fn moves_stop_at_effects_and_ends() {
         "%a : Tensor = aten::neg(%z)\nprim::Print(%w)\n%b : Tensor = aten::neg(%a)\n%d : Tensor = aten::neg(%w)",
     );
     let at = |case: &Case, name| case.graph.definer(case.value(name)).expect("a definer");
-    let (z, w, a, b, d) = (
-        at(&case, "z"),
-        at(&case, "w"),
-        at(&case, "a"),
-        at(&case, "b"),
-        at(&case, "d"),
-    );
+    let (z, w, a, b, d) = (at(&case, "z"), at(&case, "w"), at(&case, "a"), at(&case, "b"), at(&case, "d"));
     let (print, ret) = (case.node("prim::Print"), case.graph.return_node(case.graph.root()));
     assert!(!case.db.could_move_before(&case.graph, d, a) && !case.db.could_move_before(&case.graph, print, d));
     assert!(!case.db.could_move_before(&case.graph, a, z) && !case.db.could_move_after(&case.graph, d, ret));
@@ -399,34 +307,20 @@ fn steps(n: usize, lines: Shape<'_>) -> f64 {
 #[test]
 fn time_is_linear_in_the_graph() {
     let shapes: [(&str, Shape<'_>); 7] = [
-        ("chain", &|t, i| {
-            writeln!(t, "%v{i} : Tensor = aten::neg(%v{})", i - 1).expect("a string")
-        }),
-        ("views", &|t, i| {
-            writeln!(t, "%v{i} : Tensor = aten::t(%v{})", i - 1).expect("a string")
-        }),
-        ("writes", &|t, i| {
-            writeln!(t, "%v{i} : Tensor = aten::add_(%v{}, %v0, %1)", i - 1).expect("a string")
-        }),
+        ("chain", &|t, i| writeln!(t, "%v{i} : Tensor = aten::neg(%v{})", i - 1).expect("a string")),
+        ("views", &|t, i| writeln!(t, "%v{i} : Tensor = aten::t(%v{})", i - 1).expect("a string")),
+        ("writes", &|t, i| writeln!(t, "%v{i} : Tensor = aten::add_(%v{}, %v0, %1)", i - 1).expect("a string")),
         ("joins", &|t, i| {
             writeln!(t, "%w{i} : Tensor = aten::neg(%v0)\n%v{i} : Tensor = prim::If(%c)\nblock0():\n-> (%w{i})\nblock1():\n-> (%v{})", i - 1)
                 .expect("a string");
         }),
         ("lists", &|t, i| {
-            writeln!(
-                t,
-                "%l{i} : Tensor[] = prim::ListConstruct(%v{})\n%v{i} : Tensor = aten::cat(%l{i}, %1)",
-                i - 1
-            )
-            .expect("a string")
+            writeln!(t, "%l{i} : Tensor[] = prim::ListConstruct(%v{})\n%v{i} : Tensor = aten::cat(%l{i}, %1)", i - 1)
+                .expect("a string")
         }),
         ("unknown", &|t, i| {
-            writeln!(
-                t,
-                "%l{i} : Tensor[] = prim::ListConstruct(%v{})\n%v{i} : Tensor = my::op(%l{i})",
-                i - 1
-            )
-            .expect("a string")
+            writeln!(t, "%l{i} : Tensor[] = prim::ListConstruct(%v{})\n%v{i} : Tensor = my::op(%l{i})", i - 1)
+                .expect("a string")
         }),
         ("loops", &|t, i| {
             writeln!(t, "%v{i} : Tensor = prim::Loop(%n, %c, %v{})\nblock0(%i{i} : int, %p{i} : Tensor):\n%q{i} : Tensor = aten::neg(%p{i})\n-> (%c, %q{i})", i - 1)
@@ -444,17 +338,11 @@ fn ten_thousand_nested_loops_need_no_stack() {
     let n = 10_000;
     let mut text = String::from("graph(%v0 : Tensor, %c : bool, %n : int):\n");
     for i in 1..=n {
-        writeln!(
-            text,
-            "%r{i} : Tensor = prim::Loop(%n, %c, %v{})\nblock0(%i{i} : int, %v{i} : Tensor):",
-            i - 1
-        )
-        .expect("a string");
+        writeln!(text, "%r{i} : Tensor = prim::Loop(%n, %c, %v{})\nblock0(%i{i} : int, %v{i} : Tensor):", i - 1)
+            .expect("a string");
     }
     writeln!(text, "%r{} : Tensor = aten::t(%v{n})", n + 1).expect("a string");
-    (1..=n)
-        .rev()
-        .for_each(|i| writeln!(text, "-> (%c, %r{})", i + 1).expect("a string"));
+    (1..=n).rev().for_each(|i| writeln!(text, "-> (%c, %r{})", i + 1).expect("a string"));
     let case = Case::of_era(Era::V2, &(text + "return (%r1)\n"));
     assert!(case.aliases("r1", "v0") && case.db.work() < 20 * n as u64);
 }

@@ -188,11 +188,7 @@ impl Memory {
                 _ => unresolved(),
             };
             self.sets.push(set);
-            if row.more.is_some()
-                && draft
-                    .targets(element)
-                    .all(|t| t < element && self.sets[t] != unresolved())
-            {
+            if row.more.is_some() && draft.targets(element).all(|t| t < element && self.sets[t] != unresolved()) {
                 self.sets[element] = self.join(draft, &[element]);
             }
             cycles |= self.sets[element] == unresolved();
@@ -254,9 +250,7 @@ impl Memory {
                 (None, &self.pool[start as usize..][..len as usize])
             }
         };
-        one.into_iter()
-            .chain(several.iter().copied())
-            .map(|location| self.find(location))
+        one.into_iter().chain(several.iter().copied()).map(|location| self.find(location))
     }
 
     /// What an element may be.
@@ -317,12 +311,7 @@ impl Memory {
                 Breadth::Objects => draft.classes.rows[other].holds_anything,
                 Breadth::Anything => true,
             };
-            for other in draft
-                .classes
-                .rows
-                .keys()
-                .filter(|&other| row.breadth != Breadth::Exact && covers(other))
-            {
+            for other in draft.classes.rows.keys().filter(|&other| row.breadth != Breadth::Exact && covers(other)) {
                 self.unite(location(row.wildcard), location(draft.wildcard(other)));
             }
         }
@@ -351,11 +340,7 @@ impl Memory {
         for &(container, content) in &draft.contains {
             let held: Small = self.members(self.sets[content]).collect();
             for holder in self.members(self.sets[container]) {
-                contents.extend(
-                    held.iter()
-                        .filter(|&&content| content != holder)
-                        .map(|&content| (holder, content)),
-                );
+                contents.extend(held.iter().filter(|&&content| content != holder).map(|&content| (holder, content)));
             }
         }
         self.work += contents.len() as u64;
@@ -375,15 +360,8 @@ impl Memory {
             false => &[],
             true => &self.contents[self.contents.partition_point(|(from, _)| *from < holder)..],
         };
-        let held = held
-            .iter()
-            .take_while(move |(from, _)| *from == holder)
-            .map(|&(_, content)| self.find(content));
-        let anything: &[Location] = if self.has(holder, fact::HOLDS_ANYTHING) {
-            &self.wildcards
-        } else {
-            &[]
-        };
+        let held = held.iter().take_while(move |(from, _)| *from == holder).map(|&(_, content)| self.find(content));
+        let anything: &[Location] = if self.has(holder, fact::HOLDS_ANYTHING) { &self.wildcards } else { &[] };
         held.chain(anything.iter().map(|&wildcard| self.find(wildcard)))
     }
 
@@ -405,11 +383,7 @@ impl Memory {
             let mut targets = match write {
                 Write::To(element) => self.members(self.sets[element]).collect(),
                 Write::Deep(element) => self.bounded_reach(self.sets[element]),
-                Write::Everything => self
-                    .wildcards
-                    .iter()
-                    .map(|&wildcard| self.find(wildcard))
-                    .collect::<Small>(),
+                Write::Everything => self.wildcards.iter().map(|&wildcard| self.find(wildcard)).collect::<Small>(),
             };
             targets.sort_unstable();
             targets.dedup();
@@ -428,21 +402,11 @@ impl Memory {
             return;
         }
         let mut holders: Vec<(Location, Location)> = Vec::with_capacity(self.contents.len());
-        holders.extend(
-            self.contents
-                .iter()
-                .map(|&(holder, content)| (self.find(content), self.find(holder))),
-        );
+        holders.extend(self.contents.iter().map(|&(holder, content)| (self.find(content), self.find(holder))));
         holders.sort_unstable();
-        let written = (0..self.facts.len())
-            .map(Location::at)
-            .filter(|&location| self.is_written(location));
+        let written = (0..self.facts.len()).map(Location::at).filter(|&location| self.is_written(location));
         let mut work: Vec<Location> = written.collect();
-        if self
-            .wildcards
-            .iter()
-            .any(|&wildcard| self.is_written(self.find(wildcard)))
-        {
+        if self.wildcards.iter().any(|&wildcard| self.is_written(self.find(wildcard))) {
             let objects = (0..self.facts.len()).map(Location::at);
             work.extend(objects.filter(|&location| self.has(location, fact::HOLDS_ANYTHING)));
         }
@@ -452,12 +416,7 @@ impl Memory {
             }
             self.mark(content, fact::WRITTEN_IN);
             let from = holders.partition_point(|(held, _)| *held < content);
-            work.extend(
-                holders[from..]
-                    .iter()
-                    .take_while(|(held, _)| *held == content)
-                    .map(|&(_, holder)| holder),
-            );
+            work.extend(holders[from..].iter().take_while(|(held, _)| *held == content).map(|&(_, holder)| holder));
         }
     }
 
@@ -495,10 +454,7 @@ impl Memory {
     }
 
     fn mark_returned(&mut self, returned: &[Element]) {
-        let mut work: Vec<Location> = returned
-            .iter()
-            .flat_map(|&element| self.members(self.sets[element]))
-            .collect();
+        let mut work: Vec<Location> = returned.iter().flat_map(|&element| self.members(self.sets[element])).collect();
         while let Some(reached) = work.pop() {
             if !self.has(reached, fact::RETURNED) {
                 self.mark(reached, fact::RETURNED);
@@ -543,12 +499,7 @@ struct Cycles {
 
 impl Cycles {
     fn new(elements: usize) -> Cycles {
-        Cycles {
-            number: vec![0; elements],
-            low: vec![0; elements],
-            open: Vec::new(),
-            count: 0,
-        }
+        Cycles { number: vec![0; elements], low: vec![0; elements], open: Vec::new(), count: 0 }
     }
 
     fn resolve(&mut self, memory: &mut Memory, draft: &Draft) {

@@ -77,13 +77,7 @@ impl Draft {
     fn class_with_wildcard(&mut self, ty: Type) -> Option<TypeClass> {
         let before = self.classes.rows.len();
         let elements = &mut self.elements;
-        let class = self.classes.of(ty, &mut |class| {
-            elements.push(ElementRow {
-                class,
-                first: None,
-                more: None,
-            })
-        });
+        let class = self.classes.of(ty, &mut |class| elements.push(ElementRow { class, first: None, more: None }));
         for new in before..self.classes.rows.len() {
             let ClassRow { wildcard, .. } = self.classes.rows[TypeClass::at(new)];
             self.hold_parts(wildcard);
@@ -117,11 +111,7 @@ impl Draft {
     /// New memory that holds nothing yet.
     #[inline]
     pub(super) fn empty(&mut self, class: TypeClass) -> Element {
-        self.elements.push(ElementRow {
-            class,
-            first: None,
-            more: None,
-        })
+        self.elements.push(ElementRow { class, first: None, more: None })
     }
 
     fn hold_parts(&mut self, element: Element) {

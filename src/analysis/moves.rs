@@ -84,9 +84,7 @@ impl AliasDb {
         if node == anchor {
             return Some((Vec::new(), false));
         }
-        let block = graph
-            .block_of(node)
-            .filter(|&block| graph.block_of(anchor) == Some(block))?;
+        let block = graph.block_of(node).filter(|&block| graph.block_of(anchor) == Some(block))?;
         if self.has_side_effects(node)
             || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM)
             || is_return(graph, node)
@@ -107,12 +105,10 @@ impl AliasDb {
             at = set.step(over);
         }
         let split = forward == (side == Side::Before);
-        set.past(anchor, split)
-            .then_some((set.nodes, split))
-            .map(|(mut nodes, split)| {
-                nodes.retain(|&n| n != node);
-                (nodes, split)
-            })
+        set.past(anchor, split).then_some((set.nodes, split)).map(|(mut nodes, split)| {
+            nodes.retain(|&n| n != node);
+            (nodes, split)
+        })
     }
 }
 
@@ -130,24 +126,11 @@ fn place(graph: &mut Graph, node: Node, anchor: Node, side: Side) {
 impl<'a> WorkingSet<'a> {
     fn new(db: &'a AliasDb, graph: &'a Graph, block: Block, forward: bool) -> WorkingSet<'a> {
         let (nodes, linked, reads, writes) = Default::default();
-        WorkingSet {
-            db,
-            graph,
-            block,
-            forward,
-            nodes,
-            linked,
-            reads,
-            writes,
-        }
+        WorkingSet { db, graph, block, forward, nodes, linked, reads, writes }
     }
 
     fn step(&self, node: Node) -> Option<Node> {
-        if self.forward {
-            self.graph.next(node)
-        } else {
-            self.graph.prev(node)
-        }
+        if self.forward { self.graph.next(node) } else { self.graph.prev(node) }
     }
 
     fn add(&mut self, node: Node) {
@@ -170,14 +153,9 @@ impl<'a> WorkingSet<'a> {
 
     fn link_producers(&mut self, node: Node) {
         let mut producers = Vec::new();
-        for_nested(self.graph, node, true, &mut |operand| {
-            producers.extend(self.graph.definer(operand))
-        });
+        for_nested(self.graph, node, true, &mut |operand| producers.extend(self.graph.definer(operand)));
         producers.retain(|&producer| producer != node);
-        let found: Vec<Node> = producers
-            .into_iter()
-            .filter_map(|producer| self.in_block(producer))
-            .collect();
+        let found: Vec<Node> = producers.into_iter().filter_map(|producer| self.in_block(producer)).collect();
         self.linked.extend(found);
     }
 
@@ -193,13 +171,9 @@ impl<'a> WorkingSet<'a> {
     fn for_reads(&self, node: Node, note: &mut dyn FnMut(Location)) {
         let mut seen = FxHashSet::default();
         for_nested(self.graph, node, false, &mut |operand| {
-            self.db
-                .memory
-                .reach(self.db.locations(operand), &mut |location| seen.insert(location));
+            self.db.memory.reach(self.db.locations(operand), &mut |location| seen.insert(location));
         });
-        seen.into_iter()
-            .filter(|&location| self.db.is_written(location))
-            .for_each(note);
+        seen.into_iter().filter(|&location| self.db.is_written(location)).for_each(note);
     }
 
     fn depends_on(&self, node: Node) -> bool {
@@ -207,11 +181,7 @@ impl<'a> WorkingSet<'a> {
     }
 
     fn shares_memory(&self, node: Node) -> bool {
-        if self
-            .db
-            .writes(node)
-            .any(|location| self.reads.contains(&location) || self.writes.contains(&location))
-        {
+        if self.db.writes(node).any(|location| self.reads.contains(&location) || self.writes.contains(&location)) {
             return true;
         }
         let mut shared = false;

@@ -104,10 +104,7 @@ impl<'g> Transfer<'g> {
 
     /// Room for the values of a graph. Names that are read and defined nowhere may be anything.
     fn open(&mut self, graph: &'g Graph) -> Scope<'g> {
-        let scope = Scope {
-            graph,
-            base: self.elements.len(),
-        };
+        let scope = Scope { graph, base: self.elements.len() };
         // At least one, so that only the outermost graph begins at 0.
         self.elements.resize(scope.base + graph.num_values().max(1), None);
         for value in (0..graph.num_values()).map(Value::at) {
@@ -121,15 +118,7 @@ impl<'g> Transfer<'g> {
     fn enter(&mut self, scope: Scope<'g>, block: Block, passage: Passage, owner: Option<(Node, usize)>) {
         let next = scope.graph.first(block);
         let writes = self.draft.writes.len();
-        self.frames.push(Frame {
-            scope,
-            next,
-            block,
-            passage,
-            owner,
-            writes,
-            flags: 0,
-        });
+        self.frames.push(Frame { scope, next, block, passage, owner, writes, flags: 0 });
     }
 
     // ---- values
@@ -246,12 +235,8 @@ impl<'g> Transfer<'g> {
 
     fn apply(&mut self, scope: Scope<'g>, node: Node, plan: &Plan) {
         let graph = scope.graph;
-        plan.writes
-            .iter()
-            .for_each(|&i| self.write(scope, node, i as usize, Write::To));
-        plan.deep_writes
-            .iter()
-            .for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
+        plan.writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
+        plan.deep_writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
         for &i in plan.escapes.iter().filter(|&&i| (i as usize) < graph.num_inputs(node)) {
             self.escape(scope, graph.input(node, i as usize));
         }
@@ -271,10 +256,7 @@ impl<'g> Transfer<'g> {
     }
 
     fn set_operands(&mut self, scope: Scope<'g>, node: Node, value: Value, operands: &Operands) {
-        let targets: SmallVec<[_; 2]> = operands
-            .iter()
-            .map(|&i| self.operand(scope, node, i as usize))
-            .collect();
+        let targets: SmallVec<[_; 2]> = operands.iter().map(|&i| self.operand(scope, node, i as usize)).collect();
         self.set_points(scope, value, targets.into_iter());
     }
 
@@ -307,10 +289,7 @@ impl<'g> Transfer<'g> {
             AliasRule::Pairwise => self.point_outputs(scope, node, |output| output),
             AliasRule::BroadcastingChunk => {
                 let chunks = graph.attribute(node, attr::CHUNKS).and_then(Attribute::as_int);
-                let chunks = chunks
-                    .and_then(|n| usize::try_from(n).ok())
-                    .filter(|&n| n > 0)
-                    .unwrap_or(1);
+                let chunks = chunks.and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0).unwrap_or(1);
                 self.point_outputs(scope, node, |output| output / chunks);
             }
             AliasRule::Conservative => self.conservative(scope, node, op),
@@ -370,19 +349,12 @@ impl<'g> Transfer<'g> {
         if let Some(value) = graph.single_output(node) {
             self.set(scope, value, held);
         }
-        for element in graph
-            .inputs(node)
-            .filter_map(|value| self.elements[scope.base + value.index()])
-        {
+        for element in graph.inputs(node).filter_map(|value| self.elements[scope.base + value.index()]) {
             if looked_at.is_none() {
                 self.draft.escaped.push(element);
             }
             let class = self.draft.elements[element].class;
-            let covered = |list| {
-                self.draft.classes.rows[self.draft.elements[list].class]
-                    .parts
-                    .contains(&class)
-            };
+            let covered = |list| self.draft.classes.rows[self.draft.elements[list].class].parts.contains(&class);
             if let Some(list) = held.filter(|&list| looked_at.is_some() || !covered(list)) {
                 self.draft.contains.push((list, element));
             }
@@ -452,9 +424,7 @@ impl<'g> Transfer<'g> {
         let graph = frame.scope.graph;
         match frame.passage {
             Passage::Root => {}
-            Passage::Opaque => graph
-                .results(frame.block)
-                .for_each(|value| self.escape(frame.scope, value)),
+            Passage::Opaque => graph.results(frame.block).for_each(|value| self.escape(frame.scope, value)),
             Passage::Results | Passage::Section => self.pass_results(&frame, outer, node, index),
             Passage::Loop => self.pass_carried(&frame, node),
         }
@@ -504,10 +474,7 @@ impl<'g> Transfer<'g> {
 /// graph: nothing in the graph takes its elements out again. PyTorch knows this since 1.4.
 fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
     let graph = scope.graph;
-    let usage = graph
-        .single_output(node)
-        .filter(|_| graph.era != Era::V1_3)
-        .and_then(|value| graph.single_use(value));
+    let usage = graph.single_output(node).filter(|_| graph.era != Era::V1_3).and_then(|value| graph.single_use(value));
     let user = usage.map(|usage| graph.user(usage));
     match graph.kind(node) {
         prim::LIST_CONSTRUCT => user.is_some_and(|user| operator(graph.era, graph.kind(user)).rule.reads_list_only),

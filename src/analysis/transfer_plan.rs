@@ -54,16 +54,9 @@ pub(super) struct Plan {
 impl Plan {
     fn of(op: &Operator, schema: Option<&'static Schema>) -> Plan {
         let (rule, Some(schema)) = (op.alias_rule(schema), schema) else {
-            return Plan {
-                conservative: true,
-                ..Plan::default()
-            };
+            return Plan { conservative: true, ..Plan::default() };
         };
-        let mut plan = Plan {
-            open: schema.varret,
-            conservative: rule == AliasRule::Conservative,
-            ..Plan::default()
-        };
+        let mut plan = Plan { open: schema.varret, conservative: rule == AliasRule::Conservative, ..Plan::default() };
         plan.operands(schema);
         for formal in &schema.returns {
             let out = plan.output(schema, formal, rule);
@@ -84,11 +77,7 @@ impl Plan {
             if deep { &mut self.deep_writes } else { &mut self.writes }.push(i as u32);
         }
         for (i, formal) in schema.formals.iter().enumerate() {
-            if [&formal.alias, &formal.elements]
-                .into_iter()
-                .flatten()
-                .any(Alias::is_wildcard)
-            {
+            if [&formal.alias, &formal.elements].into_iter().flatten().any(Alias::is_wildcard) {
                 self.escapes.push(i as u32);
             }
         }
@@ -97,8 +86,7 @@ impl Plan {
     fn output(&mut self, schema: &Schema, formal: &Formal, rule: AliasRule) -> Out {
         if let Some(elements) = &formal.elements {
             // What is taken out of a list may be anything, so what was put in must be.
-            self.escapes
-                .extend(elements.result().iter().flat_map(|set| bound(schema, set)));
+            self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set)));
         }
         match (&formal.alias, rule) {
             (Some(alias), _) => self.annotated(schema, alias),
@@ -164,8 +152,7 @@ impl Plans {
     /// The number of the plan of a node whose operator has schemas.
     pub(super) fn of(&mut self, op: &'static Operator, graph: &Graph, node: Node) -> u32 {
         self.operands.clear();
-        self.operands
-            .extend(graph.inputs(node).map(|value| plain(graph.ty(value))));
+        self.operands.extend(graph.inputs(node).map(|value| plain(graph.ty(value))));
         let mut hasher = FxHasher::default();
         std::ptr::from_ref(op).hash(&mut hasher);
         self.operands.iter().for_each(|ty| ty.hash(&mut hasher));
@@ -203,16 +190,7 @@ impl Plans {
         }
         let types = (self.types.len() as u32, self.operands.len() as u32);
         self.types.extend(&self.operands);
-        self.table.insert_unique(
-            hash,
-            Entry {
-                op,
-                types,
-                plan: index as u32,
-                hash,
-            },
-            |entry| entry.hash,
-        );
+        self.table.insert_unique(hash, Entry { op, types, plan: index as u32, hash }, |entry| entry.hash);
         index as u32
     }
 }

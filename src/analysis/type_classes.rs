@@ -51,11 +51,7 @@ const MAX_DEPTH: u32 = 64;
 
 impl TypeClasses {
     pub(super) fn new() -> TypeClasses {
-        TypeClasses {
-            rows: EntityVec::default(),
-            known: FxHashMap::default(),
-            tensor: None,
-        }
+        TypeClasses { rows: EntityVec::default(), known: FxHashMap::default(), tensor: None }
     }
 
     /// The class of a type, none when it is immutable. `make` makes the wildcard of a new one.
@@ -85,14 +81,7 @@ impl TypeClasses {
             _ => (Breadth::Exact, false),
         };
         let wildcard = make(TypeClass::at(self.rows.len()));
-        let class = self.rows.push(ClassRow {
-            ty,
-            parts,
-            breadth,
-            holds_anything,
-            wildcard,
-            used: false,
-        });
+        let class = self.rows.push(ClassRow { ty, parts, breadth, holds_anything, wildcard, used: false });
         self.known.insert(ty, Some(class));
         if ty.is_tensor() {
             self.tensor = Some(class);
@@ -112,13 +101,7 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
     let tuple = |parts: Vec<Type>| {
         let inner: Vec<Option<Type>> = parts.iter().map(|t| inner(*t)).collect();
         let mutable = inner.iter().any(Option::is_some);
-        mutable.then(|| {
-            inner
-                .into_iter()
-                .zip(parts)
-                .map(|(inner, part)| inner.unwrap_or(part))
-                .collect()
-        })
+        mutable.then(|| inner.into_iter().zip(parts).map(|(inner, part)| inner.unwrap_or(part)).collect())
     };
     match ty.kind() {
         Tensor(_) => Some(Type::tensor()),

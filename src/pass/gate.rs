@@ -70,8 +70,10 @@ impl Gate {
     /// the rules that were asked about.
     pub fn unused(&self, asked: &FxHashMap<String, u64>) -> Vec<String> {
         let unused = self.counters.iter().filter(|counter| counter.seen == 0);
+        let mut names: Vec<&str> = asked.keys().map(String::as_str).collect();
+        names.sort_unstable();
         let sentence = |counter: &Counter| {
-            let near = did_you_mean(&counter.rule, asked.keys().map(String::as_str));
+            let near = did_you_mean(&counter.rule, names.iter().copied());
             let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             format!("no rewrite `{}` came up{near}", counter.rule)
         };

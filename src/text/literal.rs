@@ -43,7 +43,10 @@ pub fn parse(
     let fast = small_int(input);
     let (value, used) = match fast {
         Some((n, used)) => (Attribute::Int(n), used),
-        None => Reader { seen, types: matches!(name, attr::TYPES | attr::PROFILED_TYPE) }.whole(input)?,
+        None => {
+            let float = ty.is_some_and(|ty| ty.to_string().contains("float"));
+            Reader { seen, types: matches!(name, attr::TYPES | attr::PROFILED_TYPE), float }.whole(input)?
+        }
     };
     let value = match ty {
         Some(ty) if name == attr::VALUE => coerce(value, &input[..used], ty, seen),
@@ -74,6 +77,8 @@ struct Reader<'s> {
     seen: &'s mut Evidence,
     /// Whether bare words are types.
     types: bool,
+    /// Whether the declared type speaks of floats.
+    float: bool,
 }
 
 impl Reader<'_> {
@@ -127,9 +132,13 @@ impl Reader<'_> {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         if digits.iter().all(u8::is_ascii_digit)
             && text != b"-0"
-            && let Some(n) = std::str::from_utf8(text).ok().and_then(|t| t.parse().ok())
         {
-            return Ok((Attribute::Int(n), rest));
+            match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
+                Some(n) => return Ok((Attribute::Int(n), rest)),
+                // Too great for an int: a float if its type says so, else kept as it stands.
+                None if !self.float => return Err(raw_please()),
+                None => {}
+            }
         }
         let value = parse_float(text).ok_or_else(raw_please)?;
         Ok((Attribute::Float(self.float(text, value)), rest))

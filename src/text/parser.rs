@@ -21,7 +21,7 @@ use super::frame::{Frame, OpenBlock};
 use super::literal::{self, Evidence};
 use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
-use crate::symbol::{Symbol, attr, prim};
+use crate::symbol::{Symbol, attr};
 use crate::types::era::Era;
 use crate::types::spelling::{self, Spelling, Undefined};
 use crate::types::{MAX_DEPTH, Type};
@@ -197,7 +197,10 @@ impl<'a> Parser<'a> {
         }
         if let Err(diagnostic) = self.header(None) {
             self.report(*diagnostic);
-            return start;
+            if self.frames.is_empty() {
+                return start;
+            }
+            self.skip_header();
         }
         self.body();
         while !self.gave_up() && self.section() {
@@ -232,6 +235,19 @@ impl<'a> Parser<'a> {
         layout.braces = self.opening("graph")?;
         self.frame().graph.layout = layout;
         Ok(())
+    }
+
+    /// Behind the head of a graph that could not be read, so that the errors of its body show too.
+    fn skip_header(&mut self) {
+        loop {
+            let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
+            let line = line.trim_ascii_end();
+            let last = line.ends_with(b"):") || line.ends_with(b"{");
+            self.cursor.skip_line();
+            if last || self.cursor.peek().is_none() {
+                return;
+            }
+        }
     }
 
     fn push_frame(&mut self, carrier: Option<Node>, start: usize) {
@@ -903,12 +919,4 @@ impl<'a> Parser<'a> {
             "expected the end of the line",
         )
     }
-}
-
-/// Kinds that print a section in every PyTorch.
-pub fn carries_section(kind: Symbol) -> bool {
-    matches!(
-        kind,
-        prim::FUSION_GROUP | prim::DIFFERENTIABLE_GRAPH | prim::TENSOR_EXPR_GROUP | prim::FORK | prim::BAILOUT_TEMPLATE
-    )
 }

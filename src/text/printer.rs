@@ -322,7 +322,9 @@ impl Printer {
     }
 
     fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool, kind: &str) {
-        let hidden = |name: Symbol| matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS) || (is_section && name == attr::SUBGRAPH);
+        let hidden = |name: Symbol| {
+            matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS) || (is_section && name == attr::SUBGRAPH)
+        };
         // The gradient's graph and index lists of a differentiable graph are never printed.
         let shown = |name: Symbol| !(hidden(name) || is_section && kind == "prim::DifferentiableGraph");
         let mut any = false;

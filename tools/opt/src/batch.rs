@@ -45,11 +45,11 @@ fn unreadable(name: &str, error: &std::io::Error) -> Outcome {
     let near = similar_file(Path::new(name)).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let near = near.map_or(String::new(), |near| format!("; did you mean `{}`?", near.display()));
     let stderr = format!("error: cannot read `{name}`: {error}{near}\n").into_bytes();
-    Outcome { stdout: Vec::new(), stderr, code: exit::USAGE }
+    Outcome { stderr, code: exit::USAGE, ..Outcome::default() }
 }
 
 fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
-    let mut code = exit::YES;
+    let mut code = unused_gates(&outcomes, world);
     let mut file = Vec::new();
     for outcome in outcomes {
         if !outcome.stderr.is_empty() {
@@ -68,6 +68,20 @@ fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
         Some(path) if code == exit::YES => write_file(&world.path(path), &file, world),
         _ => code,
     }
+}
+
+/// A debug counter that no graph of any file asked about is a mistake in the command line.
+fn unused_gates(outcomes: &[Outcome], world: &mut World<'_>) -> i32 {
+    let mut ran = outcomes.iter().filter_map(|outcome| outcome.unused_gates.as_ref());
+    let Some(first) = ran.next() else { return exit::YES };
+    let rule = |sentence: &str| sentence.split('`').nth(1).unwrap_or_default().to_owned();
+    let rest: Vec<Vec<String>> = ran.map(|unused| unused.iter().map(|s| rule(s)).collect()).collect();
+    let mut code = exit::YES;
+    for sentence in first.iter().filter(|sentence| rest.iter().all(|unused| unused.contains(&rule(sentence)))) {
+        world.say(&format!("error: --debug-counter: {sentence}"));
+        code = exit::USAGE;
+    }
+    code
 }
 
 fn write_file(path: &Path, bytes: &[u8], world: &mut World<'_>) -> i32 {

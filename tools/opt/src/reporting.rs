@@ -13,7 +13,8 @@ pub(crate) fn render(name: &str, text: &[u8], diagnostics: &[Diagnostic], colour
     let shown: Vec<String> = diagnostics.iter().map(|d| one(&renderer, name, text, d)).collect();
     let errors = diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
     let more = if errors > 1 { format!("{name}: {errors} errors\n") } else { String::new() };
-    format!("{}{more}", shown.concat())
+    let all = format!("{}{more}", shown.concat());
+    all.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 fn one(renderer: &Renderer, name: &str, text: &[u8], diagnostic: &Diagnostic) -> String {
