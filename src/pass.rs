@@ -13,7 +13,7 @@ mod remark;
 mod runner;
 
 pub use context::{PassContext, Session};
-pub use gate::{Gate, GateError};
+pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
 pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Stage, Step};
 pub use remark::{Remark, RemarkKind};

@@ -130,9 +130,7 @@ impl Reader<'_> {
             }
         }
         let digits = text.strip_prefix(b"-").unwrap_or(text);
-        if digits.iter().all(u8::is_ascii_digit)
-            && text != b"-0"
-        {
+        if digits.iter().all(u8::is_ascii_digit) && text != b"-0" {
             match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
                 Some(n) => return Ok((Attribute::Int(n), rest)),
                 // Too great for an int: a float if its type says so, else kept as it stands.

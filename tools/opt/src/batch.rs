@@ -3,6 +3,7 @@
 use crate::arguments::Cli;
 use crate::optimise::{Outcome, similar_file};
 use crate::{World, exit};
+use jitopt_core::pass::never_came_up;
 use rayon::prelude::*;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -72,16 +73,13 @@ fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
 
 /// A debug counter that no graph of any file asked about is a mistake in the command line.
 fn unused_gates(outcomes: &[Outcome], world: &mut World<'_>) -> i32 {
-    let mut ran = outcomes.iter().filter_map(|outcome| outcome.unused_gates.as_ref());
-    let Some(first) = ran.next() else { return exit::YES };
-    let rule = |sentence: &str| sentence.split('`').nth(1).unwrap_or_default().to_owned();
-    let rest: Vec<Vec<String>> = ran.map(|unused| unused.iter().map(|s| rule(s)).collect()).collect();
-    let mut code = exit::YES;
-    for sentence in first.iter().filter(|sentence| rest.iter().all(|unused| unused.contains(&rule(sentence)))) {
-        world.say(&format!("error: --debug-counter: {sentence}"));
-        code = exit::USAGE;
+    let ran = outcomes.iter().filter_map(|outcome| outcome.unused_gates.clone());
+    let unused = ran.reduce(|a, b| a.intersection(&b).cloned().collect()).unwrap_or_default();
+    for rule in &unused {
+        let asked = outcomes.iter().flat_map(|outcome| outcome.asked.iter().map(String::as_str));
+        world.say(&format!("error: --debug-counter: {}", never_came_up(rule, asked)));
     }
-    code
+    if unused.is_empty() { exit::YES } else { exit::USAGE }
 }
 
 fn write_file(path: &Path, bytes: &[u8], world: &mut World<'_>) -> i32 {

@@ -12,7 +12,7 @@ use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_gra
 use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_passes::REGISTRY;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -38,7 +38,9 @@ pub(crate) struct Outcome {
     pub(crate) stderr: Vec<u8>,
     pub(crate) code: i32,
     /// Debug counters that no graph of the file asked about; `None` where no pipeline ran.
-    pub(crate) unused_gates: Option<Vec<String>>,
+    pub(crate) unused_gates: Option<BTreeSet<String>>,
+    /// Rules that rewrites of the file asked about.
+    pub(crate) asked: BTreeSet<String>,
 }
 
 impl Outcome {
@@ -339,10 +341,11 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
 
 /// Notes the debug counters that came up in none of the graphs so far: those would be silent no-ops.
 fn note_unused_gates(session: &Session, outcome: &mut Outcome) {
-    let unused = session.gate.unused(&session.stats);
+    let unused: BTreeSet<String> = session.gate.unused().map(str::to_owned).collect();
+    outcome.asked.extend(session.stats.keys().cloned());
     outcome.unused_gates = Some(match outcome.unused_gates.take() {
         None => unused,
-        Some(before) => before.into_iter().filter(|sentence| unused.contains(sentence)).collect(),
+        Some(before) => before.intersection(&unused).cloned().collect(),
     });
 }
 
