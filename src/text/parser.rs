@@ -21,7 +21,7 @@ use super::frame::{Frame, OpenBlock};
 use super::literal::{self, Evidence};
 use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
-use crate::symbol::{Symbol, attr, prim};
+use crate::symbol::{Symbol, attr};
 use crate::types::era::Era;
 use crate::types::spelling::{self, Spelling, Undefined};
 use crate::types::{MAX_DEPTH, Type};
@@ -890,12 +890,4 @@ impl<'a> Parser<'a> {
             "expected the end of the line",
         )
     }
-}
-
-/// Kinds that print a section in every PyTorch.
-pub fn carries_section(kind: Symbol) -> bool {
-    matches!(
-        kind,
-        prim::FUSION_GROUP | prim::DIFFERENTIABLE_GRAPH | prim::TENSOR_EXPR_GROUP | prim::FORK | prim::BAILOUT_TEMPLATE
-    )
 }
