@@ -15,12 +15,14 @@
 //! One hash table with an undo log serves all blocks; one forward walk, linear in nodes.
 
 use hashbrown::HashTable;
-use jitopt_core::analysis::alias::AliasDb;
-use jitopt_core::ir::{Attribute, Block, Graph, Node};
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::ops::{self, Operator};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
+use jitopt_core::types::TypeKind;
+use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
@@ -137,12 +139,19 @@ impl Walk {
         graph.erase(node);
     }
 
+    /// Whether a value may be seen through the results of the graph. The old analysis did not look into containers and
+    /// said yes; it is the older rule that 1.3's texts were made by, and never less safe.
+    fn may_show(&self, graph: &Graph, value: Value) -> bool {
+        let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
+        closed || self.db.may_alias_graph_output(value)
+    }
+
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
         let here = graph.block_of(existing) == Some(self.scopes.last().expect("a block is open").block);
         let mut pairs = graph.outputs(node).zip(graph.outputs(existing));
         match here {
             true => {
-                let shown = |node| graph.outputs(node).any(|value| self.db.may_reach_results(value));
+                let shown = |node| graph.outputs(node).any(|value| self.may_show(graph, value));
                 !(shown(node) && shown(existing))
             }
             false => pairs.all(|(a, b)| self.db.safe_to_change_aliasing(a, b)),
@@ -150,9 +159,28 @@ impl Walk {
     }
 }
 
+/// Whether a value is a container whose elements PyTorch 1.3 and 1.4 do not look at when they ask about aliases: any but a
+/// tuple that is constructed of others.
+fn is_closed(graph: &Graph, value: Value) -> bool {
+    let mut work = vec![value];
+    while let Some(value) = work.pop() {
+        let construct = graph.definer(value).filter(|&node| graph.kind(node) == prim::TUPLE_CONSTRUCT);
+        match graph.ty(value).kind() {
+            TypeKind::List(_) | TypeKind::Dict(..) | TypeKind::Class(_) => return true,
+            TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => match construct {
+                Some(node) => work.extend(graph.inputs(node)),
+                None => return true,
+            },
+            _ => {}
+        }
+    }
+    false
+}
+
 fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
     let worst = operator.nondeterminism(None);
-    if worst == Nondeterminism::Deterministic {
+    // Nobody reads it on a path where it matters which garbage it is.
+    if graph.kind(node) == prim::UNINITIALIZED || worst == Nondeterminism::Deterministic {
         return true;
     }
     let exact = if operator.schemas.is_empty() {

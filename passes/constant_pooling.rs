@@ -35,6 +35,13 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before constant pooling", graph);
+    pool(graph, cx);
+    graph_dump!("After constant pooling", graph);
+    Ok(())
+}
+
+/// Pools constants; `inline` does it to callees.
+pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let constants: Vec<Node> = graph.all_nodes().filter(|&node| is_constant(graph, node)).collect();
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
@@ -56,8 +63,6 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             graph.erase(node);
         }
     }
-    graph_dump!("After constant pooling", graph);
-    Ok(())
 }
 
 fn is_constant(graph: &Graph, node: Node) -> bool {

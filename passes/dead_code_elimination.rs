@@ -21,7 +21,7 @@
 //!
 //! Linear in nodes, times the depth of nested loops.
 
-use jitopt_core::analysis::alias::AliasDb;
+use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::{self, Operator};
@@ -104,7 +104,7 @@ struct Liveness {
 /// Which memory is live.
 struct Memory {
     db: Rc<AliasDb>,
-    live: EntitySet<jitopt_core::analysis::alias::Location>,
+    live: EntitySet<Location>,
 }
 
 impl Liveness {
@@ -203,7 +203,7 @@ impl Liveness {
 
     fn mark_if_live(&mut self, graph: &Graph, node: Node) -> bool {
         let read = graph.outputs(node).any(|value| self.values.contains(value));
-        let writes_live = || self.memory.as_ref().is_some_and(|m| m.db.writes(node).any(|location| m.live.contains(location)));
+        let writes_live = || self.memory.as_ref().is_some_and(|m| m.db.writes_to_any(node, &m.live));
         (read || writes_live()) && self.mark_node(graph, node)
     }
 
@@ -229,9 +229,7 @@ impl Liveness {
         if self.values.insert(value)
             && let Some(memory) = &mut self.memory
         {
-            for location in memory.db.reachable_locations(value) {
-                memory.live.insert(location);
-            }
+            memory.db.mark_reachable(value, &mut memory.live);
         }
     }
 }

@@ -9,14 +9,16 @@
 //! ```
 //!
 //! A wait for a future that no fork of this graph made stays, and so does a fork whose future goes anywhere but to waits
-//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place, where
-//! their effects happen a second time; that is not imitated.
+//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place even so;
+//! with `--torch=1.3` that is imitated where running the body twice changes nothing, and only there.
 //!
 //! Linear in the nodes of the result.
 
 use jitopt_core::ir::{Graph, Node, ValueMap};
+use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{aten, prim};
+use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update};
 
 /// The row.
@@ -43,14 +45,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
             continue;
         }
-        let before = graph.prev(fork);
-        let after = graph.next(fork);
-        if cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).is_some() {
-            let block = after.or(before).and_then(|node| graph.block_of(node));
-            let first = before.map_or_else(|| block.and_then(|b| graph.first(b)), |b| graph.next(b));
-            let body = std::iter::successors(first, |&node| graph.next(node)).take_while(|&node| Some(node) != after);
-            forks.extend(body.filter(|&node| is_fork(graph, node)).collect::<Vec<_>>());
-        }
+        let copies = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).unwrap_or_default();
+        forks.extend(with_nested(graph, copies).into_iter().filter(|&node| is_fork(graph, node)));
     }
     graph_dump!("After inlining forks", graph);
     Ok(())
@@ -64,24 +60,51 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
     matches && graph.users(graph.output(fork, 0)).all(|user| graph.kind(user) == aten::WAIT)
 }
 
-fn inline(graph: &mut Graph, fork: Node) {
+/// Nodes and all that is in their blocks.
+fn with_nested(graph: &Graph, mut nodes: Vec<Node>) -> Vec<Node> {
+    let mut at = 0;
+    while let Some(&node) = nodes.get(at) {
+        at += 1;
+        nodes.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    nodes
+}
+
+/// Puts the body in place of the fork; returns its nodes.
+fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
     let future = graph.output(fork, 0);
     graph_update!("Inlining fork of %{}", graph.name(future));
-    let Some(body) = graph.subgraph(fork).cloned() else { return };
+    let Some(body) = graph.subgraph(fork).cloned() else { return Vec::new() };
+    let mut copies = Vec::new();
     let mut map: ValueMap = body.params(body.root()).zip(graph.inputs(fork).collect::<Vec<_>>()).collect();
     let mut cursor = body.first(body.root());
     while let Some(node) = cursor {
         cursor = body.next(node);
         let copy = graph.copy_node(Some(&body), node, &mut map);
         graph.insert_before(fork, copy);
+        copies.push(copy);
     }
     let result = body.results(body.root()).next().expect("checked: one result");
     let result = map.get(&result).copied().unwrap_or(result);
+    let leave = graph.era == Era::V1_3 && runs_twice_unnoticed(&body);
     let waits: Vec<Node> = graph.users(future).collect();
     for wait in waits {
         let waited = graph.output(wait, 0);
         graph.replace_all_uses(waited, result);
-        graph.erase(wait);
+        if !leave {
+            graph.erase(wait);
+        }
     }
-    graph.erase(fork);
+    if !leave {
+        graph.erase(fork);
+    }
+    copies
+}
+
+fn runs_twice_unnoticed(body: &Graph) -> bool {
+    body.all_nodes().all(|node| {
+        let types: Vec<_> = body.inputs(node).map(|value| body.ty(value)).collect();
+        let operator = ops::operator(body.era, body.kind(node));
+        operator.is_pure(operator.resolve(&types).schema())
+    })
 }

@@ -7,16 +7,21 @@
 //! ```
 //!
 //! Printed graphs do not hold what they call: `--callee NAME=FILE` gives it. A function goes by the name in its constant, a
-//! method by `__torch__.Class.method`, `Class.method` or `method`. Calls in what was inlined are inlined too; a call whose
-//! graph was not given stays, and is remarked. As in PyTorch the function's constant stays, for `dce` to remove.
+//! method by `__torch__.Class.method`, `Class.method` or `method`. Callees are prepared first: what they call is inlined
+//! into them, and from 1.5 on their constants are pooled, as PyTorch does it. A call whose graph was not given stays, and is
+//! remarked. The function's constant stays, for `dce` to remove.
 //!
 //! Linear in the nodes of the result.
 
+use crate::constant_pooling;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
+use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -31,42 +36,70 @@ pub const PASS: PassInfo = PassInfo {
 };
 
 /// Calls may nest so deep; TorchScript has no recursion, so more is a callee that calls itself.
-const MAX_DEPTH: usize = 1000;
+const MAX_DEPTH: usize = 200;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before inlining", graph);
-    // Deepest first in: what an inlined body calls is looked at before what follows it.
-    let calls = |graph: &Graph| graph.all_nodes().filter(|&node| is_call(graph, node)).collect::<Vec<_>>();
-    let mut work: Vec<(Node, usize)> = calls(graph).into_iter().rev().map(|node| (node, 0)).collect();
-    while let Some((call, depth)) = work.pop() {
-        let Some(callee) = callee_of(graph, call, cx).cloned() else {
+    let mut prepared = BTreeMap::new();
+    inline_calls(graph, cx, &mut prepared, 0)?;
+    graph_dump!("After inlining", graph);
+    Ok(())
+}
+
+/// Callees whose own calls are inlined, by the name they were found under.
+type Prepared = BTreeMap<String, Rc<Graph>>;
+
+fn inline_calls(graph: &mut Graph, cx: &mut PassContext<'_>, prepared: &mut Prepared, depth: usize) -> Result<(), PassError> {
+    let calls: Vec<Node> = graph.all_nodes().filter(|&node| is_call(graph, node)).collect();
+    for call in calls {
+        let Some(name) = callee_of(graph, call, cx) else {
             cx.missed(graph, "calls-inlined", call, || "its graph was not given; name it with --callee".to_owned());
             continue;
         };
-        check(graph, call, &callee, depth)?;
-        let inlined = cx.rewrite(graph, "calls-inlined", call, |graph| inline(graph, call, &callee));
-        work.extend(inlined.into_iter().flatten().rev().map(|node| (node, depth + 1)));
+        if depth > MAX_DEPTH {
+            return Err(PassError::at(call, format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?")));
+        }
+        let callee = match prepared.get(&name) {
+            Some(callee) => callee.clone(),
+            None => prepare(name, graph.era, cx, prepared, depth)?,
+        };
+        check(graph, call, &callee)?;
+        cx.rewrite(graph, "calls-inlined", call, |graph| inline(graph, call, &callee));
     }
-    graph_dump!("After inlining", graph);
     Ok(())
+}
+
+fn prepare(name: String, era: Era, cx: &mut PassContext<'_>, prepared: &mut Prepared, depth: usize) -> Result<Rc<Graph>, PassError> {
+    let mut callee = cx.callee(&name).cloned().expect("the name was found among the callees");
+    inline_calls(&mut callee, cx, prepared, depth + 1)?;
+    if era == Era::V2 {
+        constant_pooling::pool(&mut callee, cx);
+    }
+    let callee = Rc::new(callee);
+    prepared.insert(name, callee.clone());
+    Ok(callee)
 }
 
 fn is_call(graph: &Graph, node: Node) -> bool {
     matches!(graph.kind(node), prim::CALL_FUNCTION | prim::CALL_METHOD)
 }
 
-/// The graph that a call calls, when it was given.
-fn callee_of<'c>(graph: &Graph, call: Node, cx: &'c PassContext<'_>) -> Option<&'c Graph> {
+/// The name under which the graph that a call calls was given.
+fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> {
     let first = graph.inputs(call).next()?;
+    let mut names = Vec::new();
     if graph.kind(call) == prim::CALL_FUNCTION {
         let constant = graph.definer(first).filter(|&node| graph.kind(node) == prim::CONSTANT)?;
-        return cx.callee(&text(graph, constant, attr::NAME)?);
+        names.push(text(graph, constant, attr::NAME)?);
+    } else {
+        let method = text(graph, call, attr::NAME)?;
+        if let TypeKind::Class(class) = graph.ty(first).kind() {
+            let short = class.as_str().rsplit('.').next().unwrap_or_default();
+            names.extend([format!("{class}.{method}"), format!("{short}.{method}")]);
+        }
+        names.push(method);
     }
-    let method = text(graph, call, attr::NAME)?;
-    let TypeKind::Class(class) = graph.ty(first).kind() else { return cx.callee(&method) };
-    let short = class.as_str().rsplit('.').next().unwrap_or_default();
-    let names = [format!("{class}.{method}"), format!("{short}.{method}"), method];
-    names.iter().find_map(|name| cx.callee(name))
+    names.into_iter().find(|name| cx.callee(name).is_some())
 }
 
 fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
@@ -82,7 +115,7 @@ fn arguments(graph: &Graph, call: Node) -> Vec<Value> {
     graph.inputs(call).skip(skip).collect()
 }
 
-fn check(graph: &Graph, call: Node, callee: &Graph, depth: usize) -> Result<(), PassError> {
+fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
     let (given, wanted) = (arguments(graph, call).len(), callee.params(callee.root()).len());
     let (outputs, results) = (graph.num_outputs(call), callee.results(callee.root()).len());
     if given != wanted {
@@ -91,24 +124,19 @@ fn check(graph: &Graph, call: Node, callee: &Graph, depth: usize) -> Result<(), 
     if outputs != results {
         return Err(PassError::at(call, format!("the callee returns {results} values, this call has {outputs} outputs")));
     }
-    match depth < MAX_DEPTH {
-        true => Ok(()),
-        false => Err(PassError::at(call, format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?"))),
-    }
+    Ok(())
 }
 
-/// Puts the body of `callee` in place of `call`; returns the calls that the body holds.
-fn inline(graph: &mut Graph, call: Node, callee: &Graph) -> Vec<Node> {
+/// Puts the body of `callee` in place of `call`.
+fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     graph_update!("Inlining {} of %{}", graph.kind(call), graph.outputs(call).next().map_or(String::new(), |v| graph.name(v)));
     let (params, arguments) = (callee.params(callee.root()), arguments(graph, call));
     let mut map: ValueMap = params.zip(arguments).collect();
-    let mut calls = Vec::new();
     let mut cursor = callee.first(callee.root());
     while let Some(node) = cursor {
         cursor = callee.next(node);
         let copy = graph.copy_node(Some(callee), node, &mut map);
         graph.insert_before(call, copy);
-        calls.extend(nested_calls(graph, copy));
     }
     let results: Vec<Value> = callee.results(callee.root()).collect();
     for (i, result) in results.into_iter().enumerate() {
@@ -119,18 +147,4 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) -> Vec<Node> {
         graph.replace_all_uses(old, new);
     }
     graph.erase(call);
-    calls
-}
-
-fn nested_calls(graph: &Graph, node: Node) -> Vec<Node> {
-    let mut calls = Vec::new();
-    let mut work = vec![node];
-    while let Some(node) = work.pop() {
-        if is_call(graph, node) {
-            calls.push(node);
-        }
-        let nested: Vec<Node> = graph.node_blocks(node).flat_map(|block| graph.nodes(block)).collect();
-        work.extend(nested.into_iter().rev());
-    }
-    calls
 }

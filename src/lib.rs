@@ -1,4 +1,5 @@
-//! Core.
+#![doc = include_str!("architecture.md")]
+
 pub mod analysis;
 pub mod entity;
 pub mod ir;

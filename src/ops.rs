@@ -43,6 +43,8 @@ pub struct Operator {
     /// What the schemas do not say.
     pub rule: Rule,
     elsewhere: OnceLock<&'static [Schema]>,
+    /// The nondeterminism of the worst overload: read from names of formals, so found out once.
+    worst: OnceLock<Nondeterminism>,
 }
 
 /// The row of `kind`. There is one for every kind; see [`Operator::is_known`].
@@ -82,7 +84,7 @@ impl Operator {
         let schemas = lists.into_iter().map(|list| catalog::schemas(list, kind)).find(|found| !found.is_empty());
         let schemas: &'static [Schema] = schemas.map_or(&[], |found| found.leak());
         let rule = rules::rule(kind, schemas);
-        Operator { kind, era, schemas, rule, elsewhere: OnceLock::new() }
+        Operator { kind, era, schemas, rule, elsewhere: OnceLock::new(), worst: OnceLock::new() }
     }
 
     /// The overloads of other versions: those between the two lists have operators of both, and a few of their own.
@@ -108,7 +110,9 @@ impl Operator {
         match (self.rule.nondeterminism, schema) {
             (Some(known), _) => known,
             (None, Some(schema)) => rules::nondeterminism(schema),
-            (None, None) => self.schemas.iter().map(rules::nondeterminism).max().unwrap_or(Nondeterminism::Always),
+            (None, None) => *self.worst.get_or_init(|| {
+                self.schemas.iter().map(rules::nondeterminism).max().unwrap_or(Nondeterminism::Always)
+            }),
         }
     }
 

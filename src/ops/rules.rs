@@ -115,7 +115,7 @@ pub enum Structure {
     Loop,
     /// One block without inputs that returns one value for each result; runs when an operand is defined.
     GradOf,
-    /// One block without inputs; from before control flow is made structured.
+    /// Two blocks without inputs, the body and the exit; from before control flow is made structured.
     With,
     /// One block whose inputs and returns are its own: closures before they are lifted, scopes of the tracer.
     Closure,
@@ -126,8 +126,8 @@ impl Structure {
     pub fn blocks(self) -> usize {
         match self {
             Structure::None => 0,
-            Structure::If => 2,
-            Structure::Loop | Structure::GradOf | Structure::With | Structure::Closure => 1,
+            Structure::If | Structure::With => 2,
+            Structure::Loop | Structure::GradOf | Structure::Closure => 1,
         }
     }
 }

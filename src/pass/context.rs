@@ -3,7 +3,7 @@
 use super::gate::Gate;
 use super::info::{PassError, PassInfo};
 use super::remark::{Remark, RemarkKind};
-use crate::analysis::alias::AliasDb;
+use crate::analysis::AliasDb;
 use crate::ir::{Graph, Node};
 use crate::symbol::Symbol;
 use crate::text::{PrintOptions, Printer};

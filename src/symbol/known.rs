@@ -132,5 +132,7 @@ known! {
         INDEX = "index",
         // Not a name that a file can hold: the scalar arguments of `^Fn(2.0, "a")(%x)`.
         PYTHON_ARGS = "(python args)",
+        // Nor this: the brackets of `^f[]()(%x)`, which stand for no attribute.
+        EMPTY_BRACKETS = "(empty brackets)",
     }
 }

@@ -275,6 +275,11 @@ impl<'a> Parser<'a> {
         }
     }
 
+    fn at_line_start(&self) -> bool {
+        let before = &self.cursor.text[..self.cursor.at];
+        before.iter().rev().find(|b| !matches!(b, b' ' | b'\t')) == Some(&b'\n')
+    }
+
     fn at_line_end(&self) -> bool {
         matches!(self.cursor.peek(), None | Some(b'\n' | b'#' | b'/'))
     }
@@ -363,6 +368,7 @@ impl<'a> Parser<'a> {
         loop {
             self.cursor.next_statement();
             let start = self.cursor.at;
+            let ends_graph = self.word_is(b"return");
             match self.statement() {
                 Ok(false) => {}
                 Ok(true) => return,
@@ -371,9 +377,15 @@ impl<'a> Parser<'a> {
                     if self.gave_up() || self.cursor.peek().is_none() {
                         return;
                     }
-                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in.
+                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in, or with
+                    // that line when the fault is how it begins.
                     self.cursor.at = self.cursor.at.max(start);
-                    self.cursor.skip_line();
+                    if self.cursor.at == start || !self.at_line_start() {
+                        self.cursor.skip_line();
+                    }
+                    if ends_graph {
+                        return;
+                    }
                 }
             }
         }
@@ -410,12 +422,14 @@ impl<'a> Parser<'a> {
         rest[digits..].starts_with(b"(")
     }
 
+    /// The file ended. After an error that is no news: what was skipped may have been the end.
     fn missing_return(&mut self) -> Step<bool> {
-        let at = self.cursor.at;
+        if self.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+            return Ok(true);
+        }
         let open = self.frame().blocks.len() - 1;
         let start = self.frame().blocks[open].start;
         let label = if open > 0 { "this block has no `-> (…)`" } else { "this graph has no `return (…)`" };
-        let _ = at;
         fault(start..start + 5, "the file ends in the middle of a graph", label)
     }
 
@@ -703,11 +717,10 @@ impl<'a> Parser<'a> {
         };
         self.cursor.at += end + 1;
         let graph = &mut self.frame().graph;
-        let brackets = graph.has_attribute_list(node);
-        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
-        if !brackets {
-            return Ok(());
+        if graph.has_attribute_list(node) && graph.attributes(node).is_empty() {
+            graph.set_attribute(node, attr::EMPTY_BRACKETS, Attribute::None);
         }
+        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
         Ok(())
     }
 

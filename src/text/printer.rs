@@ -322,7 +322,7 @@ impl Printer {
     }
 
     fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool, kind: &str) {
-        let hidden = |name: Symbol| name == attr::PYTHON_ARGS || (is_section && name == attr::SUBGRAPH);
+        let hidden = |name: Symbol| matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS) || (is_section && name == attr::SUBGRAPH);
         // The gradient's graph and index lists of a differentiable graph are never printed.
         let shown = |name: Symbol| !(hidden(name) || is_section && kind == "prim::DifferentiableGraph");
         let mut any = false;
@@ -336,6 +336,8 @@ impl Printer {
         let python = attributes.iter().find(|(name, _)| *name == attr::PYTHON_ARGS);
         if any {
             self.out.push(b']');
+        } else if attributes.iter().any(|(name, _)| *name == attr::EMPTY_BRACKETS) {
+            self.out.extend(b"[]");
         }
         if let Some((_, Attribute::Opaque(text))) = python {
             self.out.push(b'(');

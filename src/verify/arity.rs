@@ -49,7 +49,7 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     match structure {
         Structure::Loop => loop_arity(sink, node),
         Structure::If | Structure::GradOf => branches(sink, node),
-        Structure::With => without_params(sink, sink.graph.node_block(node, 0), node),
+        Structure::With => sink.graph.node_blocks(node).for_each(|block| without_params(sink, block, node)),
         Structure::None | Structure::Closure => {}
     }
 }

@@ -1,7 +1,8 @@
 //! Constants: one output, no operands, and a value of its type.
 
-use super::finding::{Sink, Spot, counted};
+use super::finding::{Sink, Spot};
 use crate::ir::{Attribute, Node};
+use crate::symbol::attr;
 use crate::types::{Simple, Type, TypeKind};
 
 /// Checks one `prim::Constant`.
@@ -14,13 +15,13 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node) {
     if outputs != 1 {
         sink.error(Spot::Node(node), format!("a constant has one output, this one has {outputs}"));
     }
-    let attributes = graph.attributes(node);
-    if attributes.len() > 1 {
-        let found = counted(attributes.len(), "attribute");
-        sink.warning(Spot::Node(node), format!("a constant has one value, this one has {found}"));
+    let value = graph.attribute(node, attr::VALUE);
+    if value.is_none() && graph.attribute(node, attr::NAME).is_none() && !graph.attributes(node).is_empty() {
+        let finding = sink.warning(Spot::Node(node), "a constant without a value");
+        finding.help("its value is called `value`; `prim::Constant()` is None");
     }
     let ty = graph.single_output(node).and_then(|output| graph.written_type(output));
-    if let ([(_, value)], Some(ty)) = (attributes, ty)
+    if let (Some(value), Some(ty)) = (value, ty)
         && !may_hold(ty, value)
     {
         sink.warning(Spot::Output(node, 0), format!("the value of this constant is no `{ty}`"));

@@ -1,11 +1,11 @@
 //! Unknown operators that look like a slip of the pen.
 
 use super::typing::{Complaint, Part};
-use crate::log::did_you_mean;
 use crate::ops::rules::Carries;
 use crate::ops::{Operator, catalog, operator};
 use crate::symbol::Symbol;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 /// Looking through all operators costs a tenth of a millisecond: so many unknown kinds are looked at.
 const LOOKED_AT: u32 = 200;
@@ -26,8 +26,8 @@ impl Misspellings {
         self.seen.set(self.seen.get() + 1);
         let (message, help) = if is_section(unknown) {
             (format!("there is no section `{kind}`"), format!("expected `with {kind} = graph(…):` behind the graph"))
-        } else if let Some(close) = nearest(unknown) {
-            (format!("`{kind}` is not an operator of PyTorch"), format!("did you mean `{close}`?"))
+        } else if let Some(close) = close(unknown) {
+            (format!("`{kind}` is not an operator of PyTorch"), format!("did you mean {close}?"))
         } else {
             return Vec::new();
         };
@@ -41,11 +41,16 @@ fn is_section(unknown: &Operator) -> bool {
     base.is_some_and(|base| operator(unknown.era, Symbol::new(base)).rule.carries != Carries::Nothing)
 }
 
-fn nearest(unknown: &Operator) -> Option<&'static str> {
+/// The operators whose names are one slip away: `aten::real` or `aten::relu` for `aten::realu`.
+fn close(unknown: &Operator) -> Option<String> {
+    /// Suggestions made at most.
+    const SUGGESTED: usize = 3;
     let name = unknown.kind.as_str();
     let lists = [catalog::list(unknown.era), catalog::LIST_PRIM, catalog::list(unknown.era.other())];
     let all = lists.into_iter().flat_map(str::lines).map(catalog::key);
-    did_you_mean(name, all.filter(|known| is_close(name, known)))
+    let found: BTreeSet<&str> = all.filter(|known| is_close(name, known)).collect();
+    let found: Vec<String> = found.into_iter().take(SUGGESTED).map(|known| format!("`{known}`")).collect();
+    (!found.is_empty()).then(|| found.join(" or "))
 }
 
 /// Whether one letter was added, lost or mistaken, or two were swapped, behind the namespace.

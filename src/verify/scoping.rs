@@ -6,7 +6,7 @@
 
 use super::arity;
 use super::finding::{Report, Sink, Spot};
-use super::typing::TypeTable;
+use super::typing::{Sort, TypeTable};
 use crate::entity::{Entity, EntitySet};
 use crate::ir::{Block, Graph, Label, Node, Value};
 use crate::log::did_you_mean;
@@ -22,13 +22,22 @@ struct Open {
     done: usize,
 }
 
+/// What the walk knows of a value.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    /// The block in which it was defined, from there on.
+    home: Option<Block>,
+    sort: Sort,
+}
+
 /// The walk over one graph.
 pub(super) struct Walk<'g, 'r> {
     graph: &'g Graph,
     sink: Sink<'g, 'r>,
     types: Option<&'r mut TypeTable>,
-    /// The block in which a value was defined, from there on.
-    home: Vec<Option<Block>>,
+    values: Vec<Known>,
+    /// The sorts of the operands and outputs of the node at hand.
+    key: Vec<Sort>,
     open: EntitySet<Block>,
     numbers: Numbers,
     /// Values whose name means a later value, in printed order.
@@ -47,7 +56,8 @@ impl<'g, 'r> Walk<'g, 'r> {
             graph,
             sink: report.sink(graph, section),
             types,
-            home: vec![None; graph.num_values()],
+            values: vec![Known::default(); graph.num_values()],
+            key: Vec::new(),
             open: EntitySet::new(),
             numbers: Numbers::new(graph),
             shadowed: Vec::new(),
@@ -90,7 +100,9 @@ impl<'g, 'r> Walk<'g, 'r> {
 
     fn enter(&mut self, block: Block) -> Open {
         self.open.insert(block);
-        self.define_outputs(self.graph.param_node(block), block);
+        let params = self.graph.param_node(block);
+        self.note_types(params);
+        self.define_outputs(params, block);
         Open { block, next: self.graph.first(block), owner: None, done: 0 }
     }
 
@@ -103,11 +115,22 @@ impl<'g, 'r> Walk<'g, 'r> {
         self.operands(node);
         let operator = operator(self.graph.era, self.graph.kind(node));
         arity::check(&mut self.sink, node, operator);
+        self.note_types(node);
         if let Some(types) = &mut self.types {
-            types.check(&mut self.sink, node, operator);
+            types.check(&mut self.sink, node, operator, &self.key);
         }
         if !self.graph.attributes(node).is_empty() && self.carries(node) {
             self.carriers.push(node);
+        }
+    }
+
+    #[inline]
+    fn note_types(&mut self, node: Node) {
+        let Some(types) = &mut self.types else { return };
+        for value in self.graph.outputs(node) {
+            let sort = types.sort(self.graph.written_type(value));
+            self.values[value.index()].sort = sort;
+            self.key.push(sort);
         }
     }
 
@@ -119,7 +142,7 @@ impl<'g, 'r> Walk<'g, 'r> {
     #[inline]
     fn define_outputs(&mut self, node: Node, block: Block) {
         for (i, value) in self.graph.outputs(node).enumerate() {
-            let home = &mut self.home[value.index()];
+            let home = &mut self.values[value.index()].home;
             if home.replace(block).is_some() || self.graph.definer(value) != Some(node) {
                 let name = self.sink.name(value);
                 self.sink.error(Spot::Output(node, i), format!("{name} is an output of several nodes"));
@@ -137,8 +160,11 @@ impl<'g, 'r> Walk<'g, 'r> {
 
     #[inline]
     fn operands(&mut self, node: Node) {
+        self.key.clear();
         for (i, value) in self.graph.inputs(node).enumerate() {
-            if !self.home[value.index()].is_some_and(|block| self.open.contains(block)) {
+            let known = self.values[value.index()];
+            self.key.push(known.sort);
+            if !known.home.is_some_and(|block| self.open.contains(block)) {
                 self.invisible(node, i, value);
             }
         }
@@ -152,7 +178,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         let kind = self.graph.kind(definer);
         if self.graph.block_of(definer).is_none() {
             self.sink.error(spot, format!("{name} belongs to a `{kind}` that is not in the graph any more"));
-        } else if let Some(block) = self.home[value.index()] {
+        } else if let Some(block) = self.values[value.index()].home {
             self.out_of_scope(spot, &name, block);
         } else if definer == node {
             self.sink.error(spot, format!("{name} is an operand of the node that defines it"));
@@ -186,8 +212,9 @@ impl<'g, 'r> Walk<'g, 'r> {
     fn visible_names(&self) -> Vec<String> {
         /// Names compared at most.
         const COMPARED: usize = 10_000;
-        let values = (0..self.home.len()).rev().map(Value::at);
-        let visible = values.filter(|value| self.home[value.index()].is_some_and(|block| self.open.contains(block)));
+        let values = (0..self.values.len()).rev().map(Value::at);
+        let visible =
+            values.filter(|value| self.values[value.index()].home.is_some_and(|block| self.open.contains(block)));
         visible.filter(|&value| self.graph.is_named(value)).take(COMPARED).map(|value| self.graph.name(value)).collect()
     }
 

@@ -4,31 +4,34 @@
 //! not read back. So all of this is warnings, and two types fit when a value could be of both. What is to be said of a node
 //! depends on its kind and the types alone and is kept under them: a graph of a million nodes has a few hundred.
 
-use super::finding::{Sink, Spot};
+use super::finding::{Sink, Spot, counted};
 use super::misspelling::Misspellings;
 use crate::ir::{Block, Node, Value};
 use crate::ops::Operator;
 use crate::ops::overloads::{Mismatch, Reason, Resolution};
-use crate::ops::rules::Structure;
+use crate::ops::rules::{Carries, Structure};
 use crate::ops::schema::Schema;
 use crate::symbol::{Symbol, prim};
 use crate::types::relations::Bindings;
 use crate::types::{Simple, TensorType, Type, TypeKind};
 use hashbrown::HashTable;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
+
+/// A type, as far as schemas tell types apart; small numbers, so that a walk need not fetch the types themselves.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub(super) struct Sort(u32);
 
 /// What was said of nodes before.
 pub(super) struct TypeTable {
     rows: HashTable<Row>,
-    /// The types of all rows, end to end.
+    /// The sorts of the operands and outputs of all rows, end to end.
+    keys: Vec<Sort>,
+    sorts: FxHashMap<Type, Sort>,
+    /// The type that stands for a sort.
     types: Vec<Type>,
-    /// The types of the node at hand, operands first.
-    key: Vec<Type>,
     misspellings: Misspellings,
-    plain: Type,
     rank_0: Type,
-    any: Type,
 }
 
 /// Nodes of one kind with the same types.
@@ -61,35 +64,57 @@ impl Default for TypeTable {
         let rank_0 = TensorType { sizes: Some([].into()), ..TensorType::default() };
         TypeTable {
             rows: HashTable::new(),
-            types: Vec::new(),
-            key: Vec::new(),
+            keys: Vec::new(),
+            sorts: FxHashMap::default(),
+            // A value without a type may be anything.
+            types: vec![Type::simple(Simple::Any)],
             misspellings: Misspellings::default(),
-            plain: Type::tensor(),
             rank_0: Type::new(TypeKind::Tensor(rank_0)),
-            any: Type::simple(Simple::Any),
         }
     }
 }
 
 impl TypeTable {
-    /// Checks one node.
+    /// The sort of a written type.
     #[inline]
-    pub(super) fn check(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator) {
+    pub(super) fn sort(&mut self, ty: Option<Type>) -> Sort {
+        let Some(ty) = ty else { return Sort::default() };
+        match self.sorts.get(&ty) {
+            Some(&sort) => sort,
+            None => self.new_sort(ty),
+        }
+    }
+
+    /// Tensors differ in nothing that a schema asks for, but in whether they may be a number whose type was erased.
+    #[cold]
+    fn new_sort(&mut self, ty: Type) -> Sort {
+        let same = match ty.as_tensor() {
+            Some(tensor) if tensor.rank() == Some(0) => self.rank_0,
+            Some(_) => Type::tensor(),
+            None => ty,
+        };
+        let known = self.sorts.get(&same).copied().unwrap_or(Sort(self.types.len() as u32));
+        if known.0 as usize == self.types.len() {
+            self.types.push(same);
+            self.sorts.insert(same, known);
+        }
+        self.sorts.insert(ty, known);
+        known
+    }
+
+    /// Checks one node. `key` are the sorts of its operands and outputs.
+    #[inline]
+    pub(super) fn check(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator, key: &[Sort]) {
         if operator.kind == prim::CONSTANT {
             return;
         }
-        self.set_key(sink, node);
-        let (operands, outputs) = (sink.graph.num_inputs(node), sink.graph.num_outputs(node));
-        let hash = self.hash(operator, operands);
-        let (types, key) = (&self.types, &self.key);
-        let same = |row: &Row| {
-            let of_row = &types[row.start..row.start + row.operands + row.outputs];
-            std::ptr::eq(row.operator, operator) && row.operands == operands && row.outputs == outputs && of_row == key
-        };
-        match self.rows.find(hash, same) {
+        let operands = sink.graph.num_inputs(node);
+        let keys = &self.keys;
+        let same = |row: &Row| std::ptr::eq(row.operator, operator) && row.operands == operands && row.key(keys) == key;
+        match self.rows.find(hash(operator, operands, key), same) {
             Some(row) if row.complaints.is_empty() => {}
             Some(row) => complain(sink, node, &row.complaints),
-            None => self.new_row(sink, node, operator, hash),
+            None => self.new_row(sink, node, operator, key),
         }
         if sink.graph.num_blocks(node) > 0 {
             blocks(sink, node, operator.rule.structure);
@@ -99,61 +124,33 @@ impl TypeTable {
         }
     }
 
-    /// Tensors differ in nothing that a schema asks for, but in whether they may be a number whose type was erased. A value
-    /// without a type may be anything.
-    fn set_key(&mut self, sink: &Sink<'_, '_>, node: Node) {
-        let (plain, rank_0, any) = (self.plain, self.rank_0, self.any);
-        let key = |value: Value| match sink.graph.written_type(value) {
-            Some(ty) if ty == plain => plain,
-            Some(ty) => match ty.as_tensor() {
-                Some(tensor) if tensor.rank() == Some(0) => rank_0,
-                Some(_) => plain,
-                None => ty,
-            },
-            None => any,
-        };
-        self.key.clear();
-        self.key.extend(sink.graph.inputs(node).map(key));
-        self.key.extend(sink.graph.outputs(node).map(key));
-    }
-
-    fn hash(&self, operator: &Operator, operands: usize) -> u64 {
-        let mut hasher = FxHasher::default();
-        std::ptr::from_ref(operator).hash(&mut hasher);
-        operands.hash(&mut hasher);
-        for ty in &self.key {
-            ty.hash(&mut hasher);
-        }
-        hasher.finish()
-    }
-
     #[cold]
-    fn new_row(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator, hash: u64) {
-        let (operands, outputs) = self.key.split_at(sink.graph.num_inputs(node));
+    fn new_row(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator, key: &[Sort]) {
+        let types: Vec<Type> = key.iter().map(|sort| self.types[sort.0 as usize]).collect();
+        let (operands, outputs) = types.split_at(sink.graph.num_inputs(node));
         let complaints = self.judge(operator, operands, outputs).into_boxed_slice();
         complain(sink, node, &complaints);
-        let (start, operands, outputs) = (self.types.len(), operands.len(), outputs.len());
-        self.types.extend(&self.key);
-        // Rows keep no hash: it is made again from the types when the table grows.
-        let types = &self.types;
-        let rehash = |row: &Row| {
-            let mut hasher = FxHasher::default();
-            std::ptr::from_ref(row.operator).hash(&mut hasher);
-            row.operands.hash(&mut hasher);
-            types[row.start..row.start + row.operands + row.outputs].iter().for_each(|ty| ty.hash(&mut hasher));
-            hasher.finish()
-        };
-        self.rows.insert_unique(hash, Row { operator, start, operands, outputs, complaints }, rehash);
+        let (start, operands, outputs) = (self.keys.len(), operands.len(), outputs.len());
+        self.keys.extend(key);
+        let keys = &self.keys;
+        let rehash = |row: &Row| hash(row.operator, row.operands, row.key(keys));
+        let row = Row { operator, start, operands, outputs, complaints };
+        self.rows.insert_unique(hash(operator, operands, key), row, rehash);
     }
 
     fn judge(&self, operator: &'static Operator, operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
         match operator.kind {
             prim::LIST_CONSTRUCT => return list_construct(operands, outputs),
             prim::TUPLE_CONSTRUCT => return tuple_construct(operands, outputs),
+            // It says what the type is.
+            prim::UNCHECKED_CAST if outputs.len() == 1 => return Vec::new(),
+            // Their arity is that of their section.
+            _ if operator.rule.carries != Carries::Nothing => return Vec::new(),
             _ => {}
         }
         match operator.resolve(operands) {
-            Resolution::Found(schema) => returns(operator.kind, schema, operands, outputs),
+            Resolution::Found(_) if returns_as_declared(operator, operands, outputs) => Vec::new(),
+            Resolution::Found(schema) => returns(schema, operands, outputs),
             Resolution::NoSchema => self.misspellings.check(operator),
             Resolution::NoMatch(_) if self.resolves_erased(operator, operands) => Vec::new(),
             Resolution::NoMatch(why) => vec![no_overload(operator.kind, operands, &why)],
@@ -162,10 +159,24 @@ impl TypeTable {
 
     /// Numbers are tensors of rank 0 after `erase_number_types`.
     fn resolves_erased(&self, operator: &Operator, operands: &[Type]) -> bool {
-        let number = |&ty: &Type| if ty == self.rank_0 { self.any } else { ty };
+        let number = |&ty: &Type| if ty == self.rank_0 { Type::simple(Simple::Any) } else { ty };
         let numbers: Vec<Type> = operands.iter().map(number).collect();
         numbers != operands && operator.resolve(&numbers).schema().is_some()
     }
+}
+
+impl Row {
+    fn key<'k>(&self, keys: &'k [Sort]) -> &'k [Sort] {
+        &keys[self.start..self.start + self.operands + self.outputs]
+    }
+}
+
+fn hash(operator: &Operator, operands: usize, key: &[Sort]) -> u64 {
+    let mut hasher = FxHasher::default();
+    std::ptr::from_ref(operator).hash(&mut hasher);
+    operands.hash(&mut hasher);
+    key.iter().for_each(|sort| sort.hash(&mut hasher));
+    hasher.finish()
 }
 
 fn complain(sink: &mut Sink<'_, '_>, node: Node, complaints: &[Complaint]) {
@@ -191,22 +202,42 @@ fn no_overload(kind: Symbol, operands: &[Type], why: &[Mismatch]) -> Complaint {
         Reason::Count(_) => 0,
         Reason::Operand(i, _) => i + 1,
     };
+    // Graphs hardly ever hold overloads that write to an operand for the result.
+    let is_out = |mismatch: &&Mismatch| mismatch.schema.overload.ends_with("out");
+    let (outs, mut why): (Vec<&Mismatch>, Vec<&Mismatch>) = why.iter().partition(is_out);
+    if why.is_empty() {
+        why = outs;
+    }
     // The overload that got furthest was probably meant; of those that got as far, the first.
-    let nearest = why.iter().rev().max_by_key(reach);
+    let nearest = why.iter().copied().rev().max_by_key(reach);
     let part = match nearest.map(|mismatch| mismatch.reason) {
         Some(Reason::Operand(i, _)) if why.len() == 1 => Part::Operand(i),
         _ => Part::Node,
     };
     let message = format!("PyTorch has no overload of `{kind}` for ({})", types.join(", "));
     let others = (why.len() > 1).then(|| format!("there are {} overloads, this one came nearest", why.len()));
-    Complaint { part, message, note: nearest.map(Mismatch::to_string), help: others }
+    Complaint { part, message, note: nearest.map(ToString::to_string), help: others }
+}
+
+/// Whether some overload takes these operands and returns these outputs: a few differ in what they return alone
+/// (`prim::EnumValue`).
+fn returns_as_declared(operator: &Operator, operands: &[Type], outputs: &[Type]) -> bool {
+    let takes = |schema: &&Schema| {
+        let mut bindings = Bindings::default();
+        let taken = schema.formals.len();
+        let enough = operands.len() == taken || schema.vararg && operands.len() > taken;
+        enough && schema.formals.iter().zip(operands).all(|(formal, &ty)| formal.ty.accepts(ty, &mut bindings))
+    };
+    let overloads = operator.schemas.iter().chain(operator.elsewhere());
+    overloads.filter(takes).any(|schema| returns(schema, operands, outputs).is_empty())
 }
 
 /// The outputs against what the schema returns.
-fn returns(kind: Symbol, schema: &Schema, operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
-    let taken = schema.returns.len();
+fn returns(schema: &Schema, operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
+    let (kind, taken) = (schema.kind, schema.returns.len());
     if outputs.len() != taken && !(schema.varret && outputs.len() > taken) {
-        let message = format!("`{kind}` returns {taken} values, this one has {}", outputs.len());
+        let values = counted(taken, "value");
+        let message = format!("`{kind}` returns {values}, this one has {}", counted(outputs.len(), "output"));
         return vec![Complaint { part: Part::Node, message, note: Some(format!("`{schema}`")), help: None }];
     }
     let mut bindings = Bindings::default();
@@ -216,7 +247,7 @@ fn returns(kind: Symbol, schema: &Schema, operands: &[Type], outputs: &[Type]) -
     let mut complaints = Vec::new();
     for (i, (formal, &actual)) in schema.returns.iter().zip(outputs).enumerate() {
         let expected = substituted(formal.ty, &bindings);
-        if !fits(actual, expected) {
+        if !fits(actual, expected) && !is_erased(actual, expected) {
             let message = format!("`{kind}` returns `{expected}`, not `{actual}`");
             complaints.push(Complaint {
                 part: Part::Output(i),
@@ -287,6 +318,13 @@ fn fits_erased(a: Type, b: Type) -> bool {
     }
 }
 
+/// Whether a tensor of rank 0 stands for a number.
+fn is_erased(actual: Type, expected: Type) -> bool {
+    let numbers = Simple::Int as usize..=Simple::Bool as usize;
+    let is_number = |ty: Type| matches!(ty.kind(), TypeKind::Simple(simple) if numbers.contains(&(*simple as usize)));
+    actual.as_tensor().and_then(TensorType::rank) == Some(0) && (is_number(expected) || expected.is(Simple::Scalar))
+}
+
 /// PyTorch's own passes take ints for bools, and a `Scalar` for any of them.
 fn is_number(ty: Type) -> bool {
     matches!(ty.kind(), TypeKind::Simple(Simple::Int | Simple::Bool | Simple::Number | Simple::Scalar))
@@ -335,8 +373,7 @@ fn body(sink: &mut Sink<'_, '_>, node: Node) {
 
 fn condition(sink: &mut Sink<'_, '_>, ret: Node) {
     let Some(value) = sink.graph.inputs(ret).next() else { return };
-    let is_condition =
-        |ty: Type| ty.is_tensor() && ty.as_tensor().and_then(TensorType::rank) == Some(0) || fits(ty, Type::bool());
+    let is_condition = |ty: Type| fits(ty, Type::bool()) || is_erased(ty, Type::bool());
     if let Some(ty) = sink.graph.written_type(value).filter(|&ty| !is_condition(ty)) {
         let message = format!("whether the loop goes on is a `{ty}`, expected `bool`");
         sink.warning(Spot::Operand(ret, 0), message);

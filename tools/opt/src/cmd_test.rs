@@ -28,7 +28,8 @@ impl Commands for ToolCommands {
     }
 
     fn checks_itself(&self, argv: &[String]) -> bool {
-        argv.iter().any(|arg| arg == "--verify-roundtrip")
+        let says_yes_or_no = argv.get(1).is_some_and(|arg| arg == "filecheck" || arg == "test");
+        says_yes_or_no || argv.iter().any(|arg| arg == "--verify-roundtrip")
     }
 }
 

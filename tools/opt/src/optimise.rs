@@ -3,7 +3,7 @@
 use crate::arguments::Cli;
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
-use jitopt_core::analysis;
+use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
@@ -28,6 +28,7 @@ pub(crate) struct Plan {
     before: Vec<&'static str>,
     after: Vec<&'static str>,
     changed: Option<Changed>,
+    colour: bool,
 }
 
 /// What became of one file.
@@ -90,6 +91,7 @@ impl Plan {
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
             changed: changed(cli.watch.print_changed.as_deref()),
+            colour: world.colour,
             print: PrintOptions {
                 canonical: cli.output.canonical,
                 type_verbosity: type_verbosity(cli, world)?,
@@ -97,6 +99,7 @@ impl Plan {
             },
             callees: BTreeMap::new(),
             log: log_spec(cli, world)?,
+            colour: world.colour,
             pipeline,
             pipeline_text,
             parse,
@@ -108,7 +111,7 @@ impl Plan {
         Ok(plan)
     }
 
-    fn watcher(&self, cli: &Cli, colour: bool) -> Watcher {
+    fn watcher(&self, cli: &Cli) -> Watcher {
         Watcher {
             before: self.before.clone(),
             after: self.after.clone(),
@@ -116,7 +119,7 @@ impl Plan {
             changed: self.changed,
             filter: cli.watch.filter_print.clone(),
             options: self.print,
-            colour,
+            colour: self.colour,
             ..Watcher::default()
         }
     }
@@ -258,7 +261,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(diagnostics) => {
-            outcome.fail(exit::PARSE, &reporting::render(name, text, &diagnostics, false));
+            outcome.fail(exit::PARSE, &reporting::render(name, text, &diagnostics, plan.colour));
             if let Some(kind) = looks_like_log(text) {
                 outcome.say(&format!("  {kind}"));
             }
@@ -266,7 +269,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
         }
     };
     for parsed in parsed {
-        let warnings = reporting::render(name, text, &parsed.warnings, false);
+        let warnings = reporting::render(name, text, &parsed.warnings, plan.colour);
         outcome.stderr.extend(warnings.as_bytes());
         one_graph(cli, plan, name, parsed, &mut outcome);
     }
@@ -284,7 +287,8 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    let printed = if cli.output.print_alias { analysis::dump(&graph).into_bytes() } else { print(&graph, plan.print) };
+    let printed =
+        if cli.output.print_alias { AliasDb::new(&graph).dump(&graph).into_bytes() } else { print(&graph, plan.print) };
     if cli.output.verify_roundtrip && !cli.output.print_alias {
         round_trip(name, plan, &printed, outcome);
     }
@@ -305,7 +309,7 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
 
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     let mut session = plan.session(cli);
-    let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli, false), Timer::default(), VerifyEach);
+    let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
     if !watcher.is_idle() {
         observers.push(&mut watcher);

@@ -20,8 +20,8 @@ fn one(renderer: &Renderer, name: &str, text: &[u8], diagnostic: &Diagnostic) ->
     let (window, number) = window(text, &diagnostic.span);
     let line = printable(&text[window.clone()]);
     let inside = |at: usize| printable(&text[window.start..at.clamp(window.start, window.end)]).len();
-    let start = inside(diagnostic.span.start);
-    let end = inside(diagnostic.span.end).max(start + 1).min(line.len().max(start + 1));
+    let start = boundary(&line, inside(diagnostic.span.start));
+    let end = boundary(&line, inside(diagnostic.span.end).max(start + 1).min(line.len().max(start + 1)));
     // A caret behind the end of the line needs something to stand under.
     let line = if end > line.len() { format!("{line} ") } else { line };
     let level = match diagnostic.severity {
@@ -48,6 +48,11 @@ fn window(text: &[u8], span: &Range<usize>) -> (Range<usize>, usize) {
     let number = 1 + text[..first].iter().filter(|&&b| b == b'\n').count();
     let start = if at - first > SHOWN { at - SHOWN } else { first };
     (start..last.min(at + SHOWN), number)
+}
+
+/// The first place from `at` on that is not within a character.
+fn boundary(line: &str, at: usize) -> usize {
+    (at..line.len()).find(|&at| line.is_char_boundary(at)).unwrap_or(at.max(line.len()))
 }
 
 /// Bytes as one line of text: control characters would spoil the carets.

@@ -1,0 +1,249 @@
+//! Moving a node past others, as far as what is computed and what is written allow it.
+//!
+//! The nodes between the two places are walked over. Those that depend on what moves, because they use a value of it, or
+//! because one writes what the other reads or writes, must move along or stay on the other side:
+//!
+//! ```text
+//! %a in front of %p, which stands before it      %a in front of %p, which stands behind it
+//!   %p                 (what %a needs)             %a                      %a
+//!   (what %a needs) -> %a                          (what needs %a)   ->    %p
+//!   %a                 %p                          %p                      (what needs %a)
+//! ```
+//!
+//! A node with side effects is neither moved nor walked over. Both nodes stand in one block. What may alias does not
+//! change, so the [`AliasDb`] stays valid. Takes time in the nodes walked over and what is nested in them.
+
+use super::alias::AliasDb;
+use super::locations::Location;
+use crate::ir::{Block, Graph, Node, Value};
+use crate::symbol::prim;
+use rustc_hash::FxHashSet;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Before,
+    After,
+}
+
+/// What has to move, in the order in which it was met.
+struct WorkingSet<'a> {
+    db: &'a AliasDb,
+    graph: &'a Graph,
+    block: Block,
+    forward: bool,
+    nodes: Vec<Node>,
+    /// Nodes of the block that use a value of the set (forward), or make one that the set uses (backward).
+    linked: FxHashSet<Node>,
+    reads: FxHashSet<Location>,
+    writes: FxHashSet<Location>,
+}
+
+impl AliasDb {
+    /// Moves `node` in front of `anchor`, with what depends on it in between; false, and nothing changes, when it must not.
+    pub fn move_before_topologically(&self, graph: &mut Graph, node: Node, anchor: Node) -> bool {
+        self.try_move(graph, node, anchor, Side::Before)
+    }
+
+    /// Moves `node` behind `anchor`, with what depends on it in between; false, and nothing changes, when it must not.
+    pub fn move_after_topologically(&self, graph: &mut Graph, node: Node, anchor: Node) -> bool {
+        self.try_move(graph, node, anchor, Side::After)
+    }
+
+    /// Whether [`AliasDb::move_before_topologically`] would move it.
+    pub fn could_move_before(&self, graph: &Graph, node: Node, anchor: Node) -> bool {
+        self.plan_move(graph, node, anchor, Side::Before).is_some()
+    }
+
+    /// Whether [`AliasDb::move_after_topologically`] would move it.
+    pub fn could_move_after(&self, graph: &Graph, node: Node, anchor: Node) -> bool {
+        self.plan_move(graph, node, anchor, Side::After).is_some()
+    }
+
+    fn try_move(&self, graph: &mut Graph, node: Node, anchor: Node, side: Side) -> bool {
+        let Some((set, split)) = self.plan_move(graph, node, anchor, side) else {
+            return false;
+        };
+        if node == anchor {
+            return true;
+        }
+        place(graph, node, anchor, side);
+        let (mut at, side) = match (split, side) {
+            (false, side) => (node, side),
+            (true, Side::Before) => (anchor, Side::After),
+            (true, Side::After) => (anchor, Side::Before),
+        };
+        for dependent in set {
+            place(graph, dependent, at, side);
+            at = dependent;
+        }
+        true
+    }
+
+    /// The nodes that move besides `node`, and whether they end up on the other side of `anchor`.
+    fn plan_move(&self, graph: &Graph, node: Node, anchor: Node, side: Side) -> Option<(Vec<Node>, bool)> {
+        if node == anchor {
+            return Some((Vec::new(), false));
+        }
+        let block = graph
+            .block_of(node)
+            .filter(|&block| graph.block_of(anchor) == Some(block))?;
+        if self.has_side_effects(node)
+            || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM)
+            || is_return(graph, node)
+        {
+            return None;
+        }
+        let forward = is_return(graph, anchor) || graph.is_before(node, anchor);
+        let mut set = WorkingSet::new(self, graph, block, forward);
+        set.add(node);
+        let mut at = set.step(node);
+        while let Some(over) = at.filter(|&over| over != anchor) {
+            if self.has_side_effects(over) {
+                return None;
+            }
+            if set.depends_on(over) {
+                set.add(over);
+            }
+            at = set.step(over);
+        }
+        let split = forward == (side == Side::Before);
+        set.past(anchor, split)
+            .then_some((set.nodes, split))
+            .map(|(mut nodes, split)| {
+                nodes.retain(|&n| n != node);
+                (nodes, split)
+            })
+    }
+}
+
+fn is_return(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::RETURN
+}
+
+fn place(graph: &mut Graph, node: Node, anchor: Node, side: Side) {
+    match side {
+        Side::Before => graph.move_before(node, anchor),
+        Side::After => graph.move_after(node, anchor),
+    }
+}
+
+impl<'a> WorkingSet<'a> {
+    fn new(db: &'a AliasDb, graph: &'a Graph, block: Block, forward: bool) -> WorkingSet<'a> {
+        let (nodes, linked, reads, writes) = Default::default();
+        WorkingSet {
+            db,
+            graph,
+            block,
+            forward,
+            nodes,
+            linked,
+            reads,
+            writes,
+        }
+    }
+
+    fn step(&self, node: Node) -> Option<Node> {
+        if self.forward {
+            self.graph.next(node)
+        } else {
+            self.graph.prev(node)
+        }
+    }
+
+    fn add(&mut self, node: Node) {
+        self.nodes.push(node);
+        if self.forward {
+            let users = self.graph.outputs(node).flat_map(|value| self.graph.users(value));
+            let users: Vec<Node> = users.filter_map(|user| self.in_block(user)).collect();
+            self.linked.extend(users);
+        } else {
+            self.link_producers(node);
+        }
+        let writes: Vec<Location> = self.db.writes(node).collect();
+        self.writes.extend(writes);
+        let mut reads = std::mem::take(&mut self.reads);
+        self.for_reads(node, &mut |location| {
+            reads.insert(location);
+        });
+        self.reads = reads;
+    }
+
+    fn link_producers(&mut self, node: Node) {
+        let mut producers = Vec::new();
+        for_nested(self.graph, node, true, &mut |operand| {
+            producers.extend(self.graph.definer(operand))
+        });
+        producers.retain(|&producer| producer != node);
+        let found: Vec<Node> = producers
+            .into_iter()
+            .filter_map(|producer| self.in_block(producer))
+            .collect();
+        self.linked.extend(found);
+    }
+
+    /// The node of the block that is `node` or encloses it.
+    fn in_block(&self, mut node: Node) -> Option<Node> {
+        while self.graph.block_of(node) != Some(self.block) {
+            node = self.graph.enclosing(node)?;
+        }
+        Some(node)
+    }
+
+    /// Locations that `node` looks at and that somebody writes to: others do not order anything.
+    fn for_reads(&self, node: Node, note: &mut dyn FnMut(Location)) {
+        let mut seen = FxHashSet::default();
+        for_nested(self.graph, node, false, &mut |operand| {
+            self.db
+                .memory
+                .reach(self.db.locations(operand), &mut |location| seen.insert(location));
+        });
+        seen.into_iter()
+            .filter(|&location| self.db.is_written(location))
+            .for_each(note);
+    }
+
+    fn depends_on(&self, node: Node) -> bool {
+        self.linked.contains(&node) || self.shares_memory(node)
+    }
+
+    fn shares_memory(&self, node: Node) -> bool {
+        if self
+            .db
+            .writes(node)
+            .any(|location| self.reads.contains(&location) || self.writes.contains(&location))
+        {
+            return true;
+        }
+        let mut shared = false;
+        if !self.writes.is_empty() {
+            self.for_reads(node, &mut |location| shared |= self.writes.contains(&location));
+        }
+        shared
+    }
+
+    /// Whether the set, without the node that moves when that is split off, may cross `anchor`.
+    fn past(&self, anchor: Node, split: bool) -> bool {
+        if !split {
+            return !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !self.depends_on(anchor);
+        }
+        let mut rest = WorkingSet::new(self.db, self.graph, self.block, self.forward);
+        self.nodes.iter().skip(1).for_each(|&node| rest.add(node));
+        rest.nodes.is_empty()
+            || !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !rest.depends_on(anchor)
+    }
+}
+
+/// Calls `visit` with every operand of `node` and of the nodes in it; with the results of their blocks too, which are
+/// passed on but not looked at, when `passed` is set.
+fn for_nested(graph: &Graph, node: Node, passed: bool, visit: &mut dyn FnMut(Value)) {
+    let mut work = vec![node];
+    while let Some(node) = work.pop() {
+        graph.inputs(node).for_each(&mut *visit);
+        for block in graph.node_blocks(node) {
+            if passed {
+                graph.results(block).for_each(&mut *visit);
+            }
+            work.extend(graph.nodes(block));
+        }
+    }
+}
