@@ -9,7 +9,7 @@
 //! | `block0(` | block of the node before |
 //! | `->` | results of a block, and its end |
 //! | `return` | results of the graph, and its end |
-//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see [`Parser::section`] |
+//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
 //!
 //! A bad statement costs one diagnostic and is skipped, so that a file shows all that is wrong with it. Blocks and
 //! sections nest on a list of frames, never on the stack.
