@@ -6,6 +6,7 @@
 
 mod bytes;
 pub mod diagnostic;
+mod dialects;
 mod extents;
 pub mod extract;
 mod frame;

@@ -1,7 +1,7 @@
 //! Attribute values: from text, and to text.
 //!
 //! The text alone does not tell kinds apart: `2` is an int, a float of six digits or a bool. The declared type of the
-//! constant decides, see [`coerce`]. A text that is no literal of ours but has balanced brackets is kept as it stands:
+//! constant decides, see `coerce`. A text that is no literal of ours but has balanced brackets is kept as it stands:
 //! a tensor that PyTorch printed with its elements, or an opaque one that is never equal to another.
 
 use super::number::{parse_float, print_float, print_int, style_of};

@@ -9,7 +9,7 @@
 //! | `block0(` | block of the node before |
 //! | `->` | results of a block, and its end |
 //! | `return` | results of the graph, and its end |
-//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see [`Parser::section`] |
+//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
 //!
 //! A bad statement costs one diagnostic and is skipped, so that a file shows all that is wrong with it. Blocks and
 //! sections nest on a list of frames, never on the stack.
@@ -23,7 +23,7 @@ use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
 use crate::symbol::{Symbol, attr};
 use crate::types::era::Era;
-use crate::types::spelling::{self, Spelling, Undefined};
+use crate::types::spelling;
 use crate::types::{MAX_DEPTH, Type};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -102,36 +102,6 @@ fn parse_from(text: &[u8], at: usize, options: ParseOptions) -> Result<Parsed, V
 fn is_header(text: &[u8]) -> bool {
     let word = text.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
     word > 0 && text.get(word) == Some(&b'(')
-}
-
-impl Evidence {
-    /// Decides the era and the spelling from what was met.
-    fn settle(&self, graph: &mut Graph, options: ParseOptions) {
-        let types = &self.types;
-        let new = types.new_none || types.fields || self.seventeen || self.annotated;
-        let old = types.class_type || types.dynamic || self.six || (types.old_none && !new);
-        let asked = options.era.filter(|_| options.force_era || !(new || old));
-        let era = asked.unwrap_or(if old && !new { Era::V1_3 } else { Era::V2 });
-        let spelling = Spelling {
-            old_none: !types.new_none && (types.old_none || era == Era::V1_3),
-            dynamic: types.dynamic,
-            undefined: types.undefined.unwrap_or(Undefined::Suffix),
-            colon_strides: types.colon_strides,
-            verbosity: None,
-        };
-        set_dialect(graph, era, spelling, new || old);
-    }
-}
-
-/// Subgraphs are of the same file.
-fn set_dialect(graph: &mut Graph, era: Era, spelling: Spelling, shown: bool) {
-    graph.era = era;
-    graph.dialect.spelling = spelling;
-    graph.dialect.era_shown = shown;
-    let carriers: Vec<Node> = graph.all_nodes().filter(|&n| graph.subgraph(n).is_some()).collect();
-    for node in carriers {
-        graph.with_subgraph(node, |inner| set_dialect(inner, era, spelling, shown));
-    }
 }
 
 /// A statement that cannot be read.

@@ -3,7 +3,7 @@
 //! Two properties, each a target of `cargo fuzz` (nightly Rust, a C++ compiler):
 //! ```text
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz parse      target/fuzz-parse testdata/corpus
-//! cargo +nightly fuzz run --fuzz-dir tools/fuzz round_trip target/fuzz-trip  testdata/corpus -- -dict=tools/fuzz/ir.dict
+//! cargo +nightly fuzz run --fuzz-dir tools/fuzz round_trip target/fuzz-trip  testdata/corpus
 //! ```
 //! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust the driver `mutate`
 //! damages the corpus itself: the same count and seed, the same inputs.

@@ -38,7 +38,8 @@ fn bad_lines(path: &str, text: &str) -> Vec<String> {
         if line.contains('\t') {
             wrong.push(format!("{path}:{number}: has a tab"));
         }
-        if line.ends_with([' ', '\t', '\r']) {
+        // A snapshot holds what was printed.
+        if line.ends_with([' ', '\t', '\r']) && !line.starts_with("# |") {
             wrong.push(format!("{path}:{number}: ends in a blank"));
         }
     }
