@@ -112,7 +112,9 @@ impl Walk {
             return false;
         }
         let operator = ops::operator(graph.era, kind);
-        !operator.has_side_effects() && is_deterministic(graph, node, operator) && !self.db.node_has_writers(graph, node)
+        !operator.has_side_effects()
+            && is_deterministic(graph, node, operator)
+            && !self.db.node_has_writers(graph, node)
     }
 
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
@@ -124,7 +126,9 @@ impl Walk {
             return;
         };
         if !self.may_share_memory(graph, node, existing) {
-            cx.missed(graph, "nodes-merged", node, || "merging would make two results of the graph share memory".to_owned());
+            cx.missed(graph, "nodes-merged", node, || {
+                "merging would make two results of the graph share memory".to_owned()
+            });
             return;
         }
         if !cx.may("nodes-merged") {
@@ -214,7 +218,8 @@ fn hash(graph: &Graph, node: Node) -> u64 {
     }
     // Order of attributes does not count.
     let attributes = graph.attributes(node).iter();
-    let sum = attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));
+    let sum =
+        attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));
     sum.hash(&mut hasher);
     hasher.finish()
 }

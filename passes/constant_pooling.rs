@@ -55,7 +55,9 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
         if !db.safe_to_change_aliasing(old, new) {
-            cx.missed(graph, "constants-merged", node, || "somebody could tell the two apart by writing to one".to_owned());
+            cx.missed(graph, "constants-merged", node, || {
+                "somebody could tell the two apart by writing to one".to_owned()
+            });
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);

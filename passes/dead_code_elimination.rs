@@ -192,8 +192,10 @@ impl Liveness {
         let offset = usize::from(is_loop);
         for (i, result) in graph.results(block).enumerate() {
             let carried = i.checked_sub(offset);
-            let read_outside = carried.is_some_and(|k| k < graph.num_outputs(owner) && self.values.contains(graph.output(owner, k)));
-            let read_inside = is_loop && (i == 0 || graph.params(block).nth(i).is_some_and(|param| graph.has_uses(param)));
+            let read_outside =
+                carried.is_some_and(|k| k < graph.num_outputs(owner) && self.values.contains(graph.output(owner, k)));
+            let read_inside =
+                is_loop && (i == 0 || graph.params(block).nth(i).is_some_and(|param| graph.has_uses(param)));
             if read_outside || read_inside {
                 self.mark_value(graph, result);
             }
@@ -236,7 +238,9 @@ impl Liveness {
 
 /// Whether a node writes to any of its operands, as far as its schemas say.
 fn writes(graph: &Graph, node: Node, operator: &Operator) -> bool {
-    if !operator.schemas.iter().any(|schema| operator.may_write(Some(schema))) && !operator.may_write(operator.schemas.first()) {
+    if !operator.schemas.iter().any(|schema| operator.may_write(Some(schema)))
+        && !operator.may_write(operator.schemas.first())
+    {
         return false;
     }
     let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();

@@ -49,7 +49,12 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 /// Callees whose own calls are inlined, by the name they were found under.
 type Prepared = BTreeMap<String, Rc<Graph>>;
 
-fn inline_calls(graph: &mut Graph, cx: &mut PassContext<'_>, prepared: &mut Prepared, depth: usize) -> Result<(), PassError> {
+fn inline_calls(
+    graph: &mut Graph,
+    cx: &mut PassContext<'_>,
+    prepared: &mut Prepared,
+    depth: usize,
+) -> Result<(), PassError> {
     let calls: Vec<Node> = graph.all_nodes().filter(|&node| is_call(graph, node)).collect();
     for call in calls {
         let Some(name) = callee_of(graph, call, cx) else {
@@ -69,7 +74,13 @@ fn inline_calls(graph: &mut Graph, cx: &mut PassContext<'_>, prepared: &mut Prep
     Ok(())
 }
 
-fn prepare(name: String, era: Era, cx: &mut PassContext<'_>, prepared: &mut Prepared, depth: usize) -> Result<Rc<Graph>, PassError> {
+fn prepare(
+    name: String,
+    era: Era,
+    cx: &mut PassContext<'_>,
+    prepared: &mut Prepared,
+    depth: usize,
+) -> Result<Rc<Graph>, PassError> {
     let mut callee = cx.callee(&name).cloned().expect("the name was found among the callees");
     inline_calls(&mut callee, cx, prepared, depth + 1)?;
     if era == Era::V2 {
@@ -122,14 +133,21 @@ fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
         return Err(PassError::at(call, format!("the callee takes {wanted} arguments, this call gives {given}")));
     }
     if outputs != results {
-        return Err(PassError::at(call, format!("the callee returns {results} values, this call has {outputs} outputs")));
+        return Err(PassError::at(
+            call,
+            format!("the callee returns {results} values, this call has {outputs} outputs"),
+        ));
     }
     Ok(())
 }
 
 /// Puts the body of `callee` in place of `call`.
 fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
-    graph_update!("Inlining {} of %{}", graph.kind(call), graph.outputs(call).next().map_or(String::new(), |v| graph.name(v)));
+    graph_update!(
+        "Inlining {} of %{}",
+        graph.kind(call),
+        graph.outputs(call).next().map_or(String::new(), |v| graph.name(v))
+    );
     let (params, arguments) = (callee.params(callee.root()), arguments(graph, call));
     let mut map: ValueMap = params.zip(arguments).collect();
     let mut cursor = callee.first(callee.root());

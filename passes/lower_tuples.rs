@@ -13,8 +13,8 @@
 //! Every value of tuple type is replaced by its elements and a construct that packs them again for the uses that are still
 //! to be lowered; those constructs are dead at the end. Linear in nodes and elements.
 
-use crate::lower_simple_tuples::{lower_use, takes_apart};
 use crate::dead_code_elimination;
+use crate::lower_simple_tuples::{lower_use, takes_apart};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
@@ -77,8 +77,11 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
         let tuple = graph.inputs(node).chain(graph.outputs(node)).find(|&value| is_tuple(graph, value));
         let constant = graph.kind(node) == prim::CONSTANT;
         if let Some(value) = tuple.filter(|_| !constant) {
-            let message = format!("%{} is a tuple, and {} does not hand tuples on", graph.name(value), graph.kind(node));
-            return Err(PassError::at(node, message).with_help("`lower-simple-tuples` removes only what can be removed"));
+            let message =
+                format!("%{} is a tuple, and {} does not hand tuples on", graph.name(value), graph.kind(node));
+            return Err(
+                PassError::at(node, message).with_help("`lower-simple-tuples` removes only what can be removed")
+            );
         }
     }
     Ok(())
@@ -145,7 +148,11 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
             elements.iter().enumerate().map(|(k, &ty)| graph.insert_output(node, i + 1 + k, ty)).collect();
         let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
         // Behind packs of earlier outputs the order does not matter: a pack of an inner tuple goes in front of its user.
-        if graph.kind(node) == prim::PARAM { graph.prepend(block, pack) } else { graph.insert_after(node, pack) }
+        if graph.kind(node) == prim::PARAM {
+            graph.prepend(block, pack)
+        } else {
+            graph.insert_after(node, pack)
+        }
         let packed = graph.output(pack, 0);
         graph.set_type(packed, graph.ty(value));
         graph.replace_all_uses(value, packed);
