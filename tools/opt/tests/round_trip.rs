@@ -2,6 +2,7 @@
 //!
 //! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
 
+use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use std::path::{Path, PathBuf};
 
@@ -99,4 +100,42 @@ fn canonical_is_what_pytorch_reprints() {
         (out != reprint).then(|| first_difference(&out, &reprint))
     });
     assert!(compared > 0, "no file has a reprint beside it");
+}
+
+/// Names that PyTorch accepts and that a lexer of identifiers would not.
+const NAMES: [&str; 8] = ["w-", "x?", "a b", "1e5.", "in.", "y:z", "é", "self.0.weight_"];
+
+fn rename(graph: &mut Graph) {
+    let nodes: Vec<_> = graph.all_nodes().collect();
+    let params: Vec<_> = graph.all_blocks().map(|block| graph.param_node(block)).collect();
+    let defined: Vec<_> = params.iter().chain(&nodes).flat_map(|&node| graph.outputs(node)).collect();
+    for (i, value) in defined.into_iter().enumerate() {
+        graph.set_name(value, format!("{}{i}", NAMES[i % NAMES.len()]).as_bytes());
+    }
+    for node in nodes {
+        graph.with_subgraph(node, rename);
+    }
+}
+
+#[test]
+fn renamed_values_come_back_with_their_new_names() {
+    check("came back otherwise", |path, text| {
+        let mut graph = parse(text, ParseOptions::default()).ok()?.graph;
+        rename(&mut graph);
+        let renamed = print(&graph, PrintOptions::default());
+        let out = printed(path, &renamed, PrintOptions::default());
+        (out != renamed).then(|| first_difference(&out, &renamed))
+    });
+}
+
+/// The resident graph: 250 bytes a node at most, beside the text of names and locations.
+#[test]
+fn a_graph_takes_few_bytes_a_node() {
+    let nodes = 100_000;
+    let line = |i: usize| format!("  %{} : Tensor = aten::add(%{i}, %{}, %one) # model.py:{i}:8\n", i + 1, i / 2);
+    let body: String = (0..nodes).map(line).collect();
+    let text = format!("graph(%0 : Tensor,\n      %one : int):\n{body}  return (%{nodes})\n");
+    let graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
+    let (tables, _) = graph.bytes();
+    assert!(tables / nodes <= 250, "{} bytes a node", tables / nodes);
 }
