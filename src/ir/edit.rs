@@ -268,6 +268,14 @@ impl Graph {
         Some(result)
     }
 
+    /// All subgraphs, those of nested blocks too, for changes that concern a whole file.
+    pub fn subgraphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
+        self.attributes.iter_mut().flatten().filter_map(|(_, value)| match value {
+            Attribute::Graph(graph) => Some(&mut **graph),
+            _ => None,
+        })
+    }
+
     // ---- outputs, params, results
 
     /// Adds an output.

@@ -120,6 +120,17 @@ pub struct Graph {
     pub layout: Layout,
 }
 
+/// Subgraphs nest as deep as a file says: they are dropped from a list, not by recursion.
+impl Drop for Graph {
+    fn drop(&mut self) {
+        let mut work = Vec::new();
+        self.take_subgraphs(&mut work);
+        while let Some(mut graph) = work.pop() {
+            graph.take_subgraphs(&mut work);
+        }
+    }
+}
+
 impl Default for Graph {
     fn default() -> Self {
         Graph::new()
@@ -150,6 +161,16 @@ impl Graph {
         };
         graph.root = graph.new_block(None);
         graph
+    }
+
+    fn take_subgraphs(&mut self, into: &mut Vec<Box<Graph>>) {
+        for (_, value) in self.attributes.iter_mut().flatten() {
+            if let Attribute::Graph(_) = value
+                && let Attribute::Graph(graph) = std::mem::replace(value, Attribute::None)
+            {
+                into.push(graph);
+            }
+        }
     }
 
     /// The number of edits so far.

@@ -2,7 +2,7 @@
 
 use super::literal::Evidence;
 use super::parser::ParseOptions;
-use crate::ir::{Graph, Node};
+use crate::ir::Graph;
 use crate::types::era::Era;
 use crate::types::spelling::{Spelling, Undefined};
 
@@ -27,11 +27,11 @@ impl Evidence {
 
 /// Subgraphs are of the same file.
 fn set_dialect(graph: &mut Graph, era: Era, spelling: Spelling, shown: bool) {
-    graph.era = era;
-    graph.dialect.spelling = spelling;
-    graph.dialect.era_shown = shown;
-    let carriers: Vec<Node> = graph.all_nodes().filter(|&n| graph.subgraph(n).is_some()).collect();
-    for node in carriers {
-        graph.with_subgraph(node, |inner| set_dialect(inner, era, spelling, shown));
+    let mut work = vec![graph];
+    while let Some(graph) = work.pop() {
+        graph.era = era;
+        graph.dialect.spelling = spelling;
+        graph.dialect.era_shown = shown;
+        work.extend(graph.subgraphs_mut());
     }
 }

@@ -3,6 +3,7 @@
 use crate::ir::{Block, Graph, Node, Value};
 use crate::types::Type;
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 
 /// One open block.
 pub(super) struct OpenBlock {
@@ -19,8 +20,8 @@ pub(super) struct Frame<'a> {
     /// Values that print as numbers, dense from 0; far-out ones in `sparse`.
     pub(super) numbers: Vec<Option<Value>>,
     pub(super) sparse: FxHashMap<u32, Value>,
-    /// Nodes whose kind may name a section, in printed order, and whether it was found.
-    pub(super) references: Vec<(Node, &'a [u8], bool)>,
+    /// Nodes whose kind may name a section and for which none was found yet, in printed order.
+    pub(super) references: FxHashMap<&'a [u8], VecDeque<Node>>,
     /// The node of the frame below that this is the subgraph of.
     pub(super) carrier: Option<Node>,
 }

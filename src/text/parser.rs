@@ -26,6 +26,7 @@ use crate::types::era::Era;
 use crate::types::spelling;
 use crate::types::{MAX_DEPTH, Type};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// How to read.
@@ -39,9 +40,6 @@ pub struct ParseOptions {
 
 /// Errors after which the rest of a file is not looked at.
 const MAX_ERRORS: usize = 20;
-
-/// Graphs nested in graphs are dropped, cloned and walked recursively, on stacks of any size; PyTorch nests three or four.
-pub(super) const MAX_SECTIONS: usize = 500;
 
 /// What was read.
 #[derive(Debug)]
@@ -232,7 +230,7 @@ impl<'a> Parser<'a> {
             blocks: vec![root],
             numbers: Vec::new(),
             sparse: FxHashMap::default(),
-            references: Vec::new(),
+            references: FxHashMap::default(),
             carrier,
         });
     }
@@ -305,7 +303,7 @@ impl<'a> Parser<'a> {
             return fault(start..end, "this is no section", "expected `with prim::…_0 = graph(…):`");
         }
         self.cursor.blanks();
-        let Some((depth, reference)) = self.awaiting(name) else {
+        let Some(depth) = self.awaiting(name) else {
             let message = format!("no node refers to the section `{}`", String::from_utf8_lossy(name));
             return fault(span, message, "expected a node of this kind in the graph before");
         };
@@ -313,20 +311,20 @@ impl<'a> Parser<'a> {
             self.close_frame();
         }
         let frame = self.frame();
-        frame.references[reference].2 = true;
-        let node = frame.references[reference].0;
+        let awaiting = frame.references.get_mut(name).and_then(VecDeque::pop_front);
+        let node = awaiting.expect("this frame awaits the section");
         let base = name.iter().rposition(|&b| b == b'_').map_or(name, |i| &name[..i]);
         frame.graph.set_kind(node, Symbol::new(&String::from_utf8_lossy(base)));
-        if self.frames.len() > MAX_SECTIONS {
-            return fault(span, format!("sections nest deeper than {MAX_SECTIONS} levels"), "this is one too many");
+        if self.frames.len() > MAX_DEPTH {
+            return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "this is one too many");
         }
         self.header(Some(node))
     }
 
-    /// The innermost frame with an unresolved reference of this name, and the first such reference.
-    fn awaiting(&self, name: &[u8]) -> Option<(usize, usize)> {
-        let open = |frame: &Frame<'_>| frame.references.iter().position(|r| r.1 == name && !r.2);
-        self.frames.iter().enumerate().rev().find_map(|(depth, frame)| Some((depth, open(frame)?)))
+    /// The innermost frame that awaits a section of this name.
+    fn awaiting(&self, name: &[u8]) -> Option<usize> {
+        let awaits = |frame: &Frame<'_>| frame.references.get(name).is_some_and(|nodes| !nodes.is_empty());
+        self.frames.iter().rposition(awaits)
     }
 
     fn skip_section(&mut self) {
@@ -595,7 +593,7 @@ impl<'a> Parser<'a> {
         self.finish_node(node)?;
         let frame = self.frame();
         if kind.numbered {
-            frame.references.push((node, text, false));
+            frame.references.entry(text).or_default().push_back(node);
         }
         let _ = start;
         Ok(())

@@ -400,7 +400,7 @@ fn many_findings_are_counted() {
 
 #[test]
 fn ten_thousand_nested_blocks() {
-    const DEPTH: usize = 490;
+    const DEPTH: usize = 9_990;
     let mut text = "graph(%x : Tensor, %b : bool):\n".to_owned();
     for i in 0..DEPTH {
         let _ = writeln!(text, "%o{i} : Tensor = prim::If(%b)\nblock0():");
@@ -418,7 +418,7 @@ fn ten_thousand_nested_blocks() {
 
 #[test]
 fn many_nested_sections() {
-    const DEPTH: usize = 490;
+    const DEPTH: usize = 9_990;
     let mut text = "graph(%x : Tensor):\n".to_owned();
     for _ in 0..DEPTH {
         text +=
