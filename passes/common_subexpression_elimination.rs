@@ -55,12 +55,14 @@ struct Scope {
     /// The blocks of the node before the cursor that are still to come.
     owner: Option<(Node, usize)>,
     block: Block,
-    added: Vec<(u64, Node)>,
+    /// What it added to the table; the root block, which is never left, keeps no list.
+    added: Vec<(u32, Node)>,
 }
 
 struct Walk {
     db: Rc<AliasDb>,
-    table: HashTable<(u64, Node)>,
+    /// Half a hash and a node: eight bytes an entry, for graphs of a million nodes.
+    table: HashTable<(u32, Node)>,
     scopes: Vec<Scope>,
 }
 
@@ -100,7 +102,7 @@ impl Walk {
             return;
         }
         for (hash, node) in scope.added {
-            if let Ok(entry) = self.table.find_entry(hash, |&(_, n)| n == node) {
+            if let Ok(entry) = self.table.find_entry(spread(hash), |&(_, n)| n == node) {
                 entry.remove();
             }
         }
@@ -118,11 +120,13 @@ impl Walk {
     }
 
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
-        let hash = hash(graph, node);
-        let equal = |&(h, other): &(u64, Node)| h == hash && same(graph, node, other);
-        let Some(&(_, existing)) = self.table.find(hash, equal) else {
-            self.table.insert_unique(hash, (hash, node), |&(h, _)| h);
-            self.scopes.last_mut().expect("a block is open").added.push((hash, node));
+        let hash = (hash(graph, node) >> 32) as u32;
+        let equal = |&(h, other): &(u32, Node)| h == hash && same(graph, node, other);
+        let Some(&(_, existing)) = self.table.find(spread(hash), equal) else {
+            self.table.insert_unique(spread(hash), (hash, node), |&(h, _)| spread(h));
+            if let [_, .., scope] = &mut self.scopes[..] {
+                scope.added.push((hash, node));
+            }
             return;
         };
         if !self.may_share_memory(graph, node, existing) {
@@ -205,6 +209,11 @@ fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
 fn is_zero(graph: &Graph, node: Node, i: usize) -> bool {
     let constant = graph.inputs(node).nth(i).and_then(|value| graph.constant(value)).flatten();
     matches!(constant, Some(Attribute::Float(float)) if float.value == 0.0)
+}
+
+/// The table takes its bucket from the low bits of a hash and its tag from the high ones.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn hash(graph: &Graph, node: Node) -> u64 {
