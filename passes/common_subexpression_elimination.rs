@@ -216,7 +216,8 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-fn hash(graph: &Graph, node: Node) -> u64 {
+/// A hash under which nodes that compute the same collide.
+pub(crate) fn hash(graph: &Graph, node: Node) -> u64 {
     let mut hasher = FxHasher::default();
     graph.kind(node).hash(&mut hasher);
     for value in graph.inputs(node) {
@@ -256,9 +257,4 @@ fn line(graph: &Graph, node: Node) -> String {
     printer.node_line(graph, node);
     printer.out.push(b'\n');
     String::from_utf8_lossy(&printer.out).into_owned()
-}
-
-/// A hash under which equal constants collide.
-pub(crate) fn constant_hash(graph: &Graph, node: Node) -> u64 {
-    hash(graph, node)
 }

@@ -14,7 +14,7 @@
 //!
 //! One walk and one hash table, linear in nodes.
 
-use crate::common_subexpression_elimination::{constant_hash, same};
+use crate::common_subexpression_elimination::{hash, same};
 use hashbrown::HashTable;
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -46,11 +46,13 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let constants: Vec<Node> = graph.all_nodes().filter(|&node| is_constant(graph, node)).collect();
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
     for node in constants {
-        let hash = constant_hash(graph, node);
+        let hash = hash(graph, node);
         let found = table.find(hash, |&(h, other)| h == hash && same(graph, node, other)).map(|&(_, other)| other);
         let Some(existing) = found else {
-            table.insert_unique(hash, (hash, node), |&(h, _)| h);
-            move_to_front(graph, cx, node);
+            // One that a gate keeps in its place may not be seen from where its equals stand.
+            if move_to_front(graph, cx, node) {
+                table.insert_unique(hash, (hash, node), |&(h, _)| h);
+            }
             continue;
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
@@ -71,10 +73,16 @@ fn is_constant(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::CONSTANT && graph.num_outputs(node) == 1 && graph.num_inputs(node) == 0
 }
 
-fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+/// True when the node stands in front now.
+fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
     let first = graph.first(graph.root()).expect("the graph holds a constant");
-    if node != first && cx.may("constants-moved") {
+    if node == first {
+        return true;
+    }
+    let allowed = cx.may("constants-moved");
+    if allowed {
         cx.did(graph, "constants-moved", node);
         graph.move_before(node, first);
     }
+    allowed
 }

@@ -19,7 +19,8 @@
 //! With `alias=false` no memory is looked at, and every write stays: what PyTorch does when it is called on a block without
 //! a graph. Randomness and exceptions of operators are no effects: a dead `rand` goes, and so does a dead division by zero.
 //!
-//! Linear in nodes, times the depth of nested loops.
+//! Linear in nodes, times the rounds that loop bodies take: two, and one more for each write that only a later iteration
+//! makes live.
 
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
@@ -128,12 +129,17 @@ impl Liveness {
 
     fn is_effect(&self, graph: &Graph, node: Node) -> bool {
         let operator = ops::operator(graph.era, graph.kind(node));
-        if operator.has_side_effects() || (graph.subgraph(node).is_some() && carries_effect(graph, node)) {
+        if operator.has_side_effects()
+            || carries(graph, node, |g, n| ops::operator(g.era, g.kind(n)).has_side_effects())
+        {
             return true;
         }
         match &self.memory {
             Some(memory) => memory.db.writes_to_wildcard(node),
-            None => writes(graph, node, operator),
+            None => {
+                writes(graph, node, operator)
+                    || carries(graph, node, |g, n| writes(g, n, ops::operator(g.era, g.kind(n))))
+            }
         }
     }
 
@@ -181,15 +187,14 @@ impl Liveness {
 
     /// The results of a block that somebody reads outside, or in the next iteration.
     fn mark_results(&mut self, graph: &Graph, block: Block) -> bool {
+        // Asked again in every round of the loops around it: an output of its node may have come to life since.
         let node = graph.return_node(block);
-        if self.marked.contains(node) {
-            return false;
-        }
         let Some(owner) = graph.owner_node(block) else {
             return self.mark_node(graph, node);
         };
         let is_loop = graph.kind(owner) == prim::LOOP;
         let offset = usize::from(is_loop);
+        let mut fresh = self.marked.insert(node);
         for (i, result) in graph.results(block).enumerate() {
             let carried = i.checked_sub(offset);
             let read_outside =
@@ -197,10 +202,10 @@ impl Liveness {
             let read_inside =
                 is_loop && (i == 0 || graph.params(block).nth(i).is_some_and(|param| graph.has_uses(param)));
             if read_outside || read_inside {
-                self.mark_value(graph, result);
+                fresh |= self.mark_value(result);
             }
         }
-        self.marked.insert(node)
+        fresh
     }
 
     fn mark_if_live(&mut self, graph: &Graph, node: Node) -> bool {
@@ -220,19 +225,19 @@ impl Liveness {
             graph_debug!("{} is live", graph.kind(node));
             fresh = true;
             for i in 0..graph.num_inputs(node) {
-                self.mark_value(graph, graph.input(node, i));
+                self.mark_value(graph.input(node, i));
             }
             at = graph.enclosing(node);
         }
         fresh
     }
 
-    fn mark_value(&mut self, _graph: &Graph, value: Value) {
-        if self.values.insert(value)
-            && let Some(memory) = &mut self.memory
-        {
+    fn mark_value(&mut self, value: Value) -> bool {
+        let fresh = self.values.insert(value);
+        if fresh && let Some(memory) = &mut self.memory {
             memory.db.mark_reachable(value, &mut memory.live);
         }
+        fresh
     }
 }
 
@@ -247,12 +252,12 @@ fn writes(graph: &Graph, node: Node, operator: &Operator) -> bool {
     operator.may_write(operator.resolve_erased(&types).schema())
 }
 
-/// Whether the subgraph of a node has an effect, its own subgraphs included.
-fn carries_effect(graph: &Graph, node: Node) -> bool {
+/// Whether the subgraph of a node, or one nested in it, holds such a node.
+fn carries(graph: &Graph, node: Node, wanted: impl Fn(&Graph, Node) -> bool) -> bool {
     let mut graphs: Vec<&Graph> = graph.subgraph(node).into_iter().collect();
     while let Some(graph) = graphs.pop() {
         for node in graph.all_nodes() {
-            if ops::operator(graph.era, graph.kind(node)).has_side_effects() {
+            if wanted(graph, node) {
                 return true;
             }
             graphs.extend(graph.subgraph(node));
@@ -292,7 +297,7 @@ fn output_names(graph: &Graph, node: Node) -> String {
 /// Results of branches that nobody reads, and loop state that is neither read outside nor inside.
 fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let kind = graph.kind(node);
-    if !matches!(kind, prim::IF | prim::GRAD_OF | prim::LOOP) {
+    if !matches!(kind, prim::IF | prim::GRAD_OF | prim::LOOP) || !fits(graph, node) {
         return;
     }
     for i in (0..graph.num_outputs(node)).rev() {
@@ -311,6 +316,15 @@ fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) 
             });
         }
     }
+}
+
+/// Whether blocks, operands and outputs correspond; a graph that nobody verified may say anything.
+fn fits(graph: &Graph, node: Node) -> bool {
+    let outputs = graph.num_outputs(node);
+    let extra = usize::from(graph.kind(node) == prim::LOOP);
+    let results = graph.node_blocks(node).all(|block| graph.results(block).len() == outputs + extra);
+    let state = extra == 0 || graph.node_blocks(node).all(|block| graph.params(block).len() == outputs + 1);
+    results && state && (extra == 0 || (graph.num_inputs(node) == outputs + 2 && graph.num_blocks(node) == 1))
 }
 
 fn remove_loop_slot(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, i: usize) {

@@ -4,8 +4,8 @@
 //! %y : Float(2, 3) = aten::neg(%x)    =>    %y : Tensor = aten::neg(%x)
 //! ```
 //!
-//! Tensors inside optionals, lists, dicts, tuples and futures too, and in subgraphs; the types of constants stay what the
-//! constant is. Linear in values.
+//! Tensors inside optionals, lists, dicts, tuples and futures too, and in subgraphs; tensor constants too.
+//! Linear in values.
 
 use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Node, Value};

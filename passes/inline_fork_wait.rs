@@ -57,7 +57,8 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
         && graph.subgraph(fork).is_some_and(|body| {
             body.results(body.root()).len() == 1 && body.params(body.root()).len() == graph.num_inputs(fork)
         });
-    matches && graph.users(graph.output(fork, 0)).all(|user| graph.kind(user) == aten::WAIT)
+    let waits = |user| graph.kind(user) == aten::WAIT && graph.num_outputs(user) == 1;
+    matches && graph.users(graph.output(fork, 0)).all(waits)
 }
 
 /// Nodes and all that is in their blocks.
@@ -85,7 +86,7 @@ fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
         copies.push(copy);
     }
     let result = body.results(body.root()).next().expect("checked: one result");
-    let result = map.get(&result).copied().unwrap_or(result);
+    let result = graph.mapped(Some(&body), result, &mut map);
     let leave = graph.era == Era::V1_3 && runs_twice_unnoticed(&body);
     let waits: Vec<Node> = graph.users(future).collect();
     for wait in waits {

@@ -62,7 +62,11 @@ fn inline_calls(
             continue;
         };
         if depth > MAX_DEPTH {
-            return Err(PassError::at(call, format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?")));
+            return Err(PassError::at(
+                graph,
+                call,
+                format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?"),
+            ));
         }
         let callee = match prepared.get(&name) {
             Some(callee) => callee.clone(),
@@ -130,10 +134,15 @@ fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
     let (given, wanted) = (arguments(graph, call).len(), callee.params(callee.root()).len());
     let (outputs, results) = (graph.num_outputs(call), callee.results(callee.root()).len());
     if given != wanted {
-        return Err(PassError::at(call, format!("the callee takes {wanted} arguments, this call gives {given}")));
+        return Err(PassError::at(
+            graph,
+            call,
+            format!("the callee takes {wanted} arguments, this call gives {given}"),
+        ));
     }
     if outputs != results {
         return Err(PassError::at(
+            graph,
             call,
             format!("the callee returns {results} values, this call has {outputs} outputs"),
         ));
@@ -158,7 +167,7 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     }
     let results: Vec<Value> = callee.results(callee.root()).collect();
     for (i, result) in results.into_iter().enumerate() {
-        let (new, old) = (map.get(&result).copied().unwrap_or(result), graph.output(call, i));
+        let (new, old) = (graph.mapped(Some(callee), result, &mut map), graph.output(call, i));
         if graph.is_named(old) && !graph.is_param(new) && callee.params(callee.root()).all(|p| p != result) {
             graph.move_name(old, new);
         }

@@ -10,9 +10,9 @@
 //! those too. Ends with `dce`, as in PyTorch. Linear in nodes.
 
 use crate::dead_code_elimination;
-use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update};
 
@@ -44,47 +44,63 @@ pub(crate) fn takes_apart(graph: &Graph, node: Node) -> bool {
     matches!(graph.kind(node), prim::TUPLE_UNPACK | prim::TUPLE_INDEX | prim::TUPLE_SLICE)
 }
 
-/// Replaces a node that looks into a tuple construct by the operands of that construct. True when it did.
-pub(crate) fn lower_use(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
-    let Some(parts) = constructed_parts(graph, node) else { return false };
-    let values: Option<Vec<Value>> = match graph.kind(node) {
-        prim::TUPLE_UNPACK => (parts.len() == graph.num_outputs(node)).then(|| parts.clone()),
-        prim::TUPLE_INDEX => indexed(graph, node, &parts).map(|value| vec![value]),
-        _ => return slice(graph, cx, node, &parts),
-    };
-    let Some(values) = values else { return false };
-    let done = cx.rewrite(graph, "tuples-lowered", node, |graph| {
-        graph_update!("Replacing {} of %{}", graph.kind(node), graph.name(graph.input(node, 0)));
-        for (i, value) in values.into_iter().enumerate() {
-            let output = graph.output(node, i);
-            graph.replace_all_uses(output, value);
+/// Replaces a node that looks into a tuple construct by the operands of that construct, if the gate lets it.
+fn lower_use(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+    if replacement(graph, node).is_some() {
+        cx.rewrite(graph, "tuples-lowered", node, |graph| take_apart(graph, node));
+    }
+}
+
+/// What the outputs of a node that looks into a tuple construct are.
+enum Replacement {
+    Values(Vec<Value>),
+    /// A new tuple of these.
+    Tuple(Vec<Value>),
+}
+
+/// Does what [`lower_use`] asks about. True when it did.
+pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
+    let Some(replacement) = replacement(graph, node) else { return false };
+    graph_update!("Replacing {} of %{}", graph.kind(node), graph.name(graph.input(node, 0)));
+    let values = match replacement {
+        Replacement::Values(values) => values,
+        Replacement::Tuple(picked) => {
+            let types: Vec<Type> = picked.iter().map(|&value| graph.ty(value)).collect();
+            let tuple = graph.create_op(prim::TUPLE_CONSTRUCT, &picked, Type::tuple(&types));
+            graph.insert_before(node, tuple);
+            vec![graph.output(tuple, 0)]
         }
-    });
-    done.is_some()
+    };
+    for (i, value) in values.into_iter().enumerate() {
+        let output = graph.output(node, i);
+        graph.replace_all_uses(output, value);
+    }
+    true
 }
 
-/// The operands of the tuple construct that a node looks into.
-fn constructed_parts(graph: &Graph, node: Node) -> Option<Vec<Value>> {
+fn replacement(graph: &Graph, node: Node) -> Option<Replacement> {
     let construct = graph.definer(graph.inputs(node).next()?)?;
-    (graph.kind(construct) == prim::TUPLE_CONSTRUCT).then(|| graph.inputs(construct).collect())
+    if graph.kind(construct) != prim::TUPLE_CONSTRUCT {
+        return None;
+    }
+    let parts: Vec<Value> = graph.inputs(construct).collect();
+    let fits = |n: usize| (graph.num_outputs(node) == n).then_some(());
+    match graph.kind(node) {
+        prim::TUPLE_UNPACK => fits(parts.len()).map(|()| Replacement::Values(parts)),
+        prim::TUPLE_INDEX => fits(1).and_then(|()| Some(Replacement::Values(vec![indexed(graph, node, &parts)?]))),
+        _ => fits(1).and_then(|()| Some(Replacement::Tuple(sliced(graph, node, &parts)?.to_vec()))),
+    }
 }
 
+/// The index is an operand, and was an attribute until 1.1.
 fn indexed(graph: &Graph, node: Node, parts: &[Value]) -> Option<Value> {
-    let index = graph.constant_int(graph.inputs(node).nth(1)?)?;
+    let operand = || graph.constant_int(graph.inputs(node).nth(1)?);
+    let index = graph.attribute(node, attr::INDEX).and_then(Attribute::as_int).or_else(operand)?;
     let index = if index < 0 { index + parts.len() as i64 } else { index };
     parts.get(usize::try_from(index).ok()?).copied()
 }
 
-fn slice(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, parts: &[Value]) -> bool {
-    let bound = |name| graph.attribute(node, Symbol::new(name)).and_then(|a| usize::try_from(a.as_int()?).ok());
-    let (Some(begin), Some(end)) = (bound("beg"), bound("end")) else { return false };
-    let Some(picked) = parts.get(begin..end).map(<[Value]>::to_vec) else { return false };
-    let done = cx.rewrite(graph, "tuples-lowered", node, |graph| {
-        let types: Vec<Type> = picked.iter().map(|&value| graph.ty(value)).collect();
-        let tuple = graph.create_op(prim::TUPLE_CONSTRUCT, &picked, Type::tuple(&types));
-        graph.insert_before(node, tuple);
-        let (old, new) = (graph.output(node, 0), graph.output(tuple, 0));
-        graph.replace_all_uses(old, new);
-    });
-    done.is_some()
+fn sliced<'p>(graph: &Graph, node: Node, parts: &'p [Value]) -> Option<&'p [Value]> {
+    let bound = |name| graph.attribute(node, name).and_then(|a| usize::try_from(a.as_int()?).ok());
+    parts.get(bound(attr::BEGIN)?..bound(attr::END)?)
 }

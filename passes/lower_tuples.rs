@@ -1,4 +1,4 @@
-//! Removes every tuple: branches, loops and the graph itself return the elements instead.
+//! Removes the tuples of a graph: branches, loops and the graph itself return the elements instead.
 //!
 //! ```text
 //! %t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)   =>
@@ -11,10 +11,11 @@
 //! call) cannot be removed: that is an error, as in PyTorch, and `lower-simple-tuples` is the way. Ends with `dce`.
 //!
 //! Every value of tuple type is replaced by its elements and a construct that packs them again for the uses that are still
-//! to be lowered; those constructs are dead at the end. Linear in nodes and elements.
+//! to be lowered; those constructs are dead at the end. Sections are graphs of their own and stay as they are. Linear in nodes
+//! and elements, but for a node with thousands of tuple operands or results, whose others are moved up one by one.
 
 use crate::dead_code_elimination;
-use crate::lower_simple_tuples::{lower_use, takes_apart};
+use crate::lower_simple_tuples::{take_apart, takes_apart};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
@@ -35,6 +36,10 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before lowering all tuples", graph);
+    // All or nothing: a tuple that is taken apart on one side of a branch only would break the graph.
+    if !cx.may("tuples-lowered") {
+        return Ok(());
+    }
     refuse_other_uses(graph)?;
     let mut work = vec![(graph.root(), None)];
     flatten_outputs(graph, cx, graph.param_node(graph.root()), graph.root());
@@ -80,7 +85,7 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
             let message =
                 format!("%{} is a tuple, and {} does not hand tuples on", graph.name(value), graph.kind(node));
             return Err(
-                PassError::at(node, message).with_help("`lower-simple-tuples` removes only what can be removed")
+                PassError::at(graph, node, message).with_help("`lower-simple-tuples` removes only what can be removed")
             );
         }
     }
@@ -89,7 +94,9 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
 
 fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) -> Result<(), PassError> {
     if takes_apart(graph, node) {
-        lower_use(graph, cx, node);
+        if take_apart(graph, node) {
+            cx.did(graph, "tuples-lowered", node);
+        }
         return Ok(());
     }
     if graph.kind(node) == prim::TUPLE_CONSTRUCT {
@@ -114,12 +121,8 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
         let construct = graph.definer(value).filter(|&definer| graph.kind(definer) == prim::TUPLE_CONSTRUCT);
         let Some(construct) = construct else {
             let message = format!("no construct of the tuple %{} is in sight", graph.name(value));
-            return Err(PassError::at(graph.definer(value).unwrap_or(node), message));
+            return Err(PassError::at(graph, graph.definer(value).unwrap_or(node), message));
         };
-        if !cx.may("tuples-lowered") {
-            i += 1;
-            continue;
-        }
         cx.did(graph, "tuples-lowered", construct);
         let parts: Vec<Value> = graph.inputs(construct).collect();
         graph.remove_input(node, i);
@@ -138,7 +141,7 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
     let mut i = 0;
     while i < graph.num_outputs(node) {
         let value = graph.output(node, i);
-        let Some(elements) = graph.ty(value).tuple_elements().filter(|_| cx.may("tuples-lowered")) else {
+        let Some(elements) = graph.ty(value).tuple_elements() else {
             i += 1;
             continue;
         };
@@ -163,7 +166,17 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
 fn nothing_left(graph: &Graph) -> Result<(), PassError> {
     let left = graph.all_nodes().find(|&node| takes_apart(graph, node));
     match left {
-        Some(node) => Err(PassError::at(node, "this tuple cannot be taken apart: its index is not constant")),
+        Some(node) => Err(PassError::at(graph, node, why_left(graph, node))),
         None => Ok(()),
+    }
+}
+
+/// Why a node still looks into a tuple.
+fn why_left(graph: &Graph, node: Node) -> &'static str {
+    let tuple = graph.inputs(node).next().and_then(|value| graph.definer(value));
+    match tuple.map(|node| graph.kind(node)) {
+        Some(prim::TUPLE_CONSTRUCT) => "this tuple cannot be taken apart: the index is not a constant of its range",
+        Some(prim::CONSTANT) => "this tuple is a constant, which stays whole",
+        _ => "no construct of this tuple is in sight",
     }
 }

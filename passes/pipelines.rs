@@ -14,7 +14,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
     NamedPipeline {
         name: "default",
         summary: "what is safe and pays on every graph, with the passes there are",
-        text: "inline,lower-simple-tuples,remove-expands,constant-pooling,fixpoint(cse,dce)",
+        text: "inline,lower-simple-tuples,constant-pooling,fixpoint(cse,dce)",
     },
 ];
 

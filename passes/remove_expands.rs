@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Only those whose `implicit` operand is the constant true: an expand that the user wrote changes a shape that somebody
-//! may look at. Linear in nodes.
+//! may look at. The mark is trusted, as in PyTorch: whoever takes the size of an implicit expand, or returns it, sees the
+//! smaller tensor afterwards. `@default` leaves this pass out for that. Linear in nodes.
 
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};

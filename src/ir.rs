@@ -24,9 +24,10 @@ mod usage;
 
 pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
-pub use graph::{Block, Dialect, Epoch, Graph, Layout, Node, Use, Value};
+pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Use, Value};
 pub use lineage::Lineage;
 pub use naming::Label;
+pub(crate) use naming::as_number;
 
 #[cfg(test)]
 mod model_test;

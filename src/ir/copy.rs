@@ -87,7 +87,26 @@ impl Graph {
             self.append(to, copy);
         }
         let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
-        results.into_iter().map(|v| map.get(&v).copied().unwrap_or(v)).collect()
+        results.into_iter().map(|v| self.mapped(source, v, map)).collect()
+    }
+
+    /// What a value of the source is called here. Within a graph a value stands for itself; one of another graph that nobody
+    /// mapped is undefined there, and becomes an undefined value of the same name.
+    pub fn mapped(&mut self, source: Option<&Graph>, value: Value, map: &mut ValueMap) -> Value {
+        if let Some(&new) = map.get(&value) {
+            return new;
+        }
+        let Some(source) = source else { return value };
+        let new = self.undefined_value();
+        match name_of(source, value) {
+            Some(name) => self.set_name(new, &name),
+            None => {
+                let number = self.fresh_number();
+                self.set_number(new, number);
+            }
+        }
+        map.insert(value, new);
+        new
     }
 
     fn copy_shell(
@@ -98,7 +117,7 @@ impl Graph {
     ) -> (Node, Vec<(Block, Block, Option<Node>)>) {
         let taken = Taken::of(source.unwrap_or(self), node);
         let copy = self.create(taken.kind);
-        let inputs: Vec<Value> = taken.inputs.iter().map(|v| map.get(v).copied().unwrap_or(*v)).collect();
+        let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
         self.set_inputs(copy, inputs.into_iter());
         self.copy_outputs(copy, &taken.outputs, map);
         if taken.brackets {
@@ -128,7 +147,7 @@ impl Graph {
 
     fn copy_outputs(&mut self, node: Node, outputs: &[Output], map: &mut ValueMap) {
         for (old, ty, name) in outputs {
-            let new = self.add_output(node, ty.unwrap_or_else(Type::tensor));
+            let new = self.add_output_if_typed(node, *ty);
             if let Some(name) = name {
                 self.set_name(new, name);
             }
@@ -136,10 +155,11 @@ impl Graph {
         }
     }
 
-    fn copy_results(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &ValueMap) {
+    fn copy_results(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &mut ValueMap) {
         let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
         for value in results {
-            self.add_result(to, map.get(&value).copied().unwrap_or(value));
+            let value = self.mapped(source, value, map);
+            self.add_result(to, value);
         }
     }
 }

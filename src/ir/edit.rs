@@ -107,7 +107,7 @@ impl Graph {
             Some(next) => self.nodes[next].prev = Some(node),
             None => self.blocks[block].last = Some(node),
         }
-        self.assign_order(block, node);
+        self.assign_order(node);
         self.set_nested_depths(node);
     }
 
@@ -157,11 +157,15 @@ impl Graph {
             let output = self.output(node, i);
             self.disown(output);
         }
-        if let Some(index) = (self.nodes[node].attributes as usize).checked_sub(1) {
-            self.attributes[index] = AttributeList::new();
-        }
+        self.free_attributes(node);
         if self.nodes[node].block.is_some() {
             self.detach(node);
+        }
+    }
+
+    fn free_attributes(&mut self, node: Node) {
+        if let Some(index) = (self.nodes[node].attributes as usize).checked_sub(1) {
+            self.attributes[index] = AttributeList::new();
         }
     }
 
@@ -177,6 +181,7 @@ impl Graph {
             for &node in &nodes {
                 blocks.extend(self.node_blocks(node));
                 self.remove_inputs(node);
+                self.free_attributes(node);
             }
             for &node in nodes.iter().chain([&param, &ret]) {
                 for i in 0..self.num_outputs(node) {
@@ -201,20 +206,6 @@ impl Graph {
         self.nodes[node].scope = self.last_scope;
     }
 
-    /// Takes location and scope away.
-    pub fn clear_source(&mut self, node: Node) {
-        self.touch_text();
-        self.nodes[node].location = TextId::default();
-        self.nodes[node].scope = TextId::default();
-    }
-
-    /// Location and scope as `from` has them.
-    pub fn copy_source(&mut self, from: Node, to: Node) {
-        self.touch_text();
-        self.nodes[to].location = self.nodes[from].location;
-        self.nodes[to].scope = self.nodes[from].scope;
-    }
-
     // ---- attributes
 
     /// Sets an attribute; a new one comes last.
@@ -233,6 +224,10 @@ impl Graph {
 
     /// Marks a node as having attributes although there are none: `^f[]()(%x)`.
     pub fn set_empty_attributes(&mut self, node: Node) {
+        if self.nodes[node].attributes != 0 {
+            return;
+        }
+        self.touch();
         self.attributes.push(AttributeList::new());
         self.nodes[node].attributes = self.attributes.len() as u32;
     }
@@ -283,6 +278,13 @@ impl Graph {
         self.touch();
         let number = self.fresh_number();
         self.push_output(node, Some(ty), LabelId::number(number))
+    }
+
+    /// Adds an output that may have no type.
+    pub(super) fn add_output_if_typed(&mut self, node: Node, ty: Option<Type>) -> Value {
+        self.touch();
+        let number = self.fresh_number();
+        self.push_output(node, ty, LabelId::number(number))
     }
 
     /// Adds an output for a name that the text gives, with or without a type.
@@ -369,15 +371,6 @@ impl Graph {
         let block = self.new_block(Some(node));
         self.nodes[node].blocks.push(&mut self.lists, block);
         block
-    }
-
-    /// Takes the last block of a node away, with all that is in it.
-    pub fn remove_last_block(&mut self, node: Node) {
-        self.touch();
-        let mut list = self.nodes[node].blocks;
-        let block = list.remove(&mut self.lists, list.len() - 1);
-        self.nodes[node].blocks = list;
-        self.empty_block(block);
     }
 
     pub(super) fn new_block(&mut self, owner: Option<Node>) -> Block {

@@ -12,6 +12,7 @@ use crate::types::era::Era;
 use crate::types::spelling::Spelling;
 use crate::types::{Type, TypeKind};
 use smallvec::SmallVec;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 crate::entities! {
     /// One operator application.
@@ -95,6 +96,28 @@ pub struct Layout {
     pub semicolon: bool,
 }
 
+/// Tells graphs apart; a copy is another graph.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GraphId(u64);
+
+impl GraphId {
+    fn fresh() -> GraphId {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        GraphId(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The number itself, to be kept beside what was computed from the graph.
+    pub fn number(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Clone for GraphId {
+    fn clone(&self) -> Self {
+        GraphId::fresh()
+    }
+}
+
 /// A graph. See the [module](super).
 #[derive(Clone, Debug)]
 pub struct Graph {
@@ -112,6 +135,7 @@ pub struct Graph {
     pub(super) root: Block,
     pub(super) next_number: u32,
     pub(super) epoch: Epoch,
+    id: GraphId,
     /// The PyTorch whose rules hold.
     pub era: Era,
     /// How to spell it.
@@ -155,6 +179,7 @@ impl Graph {
             root: Block::at(0),
             next_number: 0,
             epoch: Epoch::default(),
+            id: GraphId::fresh(),
             era: Era::default(),
             dialect: Dialect::default(),
             layout: Layout::default(),
@@ -176,6 +201,11 @@ impl Graph {
     /// The number of edits so far.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// Which graph it is.
+    pub fn id(&self) -> &GraphId {
+        &self.id
     }
 
     /// The outermost block.

@@ -42,7 +42,7 @@ impl<E: Entity> List<E> {
 
     #[inline]
     pub(super) fn get(&self, pool: &ListPool, i: usize) -> E {
-        debug_assert!(i < self.len());
+        assert!(i < self.len(), "element {i} of {}", self.len());
         E::at(if self.len == 1 { self.data } else { pool.runs[self.data as usize + i] } as usize)
     }
 

@@ -16,6 +16,9 @@ pub(super) struct LabelId(u32);
 
 const TEXT: u32 = 1 << 31;
 
+/// Greater numbers in a file are names like any other.
+const GREATEST: u32 = 2_000_000_000;
+
 /// What a value is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label<'a> {
@@ -78,10 +81,20 @@ impl Names {
 }
 
 /// The number that a text of digits is, unless it is written in a way that a number would not print.
-fn as_number(name: &[u8]) -> Option<u32> {
-    let canonical =
-        matches!(name, [b'0'] | [b'1'..=b'9', ..]) && name.len() < 10 && name.iter().all(u8::is_ascii_digit);
-    canonical.then(|| name.iter().fold(0, |n, b| n * 10 + u32::from(b - b'0')))
+#[inline]
+pub(crate) fn as_number(name: &[u8]) -> Option<u32> {
+    if name.len() > 10 || !matches!(name, [b'0'] | [b'1'..=b'9', ..]) {
+        return None;
+    }
+    let mut n = 0u64;
+    for &b in name {
+        if !b.is_ascii_digit() {
+            return None;
+        }
+        n = n * 10 + u64::from(b - b'0');
+    }
+    // Room is left below the bit that marks texts for the numbers of values made later.
+    u32::try_from(n).ok().filter(|&n| n < GREATEST)
 }
 
 /// `x.3` is `x` and 3.

@@ -5,7 +5,7 @@
 //! algorithms for maintaining order in a list", 2002), so an insertion costs O(log n) tag writes amortised wherever it
 //! lands. Inlining and unrolling put whole bodies in front of one node: that is an ordinary case here.
 
-use super::graph::{Block, Graph, Node};
+use super::graph::{Graph, Node};
 
 /// Tag of the first node of a block: room for 2^30 steps on either side.
 const FIRST: u64 = 1 << 62;
@@ -47,8 +47,8 @@ impl Graph {
         self.nodes[node].order
     }
 
-    /// Gives `node`, just linked into `block`, its tag.
-    pub(super) fn assign_order(&mut self, block: Block, node: Node) {
+    /// Gives `node`, just linked into its block, its tag.
+    pub(super) fn assign_order(&mut self, node: Node) {
         let (prev, next) = (self.nodes[node].prev, self.nodes[node].next);
         let prev_tag = prev.map(|n| self.order_of(n));
         let next_tag = next.map(|n| self.order_of(n));
@@ -62,12 +62,12 @@ impl Graph {
         };
         match tag {
             Some(tag) => self.nodes[node].order = tag,
-            None => self.respread(block, node),
+            None => self.respread(node),
         }
     }
 
     /// O(log n) amortised: makes room around `node`, which has no tag yet, and tags it.
-    fn respread(&mut self, block: Block, node: Node) {
+    fn respread(&mut self, node: Node) {
         let near = self.nodes[node].prev.or(self.nodes[node].next).expect("a crowded node has a neighbour");
         let centre = self.order_of(near);
         let (mut left, mut right, mut count) = (node, node, 1u64);
@@ -86,8 +86,7 @@ impl Graph {
                 return self.spread_evenly(left, right, count, low, high);
             }
         }
-        let first = self.blocks[block].first.expect("the block holds `node`");
-        self.spread_evenly(first, right, count, 0, u64::MAX);
+        unreachable!("a block of fewer than 2^32 nodes is sparse in 2^63 tags")
     }
 
     fn spread_evenly(&mut self, left: Node, right: Node, count: u64, low: u64, high: u64) {

@@ -26,7 +26,7 @@ pub(super) struct Run {
 
 impl Run {
     fn at(self, i: usize) -> Use {
-        debug_assert!(i < self.len as usize, "operand {i} of {}", self.len);
+        assert!(i < self.len as usize, "operand {i} of {}", self.len);
         Use::at(self.first as usize + i)
     }
 }
@@ -116,11 +116,16 @@ impl Graph {
 
     /// Takes time in the operands behind it: inserts an operand so that it becomes operand `i`.
     pub fn insert_input(&mut self, node: Node, i: usize, value: Value) {
-        self.add_input(node, value);
-        let run = self.nodes[node].inputs;
-        for at in (i..run.len as usize - 1).rev() {
-            self.swap_uses(run.at(at), run.at(at + 1));
+        self.touch();
+        if self.nodes[node].inputs.len == self.nodes[node].inputs.room {
+            self.make_room(node);
         }
+        self.nodes[node].inputs.len += 1;
+        let run = self.nodes[node].inputs;
+        for at in (i + 1..run.len as usize).rev() {
+            self.relocate(run.at(at - 1), run.at(at));
+        }
+        self.link(run.at(i), value);
     }
 
     /// Takes time in the operands behind it: removes operand `i`.
@@ -231,13 +236,5 @@ impl Graph {
         (row.value, row.prev, row.next) = (Some(value), prev, next);
         let row = &mut self.uses[from];
         (row.value, row.prev, row.next) = (None, None, None);
-    }
-
-    fn swap_uses(&mut self, a: Use, b: Use) {
-        let (value_a, value_b) = (self.value_of(a), self.value_of(b));
-        self.unlink(a);
-        self.unlink(b);
-        self.link(a, value_b);
-        self.link(b, value_a);
     }
 }

@@ -35,7 +35,8 @@ pub struct PassContext<'a> {
     counts: Vec<(&'static str, u64)>,
     /// Rewrites that were asked about, done or not.
     asked: Vec<(&'static str, u64)>,
-    alias: Option<Rc<AliasDb>>,
+    /// The last analysis, and which graph it is of: a pass may look at callees too.
+    alias: Option<(u64, Rc<AliasDb>)>,
 }
 
 fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
@@ -134,18 +135,13 @@ impl<'a> PassContext<'a> {
     /// The alias analysis of `graph`, computed when the last one is out of date.
     pub fn alias(&mut self, graph: &Graph) -> Rc<AliasDb> {
         match &self.alias {
-            Some(db) if db.is_current(graph) => db.clone(),
-            _ => self.alias.insert(Rc::new(AliasDb::new(graph))).clone(),
+            Some((id, db)) if *id == graph.id().number() && db.is_current(graph) => db.clone(),
+            _ => self.alias.insert((graph.id().number(), Rc::new(AliasDb::new(graph)))).1.clone(),
         }
     }
 
     /// The graph that a call of this qualified name can be replaced by.
     pub fn callee(&self, name: &str) -> Option<&Graph> {
         self.session.callees.get(name)
-    }
-
-    /// The names of all callees, for messages.
-    pub fn callee_names(&self) -> Vec<&str> {
-        self.session.callees.keys().map(String::as_str).collect()
     }
 }

@@ -4,6 +4,7 @@ use super::context::PassContext;
 use super::pipeline::NamedPipeline;
 use crate::ir::{Graph, Node};
 use crate::log::{KnownNames, did_you_mean, file_stem};
+use crate::text::{PrintOptions, Printer};
 use std::fmt;
 
 /// What a pass does when it is run.
@@ -112,8 +113,8 @@ impl Registry {
 pub struct PassError {
     /// What and why, without a full stop.
     pub message: String,
-    /// The node it is about.
-    pub at: Option<Node>,
+    /// The node it is about, as it prints.
+    pub at: Option<String>,
     /// What to do.
     pub help: Option<String>,
 }
@@ -124,9 +125,12 @@ impl PassError {
         PassError { message: message.into(), at: None, help: None }
     }
 
-    /// An error about one node.
-    pub fn at(node: Node, message: impl Into<String>) -> PassError {
-        PassError { at: Some(node), ..PassError::new(message) }
+    /// An error about one node of `graph`, which may be a callee: the node is printed here, where its graph is known.
+    pub fn at(graph: &Graph, node: Node, message: impl Into<String>) -> PassError {
+        let mut printer = Printer::new(PrintOptions::default());
+        printer.node_line(graph, node);
+        let line = String::from_utf8_lossy(&printer.out).trim().to_owned();
+        PassError { at: Some(line), ..PassError::new(message) }
     }
 
     /// The same with advice.

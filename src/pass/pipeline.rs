@@ -57,7 +57,7 @@ pub struct PipelineError {
 /// How many rounds a `fixpoint` goes when nothing is said.
 const DEFAULT_ROUNDS: u64 = 8;
 
-/// Named pipelines may name others, so deep.
+/// Fixpoints and named pipelines nest so deep.
 const MAX_NESTING: usize = 16;
 
 type Result<T> = std::result::Result<T, PipelineError>;
@@ -65,7 +65,11 @@ type Result<T> = std::result::Result<T, PipelineError>;
 impl Pipeline {
     /// Reads a pipeline.
     pub fn parse(text: &str, registry: &Registry) -> Result<Pipeline> {
-        let mut reader = Reader { text, at: 0, registry, depth: 0 };
+        Pipeline::parse_nested(text, registry, 0)
+    }
+
+    fn parse_nested(text: &str, registry: &Registry, depth: usize) -> Result<Pipeline> {
+        let mut reader = Reader { text, at: 0, registry, depth };
         let pipeline = reader.steps()?;
         reader.blanks();
         match reader.peek() {
@@ -252,7 +256,10 @@ impl<'a> Reader<'a> {
             };
             return self.fail(span, format!("unknown pipeline `@{word}`"), help);
         };
-        let inner = Pipeline::parse(named.text, self.registry);
+        if self.depth >= MAX_NESTING {
+            return self.fail(span, "named pipelines name each other too deep", format!("at most {MAX_NESTING}"));
+        }
+        let inner = Pipeline::parse_nested(named.text, self.registry, self.depth + 1);
         inner.map(|inner| Step::Named(named, inner)).map_err(|error| PipelineError { span, ..error })
     }
 

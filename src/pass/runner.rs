@@ -4,7 +4,6 @@ use super::context::{PassContext, Session};
 use super::info::PassError;
 use super::pipeline::{Pipeline, Stage, Step};
 use crate::ir::Graph;
-use crate::text::PrintOptions;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -42,8 +41,6 @@ pub enum RunError {
         pass: &'static str,
         /// What it said.
         error: PassError,
-        /// The node it is about, as it prints.
-        node: Option<String>,
     },
     /// The graph is broken after a pass: our bug.
     Broken {
@@ -59,9 +56,9 @@ pub enum RunError {
 impl fmt::Display for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Pass { pass, error, node } => {
+            RunError::Pass { pass, error } => {
                 write!(f, "{pass}: {error}")?;
-                node.as_ref().map_or(Ok(()), |node| write!(f, "\n  at {node}"))?;
+                error.at.as_ref().map_or(Ok(()), |node| write!(f, "\n  at {node}"))?;
                 error.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
             }
             RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
@@ -130,15 +127,9 @@ fn run_pass(
     cx.finish();
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
-    result.map_err(|error| RunError::Pass { pass: pass.name, node: error.at.map(|n| line(graph, n)), error })?;
+    result.map_err(|error| RunError::Pass { pass: pass.name, error })?;
     for observer in observers.iter_mut() {
         observer.after(&run, graph)?;
     }
     Ok(())
-}
-
-fn line(graph: &Graph, node: crate::ir::Node) -> String {
-    let mut printer = crate::text::Printer::new(PrintOptions::default());
-    printer.node_line(graph, node);
-    String::from_utf8_lossy(&printer.out).trim().to_owned()
 }

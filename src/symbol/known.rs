@@ -130,6 +130,8 @@ known! {
         CHUNKS = "chunks",
         DIM = "dim",
         INDEX = "index",
+        BEGIN = "beg",
+        END = "end",
         // Not a name that a file can hold: the scalar arguments of `^Fn(2.0, "a")(%x)`.
         PYTHON_ARGS = "(python args)",
         // Nor this: the brackets of `^f[]()(%x)`, which stand for no attribute.

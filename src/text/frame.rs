@@ -1,6 +1,6 @@
 //! One graph while it is read: its open blocks, and which value a name means.
 
-use crate::ir::{Block, Graph, Node, Value};
+use crate::ir::{Block, Graph, Node, Value, as_number};
 use crate::types::Type;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ pub(super) struct Frame<'a> {
 
 impl Frame<'_> {
     fn find(&self, name: &[u8]) -> Option<Value> {
-        match small_number(name) {
+        match as_number(name) {
             Some(n) => match self.numbers.get(n as usize) {
                 Some(value) => *value,
                 None => self.sparse.get(&n).copied(),
@@ -39,7 +39,7 @@ impl Frame<'_> {
 
     fn set(&mut self, name: &[u8], value: Value) {
         self.graph.name_as_read(value, name);
-        let Some(n) = small_number(name) else { return };
+        let Some(n) = as_number(name) else { return };
         // Numbers are dense in what PyTorch prints; a file of three lines may still say `%400000000`.
         let dense = 4 * self.graph.num_values() + (1 << 16);
         if (n as usize) < dense.max(self.numbers.len()) {
@@ -86,19 +86,4 @@ impl Frame<'_> {
         self.set(name, value);
         value
     }
-}
-
-#[inline]
-fn small_number(name: &[u8]) -> Option<u32> {
-    if name.len() > 9 || name[0] == b'0' && name.len() > 1 {
-        return None;
-    }
-    let mut n = 0u32;
-    for &b in name {
-        if !b.is_ascii_digit() {
-            return None;
-        }
-        n = n * 10 + u32::from(b - b'0');
-    }
-    Some(n)
 }

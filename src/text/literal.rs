@@ -68,7 +68,8 @@ fn small_int(input: Input<'_>) -> Option<(i64, usize)> {
             return None;
         }
     }
-    let ends = at > start && matches!(input.get(at), Some(b']' | b','));
+    let padded = at > start + 1 && input[start] == b'0';
+    let ends = at > start && !padded && matches!(input.get(at), Some(b']' | b','));
     // `-0` is a float.
     (ends && !(negative && n == 0)).then_some((if negative { -n } else { n }, at))
 }
@@ -116,7 +117,7 @@ impl Reader<'_> {
             Some(b'(') if !self.types => self.tuple(input, depth),
             Some(b'{') => self.dict(input, depth),
             Some(b'<') => angled(input),
-            Some(b'0'..=b'9' | b'-' | b'+' | b'.') => self.number(input),
+            Some(b'0'..=b'9' | b'-' | b'.') => self.number(input),
             _ => self.word(input),
         }
     }
@@ -132,13 +133,15 @@ impl Reader<'_> {
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         if digits.iter().all(u8::is_ascii_digit) && text != b"-0" {
             match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
-                Some(n) => return Ok((Attribute::Int(n), rest)),
+                Some(n) if digits.len() == 1 || digits[0] != b'0' => return Ok((Attribute::Int(n), rest)),
+                Some(_) if !self.float => return Err(raw_please()),
                 // Too great for an int: a float if its type says so, else kept as it stands.
                 None if !self.float => return Err(raw_please()),
-                None => {}
+                _ => {}
             }
         }
-        let value = parse_float(text).ok_or_else(raw_please)?;
+        let overflowed = |value: &f64| value.is_infinite() && !text.ends_with(b"inf");
+        let value = parse_float(text).filter(|value| !overflowed(value)).ok_or_else(raw_please)?;
         Ok((Attribute::Float(self.float(text, value)), rest))
     }
 
@@ -261,7 +264,7 @@ impl Reader<'_> {
     }
 }
 
-/// Notes which printer wrote a float, and falls back to the one of the evidence so far.
+/// Notes which printer wrote a float. One that neither wrote keeps its value.
 fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
     let style = match style_of(text, value) {
         Some(FloatStyle::Six) => {
@@ -272,7 +275,7 @@ fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
             seen.seventeen = true;
             FloatStyle::Seventeen
         }
-        None if seen.six && !seen.seventeen => FloatStyle::Six,
+        // Written by hand: all digits that there are.
         None => FloatStyle::Seventeen,
     };
     Float { value, style }

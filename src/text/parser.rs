@@ -198,7 +198,7 @@ impl<'a> Parser<'a> {
         }
         self.push_frame(carrier, start);
         let mut layout = Layout { no_commas: true, ..Layout::default() };
-        let commas = self.params(b"graph")?;
+        let commas = self.params()?;
         layout.no_commas = commas == Some(false);
         layout.braces = self.opening("graph")?;
         self.frame().graph.layout = layout;
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
     }
 
     fn at_line_end(&self) -> bool {
-        matches!(self.cursor.peek(), None | Some(b'\n' | b'#' | b'/'))
+        matches!(self.cursor.peek(), None | Some(b'\n' | b'#')) || self.cursor.rest().starts_with(b"//")
     }
 
     /// `with prim::FusionGroup_0 = graph(`: the subgraph of a node of the graph before, or of one that graph is nested in.
@@ -462,6 +462,7 @@ impl<'a> Parser<'a> {
             }
             let name = self.defined_name(end)?;
             let ty = self.declared_type(end)?;
+            self.doubt_name(at, name, ty);
             into.push((name, ty));
             let broke = self.gap(end);
             match self.cursor.peek() {
@@ -484,6 +485,22 @@ impl<'a> Parser<'a> {
                     );
                 }
             }
+        }
+    }
+
+    /// `%y Tensor = …` defines a value of that name, which PyTorch could print, but nobody means it.
+    fn doubt_name(&mut self, at: usize, name: &[u8], ty: Option<Type>) {
+        if ty.is_some() || !name.contains(&b' ') {
+            return;
+        }
+        let last = name.rsplit(|&b| b == b' ').next().unwrap_or_default();
+        if last.len() > 1 && spelling::parse_all(last).is_ok() {
+            let message = format!("`%{}` has no type", String::from_utf8_lossy(name));
+            self.report(Diagnostic::warning(
+                at..at + 1 + name.len(),
+                message,
+                "is a `:` missing in front of the type?",
+            ));
         }
     }
 
@@ -581,7 +598,6 @@ impl<'a> Parser<'a> {
 
     /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
     fn node(&mut self) -> Step<()> {
-        let start = self.cursor.at;
         let (kind, text) = self.kind()?;
         let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
         let node = frame.graph.create(kind.symbol);
@@ -595,7 +611,6 @@ impl<'a> Parser<'a> {
         if kind.numbered {
             frame.references.entry(text).or_default().push_back(node);
         }
-        let _ = start;
         Ok(())
     }
 
@@ -635,6 +650,10 @@ impl<'a> Parser<'a> {
         let Ok(name) = std::str::from_utf8(text) else {
             return fault(start..start + len, "this operator name is not UTF-8", "expected `namespace::name`");
         };
+        if matches!(name, "prim::Param" | "prim::Return") {
+            let label = "graphs and blocks have one without showing it";
+            return fault(start..start + len, format!("`{name}` cannot be written"), label);
+        }
         let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
         let numbered = caret == 0 && digits > 0 && text[..len - digits].ends_with(b"_");
         let kind = Kind { symbol: Symbol::new(name), numbered };
@@ -679,6 +698,13 @@ impl<'a> Parser<'a> {
         match literal::parse(self.cursor.rest(), symbol, ty, &mut self.evidence) {
             Ok((value, used)) => {
                 self.cursor.at += used;
+                if self.frame().graph.attribute(node, symbol).is_some() {
+                    return fault(
+                        start..start + name.len(),
+                        "this attribute stands here twice",
+                        "expected another name",
+                    );
+                }
                 self.frame().graph.set_attribute(node, symbol, value);
                 Ok(())
             }
@@ -804,15 +830,20 @@ impl<'a> Parser<'a> {
         if depth > MAX_DEPTH {
             return fault(span, format!("blocks nest deeper than {MAX_DEPTH} levels"), "this is one too many");
         }
+        let count = self.frame().graph.num_blocks(owner);
+        if self.cursor.text[span.clone()] != *format!("block{count}").as_bytes() {
+            let message = format!("this is block {count} of its node");
+            self.report(Diagnostic::warning(span, message, format!("printed as `block{count}`")));
+        }
         let block = self.frame().graph.add_block(owner);
         self.frame().blocks.push(OpenBlock { block, last: None, start });
-        self.params(b"block")?;
+        self.params()?;
         self.opening("block")?;
         Ok(())
     }
 
     /// Params up to `)`; the values go to the innermost open block. Returns whether commas stood between them.
-    fn params(&mut self, _what: &[u8]) -> Step<Option<bool>> {
+    fn params(&mut self) -> Step<Option<bool>> {
         let mut params = std::mem::take(&mut self.outputs);
         params.clear();
         self.cursor.space();

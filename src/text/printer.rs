@@ -318,15 +318,14 @@ impl Printer {
             self.out.extend(&name.as_bytes()[kind.len()..]);
             sections.push((subgraph, Some(format!("with {name} = ").into_bytes())));
         }
-        self.attributes(attributes, subgraph.is_some(), kind);
+        self.attributes(attributes, subgraph.is_some());
     }
 
-    fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool, kind: &str) {
+    fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool) {
         let hidden = |name: Symbol| {
             matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS) || (is_section && name == attr::SUBGRAPH)
         };
-        // The gradient's graph and index lists of a differentiable graph are never printed.
-        let shown = |name: Symbol| !(hidden(name) || is_section && kind == "prim::DifferentiableGraph");
+        let shown = |name: Symbol| !hidden(name);
         let mut any = false;
         for (name, value) in attributes.iter().filter(|(name, _)| shown(*name)) {
             self.out.extend(if any { &b", "[..] } else { b"[" });

@@ -7,7 +7,7 @@
 use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
 use crate::symbol::Symbol;
 use nom::bytes::complete::take_while;
-use nom::character::complete::{digit1, i64 as signed};
+use nom::character::complete::i64 as signed;
 use nom::error::{Error as NomError, ErrorKind};
 use nom::{IResult, Parser};
 
@@ -362,6 +362,9 @@ impl Reader<'_> {
         let mut rest = input;
         if tensor.sizes.is_none() && tensor.dtype.is_some() && input.starts_with(b"(") {
             let (after, dims) = self.dims(&input[1..])?;
+            if !dims.sizes.is_empty() {
+                return Err((input, "a type of unknown rank has no sizes; write `Float(2, 3)`".to_owned()));
+            }
             tensor.requires_grad = dims.requires_grad;
             tensor.device = dims.device;
             rest = after;
@@ -383,7 +386,10 @@ impl Reader<'_> {
             }
             rest = self.dim_or_field(blanks(rest), &mut dims)?.0;
         }
-        if !dims.colon.is_empty() && dims.colon.len() == dims.sizes.len() {
+        if let Some(clash) = dims.clash() {
+            return Err((blanks(rest), clash.to_owned()));
+        }
+        if !dims.colon.is_empty() {
             self.seen.colon_strides = true;
             dims.strides = Strides::Known(dims.colon.clone().into());
         }
@@ -453,8 +459,6 @@ fn suffix(input: Input<'_>, ty: Type) -> Option<(Input<'_>, Type)> {
         return Some((rest, Type::optional(ty)));
     }
     let rest = input.strip_prefix(b"[")?;
-    // A list of fixed length in a schema, `int[2]`, is a list.
-    let rest = digit1::<_, NomError<_>>(rest).map_or(rest, |(rest, _)| rest);
     Some((rest.strip_prefix(b"]")?, Type::list(ty)))
 }
 
@@ -477,6 +481,18 @@ impl Dims {
         !self.sizes.is_empty() || self.any_field()
     }
 
+    /// Strides are given in one way, and for all sizes.
+    fn clash(&self) -> Option<&'static str> {
+        let (marked, listed) = (self.marks.contains(&true), self.strides != Strides::Unknown);
+        match self.colon.len() {
+            0 if marked && listed => Some("sizes marked with `!` have no `strides=`"),
+            0 => None,
+            n if n != self.sizes.len() => Some("either every size has a stride, `2:3`, or none"),
+            _ if marked || listed => Some("strides are given twice here"),
+            _ => None,
+        }
+    }
+
     fn size<'a>(&mut self, input: Input<'a>) -> Result<'a, ()> {
         let (rest, dim) = dim(input)?;
         self.sizes.push(dim);
@@ -490,6 +506,9 @@ impl Dims {
     }
 
     fn field<'a>(&mut self, input: Input<'a>, field: usize) -> Result<'a, ()> {
+        if [self.strides != Strides::Unknown, self.requires_grad.is_some(), self.device.is_some()][field] {
+            return Err((input, "this is given twice".to_owned()));
+        }
         match field {
             0 => self.strides(input),
             1 => match number(input) {

@@ -6,7 +6,7 @@ use super::finding::{Sink, Spot, counted};
 use crate::ir::{Attribute, Block, Node};
 use crate::ops::Operator;
 use crate::ops::rules::{Carries, Structure};
-use crate::symbol::{attr, prim};
+use crate::symbol::{aten, attr, prim};
 use crate::types::Type;
 
 /// Checks one node.
@@ -22,7 +22,14 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     match sink.graph.kind(node) {
         prim::CONSTANT => constants::check(sink, node),
         prim::TUPLE_UNPACK => tuple_unpack(sink, node),
-        prim::TUPLE_INDEX => tuple_index(sink, node),
+        prim::TUPLE_INDEX => {
+            one_output(sink, node);
+            tuple_index(sink, node);
+        }
+        prim::TUPLE_SLICE | aten::WAIT => one_output(sink, node),
+        prim::IF if sink.graph.num_inputs(node) == 0 => {
+            sink.error(Spot::Node(node), "`prim::If` has no condition".to_owned());
+        }
         prim::TUPLE_CONSTRUCT => tuple_construct(sink, node),
         prim::LIST_UNPACK => list_unpack(sink, node),
         prim::DICT_CONSTRUCT => dict_construct(sink, node),
@@ -104,6 +111,14 @@ fn loop_arity(sink: &mut Sink<'_, '_>, node: Node) {
 }
 
 // ---- containers
+
+/// Passes replace the result of these without asking whether there is one.
+fn one_output(sink: &mut Sink<'_, '_>, node: Node) {
+    let (kind, found) = (sink.graph.kind(node), sink.graph.num_outputs(node));
+    if found != 1 {
+        sink.error(Spot::Node(node), format!("`{kind}` has {}, expected 1", counted(found, "output")));
+    }
+}
 
 fn tuple_unpack(sink: &mut Sink<'_, '_>, node: Node) {
     let Some(elements) = tuple_operand(sink, node) else { return };
