@@ -310,6 +310,9 @@ pub const RULES: &[Rule] = &{
         row(&["aten::_cast_*", "aten::cartesian_prod", "aten::_grad_sum_to_size", "aten::atleast_*"]).alias(A::MayReturn(0)),
         row(&["aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"])
             .alias(A::MayReturn(0)),
+        // Return an operand itself where there is nothing to do: real numbers, equal sizes, one matrix, a transposition.
+        row(&["aten::conj_physical", "aten::sum_to_size", "aten::to_dense", "aten::chain_matmul"]).alias(A::MayReturn(0)),
+        row(&["aten::einsum"]).alias(A::MayReturn(1)),
         // Lists that are only looked at. The results of `broadcast_tensors` are views of the elements all the same.
         row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
         row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
