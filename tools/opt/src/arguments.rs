@@ -120,7 +120,7 @@ pub(crate) struct PipelineArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write here instead of to stdout
+    /// Write here instead of to stdout; `-` is stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// As PyTorch's own reader would print it: no comments, outputs numbered densely
@@ -156,7 +156,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full")]
     #[arg(value_parser = PossibleValuesParser::new(["full", "diff", "word"]))]
     pub(crate) print_changed: Option<String>,
-    /// Of the graphs printed above, show only lines that hold this text, with the block headers around them
+    /// Of what these flags print, show only the lines that hold this text, below their titles
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter_print: Option<String>,
     /// Time spent in each pass

@@ -19,6 +19,7 @@ impl Commands for ToolCommands {
             env: io.env.clone(),
             cwd: io.cwd.to_owned(),
             colour: false,
+            failed_write: None,
         };
         Some(crate::run(argv, &mut world))
     }

@@ -5,7 +5,7 @@ use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::Graph;
-use jitopt_core::log::{self, did_you_mean, tracing};
+use jitopt_core::log::{self, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
@@ -29,6 +29,8 @@ pub(crate) struct Plan {
     after: Vec<&'static str>,
     changed: Option<Changed>,
     colour: bool,
+    /// Where reproducers of our bugs go.
+    folder: PathBuf,
 }
 
 /// What became of one file.
@@ -51,9 +53,12 @@ impl Outcome {
         }
     }
 
+    /// Says what failed. The first failure decides the exit code: it is the one that the output begins with.
     fn fail(&mut self, code: i32, text: &str) {
         self.say(text);
-        self.code = code;
+        if self.code == exit::YES {
+            self.code = code;
+        }
     }
 }
 
@@ -96,6 +101,7 @@ impl Plan {
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
             changed: changed(cli.watch.print_changed.as_deref()),
             colour: world.colour,
+            folder: world.path(Path::new(".")),
             print: PrintOptions {
                 canonical: cli.output.canonical,
                 type_verbosity: type_verbosity(cli, world)?,
@@ -249,7 +255,7 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
     outcome.fail(exit::BUG, &format!("error: {name}: a bug in jitopt: {message}"));
     let flags =
         if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
-    if let Some(path) = panics::write_reproducer(Path::new("."), &flags, text) {
+    if let Some(path) = panics::write_reproducer(&plan.folder, &flags, text) {
         outcome.say(&format!("  a reproducer is in `{}`; please report it", path.display()));
     }
     outcome
@@ -281,9 +287,6 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
 
 fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut Outcome) {
     let mut graph = parsed.graph;
-    if let Some(era) = plan.parse.era.filter(|_| !graph.dialect.era_shown) {
-        graph.era = era;
-    }
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
     }
@@ -425,14 +428,4 @@ fn describe(pass: &pass::PassInfo) -> String {
     let options: String = options.map(|o| format!("    {{{}={}}}  {}\n", o.name, o.default, o.summary)).collect();
     let example = pass.example.replacen("  =>  ", "\n        =>  ", 1);
     format!("{}{also}\n    {}\n{options}            {example}\n", pass.name, pass.summary)
-}
-
-/// Names near `name` among files of the folder it is in, for messages.
-pub(crate) fn similar_file(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names: Vec<String> =
-        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    let wanted = path.file_name()?.to_string_lossy();
-    let near = did_you_mean(&wanted, names.iter().map(String::as_str))?;
-    Some(folder.join(near))
 }
