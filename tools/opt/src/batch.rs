@@ -1,6 +1,7 @@
 //! Several files: read, worked on side by side, written in the order in which they were given.
 
 use crate::arguments::Cli;
+use crate::callees::Calls;
 use crate::optimise::Outcome;
 use crate::{World, exit, stack};
 use jitopt_core::log::did_you_mean;
@@ -12,8 +13,13 @@ use std::path::{Path, PathBuf};
 /// The name of a file with its text, or with what is to be said instead.
 type Named = (String, Result<Vec<u8>, String>);
 
-/// Reads every file, calls `work` on it, and prints what came out.
-pub(crate) fn run(cli: &Cli, world: &mut World<'_>, work: impl Fn(&str, &[u8]) -> Outcome + Sync) -> i32 {
+/// Reads every file, calls `work` on it, and prints what came out. Adds to `calls` what the files call.
+pub(crate) fn run(
+    cli: &Cli,
+    world: &mut World<'_>,
+    calls: &mut Option<Calls>,
+    work: impl Fn(&str, &[u8]) -> Outcome + Sync,
+) -> i32 {
     let files = if cli.files.is_empty() { vec![PathBuf::from("-")] } else { cli.files.clone() };
     let job = |(name, text): &Named| match text {
         Ok(text) => work(name, text),
@@ -28,6 +34,9 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>, work: impl Fn(&str, &[u8]) -
     } else {
         inputs.iter().map(job).collect()
     };
+    for found in outcomes.iter().filter_map(|outcome| outcome.calls.as_ref()) {
+        calls.get_or_insert_default().extend(found);
+    }
     write(cli, world, outcomes)
 }
 

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod batch;
+mod callees;
 mod cmd_completions;
 mod cmd_extract;
 mod cmd_filecheck;

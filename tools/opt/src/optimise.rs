@@ -1,15 +1,15 @@
 //! The main job: IR in, passes, IR out.
 
 use crate::arguments::Cli;
+use crate::callees::{self, Callees, Calls};
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::Graph;
-use jitopt_core::log::{self, tracing};
+use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
-use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ pub(crate) struct Plan {
     parse: ParseOptions,
     print: PrintOptions,
     gate: Gate,
-    callees: BTreeMap<String, Graph>,
+    callees: Callees,
     log: log::Spec,
     before: Vec<&'static str>,
     after: Vec<&'static str>,
@@ -43,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) unused_gates: Option<BTreeSet<String>>,
     /// Rules that rewrites of the file asked about.
     pub(crate) asked: BTreeSet<String>,
+    /// What its graphs call; `None` where no pipeline ran.
+    pub(crate) calls: Option<Calls>,
 }
 
 impl Outcome {
@@ -77,12 +79,29 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
     if cli.pipeline.print_pipeline {
         world.say(&plan.pipeline.to_string());
     }
-    batch::run(cli, world, |name, text| one_file(cli, &plan, name, text))
+    let mut calls = None;
+    let code = batch::run(cli, world, &mut calls, |name, text| one_file(cli, &plan, name, text));
+    if let Some(calls) = calls {
+        warn_of_uncalled(&plan.callees, calls, world);
+    }
+    code
 }
 
-type Refusal = (i32, String);
+/// Warns of callees that nothing calls, neither a file nor another callee.
+fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
+    callees.values().for_each(|graph| calls.add(graph));
+    let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();
+    for name in calls.unused(&given) {
+        let near = did_you_mean(name, calls.all().filter(|called| !given.contains(called)));
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        world.say(&format!("warning: --callee {name}: nothing calls it{near}"));
+    }
+}
 
-fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
+/// An exit code and what to say.
+pub(crate) type Refusal = (i32, String);
+
+pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
     Err((exit::USAGE, format!("error: {message}\n")))
 }
 
@@ -93,9 +112,12 @@ impl Plan {
             Ok(pipeline) => pipeline,
             Err(error) => return refuse(error.render(&pipeline_text)),
         };
-        let era = cli.input.torch.as_deref().and_then(|text| text.parse::<Era>().ok());
-        let parse = ParseOptions { era, force_era: false };
-        let mut plan = Plan {
+        refuse_nonsense(cli)?;
+        if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
+            world.say("warning: the pipeline is empty, it runs nothing");
+        }
+        let parse = ParseOptions { era: cli.input.torch, force_era: false };
+        Ok(Plan {
             gate: gate(cli, &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
@@ -107,17 +129,12 @@ impl Plan {
                 type_verbosity: type_verbosity(cli, world)?,
                 no_comments: false,
             },
-            callees: BTreeMap::new(),
+            callees: callees::load(cli, &pipeline, parse, world)?,
             log: log_spec(cli, world)?,
             pipeline,
             pipeline_text,
             parse,
-        };
-        for text in &cli.input.callee {
-            let (name, graph) = callee(text, world, plan.parse)?;
-            plan.callees.insert(name, graph);
-        }
-        Ok(plan)
+        })
     }
 
     fn watcher(&self, cli: &Cli) -> Watcher {
@@ -163,6 +180,27 @@ fn gate(cli: &Cli, pipeline: &Pipeline) -> Result<Gate, Refusal> {
     Ok(gate)
 }
 
+/// Flags that would do nothing beside, or without, others.
+fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
+    let watch = &cli.watch;
+    let prints = !watch.print_before.is_empty()
+        || !watch.print_after.is_empty()
+        || watch.print_after_all
+        || watch.print_changed.is_some();
+    if watch.filter_print.is_some() && !prints {
+        return refuse(
+            "--filter-print: nothing is printed; add --print-before, --print-after, --print-after-all or --print-changed",
+        );
+    }
+    if cli.output.canonical && cli.output.print_alias {
+        return refuse("--canonical: --print-alias prints no graph");
+    }
+    if cli.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        return refuse("`-` is given twice, but standard input can be read only once");
+    }
+    Ok(())
+}
+
 /// Passes named by a flag: they must exist and be in the pipeline, or the flag would do nothing.
 fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
     let mut found = Vec::new();
@@ -187,15 +225,20 @@ fn changed(how: Option<&str>) -> Option<Changed> {
     })
 }
 
-/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else.
-fn type_verbosity(cli: &Cli, world: &World<'_>) -> Result<Option<u8>, Refusal> {
+/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else. A variable that is
+/// set but empty counts as unset, as with log levels.
+fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusal> {
     if cli.output.type_verbosity.is_some() {
         return Ok(cli.output.type_verbosity);
     }
     let variables = ["JIT_TYPE_VERBOSITY", "PYTORCH_JIT_TYPE_VERBOSITY"];
-    let Some((name, text)) = variables.iter().find_map(|name| Some((name, world.env.get(*name)?))) else {
+    let Some((name, text)) = variables.iter().find_map(|name| Some((name, world.env.get(*name)?.clone()))) else {
         return Ok(None);
     };
+    if text.is_empty() {
+        world.say(&format!("warning: {name} is set but empty"));
+        return Ok(None);
+    }
     match text.parse::<i64>() {
         Ok(n) => Ok(Some(n.clamp(0, 4) as u8)),
         Err(_) => refuse(format_args!("{name}=`{text}` is no number; it goes from 0 (no types) to 4 (symbolic sizes)")),
@@ -213,20 +256,6 @@ fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Refusal> {
             Ok(spec)
         }
         Err(error) => refuse(error),
-    }
-}
-
-fn callee(text: &str, world: &World<'_>, options: ParseOptions) -> Result<(String, Graph), Refusal> {
-    let Some((name, file)) = text.split_once('=') else {
-        return refuse(format_args!("--callee={text}: write `--callee NAME=FILE`"));
-    };
-    let bytes = match std::fs::read(world.path(Path::new(file))) {
-        Ok(bytes) => bytes,
-        Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
-    };
-    match parse(&bytes, options) {
-        Ok(parsed) => Ok((name.to_owned(), parsed.graph)),
-        Err(diagnostics) => Err((exit::PARSE, reporting::render(file, &bytes, &diagnostics, world.colour))),
     }
 }
 
@@ -289,6 +318,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     let mut graph = parsed.graph;
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
+    }
+    if !plan.callees.is_empty() {
+        outcome.calls.get_or_insert_default().add(&graph);
     }
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
