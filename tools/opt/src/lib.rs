@@ -145,6 +145,7 @@ mod tests {
         };
         let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let code = run(&argv, &mut world);
+        drop(world);
         (code, String::from_utf8_lossy(&stderr).into_owned())
     }
 
