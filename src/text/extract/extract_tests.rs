@@ -214,6 +214,18 @@ fn other_encodings() {
 }
 
 #[test]
+fn a_waiting_prompt_does_not_mix_ranks() {
+    let log = ">>> rank0: graph(%x : Tensor):\nrank1: graph(%y : Tensor):\nrank0:   %2 : Tensor = aten::sin(%x)\n\
+        rank1:   %2 = aten::cos(%y)\nrank0:   return (%2)\nrank1:   return (%2)\n";
+    let sin = "graph(%x : Tensor):\n  %2 : Tensor = aten::sin(%x)\n  return (%2)\n";
+    let cos = "graph(%y : Tensor):\n  %2 = aten::cos(%y)\n  return (%2)\n";
+    assert_eq!(texts(log), [sin, cos]);
+    assert!(extract(log.as_bytes()).iter().all(|graph| graph.complete));
+    let second = log.replace(">>> ", "").replace("rank1: graph", ">>> rank1: graph");
+    assert_eq!(texts(&second), [sin, cos]);
+}
+
+#[test]
 fn logs_are_told_from_graphs() {
     for graph in GRAPHS {
         assert_eq!(looks_like_log(graph.as_bytes()), None);

@@ -33,6 +33,9 @@ fn tag_at(line: &[u8], at: usize) -> Option<Tag> {
     })
 }
 
+/// What interpreters and debuggers wait with.
+const PROMPTS: [&[u8]; 5] = [b">>> ", b"... ", b"(Pdb) ", b"$ ", b"# "];
+
 /// The part of a line in front of a graph, as it stood on the graph's first line.
 #[derive(Clone, Debug)]
 pub(super) struct Prefix {
@@ -64,6 +67,13 @@ impl Prefix {
     /// True when there is nothing but white space.
     pub fn is_blank(&self) -> bool {
         self.bytes.trim_ascii().is_empty()
+    }
+
+    /// Without the prompt of an interpreter or debugger, which waits on the screen when somebody else prints and so stands
+    /// in front of the first line only. `None` where there is no prompt or nothing else.
+    pub fn without_prompt(&self) -> Option<Prefix> {
+        let rest = PROMPTS.iter().find_map(|prompt| self.bytes.strip_prefix(*prompt))?;
+        (!rest.trim_ascii().is_empty()).then(|| Prefix::new(rest))
     }
 
     /// How far `line` begins like the first `length` bytes of this prefix.

@@ -33,6 +33,8 @@ pub(super) struct Claim<'l> {
     /// How much of the header's prefix the line shares.
     prefix_length: usize,
     differs: u64,
+    /// The header's prefix counts without the prompt at its start.
+    without_prompt: bool,
     /// How badly the line fits; several graphs may be open at a time.
     pub cost: u32,
 }
@@ -110,22 +112,34 @@ impl OpenGraph {
 
     /// Whether, and how badly, a line fits as the next one.
     pub fn claim<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
-        let length = self.prefix_length.unwrap_or(self.prefix.bytes.len());
-        let mut like = self.prefix.likeness(length, line);
+        self.claim_behind(&self.prefix, line).or_else(|| self.claim_without_prompt(line))
+    }
+
+    /// The claim of a graph whose header was printed behind a waiting prompt. Without it the graph would be lost, and
+    /// its lines would go to another process that prints at the same time.
+    fn claim_without_prompt<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
+        let bare = if self.prefix_length.is_none() { self.prefix.without_prompt()? } else { return None };
+        let claim = self.claim_behind(&bare, line)?;
+        (claim.prefix_length == bare.bytes.len()).then_some(Claim { without_prompt: true, ..claim })
+    }
+
+    fn claim_behind<'l>(&self, prefix: &Prefix, line: &'l [u8]) -> Option<Claim<'l>> {
+        let length = self.prefix_length.unwrap_or(prefix.bytes.len());
+        let mut like = prefix.likeness(length, line);
         let partial = like.of_prefix < length;
-        if self.prefix.bytes[..like.of_prefix].trim_ascii().is_empty() {
+        if prefix.bytes[..like.of_prefix].trim_ascii().is_empty() {
             // Shared indentation says little: the header may stand behind an opening quote, or its own may be lost.
             like = Likeness::default();
         }
-        let after_tag = self.prefix.tag.as_ref().is_none_or(|tag| like.of_prefix >= tag.span.end);
+        let after_tag = prefix.tag.as_ref().is_none_or(|tag| like.of_prefix >= tag.span.end);
         if partial && (self.prefix_length.is_some() || !after_tag) {
             return None;
         }
         let rest = &line[like.of_line..];
         let kind = classify(rest).filter(|kind| self.expects(*kind))?;
-        let broken = (like.differs & !self.prefix.varies).count_ones();
+        let broken = (like.differs & !prefix.varies).count_ones();
         let cost = broken + if partial { COST_OF_PARTIAL } else { 0 };
-        Some(Claim { kind, rest, prefix_length: like.of_prefix, differs: like.differs, cost })
+        Some(Claim { kind, rest, prefix_length: like.of_prefix, differs: like.differs, without_prompt: false, cost })
     }
 
     fn expects(&self, kind: IrLine) -> bool {
@@ -140,6 +154,9 @@ impl OpenGraph {
 
     /// Takes a line that was claimed.
     pub fn take(&mut self, claim: Claim) {
+        if let Some(bare) = claim.without_prompt.then(|| self.prefix.without_prompt()).flatten() {
+            self.prefix = bare;
+        }
         self.prefix_length.get_or_insert(claim.prefix_length);
         self.prefix.varies |= claim.differs;
         self.foreign = 0;

@@ -3,6 +3,7 @@
 use crate::World;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jitopt_core::types::era::Era;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -41,6 +42,18 @@ pub(crate) struct Cli {
     pub(crate) color: When,
 }
 
+/// The era of a version of PyTorch, `2`, `1.13`, `2.1.0` or `2.1.0+cpu`. Only there have been 1.x and 2.x.
+fn era_of(version: &str) -> Result<Era, String> {
+    let wrong = || "write a version of PyTorch such as 1.3 or 2.15".to_owned();
+    let release = version.split_once('+').map_or(version, |(release, _)| release);
+    let numbers: Result<Vec<u32>, _> = release.split('.').map(str::parse).collect();
+    match numbers.map_err(|_| wrong())?[..] {
+        [1, minor] | [1, minor, _] => Ok(if minor < 5 { Era::V1_3 } else { Era::V2 }),
+        [2] | [2, _] | [2, _, _] => Ok(Era::V2),
+        _ => Err(wrong()),
+    }
+}
+
 /// When to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
@@ -76,9 +89,9 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    /// PyTorch whose rules hold where the file does not show it: 1.3 (1.3 and 1.4) or 2 (later ones)
-    #[arg(long, value_name = "ERA", value_parser = PossibleValuesParser::new(["1.3", "2"]), require_equals = true)]
-    pub(crate) torch: Option<String>,
+    /// PyTorch whose rules hold where the file does not show it, such as 1.3 or 2.15; they changed with 1.5
+    #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
+    pub(crate) torch: Option<Era>,
     /// A file holds several graphs
     #[arg(long)]
     pub(crate) split_input_file: bool,
@@ -120,13 +133,13 @@ pub(crate) struct PipelineArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write here instead of to stdout
+    /// Write here instead of to stdout; `-` is stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// As PyTorch's own reader would print it: no comments, outputs numbered densely
     #[arg(long)]
     pub(crate) canonical: bool,
-    /// How much of types to print, 0 to 4, as PYTORCH_JIT_TYPE_VERBOSITY
+    /// How much of types to print, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4), require_equals = true)]
     pub(crate) type_verbosity: Option<u8>,
     /// Print what may share memory with what instead of the graph
@@ -156,7 +169,7 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full")]
     #[arg(value_parser = PossibleValuesParser::new(["full", "diff", "word"]))]
     pub(crate) print_changed: Option<String>,
-    /// Of the graphs printed above, show only lines that hold this text, with the block headers around them
+    /// Of what these flags print, show only the lines that hold this text, below their titles
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter_print: Option<String>,
     /// Time spent in each pass

@@ -1,62 +1,86 @@
 //! Several files: read, worked on side by side, written in the order in which they were given.
 
 use crate::arguments::Cli;
-use crate::optimise::{Outcome, similar_file};
-use crate::{World, exit};
+use crate::callees::Calls;
+use crate::optimise::Outcome;
+use crate::{World, exit, stack};
+use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::never_came_up;
 use rayon::prelude::*;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Workers need the room that the main thread has, see `main.rs`.
-const STACK: usize = 1 << 30;
+/// The name of a file with its text, or with what is to be said instead.
+type Named = (String, Result<Vec<u8>, String>);
 
-type Named = (String, std::io::Result<Vec<u8>>);
-
-/// Reads every file, calls `work` on it, and prints what came out.
-pub(crate) fn run(cli: &Cli, world: &mut World<'_>, work: impl Fn(&str, &[u8]) -> Outcome + Sync) -> i32 {
+/// Reads every file, calls `work` on it, and prints what came out. Adds to `calls` what the files call.
+pub(crate) fn run(
+    cli: &Cli,
+    world: &mut World<'_>,
+    calls: &mut Option<Calls>,
+    work: impl Fn(&str, &[u8]) -> Outcome + Sync,
+) -> i32 {
     let files = if cli.files.is_empty() { vec![PathBuf::from("-")] } else { cli.files.clone() };
     let job = |(name, text): &Named| match text {
         Ok(text) => work(name, text),
-        Err(error) => unreadable(name, error),
+        Err(message) => Outcome { stderr: message.clone().into_bytes(), code: exit::USAGE, ..Outcome::default() },
     };
     let inputs: Vec<Named> = files.iter().map(|path| read(path, world)).collect();
     let outcomes: Vec<Outcome> = if cli.output.jobs > 1 && inputs.len() > 1 {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(cli.output.jobs).stack_size(STACK).build();
-        match pool {
-            Ok(pool) => pool.install(|| inputs.par_iter().map(job).collect()),
-            Err(_) => inputs.iter().map(job).collect(),
+        match pool(cli.output.jobs) {
+            Some(pool) => pool.install(|| inputs.par_iter().map(job).collect()),
+            None => inputs.iter().map(job).collect(),
         }
     } else {
         inputs.iter().map(job).collect()
     };
+    for found in outcomes.iter().filter_map(|outcome| outcome.calls.as_ref()) {
+        calls.get_or_insert_default().extend(found);
+    }
     write(cli, world, outcomes)
+}
+
+/// Workers with the most stack that there is room for; none where not even small ones can be made.
+fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
+    let build = |size: &usize| rayon::ThreadPoolBuilder::new().num_threads(jobs).stack_size(*size).build().ok();
+    stack::SIZES.iter().find_map(build)
 }
 
 fn read(path: &Path, world: &mut World<'_>) -> Named {
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
         let result = world.stdin.read_to_end(&mut text).map(|_| text);
+        let result = result.map_err(|error| format!("error: cannot read standard input: {error}\n"));
         return ("<stdin>".to_owned(), result);
     }
-    (path.display().to_string(), std::fs::read(world.path(path)))
+    (path.display().to_string(), std::fs::read(world.path(path)).map_err(|error| unreadable(path, &error, world)))
 }
 
-fn unreadable(name: &str, error: &std::io::Error) -> Outcome {
-    let near = similar_file(Path::new(name)).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
+fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
+    let near = similar_file(path, world).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let near = near.map_or(String::new(), |near| format!("; did you mean `{}`?", near.display()));
-    let stderr = format!("error: cannot read `{name}`: {error}{near}\n").into_bytes();
-    Outcome { stderr, code: exit::USAGE, ..Outcome::default() }
+    format!("error: cannot read `{}`: {error}{near}\n", path.display())
+}
+
+/// A file beside `path` with a name like it, spelt from where the user is.
+fn similar_file(path: &Path, world: &World<'_>) -> Option<PathBuf> {
+    let full = world.path(path);
+    let folder = full.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let names: Vec<String> =
+        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let wanted = path.file_name()?.to_string_lossy();
+    did_you_mean(&wanted, names.iter().map(String::as_str)).map(|near| path.with_file_name(near))
 }
 
 fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
     let mut code = unused_gates(&outcomes, world);
     let mut file = Vec::new();
+    let target = cli.output.output.as_deref().filter(|path| path.as_os_str() != "-");
     for outcome in outcomes {
         if !outcome.stderr.is_empty() {
             world.say(&String::from_utf8_lossy(&outcome.stderr));
         }
-        match &cli.output.output {
+        match target {
             Some(_) => file.extend(outcome.stdout),
             None => world.print(&outcome.stdout),
         }
@@ -64,7 +88,7 @@ fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
             code = outcome.code;
         }
     }
-    match &cli.output.output {
+    match target {
         // Nothing is lost: a file is only written over when all went well.
         Some(path) if code == exit::YES => write_file(&world.path(path), &file, world),
         _ => code,

@@ -61,8 +61,13 @@ fn summary(found: &[Extracted], kept: &[&Extracted], world: &mut World<'_>) {
     let cut = kept.iter().filter(|graph| !graph.complete).count();
     let cut = if cut > 0 { format!(", {cut} cut off") } else { String::new() };
     let dropped = found.len() - kept.len();
-    let dropped = if dropped > 0 { format!(", {dropped} duplicates dropped") } else { String::new() };
-    world.say(&format!("{} graphs{cut}{dropped}", kept.len()));
+    let dropped = if dropped > 0 { format!(", {} dropped", counted(dropped, "duplicate")) } else { String::new() };
+    world.say(&format!("{}{cut}{dropped}", counted(kept.len(), "graph")));
+}
+
+/// `1 graph`, `2 graphs`.
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 fn describe(i: usize, graph: &Extracted) -> String {

@@ -1,16 +1,21 @@
 //! `jitopt filecheck`: reads the text to check from stdin.
 
-use crate::World;
-use crate::arguments::FilecheckArgs;
+use crate::arguments::{Cli, FilecheckArgs};
+use crate::{World, exit};
+use clap::CommandFactory;
 use std::io::Read;
 use std::path::Path;
 
 pub(crate) fn run(args: &FilecheckArgs, world: &mut World<'_>) -> i32 {
+    if args.arguments.iter().any(|arg| arg == "--help" || arg == "-h") {
+        world.print(help().as_bytes());
+        return exit::YES;
+    }
     let mut stdin = Vec::new();
     let from_file = args.arguments.iter().any(|arg| arg.starts_with("--input-file"));
     if !from_file && world.stdin.read_to_end(&mut stdin).is_err() {
         world.say("error: cannot read standard input");
-        return crate::exit::USAGE;
+        return exit::USAGE;
     }
     let argv: Vec<String> = std::iter::once("filecheck".to_owned()).chain(args.arguments.iter().cloned()).collect();
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
@@ -22,4 +27,11 @@ pub(crate) fn run(args: &FilecheckArgs, world: &mut World<'_>) -> i32 {
         world.say(&String::from_utf8_lossy(&stderr));
     }
     code
+}
+
+/// The help of the subcommand. Its flags are not clap's, so neither is `--help`.
+fn help() -> String {
+    let mut all = Cli::command();
+    all.build();
+    all.find_subcommand_mut("filecheck").map_or(String::new(), |command| command.render_help().to_string())
 }

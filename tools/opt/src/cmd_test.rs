@@ -19,6 +19,7 @@ impl Commands for ToolCommands {
             env: io.env.clone(),
             cwd: io.cwd.to_owned(),
             colour: false,
+            failed_write: None,
         };
         Some(crate::run(argv, &mut world))
     }
@@ -45,7 +46,10 @@ pub(crate) fn run(args: &TestArgs, world: &mut World<'_>) -> i32 {
         }
     }
     if tests.is_empty() {
-        world.say("error: no test found: a test is a file with a `RUN:` line");
+        world.say(&match &args.filter {
+            Some(filter) => format!("error: no test has a path that `{filter}` matches"),
+            None => "error: no test found: a test is a file with a `RUN:` line".to_owned(),
+        });
         return exit::USAGE;
     }
     let config = Config { bless: args.bless, jobs: args.jobs, ..Config::default() };

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod batch;
+mod callees;
 mod cmd_completions;
 mod cmd_extract;
 mod cmd_filecheck;
@@ -15,8 +16,10 @@ mod observing;
 mod optimise;
 mod panics;
 mod reporting;
+mod stack;
 
 pub use cmd_test::ToolCommands;
+pub use stack::with_room;
 
 use arguments::{Cli, Command};
 use clap::{CommandFactory, FromArgMatches};
@@ -38,6 +41,8 @@ pub struct World<'a> {
     pub cwd: PathBuf,
     /// Whether `--color=auto` means colours.
     pub colour: bool,
+    /// The first error of writing to `stdout`; it decides the exit code.
+    pub failed_write: Option<std::io::Error>,
 }
 
 impl World<'_> {
@@ -54,14 +59,30 @@ impl World<'_> {
         }
     }
 
-    /// Prints a result. A reader that went away (`| head`) ends the output, not the tool.
+    /// Prints a result. A reader that went away (`| head`) ends the output, not the tool; any other error is remembered,
+    /// for a result that is lost must not look like success.
     pub fn print(&mut self, bytes: &[u8]) {
-        let _ = self.stdout.write_all(bytes).and_then(|()| self.stdout.flush());
+        if self.failed_write.is_some() {
+            return;
+        }
+        let written = self.stdout.write_all(bytes).and_then(|()| self.stdout.flush());
+        self.failed_write = written.err().filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe);
     }
 }
 
 /// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
 pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
+    let code = dispatch(argv, world);
+    match world.failed_write.take() {
+        Some(error) => {
+            world.say(&format!("error: cannot write to standard output: {error}"));
+            exit::USAGE
+        }
+        None => code,
+    }
+}
+
+fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     let matches = match Cli::command().try_get_matches_from(argv) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, world),
@@ -90,5 +111,59 @@ fn usage(error: &clap::Error, world: &mut World<'_>) -> i32 {
     } else {
         world.print(text.as_bytes());
         exit::YES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    /// A stream that takes nothing.
+    struct Refusing(io::ErrorKind);
+
+    impl Write for Refusing {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(self.0.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn run_refused(line: &str, kind: io::ErrorKind) -> (i32, String) {
+        let (mut stdout, mut stderr) = (Refusing(kind), Vec::new());
+        let mut world = World {
+            stdin: Box::new(&b"graph():\n  return ()\n"[..]),
+            stdout: &mut stdout,
+            stderr: &mut stderr,
+            env: BTreeMap::new(),
+            cwd: PathBuf::new(),
+            colour: false,
+            failed_write: None,
+        };
+        let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let code = run(&argv, &mut world);
+        drop(world);
+        (code, String::from_utf8_lossy(&stderr).into_owned())
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_an_error() {
+        for line in [
+            "jitopt",
+            "jitopt --help",
+            "jitopt --list-passes",
+            "jitopt samples",
+            "jitopt extract",
+            "jitopt completions bash",
+            "jitopt filecheck --help",
+        ] {
+            let (code, said) = run_refused(line, io::ErrorKind::StorageFull);
+            assert_eq!(code, exit::USAGE, "{line}: {said}");
+            assert!(said.contains("error: cannot write to standard output: "), "{line}: {said}");
+            assert_eq!(run_refused(line, io::ErrorKind::BrokenPipe).0, exit::YES, "{line}");
+        }
     }
 }

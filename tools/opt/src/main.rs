@@ -1,12 +1,8 @@
 //! `jitopt`: the pass toolkit for the textual IR of TorchScript.
 
 use jitopt_driver::World;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-
-/// Nesting of 10,000 levels is read, and the few walks that recurse over types and literals need room for that; pages that
-/// are not touched cost nothing.
-const STACK: usize = 1 << 30;
 
 fn main() -> ExitCode {
     let work = || {
@@ -20,13 +16,15 @@ fn main() -> ExitCode {
                 .collect(),
             cwd: std::path::PathBuf::new(),
             colour: std::io::stderr().is_terminal(),
+            failed_write: None,
         };
         let argv: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
         jitopt_driver::run(&argv, &mut world)
     };
-    let code = std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        thread.ok().and_then(|thread| thread.join().ok()).unwrap_or(jitopt_driver::exit::BUG)
+    let code = jitopt_driver::with_room(work).unwrap_or_else(|error| {
+        // Nobody is left to tell when stderr is closed too.
+        let _ = writeln!(std::io::stderr(), "error: cannot start a thread: {error}; is memory limited (`ulimit -v`)?");
+        jitopt_driver::exit::USAGE
     });
     ExitCode::from(code as u8)
 }

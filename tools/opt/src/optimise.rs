@@ -1,6 +1,7 @@
 //! The main job: IR in, passes, IR out.
 
 use crate::arguments::Cli;
+use crate::callees::{self, Callees, Calls};
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
@@ -9,7 +10,6 @@ use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
-use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,12 +23,14 @@ pub(crate) struct Plan {
     parse: ParseOptions,
     print: PrintOptions,
     gate: Gate,
-    callees: BTreeMap<String, Graph>,
+    callees: Callees,
     log: log::Spec,
     before: Vec<&'static str>,
     after: Vec<&'static str>,
     changed: Option<Changed>,
     colour: bool,
+    /// Where reproducers of our bugs go.
+    folder: PathBuf,
 }
 
 /// What became of one file.
@@ -41,6 +43,8 @@ pub(crate) struct Outcome {
     pub(crate) unused_gates: Option<BTreeSet<String>>,
     /// Rules that rewrites of the file asked about.
     pub(crate) asked: BTreeSet<String>,
+    /// What its graphs call; `None` where no pipeline ran.
+    pub(crate) calls: Option<Calls>,
 }
 
 impl Outcome {
@@ -51,9 +55,12 @@ impl Outcome {
         }
     }
 
+    /// Says what failed. The first failure decides the exit code: it is the one that the output begins with.
     fn fail(&mut self, code: i32, text: &str) {
         self.say(text);
-        self.code = code;
+        if self.code == exit::YES {
+            self.code = code;
+        }
     }
 }
 
@@ -72,12 +79,29 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
     if cli.pipeline.print_pipeline {
         world.say(&plan.pipeline.to_string());
     }
-    batch::run(cli, world, |name, text| one_file(cli, &plan, name, text))
+    let mut calls = None;
+    let code = batch::run(cli, world, &mut calls, |name, text| one_file(cli, &plan, name, text));
+    if let Some(calls) = calls {
+        warn_of_uncalled(&plan.callees, calls, world);
+    }
+    code
 }
 
-type Refusal = (i32, String);
+/// Warns of callees that nothing calls, neither a file nor another callee.
+fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
+    callees.values().for_each(|graph| calls.add(graph));
+    let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();
+    for name in calls.unused(&given) {
+        let near = did_you_mean(name, calls.all().filter(|called| !given.contains(called)));
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        world.say(&format!("warning: --callee {name}: nothing calls it{near}"));
+    }
+}
 
-fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
+/// An exit code and what to say.
+pub(crate) type Refusal = (i32, String);
+
+pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
     Err((exit::USAGE, format!("error: {message}\n")))
 }
 
@@ -88,30 +112,29 @@ impl Plan {
             Ok(pipeline) => pipeline,
             Err(error) => return refuse(error.render(&pipeline_text)),
         };
-        let era = cli.input.torch.as_deref().and_then(|text| text.parse::<Era>().ok());
-        let parse = ParseOptions { era, force_era: false };
-        let mut plan = Plan {
+        refuse_nonsense(cli)?;
+        if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
+            world.say("warning: the pipeline is empty, it runs nothing");
+        }
+        let parse = ParseOptions { era: cli.input.torch, force_era: false };
+        Ok(Plan {
             gate: gate(cli, &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
             changed: changed(cli.watch.print_changed.as_deref()),
             colour: world.colour,
+            folder: world.path(Path::new(".")),
             print: PrintOptions {
                 canonical: cli.output.canonical,
                 type_verbosity: type_verbosity(cli, world)?,
                 no_comments: false,
             },
-            callees: BTreeMap::new(),
+            callees: callees::load(cli, &pipeline, parse, world)?,
             log: log_spec(cli, world)?,
             pipeline,
             pipeline_text,
             parse,
-        };
-        for text in &cli.input.callee {
-            let (name, graph) = callee(text, world, plan.parse)?;
-            plan.callees.insert(name, graph);
-        }
-        Ok(plan)
+        })
     }
 
     fn watcher(&self, cli: &Cli) -> Watcher {
@@ -157,6 +180,27 @@ fn gate(cli: &Cli, pipeline: &Pipeline) -> Result<Gate, Refusal> {
     Ok(gate)
 }
 
+/// Flags that would do nothing beside, or without, others.
+fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
+    let watch = &cli.watch;
+    let prints = !watch.print_before.is_empty()
+        || !watch.print_after.is_empty()
+        || watch.print_after_all
+        || watch.print_changed.is_some();
+    if watch.filter_print.is_some() && !prints {
+        return refuse(
+            "--filter-print: nothing is printed; add --print-before, --print-after, --print-after-all or --print-changed",
+        );
+    }
+    if cli.output.canonical && cli.output.print_alias {
+        return refuse("--canonical: --print-alias prints no graph");
+    }
+    if cli.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
+        return refuse("`-` is given twice, but standard input can be read only once");
+    }
+    Ok(())
+}
+
 /// Passes named by a flag: they must exist and be in the pipeline, or the flag would do nothing.
 fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
     let mut found = Vec::new();
@@ -181,15 +225,20 @@ fn changed(how: Option<&str>) -> Option<Changed> {
     })
 }
 
-/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else.
-fn type_verbosity(cli: &Cli, world: &World<'_>) -> Result<Option<u8>, Refusal> {
+/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else. A variable that is
+/// set but empty counts as unset, as with log levels.
+fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusal> {
     if cli.output.type_verbosity.is_some() {
         return Ok(cli.output.type_verbosity);
     }
     let variables = ["JIT_TYPE_VERBOSITY", "PYTORCH_JIT_TYPE_VERBOSITY"];
-    let Some((name, text)) = variables.iter().find_map(|name| Some((name, world.env.get(*name)?))) else {
+    let Some((name, text)) = variables.iter().find_map(|name| Some((name, world.env.get(*name)?.clone()))) else {
         return Ok(None);
     };
+    if text.is_empty() {
+        world.say(&format!("warning: {name} is set but empty"));
+        return Ok(None);
+    }
     match text.parse::<i64>() {
         Ok(n) => Ok(Some(n.clamp(0, 4) as u8)),
         Err(_) => refuse(format_args!("{name}=`{text}` is no number; it goes from 0 (no types) to 4 (symbolic sizes)")),
@@ -207,20 +256,6 @@ fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Refusal> {
             Ok(spec)
         }
         Err(error) => refuse(error),
-    }
-}
-
-fn callee(text: &str, world: &World<'_>, options: ParseOptions) -> Result<(String, Graph), Refusal> {
-    let Some((name, file)) = text.split_once('=') else {
-        return refuse(format_args!("--callee={text}: write `--callee NAME=FILE`"));
-    };
-    let bytes = match std::fs::read(world.path(Path::new(file))) {
-        Ok(bytes) => bytes,
-        Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
-    };
-    match parse(&bytes, options) {
-        Ok(parsed) => Ok((name.to_owned(), parsed.graph)),
-        Err(diagnostics) => Err((exit::PARSE, reporting::render(file, &bytes, &diagnostics, world.colour))),
     }
 }
 
@@ -249,7 +284,7 @@ fn broken(plan: &Plan, name: &str, text: &[u8], message: &str) -> Outcome {
     outcome.fail(exit::BUG, &format!("error: {name}: a bug in jitopt: {message}"));
     let flags =
         if plan.pipeline_text.is_empty() { String::new() } else { format!("--passes='{}'", plan.pipeline_text) };
-    if let Some(path) = panics::write_reproducer(Path::new("."), &flags, text) {
+    if let Some(path) = panics::write_reproducer(&plan.folder, &flags, text) {
         outcome.say(&format!("  a reproducer is in `{}`; please report it", path.display()));
     }
     outcome
@@ -281,11 +316,11 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
 
 fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut Outcome) {
     let mut graph = parsed.graph;
-    if let Some(era) = plan.parse.era.filter(|_| !graph.dialect.era_shown) {
-        graph.era = era;
-    }
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
+    }
+    if !plan.callees.is_empty() {
+        outcome.calls.get_or_insert_default().add(&graph);
     }
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
@@ -425,14 +460,4 @@ fn describe(pass: &pass::PassInfo) -> String {
     let options: String = options.map(|o| format!("    {{{}={}}}  {}\n", o.name, o.default, o.summary)).collect();
     let example = pass.example.replacen("  =>  ", "\n        =>  ", 1);
     format!("{}{also}\n    {}\n{options}            {example}\n", pass.name, pass.summary)
-}
-
-/// Names near `name` among files of the folder it is in, for messages.
-pub(crate) fn similar_file(path: &Path) -> Option<PathBuf> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let names: Vec<String> =
-        std::fs::read_dir(folder).ok()?.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    let wanted = path.file_name()?.to_string_lossy();
-    let near = did_you_mean(&wanted, names.iter().map(String::as_str))?;
-    Some(folder.join(near))
 }

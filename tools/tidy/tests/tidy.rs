@@ -18,6 +18,7 @@ fn jitopt(arguments: &[&str]) -> String {
         env: Default::default(),
         cwd: ROOT.into(),
         colour: false,
+        failed_write: None,
     };
     let argv: Vec<String> = ["jitopt"].iter().chain(arguments).map(|argument| (*argument).to_owned()).collect();
     let code = jitopt_driver::run(&argv, &mut world);

@@ -4,7 +4,7 @@
 mod new_pass;
 mod sizes;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match chore(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<Told>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -45,6 +46,18 @@ fn chore(arguments: &[&str]) -> Result<()> {
         _ => bail!("no chore is called `{}`\n{HELP}", arguments.join(" ")),
     }
 }
+
+/// A failure about which the command that failed has said all there is to say.
+#[derive(Debug)]
+struct Told;
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for Told {}
 
 /// The folder of the repository.
 fn root() -> PathBuf {
@@ -74,7 +87,8 @@ fn format(root: &Path) -> Result<()> {
 fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
     let mut tests = Command::new("cargo");
     tests.args(["run", "--quiet", "--package", "jitopt", "--", "test", "testdata", "--bless"]);
-    run(tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root))?;
+    let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root).status()?;
+    ensure!(status.success(), Told);
     let mut generated = Command::new("cargo");
     run(generated.args(["test", "--quiet", "--package", "jitopt-tidy", "readme"]).env("BLESS", "1").current_dir(root))
 }

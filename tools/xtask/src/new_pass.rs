@@ -1,6 +1,8 @@
 //! `cargo xtask new-pass`: a pass that works, to be changed into another.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use jitopt_passes::PASSES;
+use jitopt_tidy::Tree;
 use jitopt_tidy::coverage::pass_rows;
 use std::fs;
 use std::path::Path;
@@ -17,6 +19,8 @@ pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
         "`{name}` is no name for a pass: write it like `loop-unrolling`"
     );
     ensure!(!summary.is_empty() && !summary.ends_with('.'), "a summary is one line without a full stop");
+    check_name(&name)?;
+    check_stem(&stem, &Tree::read(root))?;
     let registry_path = root.join("passes/lib.rs");
     let registry = fs::read_to_string(&registry_path)?;
     let registry = with_row(&registry, &stem)?;
@@ -37,6 +41,31 @@ pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
     Ok(())
 }
 
+/// Words that Rust keeps for itself, so that no module can be called so.
+const KEYWORDS: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final fn \
+    for gen if impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try \
+    type typeof unsafe unsized use virtual where while yield";
+
+/// A name must not lead to two passes.
+fn check_name(name: &str) -> Result<()> {
+    let same = |known: &str| known.replace('_', "-") == name;
+    if let Some(pass) = PASSES.iter().find(|pass| pass.names().any(same)) {
+        bail!("`{name}` is a name of the pass `{}` in {}", pass.name, pass.file);
+    }
+    Ok(())
+}
+
+/// A stem must be a name for a module, and no other file's: it is what `JIT_LOG_LEVEL` takes.
+fn check_stem(stem: &str, tree: &Tree) -> Result<()> {
+    ensure!(!KEYWORDS.split_whitespace().any(|word| word == stem), "`{stem}` is a word that Rust keeps for itself");
+    let file = format!("{stem}.rs");
+    let taken = tree.sources().find(|(path, _)| path.rsplit('/').next() == Some(&file));
+    if let Some((path, _)) = taken {
+        bail!("the stem `{stem}` is taken by {path}");
+    }
+    Ok(())
+}
+
 /// The registry with one row more, in its place.
 fn with_row(registry: &str, stem: &str) -> Result<String> {
     let rows = pass_rows(registry);
@@ -53,6 +82,17 @@ fn with_row(registry: &str, stem: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn taken_names_are_refused() {
+        for name in PASSES.iter().flat_map(|pass| pass.names()) {
+            assert!(check_name(&name.replace('_', "-")).is_err(), "{name}");
+        }
+        assert!(check_name("no-such-pass").is_ok());
+        let tree = Tree::of(&[("src/ir/graph.rs", "")]);
+        assert!(check_stem("graph", &tree).is_err() && check_stem("match", &tree).is_err());
+        assert!(check_stem("graph_fuser", &tree).is_ok());
+    }
 
     #[test]
     fn rows_stay_sorted() {

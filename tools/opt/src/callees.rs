@@ -1,0 +1,140 @@
+//! `--callee NAME=FILE`: graphs that `inline` puts in the place of calls.
+
+use crate::arguments::Cli;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit, reporting};
+use jitopt_core::ir::{Attribute, Graph, Node};
+use jitopt_core::pass::Pipeline;
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::TypeKind;
+use jitopt_core::verify;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Graphs by the names under which calls find them.
+pub(crate) type Callees = BTreeMap<String, Graph>;
+
+/// Reads every callee. A broken one would only show as a broken result, so it is checked here, where its file is known.
+pub(crate) fn load(
+    cli: &Cli,
+    pipeline: &Pipeline,
+    options: ParseOptions,
+    world: &mut World<'_>,
+) -> Result<Callees, Refusal> {
+    let mut callees = Callees::new();
+    if cli.input.callee.is_empty() {
+        return Ok(callees);
+    }
+    if !pipeline.stages().iter().any(|stage| stage.pass.name == "inline") {
+        return refuse(format_args!("--callee: `inline` is not in the pipeline `{pipeline}`"));
+    }
+    for text in &cli.input.callee {
+        let (name, file) = name_and_file(text)?;
+        if callees.contains_key(name) {
+            return refuse(format_args!("--callee={text}: `{name}` was given before"));
+        }
+        callees.insert(name.to_owned(), read(file, cli, options, world)?);
+    }
+    Ok(callees)
+}
+
+fn name_and_file(text: &str) -> Result<(&str, &str), Refusal> {
+    let parts = text.split_once('=').map(|(name, file)| (name.trim(), file));
+    match parts.filter(|(name, file)| !name.is_empty() && !file.is_empty()) {
+        Some(parts) => Ok(parts),
+        None => refuse(format_args!("--callee={text}: write `--callee NAME=FILE`")),
+    }
+}
+
+fn read(file: &str, cli: &Cli, options: ParseOptions, world: &mut World<'_>) -> Result<Graph, Refusal> {
+    let bytes = match std::fs::read(world.path(Path::new(file))) {
+        Ok(bytes) => bytes,
+        Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
+    };
+    let parsed = parse(&bytes, options)
+        .map_err(|diagnostics| (exit::PARSE, reporting::render(file, &bytes, &diagnostics, world.colour)))?;
+    if !parsed.warnings.is_empty() {
+        let warnings = reporting::render(file, &bytes, &parsed.warnings, world.colour);
+        world.say(&warnings);
+    }
+    if !cli.input.no_verify {
+        verified(file, &parsed.graph, world)?;
+    }
+    Ok(parsed.graph)
+}
+
+fn verified(file: &str, graph: &Graph, world: &mut World<'_>) -> Result<(), Refusal> {
+    let report = verify::verify(graph);
+    let shown = || format!("{file}:\n{}", verify::render(graph, &report));
+    if report.has_errors() {
+        return Err((exit::VERIFY, format!("{}  `--no-verify` takes the graph all the same\n", shown())));
+    }
+    if !report.findings.is_empty() {
+        world.say(&shown());
+    }
+    Ok(())
+}
+
+/// What calls ask for, to find callees that nothing calls: those would be silent no-ops.
+#[derive(Clone, Default)]
+pub(crate) struct Calls {
+    /// For each call the names that `inline` looks for, in its order.
+    names: BTreeSet<Vec<String>>,
+}
+
+impl Calls {
+    /// Adds the calls of a graph and of the graphs in its nodes.
+    pub(crate) fn add(&mut self, graph: &Graph) {
+        let mut graphs = vec![graph];
+        while let Some(graph) = graphs.pop() {
+            self.names.extend(graph.all_nodes().filter_map(|node| names_of(graph, node)));
+            graphs.extend(graph.all_nodes().filter_map(|node| graph.subgraph(node)));
+        }
+    }
+
+    /// Adds what another file calls.
+    pub(crate) fn extend(&mut self, other: &Calls) {
+        self.names.extend(other.names.iter().cloned());
+    }
+
+    /// All names, for suggestions.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().flatten().map(String::as_str)
+    }
+
+    /// Those of `given` that no call leads to. A call takes the first of its names that was given.
+    pub(crate) fn unused<'a>(&self, given: &BTreeSet<&'a str>) -> Vec<&'a str> {
+        let taken: BTreeSet<&str> = self
+            .names
+            .iter()
+            .filter_map(|names| names.iter().map(String::as_str).find(|name| given.contains(name)))
+            .collect();
+        given.iter().filter(|name| !taken.contains(*name)).copied().collect()
+    }
+}
+
+/// The names under which the graph of a call may have been given, as `inline` looks for them.
+fn names_of(graph: &Graph, node: Node) -> Option<Vec<String>> {
+    let kind = graph.kind(node);
+    let first = graph.inputs(node).next()?;
+    if kind == prim::CALL_FUNCTION {
+        let constant = graph.definer(first).filter(|&node| graph.kind(node) == prim::CONSTANT)?;
+        return Some(vec![text(graph, constant, attr::NAME)?]);
+    }
+    let method = (kind == prim::CALL_METHOD).then(|| text(graph, node, attr::NAME)).flatten()?;
+    let mut names = Vec::new();
+    if let TypeKind::Class(class) = graph.ty(first).kind() {
+        let short = class.as_str().rsplit('.').next().unwrap_or_default();
+        names.extend([format!("{class}.{method}"), format!("{short}.{method}")]);
+    }
+    names.push(method);
+    Some(names)
+}
+
+fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
+    match graph.attribute(node, name)? {
+        Attribute::Str(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}

@@ -1,0 +1,26 @@
+//! Room for the few walks that recurse.
+
+/// How much stack to ask for, most first. Nesting of 10,000 levels is read, and the walks over types and literals that recurse
+/// need 1 GiB for that; pages that are not touched cost nothing. Where address space is limited (`ulimit -v`, small
+/// containers), less room for odd inputs is better than no tool.
+pub(crate) const SIZES: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 8 << 20];
+
+/// Runs `work` on a thread with as much stack as there is; an error when no thread can be made at all.
+pub fn with_room(work: impl Fn() -> i32 + Sync) -> std::io::Result<i32> {
+    std::thread::scope(|scope| {
+        let spawn = |size: usize| std::thread::Builder::new().stack_size(size).spawn_scoped(scope, &work);
+        let thread = SIZES[1..].iter().fold(spawn(SIZES[0]), |thread, size| thread.or_else(|_| spawn(*size)))?;
+        Ok(thread.join().unwrap_or(crate::exit::BUG))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_once_and_its_code_comes_back() {
+        assert_eq!(with_room(|| 7).ok(), Some(7));
+        assert!(SIZES.is_sorted_by(|a, b| a > b));
+    }
+}
