@@ -188,12 +188,12 @@ impl Graph {
         graph
     }
 
-    fn take_subgraphs(&mut self, into: &mut Vec<Box<Graph>>) {
+    fn take_subgraphs(&mut self, into: &mut Vec<Graph>) {
         for (_, value) in self.attributes.iter_mut().flatten() {
             if let Attribute::Graph(_) = value
                 && let Attribute::Graph(graph) = std::mem::replace(value, Attribute::None)
             {
-                into.push(graph);
+                into.push(*graph);
             }
         }
     }
