@@ -34,7 +34,9 @@ fn graph(path: &Path) -> Option<Graph> {
 /// What the pass makes of the graph under a counter; none when it refuses the graph.
 fn after(pass: &PassInfo, graph: &Graph, counter: Option<&str>) -> Option<(Graph, BTreeMap<String, u64>)> {
     let mut gate = Gate::default();
-    counter.map(|text| gate.add_counter(text).expect("a counter"));
+    if let Some(text) = counter {
+        gate.add_counter(text).expect("a counter");
+    }
     let mut session = Session { gate, ..Session::default() };
     let pipeline = Pipeline::parse(pass.name, &REGISTRY).expect("a pass is a pipeline");
     let mut graph = graph.clone();
