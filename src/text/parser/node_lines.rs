@@ -1,0 +1,229 @@
+//! The line of a node behind its outputs: kind, attributes, operands, scope and location.
+
+use super::{Kind, Parser, Step, fault};
+use crate::ir::{Attribute, Node};
+use crate::symbol::{Symbol, attr};
+use crate::text::extents::{closing, is_kind};
+use crate::text::literal;
+
+impl<'a> Parser<'a> {
+    /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
+    pub(super) fn node(&mut self) -> Step<()> {
+        let (kind, text) = self.kind()?;
+        let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+        let node = frame.graph.create(kind.symbol);
+        self.attributes(node)?;
+        if text.starts_with(b"^") {
+            self.python_arguments(node)?;
+        }
+        self.operands("operands")?;
+        self.finish_node(node)?;
+        let frame = self.frame();
+        if kind.numbered {
+            frame.references.entry(text).or_default().push_back(node);
+        }
+        Ok(())
+    }
+
+    fn finish_node(&mut self, node: Node) -> Step<()> {
+        let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+        frame.graph.set_inputs(node, self.operands.iter().copied());
+        for &(name, ty) in &self.outputs {
+            frame.define(node, name, ty);
+        }
+        let open = frame.blocks.last_mut().expect("the root block stays open until `return`");
+        frame.graph.append(open.block, node);
+        open.last = Some(node);
+        self.trailer(node)
+    }
+
+    fn kind(&mut self) -> Step<(Kind, &'a [u8])> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let caret = usize::from(rest.first() == Some(&b'^'));
+        let mut len = caret + rest[caret..].iter().take_while(|b| is_kind(**b)).count();
+        if len == caret {
+            // Names of Python functions may hold anything, `^<lambda>(`.
+            len = rest.iter().take_while(|b| caret == 1 && !matches!(b, b'(' | b'[' | b'\n')).count();
+        }
+        let text = &rest[..len];
+        if let Some(&kind) = self.kinds.get(text) {
+            self.cursor.at += len;
+            return Ok((kind, text));
+        }
+        if caret == 0 && !text.windows(2).any(|pair| pair == b"::") {
+            return fault(
+                start..start + len.max(1),
+                "this is no operator",
+                "expected `namespace::name`, such as `aten::add`",
+            );
+        }
+        let Ok(name) = std::str::from_utf8(text) else {
+            return fault(start..start + len, "this operator name is not UTF-8", "expected `namespace::name`");
+        };
+        if matches!(name, "prim::Param" | "prim::Return") {
+            let label = "graphs and blocks have one without showing it";
+            return fault(start..start + len, format!("`{name}` cannot be written"), label);
+        }
+        let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+        let numbered = caret == 0 && digits > 0 && text[..len - digits].ends_with(b"_");
+        let kind = Kind { symbol: Symbol::new(name), numbered };
+        self.kinds.insert(text, kind);
+        self.cursor.at += len;
+        Ok((kind, text))
+    }
+
+    /// `[name=value, …]`, if it stands here.
+    fn attributes(&mut self, node: Node) -> Step<()> {
+        if !self.cursor.eat(b"[") {
+            return Ok(());
+        }
+        if self.cursor.eat(b"]") {
+            self.frame().graph.set_empty_attributes(node);
+            return Ok(());
+        }
+        loop {
+            self.attribute(node)?;
+            if self.cursor.eat(b"]") {
+                return Ok(());
+            }
+            let at = self.cursor.at;
+            if !self.cursor.eat(b",") {
+                return fault(at..at + 1, "these attributes do not go on here", "expected `,` or `]`");
+            }
+            self.cursor.space();
+        }
+    }
+
+    fn attribute(&mut self, node: Node) -> Step<()> {
+        let start = self.cursor.at;
+        let name = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
+        self.cursor.blanks();
+        if name.is_empty() || !self.cursor.eat(b"=") {
+            let end = self.cursor.at.max(start + 1);
+            return fault(start..end, "this is no attribute", "expected `name=value`");
+        }
+        let symbol = if name == b"value" { attr::VALUE } else { Symbol::new(&String::from_utf8_lossy(name)) };
+        let at = self.cursor.at;
+        let ty = self.outputs.first().and_then(|&(_, ty)| ty);
+        match literal::parse(self.cursor.rest(), symbol, ty, &mut self.evidence) {
+            Ok((value, used)) => {
+                self.cursor.at += used;
+                if self.frame().graph.attribute(node, symbol).is_some() {
+                    return fault(
+                        start..start + name.len(),
+                        "this attribute stands here twice",
+                        "expected another name",
+                    );
+                }
+                self.frame().graph.set_attribute(node, symbol, value);
+                Ok(())
+            }
+            Err((offset, message)) => {
+                let at = (at + offset).min(self.cursor.text.len());
+                fault(at..at + 1, "this attribute value cannot be read", message)
+            }
+        }
+    }
+
+    /// `^Fn(2.0, "a")(%x)`: the scalars, kept as they stand.
+    fn python_arguments(&mut self, node: Node) -> Step<()> {
+        let start = self.cursor.at;
+        let rest = self.cursor.rest();
+        let end = closing(rest).filter(|&end| rest.first() == Some(&b'(') && rest.get(end + 1) == Some(&b'('));
+        // A Python operator without scalars in the text of some versions: `^Fn(%x)`.
+        let Some(end) = end else { return Ok(()) };
+        let Ok(text) = std::str::from_utf8(&rest[1..end]) else {
+            return fault(start..start + end, "these scalars are not UTF-8", "expected `(2.0, …)`");
+        };
+        self.cursor.at += end + 1;
+        let graph = &mut self.frame().graph;
+        if graph.has_attribute_list(node) && graph.attributes(node).is_empty() {
+            graph.set_attribute(node, attr::EMPTY_BRACKETS, Attribute::None);
+        }
+        graph.set_attribute(node, attr::PYTHON_ARGS, Attribute::Opaque(text.into()));
+        Ok(())
+    }
+
+    /// `(%a, %b)` into `self.operands`.
+    pub(super) fn operands(&mut self, what: &str) -> Step<()> {
+        let at = self.cursor.at;
+        self.operands.clear();
+        if !self.cursor.eat(b"(") {
+            return fault(at..at + 1, format!("expected the {what}"), "expected `(`");
+        }
+        self.cursor.space();
+        if self.cursor.eat(b")") {
+            return Ok(());
+        }
+        loop {
+            let at = self.cursor.at;
+            if !self.cursor.eat(b"%") {
+                return fault(at..at + 1, format!("expected a value among the {what}"), "expected `%name`");
+            }
+            let name = self.defined_name(b')')?;
+            let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
+            let value = frame.resolve(name);
+            self.operands.push(value);
+            self.cursor.space();
+            match self.cursor.peek() {
+                Some(b')') => {
+                    self.cursor.at += 1;
+                    return Ok(());
+                }
+                Some(b',') => {
+                    self.cursor.at += 1;
+                    self.cursor.space();
+                }
+                Some(b':') => {
+                    let at = self.cursor.at;
+                    return fault(at..at + 1, "operands have no types", "expected `,` or `)`");
+                }
+                _ => {
+                    let at = self.cursor.at;
+                    return fault(at..at + 1, format!("these {what} do not go on here"), "expected `,` or `)`");
+                }
+            }
+        }
+    }
+
+    /// `, scope: …` and `# location` behind the operands.
+    fn trailer(&mut self, node: Node) -> Step<()> {
+        self.cursor.blanks();
+        if self.at_plain_line_end() {
+            return Ok(());
+        }
+        let at = self.cursor.at;
+        let line = &self.cursor.text[at..self.cursor.line_end()];
+        if let Some(rest) = line.strip_prefix(b", scope:") {
+            let end = match rest.starts_with(b"#") {
+                true => 0,
+                false => memchr::memmem::find(rest, b" # ").unwrap_or(rest.len()),
+            };
+            let scope = rest[..end].trim_ascii();
+            self.frame().graph.set_scope(node, scope);
+            self.cursor.at = at + b", scope:".len() + end;
+            self.cursor.blanks();
+        }
+        let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
+        if let Some(comment) = line.strip_prefix(b"#") {
+            self.frame().graph.set_location(node, comment.trim_ascii());
+            self.cursor.at += line.len();
+            return Ok(());
+        }
+        if line.trim_ascii().is_empty() || line.starts_with(b"//") {
+            self.cursor.at += line.len();
+            return Ok(());
+        }
+        let at = self.cursor.at;
+        fault(
+            at..at + line.len(),
+            "this node does not end here",
+            "expected `, scope: …`, `# location` or the end of the line",
+        )
+    }
+
+    fn at_plain_line_end(&self) -> bool {
+        matches!(self.cursor.peek(), None | Some(b'\n'))
+    }
+}
