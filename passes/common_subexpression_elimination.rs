@@ -43,7 +43,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before common subexpression elimination", graph);
     let db = cx.alias(graph);
-    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_node_rows()), scopes: Vec::new() };
+    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new() };
     walk.all_blocks(graph, cx);
     graph_dump!("After common subexpression elimination", graph);
     Ok(())

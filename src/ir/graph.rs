@@ -449,6 +449,11 @@ impl Graph {
         self.nodes.len()
     }
 
+    /// How many nodes were made that a text shows: all but the hidden two of every block.
+    pub fn num_shown_nodes(&self) -> usize {
+        self.nodes.len() - 2 * self.blocks.len()
+    }
+
     /// The constant that `value` is: the attribute of its `prim::Constant`, `Ok(None)` being the None constant.
     pub fn constant(&self, value: Value) -> Option<Option<&Attribute>> {
         let node = self.definer(value).filter(|&node| self.kind(node) == prim::CONSTANT)?;

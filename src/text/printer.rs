@@ -149,6 +149,9 @@ impl Printer {
 
     fn one_graph<'g>(&mut self, graph: &'g Graph, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
         self.adopt(graph.dialect);
+        if self.options.type_verbosity == Some(4) {
+            self.next_symbol = self.next_symbol.min(least_symbol(graph) - 1);
+        }
         self.numbers = self.options.canonical.then(SecondaryMap::new);
         self.defined = 0;
         self.mark_node(graph.param_node(graph.root()));
@@ -451,4 +454,21 @@ fn has_unknown_size(ty: Type) -> bool {
         Type::tensor()
     });
     found
+}
+
+/// The least symbol among the sizes of a graph, at most -1: new ones stand below it.
+fn least_symbol(graph: &Graph) -> i64 {
+    let mut least = -1;
+    let nodes = graph.all_nodes().chain(graph.all_blocks().map(|block| graph.param_node(block)));
+    for ty in nodes.flat_map(|node| graph.outputs(node)).map(|value| graph.ty(value)) {
+        ty.map_tensors(&mut |tensor| {
+            for dim in tensor.sizes.iter().flat_map(|sizes| sizes.iter()) {
+                if let Dim::Symbolic(id) = dim {
+                    least = least.min(*id);
+                }
+            }
+            Type::tensor()
+        });
+    }
+    least
 }
