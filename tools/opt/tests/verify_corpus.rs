@@ -3,34 +3,18 @@
 //! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set. With `JITOPT_VERIFY_WARNINGS` the
 //! warnings are listed by what they say.
 
+#[path = "support/recorded.rs"]
+mod recorded;
+
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify::{Report, positions, render, verify};
+use recorded::files;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What `_jit_pass_remove_inplace_ops` of PyTorch 2.15 leaves when the value is read in a place that it does not rewrite.
 const BROKEN_BY_PYTORCH: &str = ".remove_inplace_ops.out.ir";
-
-fn files() -> Vec<PathBuf> {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus");
-    let other = std::env::var_os("JITOPT_CORPUS").map(PathBuf::from);
-    let mut files = Vec::new();
-    let mut folders: Vec<PathBuf> = other.into_iter().chain([own]).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            let name = path.to_string_lossy().into_owned();
-            if path.is_dir() && !name.ends_with("filecheck") {
-                folders.push(path);
-            } else if name.ends_with(".ir") && !name.ends_with(".pattern.ir") && !name.ends_with(".replacement.ir") {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    files
-}
 
 /// The message without what is in backticks and without names.
 fn class(message: &str) -> String {
