@@ -147,8 +147,9 @@ impl Walk {
         graph.erase(node);
     }
 
-    /// Whether a value may be seen through the results of the graph. The old analysis did not look into containers and
-    /// said yes; it is the older rule that 1.3's texts were made by, and never less safe.
+    /// Whether a value may be seen through the results of the graph. PyTorch 1.3.1 leaves two equal lists
+    /// in a recorded graph where 2.15 merges them; that its analysis says yes of every container is inferred from that. It
+    /// merges less, never more.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
         closed || self.db.may_alias_graph_output(value)
@@ -167,8 +168,8 @@ impl Walk {
     }
 }
 
-/// Whether a value is a container whose elements PyTorch 1.3 and 1.4 do not look at when they ask about aliases: any but a
-/// tuple that is constructed of others.
+/// Whether a value is a container whose elements are not looked at with the rules of 1.3: any but a tuple that is
+/// constructed of others.
 fn is_closed(graph: &Graph, value: Value) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {

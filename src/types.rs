@@ -172,12 +172,6 @@ impl TensorType {
     pub fn rank(&self) -> Option<usize> {
         self.sizes.as_ref().map(|sizes| sizes.len())
     }
-
-    /// All sizes when every one is known.
-    pub fn known_sizes(&self) -> Option<Vec<i64>> {
-        let known = |dim: &Dim| if let Dim::Known(n) = dim { Some(*n) } else { None };
-        self.sizes.as_ref()?.iter().map(known).collect()
-    }
 }
 
 /// Bound on how deep types nest: beyond it the reader refuses, so that no walk over a type can exhaust the stack.

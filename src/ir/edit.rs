@@ -51,13 +51,6 @@ impl Graph {
         node
     }
 
-    /// A new `prim::Constant`, not yet in a block.
-    pub fn create_constant(&mut self, value: Attribute, ty: Type) -> Node {
-        let node = self.create_op(prim::CONSTANT, &[], ty);
-        self.set_attribute(node, attr::VALUE, value);
-        node
-    }
-
     /// Gives a node another kind.
     pub fn set_kind(&mut self, node: Node, kind: Symbol) {
         self.touch();
@@ -235,19 +228,6 @@ impl Graph {
     /// Whether square brackets are printed.
     pub fn has_attribute_list(&self, node: Node) -> bool {
         self.nodes[node].attributes != 0
-    }
-
-    /// Removes an attribute and returns it.
-    pub fn remove_attribute(&mut self, node: Node, name: Symbol) -> Option<Attribute> {
-        let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
-        let list = &mut self.attributes[index];
-        let at = list.iter().position(|(n, _)| *n == name)?;
-        let (_, value) = list.remove(at);
-        if list.is_empty() {
-            self.nodes[node].attributes = 0;
-        }
-        self.touch();
-        Some(value)
     }
 
     /// Edits the subgraph of a node in place.

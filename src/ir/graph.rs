@@ -8,9 +8,9 @@ use super::text_pool::{TextId, TextPool};
 use super::usage::{Run, UseRow};
 use crate::entity::{Entity, EntityVec};
 use crate::symbol::{Symbol, attr, prim};
+use crate::types::Type;
 use crate::types::era::Era;
 use crate::types::spelling::Spelling;
-use crate::types::{Type, TypeKind};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -466,12 +466,6 @@ impl Graph {
     /// The constant whole number, or bool as 0 or 1, that `value` is.
     pub fn constant_int(&self, value: Value) -> Option<i64> {
         self.constant(value)??.as_int()
-    }
-
-    /// Whether `value` is the None constant.
-    pub fn is_none_constant(&self, value: Value) -> bool {
-        self.constant(value).is_some_and(|attribute| attribute.is_none())
-            && !matches!(self.ty(value).kind(), TypeKind::Tensor(_))
     }
 
     /// Bytes held by the graph itself and by texts (names, locations, scopes), nested graphs included.
