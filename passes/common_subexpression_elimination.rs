@@ -45,6 +45,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let db = cx.alias(graph);
     let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new() };
     walk.all_blocks(graph, cx);
+    // Nothing was merged that anybody writes to.
+    cx.keep_writes(graph);
     graph_dump!("After common subexpression elimination", graph);
     Ok(())
 }

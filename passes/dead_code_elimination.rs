@@ -58,7 +58,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 /// Erases dead nodes; other passes end with it.
 pub(crate) fn eliminate(graph: &mut Graph, cx: &mut PassContext<'_>, alias: bool) {
     drop_unused_fork_inputs(graph, cx);
-    let memory = alias.then(|| cx.alias(graph));
+    let memory = alias.then(|| cx.alias_of_writes(graph));
     let mut liveness = Liveness::new(graph, memory);
     liveness.mark(graph);
     sweep(graph, cx, &liveness.marked);

@@ -25,6 +25,20 @@ pub struct Session {
     pub gate: Gate,
     /// Graphs of functions and methods that calls can be replaced by, by qualified name.
     pub callees: BTreeMap<String, Graph>,
+    /// The last alias analysis; the next pass may find it still good.
+    pub alias: LastAnalysis,
+}
+
+/// What [`PassContext::alias`] told last, by whichever pass.
+#[derive(Default)]
+pub struct LastAnalysis(Option<Analysed>);
+
+/// An alias analysis, of which graph it is, and until when which of its answers hold.
+struct Analysed {
+    graph: u64,
+    db: Rc<AliasDb>,
+    /// The computation whose writes it tells right.
+    writes: u64,
 }
 
 /// What one run of a pass gets.
@@ -35,8 +49,6 @@ pub struct PassContext<'a> {
     counts: Vec<(&'static str, u64)>,
     /// Rewrites that were asked about, done or not.
     asked: Vec<(&'static str, u64)>,
-    /// The last analysis, and which graph it is of: a pass may look at callees too.
-    alias: Option<(u64, Rc<AliasDb>)>,
 }
 
 fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
@@ -52,7 +64,7 @@ impl<'a> PassContext<'a> {
         options: &'a [(&'static str, String)],
         session: &'a mut Session,
     ) -> Self {
-        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new(), alias: None }
+        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new() }
     }
 
     /// Hands the counters to the session.
@@ -134,10 +146,35 @@ impl<'a> PassContext<'a> {
 
     /// The alias analysis of `graph`, computed when the last one is out of date.
     pub fn alias(&mut self, graph: &Graph) -> Rc<AliasDb> {
-        match &self.alias {
-            Some((id, db)) if *id == graph.id().number() && db.is_current(graph) => db.clone(),
-            _ => self.alias.insert((graph.id().number(), Rc::new(AliasDb::new(graph)))).1.clone(),
+        match &self.session.alias.0 {
+            Some(last) if last.graph == graph.id().number() && last.db.is_current(graph) => last.db.clone(),
+            _ => self.analyse(graph),
         }
+    }
+
+    /// An analysis that tells which memory is written by whom, and through which values that memory is seen: for passes
+    /// that ask about writes only. The last one serves while nodes were only merged, see [`PassContext::keep_writes`].
+    pub fn alias_of_writes(&mut self, graph: &Graph) -> Rc<AliasDb> {
+        let now = graph.epoch().computation;
+        match &self.session.alias.0 {
+            Some(last) if last.graph == graph.id().number() && last.writes == now => last.db.clone(),
+            _ => self.alias(graph),
+        }
+    }
+
+    /// Says that all edits since [`PassContext::alias`] only put one value for another, and that nobody writes to either:
+    /// what is written, and seen through what, is as it was.
+    pub fn keep_writes(&mut self, graph: &Graph) {
+        if let Some(last) = self.session.alias.0.as_mut().filter(|last| last.graph == graph.id().number()) {
+            last.writes = graph.epoch().computation;
+        }
+    }
+
+    fn analyse(&mut self, graph: &Graph) -> Rc<AliasDb> {
+        self.session.alias.0 = None;
+        let (db, writes) = (Rc::new(AliasDb::new(graph)), graph.epoch().computation);
+        self.session.alias.0 = Some(Analysed { graph: graph.id().number(), db: db.clone(), writes });
+        db
     }
 
     /// The graph that a call of this qualified name can be replaced by.
