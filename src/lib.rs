@@ -2,11 +2,13 @@
 
 pub mod analysis;
 pub mod entity;
+pub mod interpreter;
 pub mod ir;
 pub mod log;
 pub mod ops;
 pub mod pass;
 pub mod symbol;
+pub mod tensor;
 pub mod text;
 pub mod types;
 pub mod verify;

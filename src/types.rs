@@ -12,6 +12,7 @@ pub mod relations;
 pub mod spelling;
 
 use crate::symbol::Symbol;
+pub use crate::tensor::dtype::DType;
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
@@ -93,38 +94,6 @@ simple_types! {
     Function "Function", PyObject "PyObject", SymInt "SymInt", SymFloat "SymFloat", SymBool "SymBool",
     Quantizer "Quantizer", Dimname "Dimname", DeviceObj "DeviceObjType", StreamObj "StreamObjType",
     World "World", Blob "Blob", Handle "Handle",
-}
-
-macro_rules! dtypes {
-    ($($name:ident,)*) => {
-        /// Element types, spelt as the text spells them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[allow(missing_docs, non_camel_case_types, reason = "the variants are the names of the text")]
-        pub enum DType { $($name,)* }
-        impl DType {
-            /// All of them.
-            pub const ALL: &[DType] = &[$(DType::$name,)*];
-            /// The name in the text.
-            pub fn name(self) -> &'static str {
-                match self { $(DType::$name => stringify!($name),)* }
-            }
-        }
-    };
-}
-
-dtypes! {
-    Byte, Char, Short, Int, Long, Half, Float, Double, Bool, BFloat16, ComplexHalf, ComplexFloat, ComplexDouble,
-    QInt8, QUInt8, QInt32, QUInt4x2, QUInt2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16, Float8_e5m2,
-    Float8_e4m3fn, Float8_e5m2fnuz, Float8_e4m3fnuz, Float8_e8m0fnu, Float4_e2m1fn_x2, UInt16, UInt32, UInt64,
-    UInt1, UInt2, UInt3, UInt4, UInt5, UInt6, UInt7, Int1, Int2, Int3, Int4, Int5, Int6, Int7, Undefined,
-}
-
-impl DType {
-    /// Whether every value of this type prints exactly in a handful of digits.
-    pub fn is_integral(self) -> bool {
-        use DType::*;
-        matches!(self, Byte | Char | Short | Int | Long | Bool | UInt16 | UInt32 | UInt64)
-    }
 }
 
 /// One size of a tensor type.

@@ -1,0 +1,40 @@
+//! Runs graphs: the oracle that passes and kernels are judged by.
+//!
+//! Eager semantics of PyTorch, computed the plainest way that is right: views share memory, writes are seen through all of
+//! them, types promote, integers wrap, NaN goes where it goes. Nothing here is shared with the rewrite rules and kernels
+//! that are judged.
+//!
+//! - [`ivalue`] what flows along the edges, [`constants`] how literals become it
+//! - [`machine`] steps through blocks with a stack of its own; [`plan`] is made once per graph: which kernel a node runs, and
+//!   which values nobody reads after it
+//! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
+//! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
+//! - [`rendering`] values as `print` shows them
+//!
+//! ```
+//! use jitopt_core::interpreter::{Environment, IValue, Machine};
+//! use jitopt_core::text;
+//!
+//! let graph = text::parse(b"graph(%n : int):\n  %m : int = aten::add(%n, %n)\n  return (%m)\n").expect("it is a graph");
+//! let environment = Environment::default();
+//! let results = Machine::new(&graph, &environment).run(vec![IValue::Int(21)]).expect("it runs");
+//! assert!(matches!(results[..], [IValue::Int(42)]));
+//! ```
+
+pub mod call;
+pub mod constants;
+pub mod environment;
+pub mod ivalue;
+pub mod library;
+pub mod machine;
+pub mod operators;
+pub mod plan;
+pub mod random;
+pub mod rendering;
+pub mod stop;
+
+pub use call::{Answer, Call, Outs};
+pub use environment::{Environment, Release};
+pub use ivalue::IValue;
+pub use machine::{Machine, Watch};
+pub use stop::{Exception, Reason, Stop};

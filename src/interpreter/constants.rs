@@ -1,0 +1,168 @@
+//! Values of constants, and of what the text does not show.
+
+use super::environment::Environment;
+use super::ivalue::{EnumMember, IValue, Object};
+use super::stop::{Reason, Stop};
+use crate::ir::{Attribute, Graph, Node};
+use crate::symbol::{Symbol, attr};
+use crate::tensor::layout::numel;
+use crate::tensor::{C128, DType, Device, Tensor};
+use crate::types::{Simple, Type, TypeKind};
+use indexmap::IndexMap;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The value of a `prim::Constant`.
+pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, Stop> {
+    let Some(output) = graph.single_output(node) else {
+        return Err(Stop::unsupported("a constant without output"));
+    };
+    let (name, ty) = (graph.name(output), graph.ty(output));
+    if let Some(Attribute::Str(function)) = graph.attribute(node, attr::NAME) {
+        return Ok(IValue::Function(Symbol::new(&String::from_utf8_lossy(function))));
+    }
+    match graph.attribute(node, attr::VALUE) {
+        None => Ok(IValue::None),
+        Some(value) => of(env, value, ty, &name),
+    }
+}
+
+fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IValue, Stop> {
+    let ty = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
+    Ok(match (value, ty.kind()) {
+        (Attribute::Int(n), TypeKind::Simple(Simple::Bool)) => IValue::Bool(*n != 0),
+        (Attribute::Int(n), TypeKind::Simple(Simple::Float)) => IValue::Float(*n as f64),
+        (Attribute::Int(n), TypeKind::Tensor(_)) => erased(env, crate::tensor::Scalar::Int(*n)),
+        (Attribute::Float(x), TypeKind::Tensor(_)) => erased(env, crate::tensor::Scalar::Float(x.value)),
+        (Attribute::Int(n), _) => IValue::Int(*n),
+        (Attribute::Float(x), _) => IValue::Float(x.value),
+        (Attribute::Complex(z), _) => IValue::Complex(C128::new(z.0.value, z.1.value)),
+        (Attribute::Bool(b), _) => IValue::Bool(*b),
+        (Attribute::None, _) => IValue::None,
+        (Attribute::Str(text), TypeKind::Simple(Simple::Device | Simple::DeviceObj)) | (Attribute::Device(text), _) => {
+            IValue::Device(Device::new(&String::from_utf8_lossy(text)))
+        }
+        (Attribute::Str(text), _) => IValue::from(String::from_utf8_lossy(text).into_owned()),
+        (Attribute::List(parts), _) => IValue::list(of_parts(env, parts, &element_types(ty, parts.len()), name)?),
+        (Attribute::EmptyList(_), _) => IValue::list(Vec::<IValue>::new()),
+        (Attribute::Tuple(parts), _) => IValue::tuple(of_parts(env, parts, &element_types(ty, parts.len()), name)?),
+        (Attribute::Dict(items), kind) => {
+            let (key, item) = if let TypeKind::Dict(k, v) = kind { (*k, *v) } else { (any(), any()) };
+            let pairs = items.iter().map(|(k, v)| Ok((of(env, k, key, name)?, of(env, v, item, name)?)));
+            IValue::dict(pairs.collect::<Result<Vec<_>, Stop>>()?)
+        }
+        (Attribute::Enum(member), _) => member_of(*member),
+        (Attribute::Tensor(text), kind) => match printed_tensor(text, kind, env) {
+            Some(tensor) => tensor,
+            None => unbound(env, name, ty)?,
+        },
+        (Attribute::Opaque(_), _) => unbound(env, name, ty)?,
+        (Attribute::Type(_) | Attribute::Graph(_), _) => {
+            return Err(Stop::unsupported("a constant that is a type or a graph"));
+        }
+    })
+}
+
+fn any() -> Type {
+    Type::new(TypeKind::Simple(Simple::Any))
+}
+
+/// A number whose type was erased.
+fn erased(env: &Environment, scalar: crate::tensor::Scalar) -> IValue {
+    let dtype = crate::tensor::promotion::of_scalar(scalar, env.default_dtype());
+    IValue::Tensor(Tensor::scalar(scalar, dtype, env.precision))
+}
+
+fn element_types(ty: Type, n: usize) -> Vec<Type> {
+    match ty.kind() {
+        TypeKind::List(element) => vec![*element; n],
+        _ => ty.tuple_elements().filter(|types| types.len() == n).unwrap_or_else(|| vec![any(); n]),
+    }
+}
+
+fn of_parts(env: &Environment, parts: &[Attribute], types: &[Type], name: &str) -> Result<Vec<IValue>, Stop> {
+    parts.iter().zip(types).map(|(part, &ty)| of(env, part, ty, name)).collect()
+}
+
+fn member_of(member: Symbol) -> IValue {
+    let text = member.as_str();
+    let (class, name) = text.rsplit_once('.').unwrap_or(("", text));
+    IValue::Enum(Rc::new(EnumMember { class: Symbol::new(class), name: name.to_owned(), value: None }))
+}
+
+/// What stands for a value that is not in the text: bound by the user, or invented when that was asked for.
+pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> {
+    if let Some(value) = env.bindings.borrow().get(name) {
+        return Ok(value.clone());
+    }
+    if let TypeKind::Class(class) = ty.kind() {
+        return Ok(object(*class, name));
+    }
+    match env.invent.and_then(|invent| invent(env, name, ty)) {
+        Some(value) => {
+            env.bindings.borrow_mut().insert(name.to_owned(), value.clone());
+            env.invented.borrow_mut().insert(name.to_owned(), ty.to_string());
+            Ok(value)
+        }
+        None => Err(Stop::new(Reason::Unbound(format!(
+            "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}=FILE', or invent it with --fill-unknown=random"
+        )))),
+    }
+}
+
+/// An object whose attributes are looked up when they are read, under `path` and a dot.
+pub fn object(class: Symbol, path: &str) -> IValue {
+    let attributes = RefCell::new(IndexMap::from([(PATH.to_owned(), IValue::from(path))]));
+    IValue::Object(Rc::new(Object { class, attributes }))
+}
+
+/// The attribute under which an object keeps where it was found; no program can name it.
+pub const PATH: &str = "(path)";
+
+/// The elements of a tensor that PyTorch printed. Whole numbers are exact. Reals were rounded when they were printed; what is
+/// printed is taken for them.
+fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IValue> {
+    let declared = if let TypeKind::Tensor(tensor) = kind { tensor.dtype } else { None };
+    let (body, dtype, shape) = match text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        Some(number) => {
+            let guess = if number.contains(['.', 'e', 'n']) { DType::Float } else { DType::Long };
+            (number, declared.unwrap_or(guess), Vec::new())
+        }
+        None => {
+            let (body, tail) = text.rsplit_once('[')?;
+            let (name, sizes) = tail.trim().strip_suffix(']')?.trim().strip_suffix('}')?.split_once('{')?;
+            let sizes: Option<Vec<i64>> = sizes.split(',').map(|size| size.trim().parse().ok()).collect();
+            (body, declared.or_else(|| printed_dtype(name))?, sizes?)
+        }
+    };
+    let numbers = printed_numbers(body)?;
+    (numbers.len() == numel(&shape)).then(|| IValue::Tensor(Tensor::of(&numbers, dtype, &shape, env.precision)))
+}
+
+/// `CPULongType`, `CUDAFloatType`
+fn printed_dtype(name: &str) -> Option<DType> {
+    let name = name.trim().trim_start_matches("CPU").trim_start_matches("CUDA").strip_suffix("Type")?;
+    DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
+}
+
+/// Numbers, row by row. A first line `0.01 *` scales them; wide matrices are printed in pieces, which are not put together here.
+fn printed_numbers(body: &str) -> Option<Vec<f64>> {
+    let (mut scale, mut numbers) = (1.0, Vec::new());
+    for line in body.lines() {
+        let line = line.trim();
+        if line.starts_with("Columns") {
+            return None;
+        }
+        if let Some(factor) = line.strip_suffix('*') {
+            scale = factor.trim().parse().ok()?;
+            continue;
+        }
+        if line.starts_with('(') {
+            continue;
+        }
+        for word in line.split_whitespace() {
+            numbers.push(word.parse::<f64>().ok()? * scale);
+        }
+    }
+    Some(numbers)
+}

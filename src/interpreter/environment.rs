@@ -1,0 +1,81 @@
+//! What holds for a run.
+
+use super::ivalue::IValue;
+use super::random::Philox;
+use crate::ir::Graph;
+use crate::tensor::{DType, Precision};
+use crate::types::era::Era;
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+/// A release of PyTorch, `(1, 3)` or `(2, 15)`: its eager semantics hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release(pub u32, pub u32);
+
+impl Release {
+    /// The release that stands for an era: the one that its facts were measured with.
+    pub fn of(era: Era) -> Release {
+        match era {
+            Era::V1_3 => Release(1, 3),
+            Era::V2 => Release(2, 15),
+        }
+    }
+}
+
+/// What a run may use, and what it leaves behind besides results.
+#[derive(Debug, Default)]
+pub struct Environment {
+    /// How many bits of reals are kept.
+    pub precision: Precision,
+    /// Whose semantics hold; that of the graph's era when nothing is said.
+    pub release: Option<Release>,
+    /// Seed of random operators.
+    pub seed: u64,
+    /// Graphs of functions and methods, by qualified name.
+    pub callees: BTreeMap<String, Graph>,
+    /// Contents of constants and objects that the text does not show, by the name of the value that they define.
+    pub bindings: RefCell<BTreeMap<String, IValue>>,
+    /// Most nodes to run.
+    pub max_steps: Option<u64>,
+    /// When to give up.
+    pub deadline: Option<std::time::Instant>,
+    /// What the program printed.
+    pub printed: RefCell<String>,
+    /// What it warned of.
+    pub warned: RefCell<String>,
+    /// Values of constants that were invented, with what was invented.
+    pub invented: RefCell<BTreeMap<String, String>>,
+    /// Invents what nobody bound, given the name of the value and its type.
+    pub invent: Option<fn(&Environment, &str, crate::types::Type) -> Option<IValue>>,
+    draws: RefCell<FxHashMap<usize, u64>>,
+    default_dtype: Cell<Option<DType>>,
+}
+
+impl Environment {
+    /// The type of real numbers where none is asked for.
+    pub fn default_dtype(&self) -> DType {
+        self.default_dtype.get().unwrap_or(DType::Float)
+    }
+
+    /// Changes it.
+    pub fn set_default_dtype(&self, dtype: DType) {
+        self.default_dtype.set(Some(dtype));
+    }
+
+    /// The random numbers of the next execution of a node, told apart by the root of its lineage, so that passes that copy, move or
+    /// erase nodes leave the draws of others as they are.
+    pub fn draws(&self, root: usize) -> Philox {
+        let mut draws = self.draws.borrow_mut();
+        let n = draws.entry(root).or_default();
+        *n += 1;
+        Philox::new(self.seed, root as u64, *n)
+    }
+
+    /// Forgets what a run left behind, so that the next starts as the first.
+    pub fn reset(&self) {
+        self.draws.borrow_mut().clear();
+        self.printed.borrow_mut().clear();
+        self.warned.borrow_mut().clear();
+    }
+}

@@ -1,0 +1,288 @@
+//! What flows along the edges of a graph when it runs.
+
+use crate::symbol::Symbol;
+use crate::tensor::{C128, DType, Device, Scalar, Tensor};
+use crate::types::{Simple, Type, TypeKind};
+use indexmap::IndexMap;
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
+
+/// A list, shared by all who hold it.
+pub type List = Rc<RefCell<Vec<IValue>>>;
+/// A dict in insertion order, shared by all who hold it.
+pub type Dict = Rc<RefCell<IndexMap<Key, IValue>>>;
+
+/// A value. Cloning shares tensors, containers and objects; nothing is copied.
+#[derive(Clone, Debug)]
+pub enum IValue {
+    /// `None`
+    None,
+    /// `bool`
+    Bool(bool),
+    /// `int`; dtypes, layouts and memory formats are ints too.
+    Int(i64),
+    /// `float`
+    Float(f64),
+    /// `complex`
+    Complex(C128),
+    /// `str`
+    Str(Rc<str>),
+    /// `Device`
+    Device(Device),
+    /// `Tensor`
+    Tensor(Tensor),
+    /// The undefined tensor that `prim::AutogradZero` makes.
+    Undefined,
+    /// `T[]`
+    List(List),
+    /// `Dict(K, V)`
+    Dict(Dict),
+    /// `(A, B)`
+    Tuple(Rc<[IValue]>),
+    /// An instance of a class.
+    Object(Rc<Object>),
+    /// A member of an enum.
+    Enum(Rc<EnumMember>),
+    /// A function, by qualified name.
+    Function(Symbol),
+    /// What will come: has come, for forks run when they are made.
+    Future(Rc<IValue>),
+    /// What nobody reads.
+    Uninitialized,
+}
+
+/// An instance of a class.
+#[derive(Debug)]
+pub struct Object {
+    /// Its class.
+    pub class: Symbol,
+    /// Its attributes.
+    pub attributes: RefCell<IndexMap<String, IValue>>,
+}
+
+/// A member of an enum.
+#[derive(Debug)]
+pub struct EnumMember {
+    /// `__torch__.Color`
+    pub class: Symbol,
+    /// `RED`
+    pub name: String,
+    /// What it stands for; not in the text of constants.
+    pub value: Option<IValue>,
+}
+
+/// A value as the key of a dict: numbers and strings by value, tensors by address.
+#[derive(Clone, Debug)]
+pub struct Key(pub IValue);
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Key) -> bool {
+        match (&self.0, &other.0) {
+            (IValue::Tensor(a), IValue::Tensor(b)) => a.is_same_view(b),
+            (IValue::Str(a), IValue::Str(b)) => a == b,
+            (IValue::Device(a), IValue::Device(b)) => a == b,
+            (a, b) => match (a.scalar(), b.scalar()) {
+                (Some(a), Some(b)) => a == b,
+                _ => false,
+            },
+        }
+    }
+}
+
+impl Eq for Key {}
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match &self.0 {
+            IValue::Tensor(tensor) => tensor.storage().address().hash(state),
+            IValue::Str(text) => text.hash(state),
+            IValue::Device(device) => device.hash(state),
+            other => other.scalar().map(|s| s.real().to_bits()).hash(state),
+        }
+    }
+}
+
+impl IValue {
+    /// A list of these.
+    pub fn list(elements: impl IntoIterator<Item = impl Into<IValue>>) -> IValue {
+        IValue::List(Rc::new(RefCell::new(elements.into_iter().map(Into::into).collect())))
+    }
+
+    /// A tuple of these.
+    pub fn tuple(elements: impl IntoIterator<Item = impl Into<IValue>>) -> IValue {
+        IValue::Tuple(elements.into_iter().map(Into::into).collect())
+    }
+
+    /// A dict of these.
+    pub fn dict(items: impl IntoIterator<Item = (IValue, IValue)>) -> IValue {
+        IValue::Dict(Rc::new(RefCell::new(items.into_iter().map(|(key, value)| (Key(key), value)).collect())))
+    }
+
+    /// The number, if it is one.
+    pub fn scalar(&self) -> Option<Scalar> {
+        match self {
+            IValue::Bool(b) => Some(Scalar::Bool(*b)),
+            IValue::Int(n) => Some(Scalar::Int(*n)),
+            IValue::Float(x) => Some(Scalar::Float(*x)),
+            IValue::Complex(z) => Some(Scalar::Complex(*z)),
+            _ => None,
+        }
+    }
+
+    /// The tensor, if it is one.
+    pub fn tensor(&self) -> Option<&Tensor> {
+        if let IValue::Tensor(tensor) = self { Some(tensor) } else { None }
+    }
+
+    /// Whether it is `None`.
+    pub fn is_none(&self) -> bool {
+        matches!(self, IValue::None)
+    }
+
+    /// What kind of value it is, for messages.
+    pub fn kind_name(&self) -> &'static str {
+        match self {
+            IValue::None => "None",
+            IValue::Bool(_) => "bool",
+            IValue::Int(_) => "int",
+            IValue::Float(_) => "float",
+            IValue::Complex(_) => "complex",
+            IValue::Str(_) => "str",
+            IValue::Device(_) => "Device",
+            IValue::Tensor(_) => "Tensor",
+            IValue::Undefined => "undefined Tensor",
+            IValue::List(_) => "list",
+            IValue::Dict(_) => "dict",
+            IValue::Tuple(_) => "tuple",
+            IValue::Object(_) => "object",
+            IValue::Enum(_) => "enum",
+            IValue::Function(_) => "function",
+            IValue::Future(_) => "Future",
+            IValue::Uninitialized => "uninitialized value",
+        }
+    }
+
+    /// The type that operators resolve by. Of an empty list nothing is known but that it is one.
+    pub fn ty(&self) -> Type {
+        let simple = |simple| Type::new(TypeKind::Simple(simple));
+        match self {
+            IValue::None => simple(Simple::None),
+            IValue::Bool(_) => simple(Simple::Bool),
+            IValue::Int(_) => simple(Simple::Int),
+            IValue::Float(_) => simple(Simple::Float),
+            IValue::Complex(_) => simple(Simple::Complex),
+            IValue::Str(_) => simple(Simple::Str),
+            IValue::Device(_) => simple(Simple::Device),
+            IValue::Tensor(_) | IValue::Undefined => Type::tensor(),
+            IValue::List(list) => Type::list(list.borrow().first().map_or(simple(Simple::Any), IValue::ty)),
+            IValue::Dict(dict) => {
+                let dict = dict.borrow();
+                let (key, value) =
+                    dict.first().map_or((simple(Simple::Str), simple(Simple::Any)), |(k, v)| (k.0.ty(), v.ty()));
+                Type::new(TypeKind::Dict(key, value))
+            }
+            IValue::Tuple(elements) => Type::tuple(&elements.iter().map(IValue::ty).collect::<Vec<_>>()),
+            IValue::Object(object) => Type::new(TypeKind::Class(object.class)),
+            IValue::Enum(member) => Type::new(TypeKind::Enum(member.class)),
+            IValue::Function(_) => simple(Simple::Function),
+            IValue::Future(value) => Type::new(TypeKind::Future(value.ty())),
+            IValue::Uninitialized => simple(Simple::Any),
+        }
+    }
+
+    /// Whether the value may be of a declared type: what `prim::isinstance` asks.
+    pub fn is_a(&self, ty: Type) -> bool {
+        match (self, ty.kind()) {
+            (_, TypeKind::Optional(inner)) => self.is_none() || self.is_a(*inner),
+            (_, TypeKind::Union(members)) => members.iter().any(|&member| self.is_a(member)),
+            (IValue::List(list), TypeKind::List(element)) => list.borrow().iter().all(|value| value.is_a(*element)),
+            (IValue::Dict(dict), TypeKind::Dict(key, value)) => {
+                dict.borrow().iter().all(|(k, v)| k.0.is_a(*key) && v.is_a(*value))
+            }
+            (IValue::Tuple(values), TypeKind::Tuple(types)) => {
+                values.len() == types.len() && values.iter().zip(types.iter()).all(|(value, &ty)| value.is_a(ty))
+            }
+            (IValue::List(_), TypeKind::Simple(Simple::AnyList))
+            | (IValue::Tuple(_), TypeKind::Simple(Simple::AnyTuple))
+            | (_, TypeKind::Simple(Simple::Any)) => true,
+            _ => self.ty().is_subtype_of(ty),
+        }
+    }
+
+    /// Calls `f` with every tensor in it, containers and objects included.
+    pub fn each_tensor(&self, f: &mut dyn FnMut(&Tensor)) {
+        let mut work = vec![self.clone()];
+        let mut seen = Vec::new();
+        while let Some(value) = work.pop() {
+            match value {
+                IValue::Tensor(tensor) => f(&tensor),
+                IValue::List(list) => work.extend(list.borrow().iter().rev().cloned()),
+                IValue::Dict(dict) => work.extend(dict.borrow().values().rev().cloned()),
+                IValue::Tuple(elements) => work.extend(elements.iter().rev().cloned()),
+                IValue::Future(value) => work.push((*value).clone()),
+                IValue::Object(object) if !seen.contains(&Rc::as_ptr(&object)) => {
+                    seen.push(Rc::as_ptr(&object));
+                    work.extend(object.attributes.borrow().values().rev().cloned());
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl From<Tensor> for IValue {
+    fn from(tensor: Tensor) -> IValue {
+        IValue::Tensor(tensor)
+    }
+}
+impl From<i64> for IValue {
+    fn from(n: i64) -> IValue {
+        IValue::Int(n)
+    }
+}
+impl From<usize> for IValue {
+    fn from(n: usize) -> IValue {
+        IValue::Int(n as i64)
+    }
+}
+impl From<f64> for IValue {
+    fn from(x: f64) -> IValue {
+        IValue::Float(x)
+    }
+}
+impl From<bool> for IValue {
+    fn from(b: bool) -> IValue {
+        IValue::Bool(b)
+    }
+}
+impl From<&str> for IValue {
+    fn from(text: &str) -> IValue {
+        IValue::Str(text.into())
+    }
+}
+impl From<String> for IValue {
+    fn from(text: String) -> IValue {
+        IValue::Str(text.into())
+    }
+}
+impl From<DType> for IValue {
+    fn from(dtype: DType) -> IValue {
+        IValue::Int(dtype.code().unwrap_or(-1))
+    }
+}
+impl From<Scalar> for IValue {
+    fn from(scalar: Scalar) -> IValue {
+        match scalar {
+            Scalar::Bool(b) => IValue::Bool(b),
+            Scalar::Int(n) => IValue::Int(n),
+            Scalar::Float(x) => IValue::Float(x),
+            Scalar::Complex(z) => IValue::Complex(z),
+        }
+    }
+}
+impl<T: Into<IValue>> From<Option<T>> for IValue {
+    fn from(value: Option<T>) -> IValue {
+        value.map_or(IValue::None, Into::into)
+    }
+}

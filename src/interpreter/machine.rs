@@ -1,0 +1,339 @@
+//! Steps through the blocks of a graph, with a stack of its own.
+//!
+//! A [`Machine`] holds one activation for each graph that is being run (the graph, those of sections, callees) and one frame for each block. Ending a block
+//! hands its results to whoever entered it. Values are dropped after the last node that reads them.
+
+use super::call::{Call, Outs};
+use super::environment::Environment;
+use super::ivalue::IValue;
+use super::library::Found;
+use super::plan::{Action, Plan};
+use super::stop::{Reason, Stop};
+use crate::entity::Entity;
+use crate::ir::{Block, Graph, Node, Value};
+use crate::ops::rules::Carries;
+use crate::ops::schema::Schema;
+use crate::ops::{self};
+use crate::symbol::attr;
+use crate::types::TypeKind;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// Somebody who looks on while a graph runs, and may interfere.
+pub trait Watch {
+    /// Before a node runs: outputs to be taken in place of running it.
+    fn instead(&mut self, _graph: &Graph, _node: Node) -> Option<Outs> {
+        None
+    }
+    /// After a node ran.
+    fn after(&mut self, _graph: &Graph, _node: Node, _operands: &[IValue], _outputs: &[IValue]) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+/// One graph that is being run.
+struct Activation<'g> {
+    graph: &'g Graph,
+    plan: Rc<Plan>,
+    values: Vec<IValue>,
+}
+
+/// What happens with the results of a block.
+#[derive(Clone, Copy)]
+enum Then {
+    /// They are the results of the run.
+    Finish,
+    /// They are the outputs of a node around the block.
+    Outputs(Node),
+    /// They are the next state of a loop, which is in this iteration of at most so many.
+    Again { node: Node, at: i64, most: i64 },
+    /// They are the outputs of a node of the activation below.
+    Return(Node, Carries),
+}
+
+struct Frame {
+    block: Block,
+    cursor: Option<Node>,
+    then: Then,
+}
+
+/// A run of a graph.
+pub struct Machine<'g> {
+    env: &'g Environment,
+    watch: Option<&'g mut dyn Watch>,
+    plans: FxHashMap<u64, Rc<Plan>>,
+    graph: &'g Graph,
+    activations: Vec<Activation<'g>>,
+    frames: Vec<Frame>,
+    steps: u64,
+}
+
+/// Deepest nesting of calls: a recursive callee is told rather than fill the memory.
+const MAX_ACTIVATIONS: usize = 10_000;
+
+impl<'g> Machine<'g> {
+    /// Gets ready to run a graph.
+    pub fn new(graph: &'g Graph, env: &'g Environment) -> Machine<'g> {
+        let plans = FxHashMap::default();
+        Machine { env, watch: None, plans, graph, activations: Vec::new(), frames: Vec::new(), steps: 0 }
+    }
+
+    /// Lets somebody look on.
+    pub fn watched(mut self, watch: &'g mut dyn Watch) -> Machine<'g> {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// How many nodes ran.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Runs the graph. May be called again; plans are kept.
+    pub fn run(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
+        self.activations.clear();
+        self.frames.clear();
+        self.activate(self.graph, inputs, Then::Finish)?;
+        loop {
+            let frame = self.frames.last_mut().expect("the root block ends the run");
+            let Some(node) = frame.cursor else {
+                if let Some(results) = self.end_block()? {
+                    return Ok(results);
+                }
+                continue;
+            };
+            let graph = self.activations.last().expect("a frame belongs to an activation").graph;
+            frame.cursor = graph.next(node);
+            self.execute(graph, node).map_err(|stop| stop.at(graph, node))?;
+        }
+    }
+
+    fn activate(&mut self, graph: &'g Graph, inputs: Vec<IValue>, then: Then) -> Result<(), Stop> {
+        if self.activations.len() >= MAX_ACTIVATIONS {
+            return Err(Stop::new(Reason::Budget(format!("calls nest deeper than {MAX_ACTIVATIONS}"))));
+        }
+        let env = self.env;
+        let plan = self.plans.entry(graph.id().number()).or_insert_with(|| Rc::new(Plan::of(graph, env))).clone();
+        let params = graph.params(graph.root());
+        if params.len() != inputs.len() {
+            return Err(Stop::raised(format!("the graph takes {} inputs, not {}", params.len(), inputs.len())));
+        }
+        let mut values = vec![IValue::Uninitialized; graph.num_values()];
+        for (param, input) in params.zip(inputs) {
+            values[param.index()] = input;
+        }
+        self.activations.push(Activation { graph, plan, values });
+        self.enter(graph, graph.root(), then);
+        Ok(())
+    }
+
+    fn enter(&mut self, graph: &Graph, block: Block, then: Then) {
+        self.frames.push(Frame { block, cursor: graph.first(block), then });
+        self.drop_after(graph.param_node(block));
+    }
+
+    fn values(&mut self) -> &mut Vec<IValue> {
+        &mut self.activations.last_mut().expect("something is running").values
+    }
+
+    fn get(&self, value: Value) -> IValue {
+        self.activations.last().expect("something is running").values[value.index()].clone()
+    }
+
+    fn set(&mut self, value: Value, to: IValue) {
+        self.values()[value.index()] = to;
+    }
+
+    fn drop_after(&mut self, node: Node) {
+        let top = self.activations.last_mut().expect("something is running");
+        for value in &top.plan.row(node).drops {
+            top.values[value.index()] = IValue::Uninitialized;
+        }
+    }
+
+    /// Leaves a block that is at its end; the results of the run when it was the last.
+    fn end_block(&mut self) -> Result<Option<Vec<IValue>>, Stop> {
+        let graph = self.activations.last().expect("something is running").graph;
+        let frame = self.frames.pop().expect("a block is being left");
+        let results: Vec<IValue> = graph.results(frame.block).map(|value| self.get(value)).collect();
+        self.drop_after(graph.return_node(frame.block));
+        match frame.then {
+            Then::Finish => return Ok(Some(results)),
+            Then::Outputs(node) => self.deliver(graph, node, results.into())?,
+            Then::Again { node, at, most } => self.iterate(graph, node, at + 1, most, results)?,
+            Then::Return(node, carries) => {
+                self.activations.pop();
+                let graph = self.activations.last().expect("somebody called").graph;
+                self.deliver(graph, node, returned(graph, node, carries, results))?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Sets the outputs of a node, and drops what nobody reads any more.
+    fn deliver(&mut self, graph: &Graph, node: Node, outputs: Outs) -> Result<(), Stop> {
+        if outputs.len() != graph.num_outputs(node) {
+            let (made, wanted) = (outputs.len(), graph.num_outputs(node));
+            return Err(Stop::raised(format!("{made} results for {wanted} outputs")).at(graph, node));
+        }
+        for (i, value) in outputs.into_iter().enumerate() {
+            self.set(graph.output(node, i), value);
+        }
+        self.drop_after(node);
+        Ok(())
+    }
+
+    fn execute(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
+        self.count_step()?;
+        if let Some(outputs) = self.watch.as_mut().and_then(|watch| watch.instead(graph, node)) {
+            return self.deliver(graph, node, outputs);
+        }
+        let plan = self.activations.last().expect("something is running").plan.clone();
+        match &plan.row(node).action {
+            Action::Kernel(found, schema) => self.run_kernel(graph, node, *found, *schema),
+            Action::Constant(value) => self.deliver(graph, node, smallvec::smallvec![value.clone()]),
+            Action::If => {
+                let taken = usize::from(!self.truth(graph.input(node, 0))?);
+                self.enter(graph, graph.node_block(node, taken), Then::Outputs(node));
+                Ok(())
+            }
+            Action::Loop => {
+                let most = match self.get(graph.input(node, 0)) {
+                    IValue::Int(n) => n,
+                    other => return Err(Stop::unsupported(format!("a loop of {} iterations", other.kind_name()))),
+                };
+                let state = graph.inputs(node).skip(1).map(|value| self.get(value)).collect();
+                self.iterate(graph, node, 0, most, state)
+            }
+            Action::GradOf => {
+                let defined = graph.inputs(node).any(|value| !matches!(self.get(value), IValue::Undefined));
+                match defined {
+                    true => self.enter(graph, graph.node_block(node, 0), Then::Outputs(node)),
+                    false => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::Undefined).collect())?,
+                }
+                Ok(())
+            }
+            Action::Section(carries) => {
+                let body = graph.subgraph(node).expect("the plan saw it");
+                let inputs = graph.inputs(node).map(|value| self.get(value)).collect();
+                self.activate(body, inputs, Then::Return(node, *carries))
+            }
+            Action::CallFunction | Action::CallMethod => self.call(graph, node),
+            Action::Skip => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect()),
+            Action::Refused(stop) => Err((**stop).clone()),
+        }
+    }
+
+    fn count_step(&mut self) -> Result<(), Stop> {
+        self.steps += 1;
+        if self.env.max_steps.is_some_and(|most| self.steps > most) {
+            return Err(Stop::new(Reason::Budget(format!("more than {} nodes ran", self.steps - 1))));
+        }
+        if self.steps % 64 == 0 && self.env.deadline.is_some_and(|end| std::time::Instant::now() > end) {
+            return Err(Stop::new(Reason::Budget(format!("time is up after {} nodes", self.steps))));
+        }
+        Ok(())
+    }
+
+    fn truth(&self, value: Value) -> Result<bool, Stop> {
+        match self.get(value) {
+            IValue::Tensor(tensor) if tensor.numel() == 1 => Ok(tensor.item().truth()),
+            other => {
+                let wrong = || Stop::unsupported(format!("a condition that is a {}", other.kind_name()));
+                other.scalar().map(|scalar| scalar.truth()).ok_or_else(wrong)
+            }
+        }
+    }
+
+    /// Starts an iteration of a loop, or ends the loop. `state` is the condition and the carried values.
+    fn iterate(&mut self, graph: &Graph, node: Node, at: i64, most: i64, mut state: Vec<IValue>) -> Result<(), Stop> {
+        let carried = state.split_off(1);
+        let goes_on = match &state[0] {
+            IValue::Tensor(tensor) if tensor.numel() == 1 => tensor.item().truth(),
+            other => other.scalar().is_some_and(|scalar| scalar.truth()),
+        };
+        if at >= most || !goes_on {
+            return self.deliver(graph, node, carried.into());
+        }
+        self.count_step()?;
+        let body = graph.node_block(node, 0);
+        for (param, value) in graph.params(body).zip(std::iter::once(IValue::Int(at)).chain(carried)) {
+            self.set(param, value);
+        }
+        self.enter(graph, body, Then::Again { node, at, most });
+        Ok(())
+    }
+
+    fn run_kernel(
+        &mut self,
+        graph: &Graph,
+        node: Node,
+        found: Found,
+        schema: Option<&'static Schema>,
+    ) -> Result<(), Stop> {
+        let args: SmallVec<[IValue; 8]> = graph.inputs(node).map(|value| self.get(value)).collect();
+        let schema = schema.or_else(|| resolve_by_values(graph, node, &args));
+        let call = Call { graph, node, schema, args: &args, env: self.env };
+        let outputs = found.run(&call)?;
+        if let Some(watch) = self.watch.as_mut() {
+            watch.after(graph, node, &args, &outputs)?;
+        }
+        drop(args);
+        self.deliver(graph, node, outputs)
+    }
+
+    /// Calls a graph that the environment holds.
+    fn call(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
+        let mut inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
+        let name = match graph.attribute(node, attr::NAME) {
+            Some(crate::ir::Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
+            _ => String::new(),
+        };
+        let name = match inputs.first() {
+            Some(IValue::Function(function)) => {
+                let function = function.as_str().to_owned();
+                inputs.remove(0);
+                function
+            }
+            Some(_) => match graph.inputs(node).next().map(|value| graph.ty(value)).map(|ty| ty.kind().clone()) {
+                Some(TypeKind::Class(class) | TypeKind::Interface(class)) => format!("{}.{name}", class.as_str()),
+                _ => name,
+            },
+            None => name,
+        };
+        match self.env.callees.get(&name) {
+            Some(callee) => self.activate(callee, inputs, Then::Return(node, Carries::Body)),
+            None => Err(Stop::new(Reason::Unbound(format!(
+                "the graph of `{name}` is not given; give it with --callee '{name}=FILE'"
+            )))),
+        }
+    }
+}
+
+/// The outputs of a node from the results of its graph.
+fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue>) -> Outs {
+    match carries {
+        Carries::Differentiable => results.truncate(graph.num_outputs(node)),
+        Carries::Future => {
+            let value = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
+            return smallvec::smallvec![IValue::Future(Rc::new(value))];
+        }
+        _ => {}
+    }
+    results.into()
+}
+
+/// The overload that takes these values, for graphs whose types say too little.
+fn resolve_by_values(graph: &Graph, node: Node, args: &[IValue]) -> Option<&'static Schema> {
+    let operator = ops::operator(graph.era, graph.kind(node));
+    if operator.schemas.is_empty() {
+        return None;
+    }
+    let types: Vec<_> = args.iter().map(IValue::ty).collect();
+    let found = operator.resolve(&types).schema().or_else(|| operator.resolve_erased(&types).schema());
+    let fits = |schema: &&Schema| schema.formals.len() >= args.len();
+    found
+        .or_else(|| operator.schemas.iter().find(|s| s.formals.len() == args.len()))
+        .or_else(|| operator.schemas.iter().find(fits))
+}

@@ -1,0 +1,63 @@
+//! The kernels, one file per family. A row is a kind and its kernel; adding an operator is adding a row.
+//!
+//! Kernels read operands by the names that schemas give them, so that one serves all overloads and versions. Kinds in place and
+//! kinds with `out` need no row: see [`library`](super::library).
+
+use super::library::Row;
+
+pub mod activations;
+pub mod adjoints;
+pub mod attention;
+pub mod comparisons;
+pub mod containers;
+pub mod conversions;
+pub mod convolution;
+pub mod factories;
+pub mod indexing;
+pub mod joining;
+pub mod linear_algebra;
+pub mod losses;
+pub mod normalization;
+pub mod pointwise;
+pub mod pooling;
+pub mod recurrent;
+pub mod reductions;
+pub mod resampling;
+pub mod sampling;
+pub mod scalars;
+pub mod scans;
+pub mod softmax;
+pub mod sorting;
+pub mod structure;
+pub mod views;
+pub mod vision;
+
+/// All rows.
+pub const FAMILIES: &[&[Row]] = &[
+    structure::ROWS,
+    containers::ROWS,
+    scalars::ROWS,
+    pointwise::ROWS,
+    activations::ROWS,
+    comparisons::ROWS,
+    factories::ROWS,
+    conversions::ROWS,
+    views::ROWS,
+    joining::ROWS,
+    indexing::ROWS,
+    reductions::ROWS,
+    scans::ROWS,
+    sorting::ROWS,
+    linear_algebra::ROWS,
+    convolution::ROWS,
+    pooling::ROWS,
+    normalization::ROWS,
+    softmax::ROWS,
+    losses::ROWS,
+    resampling::ROWS,
+    recurrent::ROWS,
+    attention::ROWS,
+    sampling::ROWS,
+    vision::ROWS,
+    adjoints::ROWS,
+];

@@ -1,0 +1,6 @@
+//! Attention and embedding.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

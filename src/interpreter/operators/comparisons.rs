@@ -1,0 +1,6 @@
+//! Comparisons and logic, element by element.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

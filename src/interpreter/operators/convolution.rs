@@ -1,0 +1,6 @@
+//! Convolutions.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

@@ -1,0 +1,6 @@
+//! Products of matrices.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

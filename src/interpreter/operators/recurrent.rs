@@ -1,0 +1,6 @@
+//! Recurrent networks.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

@@ -1,0 +1,6 @@
+//! Many elements to one.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

@@ -1,0 +1,6 @@
+//! Images of another size.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

@@ -1,0 +1,6 @@
+//! Random operators.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

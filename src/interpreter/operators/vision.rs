@@ -1,0 +1,6 @@
+//! Operators of torchvision.
+
+use crate::interpreter::library::Row;
+
+/// The rows.
+pub const ROWS: &[Row] = &[];

@@ -1,0 +1,137 @@
+//! What is found out once per graph: which kernel a node runs, and which values nobody reads after it.
+
+use super::constants;
+use super::environment::Environment;
+use super::ivalue::IValue;
+use super::library::{self, Found};
+use super::stop::Stop;
+use crate::entity::SecondaryMap;
+use crate::ir::{Graph, Node, Value};
+use crate::ops::rules::Carries;
+use crate::ops::schema::Schema;
+use crate::ops::{self};
+use crate::symbol::{aten, prim};
+use crate::types::Type;
+use smallvec::SmallVec;
+
+/// What happens at a node.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// The outputs come from a kernel. The overload is none where types did not tell it.
+    Kernel(Found, Option<&'static Schema>),
+    /// Always the same value.
+    Constant(IValue),
+    /// One of two blocks.
+    If,
+    /// A block, again and again.
+    Loop,
+    /// A block, when an operand is defined.
+    GradOf,
+    /// The graph of the node's section.
+    Section(Carries),
+    /// A graph that the environment holds.
+    CallFunction,
+    /// A graph that the environment holds, found through the class of the first operand.
+    CallMethod,
+    /// Nothing.
+    Skip,
+    /// It cannot run.
+    Refused(Box<Stop>),
+}
+
+/// The row of a node.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What happens.
+    pub action: Action,
+    /// Values that nobody reads afterwards.
+    pub drops: SmallVec<[Value; 2]>,
+}
+
+/// The rows of a graph.
+#[derive(Debug, Default)]
+pub struct Plan {
+    rows: SecondaryMap<Node, Option<Box<Row>>>,
+}
+
+impl Plan {
+    /// Plans a graph. Nodes that cannot run are only refused when they are reached.
+    pub fn of(graph: &Graph, env: &Environment) -> Plan {
+        let mut plan = Plan::default();
+        for block in graph.all_blocks() {
+            let ends = [graph.param_node(block), graph.return_node(block)];
+            for node in ends.into_iter().chain(graph.nodes(block)) {
+                let action = action(graph, env, node).unwrap_or_else(|stop| Action::Refused(Box::new(stop)));
+                plan.rows[node] = Some(Box::new(Row { action, drops: SmallVec::new() }));
+            }
+        }
+        for block in graph.all_blocks() {
+            let params = graph.params(block).map(|value| (graph.param_node(block), value));
+            let outputs = graph.nodes(block).flat_map(|node| graph.outputs(node).map(move |value| (node, value)));
+            let ends: Vec<(Node, Value)> =
+                params.chain(outputs).map(|(at, v)| (last_reader(graph, at, v), v)).collect();
+            for (node, value) in ends {
+                plan.rows[node].as_mut().expect("every node has a row").drops.push(value);
+            }
+        }
+        plan
+    }
+
+    /// The row of a node.
+    pub fn row(&self, node: Node) -> &Row {
+        self.rows[node].as_deref().expect("every node has a row")
+    }
+}
+
+/// The last node of the value's own block that reads it, itself or in its blocks.
+fn last_reader(graph: &Graph, definer: Node, value: Value) -> Node {
+    let block = graph.block_of(definer).or_else(|| graph.is_param(value).then(|| owner_block(graph, definer)));
+    let mut last: Option<Node> = None;
+    for user in graph.users(value) {
+        let mut at = user;
+        while let Some(around) = graph.enclosing(at).filter(|_| own_block(graph, at) != block) {
+            at = around;
+        }
+        last = Some(match last {
+            Some(other) if is_later(graph, other, at) => other,
+            _ => at,
+        });
+    }
+    last.unwrap_or(definer)
+}
+
+fn own_block(graph: &Graph, node: Node) -> Option<crate::ir::Block> {
+    graph.block_of(node)
+}
+
+fn owner_block(graph: &Graph, param: Node) -> crate::ir::Block {
+    graph.all_blocks().find(|&block| graph.param_node(block) == param).unwrap_or(graph.root())
+}
+
+fn is_later(graph: &Graph, a: Node, b: Node) -> bool {
+    a != b && (graph.kind(a) == prim::RETURN || (graph.kind(b) != prim::RETURN && graph.is_before(b, a)))
+}
+
+fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> {
+    let kind = graph.kind(node);
+    Ok(match kind {
+        prim::CONSTANT => Action::Constant(constants::constant(graph, env, node)?),
+        prim::IF => Action::If,
+        prim::LOOP => Action::Loop,
+        prim::GRAD_OF => Action::GradOf,
+        prim::CALL_FUNCTION => Action::CallFunction,
+        prim::CALL_METHOD => Action::CallMethod,
+        prim::PARAM | prim::RETURN | prim::BAILOUT_TEMPLATE => Action::Skip,
+        aten::WAIT => Action::Kernel(library::find(kind).ok_or_else(|| Stop::unsupported("`aten::wait`"))?, None),
+        _ => {
+            let operator = ops::operator(graph.era, kind);
+            if graph.subgraph(node).is_some() && operator.rule.carries != Carries::Nothing {
+                return Ok(Action::Section(operator.rule.carries));
+            }
+            let unknown = || Stop::unsupported(format!("`{}` has no kernel", kind.as_str()));
+            let found = library::find(kind).ok_or_else(unknown)?;
+            let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+            Action::Kernel(found, operator.resolve(&types).schema())
+        }
+    })
+}

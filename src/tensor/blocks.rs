@@ -1,0 +1,282 @@
+//! Walks over tensors in blocks of wide numbers.
+//!
+//! An operator that treats all elements alike is a loop over a block of a few hundred numbers. [`map`] reads blocks of all
+//! operands, stretched to a common shape, hands them to the loop, and stores the first of them as the result.
+
+use super::buffer::{Buffer, Narrow, Precision, Wide, with_elements};
+use super::dtype::DType;
+use super::layout::{self, Dims, Result};
+use super::strided::Tensor;
+use smallvec::SmallVec;
+
+/// Numbers in a block: a few of them stay in the first level of cache.
+pub const BLOCK: usize = 512;
+
+/// One dimension of a walk.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    size: usize,
+    stride: isize,
+    at: usize,
+}
+
+/// Reads or finds elements in logical order, as many at a time as one likes.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Outermost first. Neighbours that can be walked as one are one.
+    axes: SmallVec<[Axis; 6]>,
+    offset: isize,
+}
+
+impl Reader {
+    /// At the first element.
+    pub fn new(tensor: &Tensor) -> Reader {
+        Reader::over(tensor.shape(), tensor.strides(), tensor.offset())
+    }
+
+    /// At the first of the elements that these strides find.
+    pub fn over(shape: &[i64], strides: &[i64], offset: usize) -> Reader {
+        let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
+        for (&size, &stride) in shape.iter().zip(strides) {
+            let (size, stride) = (size.max(0) as usize, stride as isize);
+            match axes.last_mut() {
+                _ if size == 1 => {}
+                Some(outer) if outer.stride == stride * size as isize => {
+                    (outer.size, outer.stride) = (outer.size * size, stride);
+                }
+                _ => axes.push(Axis { size, stride, at: 0 }),
+            }
+        }
+        if axes.is_empty() {
+            axes.push(Axis { size: 1, stride: 1, at: 0 });
+        }
+        Reader { axes, offset: offset as isize }
+    }
+
+    /// Fills a slice with the next elements.
+    pub fn fill<W: Wide>(&mut self, buffer: &Buffer, block: &mut [W]) {
+        with_elements!(buffer, elements => self.runs(block.len(), |at, from, stride, n| {
+            load_run(&mut block[at..at + n], elements, from, stride);
+        }));
+    }
+
+    /// Stores a slice at the next elements.
+    fn spill<W: Wide>(&mut self, buffer: &mut Buffer, block: &[W]) {
+        with_elements!(buffer, elements => self.runs(block.len(), |at, from, stride, n| {
+            for (k, number) in block[at..at + n].iter().enumerate() {
+                elements[(from + k as isize * stride) as usize] = number.store();
+            }
+        }));
+    }
+
+    /// Calls `f(done, offset, stride, n)` for runs of elements, `n` in all, and moves on behind them.
+    fn runs(&mut self, n: usize, mut f: impl FnMut(usize, isize, isize, usize)) {
+        let mut done = 0;
+        let inner = self.axes.len() - 1;
+        while done < n {
+            let axis = &mut self.axes[inner];
+            let run = (axis.size - axis.at).min(n - done);
+            f(done, self.offset, axis.stride, run);
+            done += run;
+            axis.at += run;
+            self.offset += run as isize * axis.stride;
+            self.carry();
+        }
+    }
+
+    /// Wraps dimensions that are at their end.
+    fn carry(&mut self) {
+        for i in (0..self.axes.len()).rev() {
+            let axis = &mut self.axes[i];
+            if axis.at < axis.size {
+                return;
+            }
+            self.offset -= axis.size as isize * axis.stride;
+            axis.at = 0;
+            if i > 0 {
+                self.axes[i - 1].at += 1;
+                self.offset += self.axes[i - 1].stride;
+            }
+        }
+    }
+}
+
+#[inline]
+fn load_run<W: Wide, T: Narrow>(block: &mut [W], elements: &[T], from: isize, stride: isize) {
+    let start = from as usize;
+    match stride {
+        1 => {
+            for (number, &element) in block.iter_mut().zip(&elements[start..]) {
+                *number = W::load(element);
+            }
+        }
+        0 => block.fill(W::load(elements[start])),
+        _ => {
+            for (k, number) in block.iter_mut().enumerate() {
+                *number = W::load(elements[(from + k as isize * stride) as usize]);
+            }
+        }
+    }
+}
+
+/// Writes numbers over all elements of a tensor, in logical order.
+pub(super) fn write_blocks<W: Wide>(tensor: &Tensor, elements: &[W]) {
+    let mut storage = tensor.storage().write();
+    Reader::new(tensor).spill(&mut storage, elements);
+}
+
+/// Copies the elements of a tensor into a row of the same type.
+pub(super) fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
+    macro_rules! rows {
+        ($($name:ident)*) => {
+            match (source, copy) {
+                $((Buffer::$name(from), Buffer::$name(to)) => {
+                    Reader::new(tensor).runs(to.len(), |at, start, stride, n| {
+                        for k in 0..n {
+                            to[at + k] = from[(start + k as isize * stride) as usize];
+                        }
+                    });
+                })*
+                _ => unreachable!("both have one element type"),
+            }
+        };
+    }
+    rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
+
+/// The types of one elementwise computation.
+#[derive(Clone, Copy, Debug)]
+pub struct Types {
+    /// What operands are converted to first.
+    pub common: DType,
+    /// What the result has.
+    pub out: DType,
+    /// How many bits are kept.
+    pub precision: Precision,
+}
+
+impl Types {
+    /// Operands and result of one type.
+    pub fn same(dtype: DType, precision: Precision) -> Types {
+        Types { common: dtype, out: dtype, precision }
+    }
+}
+
+/// Computes elementwise. `f` gets a block of each operand, of equal length, and leaves the results in the first.
+///
+/// The result has no gaps in memory, and its dimensions the order that PyTorch gives them.
+pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Vec<W>])) -> Result<Tensor> {
+    let shape = layout::broadcast_all(inputs.iter().map(|tensor| tensor.shape()))?;
+    let strides: SmallVec<[Dims; 4]> =
+        inputs.iter().map(|tensor| layout::expanded(tensor.shape(), tensor.strides(), &shape)).collect();
+    let order = layout::iteration_order(&shape, &strides);
+    let ordered = |dims: &Dims| -> Dims { order.iter().map(|&i| dims[i]).collect() };
+    let walked = ordered(&shape);
+    let total = layout::numel(&shape);
+    let mut readers: SmallVec<[Reader; 4]> = (inputs.iter().zip(&strides))
+        .map(|(tensor, strides)| Reader::over(&walked, &ordered(strides), tensor.offset()))
+        .collect();
+    let kept = types.precision.kept(types.common);
+    let mut blocks: Vec<Vec<W>> = inputs.iter().map(|_| vec![W::default(); total.min(BLOCK)]).collect();
+    let mut out = Buffer::zeros(types.precision.kept(types.out), total);
+    let mut done = 0;
+    while done < total {
+        let n = (total - done).min(BLOCK);
+        for ((tensor, reader), block) in inputs.iter().zip(&mut readers).zip(&mut blocks) {
+            block.truncate(n);
+            let buffer = tensor.storage().read();
+            reader.fill(&buffer, block);
+            if buffer.dtype() != kept {
+                round(block, kept);
+            }
+        }
+        f(&mut blocks);
+        with_elements!(&mut out, slots => store_run(&blocks[0], &mut slots[done..done + n]));
+        done += n;
+    }
+    let device = inputs.iter().find(|tensor| tensor.rank() > 0).or(inputs.first()).map(|tensor| tensor.device());
+    let strides = layout::strides_in_order(&shape, &order);
+    Ok(Tensor::with_strides(out, types.out, &shape, strides).on(device.unwrap_or_default()))
+}
+
+fn round<W: Wide>(block: &mut [W], dtype: DType) {
+    for number in block {
+        *number = number.through(dtype);
+    }
+}
+
+fn store_run<W: Wide, T: Narrow>(block: &[W], slots: &mut [T]) {
+    for (slot, number) in slots.iter_mut().zip(block) {
+        *slot = number.store();
+    }
+}
+
+/// Computes elementwise with one operand.
+pub fn map1<W: Wide>(x: &Tensor, types: Types, f: impl Fn(W) -> W) -> Result<Tensor> {
+    map(&[x], types, &mut |blocks: &mut [Vec<W>]| {
+        for x in &mut blocks[0] {
+            *x = f(*x);
+        }
+    })
+}
+
+/// Computes elementwise with two operands.
+pub fn map2<W: Wide>(x: &Tensor, y: &Tensor, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor> {
+    map(&[x, y], types, &mut |blocks: &mut [Vec<W>]| {
+        let (first, rest) = blocks.split_at_mut(1);
+        for (x, y) in first[0].iter_mut().zip(&rest[0]) {
+            *x = f(*x, *y);
+        }
+    })
+}
+
+/// Computes elementwise with three operands.
+pub fn map3<W: Wide>(operands: [&Tensor; 3], types: Types, f: impl Fn(W, W, W) -> W) -> Result<Tensor> {
+    map(&operands, types, &mut |blocks: &mut [Vec<W>]| {
+        let (first, rest) = blocks.split_at_mut(1);
+        for ((x, y), z) in first[0].iter_mut().zip(&rest[0]).zip(&rest[1]) {
+            *x = f(*x, *y, *z);
+        }
+    })
+}
+
+/// The rows of a tensor along some dimensions, and what a reduction makes of them.
+#[derive(Debug)]
+pub struct Rows<W> {
+    /// All elements, row behind row.
+    pub elements: Vec<W>,
+    /// Elements of one row.
+    pub len: usize,
+    /// The sizes of the other dimensions.
+    pub outer: Dims,
+    /// How many rows.
+    pub count: usize,
+}
+
+impl<W: Wide> Rows<W> {
+    /// Reads a tensor with `dims` innermost.
+    pub fn along(tensor: &Tensor, dims: &[usize]) -> Rows<W> {
+        let outer: Vec<usize> = (0..tensor.rank()).filter(|i| !dims.contains(i)).collect();
+        let order: Vec<usize> = outer.iter().chain(dims).copied().filter(|&i| i < tensor.rank()).collect();
+        let len = dims.iter().map(|&i| tensor.size(i) as usize).product();
+        let outer: Dims = outer.iter().map(|&i| tensor.size(i)).collect();
+        let count = layout::numel(&outer);
+        Rows { elements: tensor.permute(&order).read(), len, outer, count }
+    }
+
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = &[W]> {
+        (0..self.count).map(|i| &self.elements[i * self.len..(i + 1) * self.len])
+    }
+
+    /// The rows, to be written.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [W]> {
+        let (len, count) = (self.len, self.count);
+        let mut rest = &mut self.elements[..];
+        (0..count).map(move |_| {
+            let (row, others) = std::mem::take(&mut rest).split_at_mut(len);
+            rest = others;
+            row
+        })
+    }
+}

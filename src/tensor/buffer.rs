@@ -1,0 +1,257 @@
+//! Elements in a row, and the arithmetic they take part in.
+//!
+//! Whatever the element type, computing is done in one of three [`Wide`] types: `i64`, `f64` or `Complex<f64>`. The sum, difference,
+//! product, quotient and root of two 24-bit numbers, rounded to 53 bits and then to 24, is the one rounded to 24 at once, so
+//! that the detour shows nowhere; elsewhere it only makes results better.
+
+use super::dtype::{DType, Kind};
+use half::{bf16, f16};
+use num_complex::Complex;
+
+/// A complex number of two doubles.
+pub type C128 = Complex<f64>;
+
+macro_rules! buffers {
+    ($($name:ident $element:ty,)*) => {
+        /// Elements of one type. A buffer of reals may be wider than its tensor says, see [`Precision`].
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "the variants are the element types")]
+        pub enum Buffer { $($name(Vec<$element>),)* }
+
+        impl Buffer {
+            /// `n` zeros.
+            pub fn zeros(dtype: DType, n: usize) -> Buffer {
+                match dtype {
+                    $(DType::$name => Buffer::$name(vec![Default::default(); n]),)*
+                    _ => panic!("tensors of {} are refused before this", dtype.name()),
+                }
+            }
+
+            /// How many elements.
+            pub fn len(&self) -> usize {
+                match self { $(Buffer::$name(elements) => elements.len(),)* }
+            }
+
+            /// The element type.
+            pub fn dtype(&self) -> DType {
+                match self { $(Buffer::$name(_) => DType::$name,)* }
+            }
+        }
+
+        /// Runs a block with the elements of a buffer, whatever their type.
+        macro_rules! with_elements {
+            ($buffer:expr, $elements:ident => $body:expr) => {
+                match $buffer { $($crate::tensor::buffer::Buffer::$name($elements) => $body,)* }
+            };
+        }
+        pub(crate) use with_elements;
+
+        $(impl Typed for $element {
+            const DTYPE: DType = DType::$name;
+            fn slice(buffer: &Buffer) -> Option<&[Self]> {
+                match buffer { Buffer::$name(elements) => Some(elements), _ => None }
+            }
+            fn slice_mut(buffer: &mut Buffer) -> Option<&mut [Self]> {
+                match buffer { Buffer::$name(elements) => Some(elements), _ => None }
+            }
+            fn buffer(elements: Vec<Self>) -> Buffer {
+                Buffer::$name(elements)
+            }
+        })*
+    };
+}
+
+/// An element type that there is a buffer for.
+pub trait Typed: Copy + 'static {
+    /// Its name.
+    const DTYPE: DType;
+    /// The elements, if they are of this type.
+    fn slice(buffer: &Buffer) -> Option<&[Self]>;
+    /// The elements, if they are of this type.
+    fn slice_mut(buffer: &mut Buffer) -> Option<&mut [Self]>;
+    /// A buffer of them.
+    fn buffer(elements: Vec<Self>) -> Buffer;
+}
+
+buffers! {
+    Bool bool, Byte u8, Char i8, Short i16, Int i32, Long i64, Half f16, BFloat16 bf16, Float f32, Double f64,
+    ComplexFloat Complex<f32>, ComplexDouble Complex<f64>,
+}
+
+impl Buffer {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// How many bits reals are kept in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Precision {
+    /// As many as the element type says.
+    #[default]
+    Typed,
+    /// 53, whatever the element type says: nothing is rounded to it. The shadow that results are judged against.
+    Double,
+}
+
+impl Precision {
+    /// The type that elements are kept in.
+    pub fn kept(self, dtype: DType) -> DType {
+        match (self, dtype.arithmetic()) {
+            (Precision::Double, Some(Kind::Float)) => DType::Double,
+            (Precision::Double, Some(Kind::Complex)) => DType::ComplexDouble,
+            _ => dtype,
+        }
+    }
+}
+
+/// A type that computing is done in.
+pub trait Wide: Copy + Default + PartialEq + 'static {
+    /// From a number of any element type.
+    fn load<T: Narrow>(element: T) -> Self;
+    /// To an element type: reals are rounded to nearest even, whole numbers wrap.
+    fn store<T: Narrow>(self) -> T;
+    /// What it is after a detour through an element type.
+    fn through(self, dtype: DType) -> Self;
+}
+
+/// An element type, as seen by the arithmetic.
+pub trait Narrow: Copy + 'static {
+    /// As a whole number: reals are cut, as the processor does.
+    fn int(self) -> i64;
+    /// As a real number.
+    fn real(self) -> f64;
+    /// As a complex number.
+    fn complex(self) -> C128 {
+        C128::new(self.real(), 0.0)
+    }
+    /// From a whole number.
+    fn from_int(n: i64) -> Self;
+    /// From a real number.
+    fn from_real(x: f64) -> Self;
+    /// From a complex number: types that are not lose the imaginary part.
+    fn from_complex(z: C128) -> Self {
+        Self::from_real(z.re)
+    }
+}
+
+/// What x86 makes of a real number that is cast to a 64-bit integer: what does not fit is the smallest one.
+pub fn cut(x: f64) -> i64 {
+    if x >= -9_223_372_036_854_775_808.0 && x < 9_223_372_036_854_775_808.0 { x as i64 } else { i64::MIN }
+}
+
+macro_rules! narrow_int {
+    ($($t:ty)*) => {$(impl Narrow for $t {
+        #[inline]
+        fn int(self) -> i64 { self as i64 }
+        #[inline]
+        fn real(self) -> f64 { self as f64 }
+        #[inline]
+        fn from_int(n: i64) -> Self { n as $t }
+        #[inline]
+        fn from_real(x: f64) -> Self { cut(x) as $t }
+    })*};
+}
+narrow_int!(u8 i8 i16 i32 i64);
+
+macro_rules! narrow_real {
+    ($($t:ty, $to:expr, $from:expr, $from_int:expr;)*) => {$(impl Narrow for $t {
+        #[inline]
+        fn int(self) -> i64 { cut(self.real()) }
+        #[inline]
+        fn real(self) -> f64 { $to(self) }
+        #[inline]
+        fn from_int(n: i64) -> Self { $from_int(n) }
+        #[inline]
+        fn from_real(x: f64) -> Self { $from(x) }
+    })*};
+}
+narrow_real! {
+    f64, |x| x, |x| x, |n| n as f64;
+    f32, f64::from, |x| x as f32, |n| n as f32;
+    f16, f16::to_f64, f16_from, |n| f16::from_f32(n as f32);
+    bf16, bf16::to_f64, bf16_from, |n| bf16::from_f32(n as f32);
+}
+
+/// PyTorch rounds to single first: half of its arithmetic is done there.
+fn f16_from(x: f64) -> f16 {
+    f16::from_f32(x as f32)
+}
+
+fn bf16_from(x: f64) -> bf16 {
+    bf16::from_f32(x as f32)
+}
+
+impl Narrow for bool {
+    #[inline]
+    fn int(self) -> i64 {
+        i64::from(self)
+    }
+    #[inline]
+    fn real(self) -> f64 {
+        f64::from(u8::from(self))
+    }
+    #[inline]
+    fn from_int(n: i64) -> Self {
+        n != 0
+    }
+    #[inline]
+    fn from_real(x: f64) -> Self {
+        x != 0.0
+    }
+    fn from_complex(z: C128) -> Self {
+        z != C128::default()
+    }
+}
+
+macro_rules! narrow_complex {
+    ($($t:ty)*) => {$(impl Narrow for Complex<$t> {
+        #[inline]
+        fn int(self) -> i64 { self.re.int() }
+        #[inline]
+        fn real(self) -> f64 { self.re.real() }
+        #[inline]
+        fn complex(self) -> C128 { C128::new(self.re.real(), self.im.real()) }
+        #[inline]
+        fn from_int(n: i64) -> Self { Complex::new(n as $t, 0.0) }
+        #[inline]
+        fn from_real(x: f64) -> Self { Complex::new(x as $t, 0.0) }
+        #[inline]
+        fn from_complex(z: C128) -> Self { Complex::new(z.re as $t, z.im as $t) }
+    })*};
+}
+narrow_complex!(f32 f64);
+
+macro_rules! through {
+    ($value:expr, $dtype:expr, $store:ident) => {
+        match $dtype {
+            DType::Bool => Self::load($value.store::<bool>()),
+            DType::Byte => Self::load($value.store::<u8>()),
+            DType::Char => Self::load($value.store::<i8>()),
+            DType::Short => Self::load($value.store::<i16>()),
+            DType::Int => Self::load($value.store::<i32>()),
+            DType::Long => Self::load($value.store::<i64>()),
+            DType::Half => Self::load($value.store::<f16>()),
+            DType::BFloat16 => Self::load($value.store::<bf16>()),
+            DType::Float => Self::load($value.store::<f32>()),
+            DType::ComplexFloat => Self::load($value.store::<Complex<f32>>()),
+            _ => $value,
+        }
+    };
+}
+
+macro_rules! wide {
+    ($($t:ty, $load:ident, $store:ident;)*) => {$(impl Wide for $t {
+        #[inline]
+        fn load<T: Narrow>(element: T) -> Self { element.$load() }
+        #[inline]
+        fn store<T: Narrow>(self) -> T { T::$store(self) }
+        fn through(self, dtype: DType) -> Self { through!(self, dtype, $store) }
+    })*};
+}
+wide! {
+    i64, int, from_int;
+    f64, real, from_real;
+    C128, complex, from_complex;
+}

@@ -1,0 +1,247 @@
+//! Shapes and strides.
+
+use smallvec::SmallVec;
+use std::fmt;
+
+/// Sizes or strides, one number per dimension, in elements.
+pub type Dims = SmallVec<[i64; 6]>;
+
+/// Why an operation on tensors is refused, in the words that PyTorch has for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorError(pub String);
+
+impl fmt::Display for TensorError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for TensorError {}
+
+/// A result of an operation on tensors.
+pub type Result<T> = std::result::Result<T, TensorError>;
+
+/// Refuses with a message.
+pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
+    Err(TensorError(message.into()))
+}
+
+/// How many elements a shape has.
+pub fn numel(shape: &[i64]) -> usize {
+    shape.iter().product::<i64>().max(0) as usize
+}
+
+/// Most elements of a tensor: what is larger is refused before memory is asked for.
+pub const MAX_ELEMENTS: i64 = 1 << 31;
+
+/// Checks that a shape can be made.
+pub fn checked(shape: &[i64]) -> Result<usize> {
+    if let Some(negative) = shape.iter().find(|&&n| n < 0) {
+        return refuse(format!("Trying to create tensor with negative dimension {negative}: {shape:?}"));
+    }
+    let total = shape.iter().try_fold(1i64, |total, &n| if n == 0 { Some(0) } else { total.checked_mul(n) });
+    match total.filter(|&n| n <= MAX_ELEMENTS) {
+        Some(n) => Ok(n as usize),
+        None => refuse(format!("a tensor of shape {shape:?} is larger than this interpreter makes")),
+    }
+}
+
+/// The strides of elements in a row.
+pub fn contiguous(shape: &[i64]) -> Dims {
+    let mut strides: Dims = SmallVec::from_elem(1, shape.len());
+    for i in (1..shape.len()).rev() {
+        strides[i - 1] = strides[i] * shape[i].max(1);
+    }
+    strides
+}
+
+/// Whether strides are those of elements in a row; dimensions of size 1 say nothing, nor do tensors without elements.
+pub fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
+    let mut expected = 1;
+    if shape.contains(&0) {
+        return true;
+    }
+    for (&size, &stride) in shape.iter().zip(strides).rev() {
+        if size != 1 {
+            if stride != expected {
+                return false;
+            }
+            expected *= size;
+        }
+    }
+    true
+}
+
+/// Whether the elements fill memory without gaps and without overlap, in any order of dimensions.
+pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
+    let mut dims: Vec<(i64, i64)> =
+        shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(&size, &stride)| (stride, size)).collect();
+    dims.sort_unstable();
+    let mut expected = 1;
+    dims.into_iter().all(|(stride, size)| {
+        let found = stride == expected;
+        expected *= size;
+        found
+    })
+}
+
+/// The dimension that a number means: negative ones count from behind. A tensor without dimensions is taken to have one.
+pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
+    let n = rank.max(1) as i64;
+    if (-n..n).contains(&dim) {
+        return Ok(dim.rem_euclid(n) as usize);
+    }
+    refuse(format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1))
+}
+
+/// Several dimensions, none of them twice.
+pub fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
+    let mut wrapped = Vec::new();
+    for &dim in dims {
+        let dim = wrap(dim, rank)?;
+        if wrapped.contains(&dim) {
+            return refuse(format!("dim {dim} appears multiple times in the list of dims"));
+        }
+        wrapped.push(dim);
+    }
+    Ok(wrapped)
+}
+
+/// The shape that both stretch to.
+pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
+    let rank = a.len().max(b.len());
+    let at = |shape: &[i64], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |i| shape[i]);
+    let mut shape = Dims::new();
+    for i in 0..rank {
+        shape.push(match (at(a, i), at(b, i)) {
+            (x, y) if x == y => x,
+            (1, y) => y,
+            (x, 1) => x,
+            (x, y) => {
+                return refuse(format!(
+                    "The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {i}"
+                ));
+            }
+        });
+    }
+    Ok(shape)
+}
+
+/// The shape that all stretch to.
+pub fn broadcast_all<'a>(shapes: impl IntoIterator<Item = &'a [i64]>) -> Result<Dims> {
+    shapes.into_iter().try_fold(Dims::new(), |all, shape| broadcast(&all, shape))
+}
+
+/// The strides by which a tensor is seen as one of a larger shape: 0 where one element stands for many.
+pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
+    let missing = to.len() - shape.len();
+    let stretch = |i: usize| match i.checked_sub(missing) {
+        Some(k) if shape[k] == to[i] => strides[k],
+        _ => 0,
+    };
+    (0..to.len()).map(stretch).collect()
+}
+
+/// The order in which PyTorch's `TensorIterator` walks over operands, outermost dimension first, and so the order of
+/// dimensions in the memory of its result: that of the strides of the first operand that tells two dimensions apart.
+pub fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
+    // As there, innermost first, by insertion: comparisons may say nothing, so that no other sort gives the same.
+    let mut order: Vec<usize> = (0..shape.len()).rev().collect();
+    let compare = |inner: usize, outer: usize| {
+        for strides in strides {
+            let (a, b) = (strides[inner], strides[outer]);
+            if a == 0 || b == 0 {
+                continue;
+            }
+            if a != b {
+                return if a < b { -1 } else { 1 };
+            }
+            if shape[inner] > shape[outer] {
+                return 1;
+            }
+        }
+        0
+    };
+    for i in 1..order.len() {
+        let mut moved = i;
+        for at in (0..i).rev() {
+            match compare(order[at], order[moved]) {
+                1 => {
+                    order.swap(at, moved);
+                    moved = at;
+                }
+                -1 => break,
+                _ => {}
+            }
+        }
+    }
+    order.reverse();
+    order
+}
+
+/// The strides of a result whose dimensions lie in memory in this order, outermost first.
+pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
+    let mut strides: Dims = SmallVec::from_elem(1, shape.len());
+    let mut next = 1;
+    for &dim in order.iter().rev() {
+        strides[dim] = next;
+        next *= shape[dim].max(1);
+    }
+    strides
+}
+
+/// The strides by which memory of one shape is seen as another without copying, if that is possible.
+pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
+    if numel(shape) == 0 {
+        return Some(if shape == to { strides.into() } else { contiguous(to) });
+    }
+    let mut new: Dims = SmallVec::from_elem(0, to.len());
+    let mut open = to.len();
+    let (mut base, mut elements, mut taken) = (*strides.last().unwrap_or(&1), 1, 1);
+    for i in (0..shape.len()).rev() {
+        elements *= shape[i];
+        let ends = i == 0 || (shape[i - 1] != 1 && strides[i - 1] != elements * base);
+        if !ends {
+            continue;
+        }
+        while open > 0 && (taken < elements || to[open - 1] == 1) {
+            open -= 1;
+            new[open] = taken * base;
+            taken *= to[open];
+        }
+        if taken != elements {
+            return None;
+        }
+        if i > 0 {
+            (base, elements, taken) = (strides[i - 1], 1, 1);
+        }
+    }
+    while shape.is_empty() && open > 0 {
+        open -= 1;
+        new[open] = 1;
+    }
+    (open == 0).then_some(new)
+}
+
+/// A shape with its one `-1` filled in.
+pub fn inferred(shape: &[i64], elements: usize) -> Result<Dims> {
+    let wrong = || refuse(format!("shape '{shape:?}' is invalid for input of size {elements}"));
+    if let Some(bad) = shape.iter().find(|&&n| n < -1) {
+        return refuse(format!("invalid shape dimension {bad}"));
+    }
+    if shape.iter().filter(|&&n| n == -1).count() > 1 {
+        return refuse("only one dimension can be inferred");
+    }
+    let known: i64 = shape.iter().filter(|&&n| n != -1).product();
+    let elements = elements as i64;
+    match shape.contains(&-1) {
+        false if known == elements => Ok(shape.into()),
+        true if known != 0 && elements % known == 0 => {
+            Ok(shape.iter().map(|&n| if n == -1 { elements / known } else { n }).collect())
+        }
+        true if known == 0 && elements == 0 => refuse(format!(
+            "cannot reshape tensor of 0 elements into shape {shape:?} because the unspecified dimension size -1 can be any value and is ambiguous"
+        )),
+        _ => wrong(),
+    }
+}

@@ -1,0 +1,114 @@
+//! The element type of a result, from those of the operands.
+//!
+//! Operands fall into three classes: tensors with dimensions, tensors without, and plain numbers. A class only counts when it
+//! is of a higher kind (bool, whole, real, complex) than the classes before it; plain numbers then have the default types.
+//! Source: `torch.result_type`, in force since 1.3 for arithmetic and comparisons.
+
+use super::dtype::{DType, Kind};
+use super::strided::{Scalar, Tensor};
+use DType::*;
+
+/// The smaller of the types that hold the values of both.
+pub fn join(a: DType, b: DType) -> DType {
+    if a == b {
+        return a;
+    }
+    let (low, high) = if a.arithmetic() <= b.arithmetic() { (a, b) } else { (b, a) };
+    match (low.arithmetic(), high.arithmetic()) {
+        (_, None) | (None, _) => high,
+        (Some(x), Some(y)) if x == y => match (low, high) {
+            // No type of 8 bits holds both.
+            (Byte, Char) | (Char, Byte) => Short,
+            (Half, BFloat16) | (BFloat16, Half) => Float,
+            _ if low.size() > high.size() => low,
+            _ => high,
+        },
+        (Some(Kind::Float), Some(Kind::Complex)) if low == Double => ComplexDouble,
+        _ => high,
+    }
+}
+
+/// The type of a plain number, given what reals are by default.
+pub fn of_scalar(scalar: Scalar, default: DType) -> DType {
+    match scalar.kind() {
+        Kind::Bool => Bool,
+        Kind::Int => Long,
+        Kind::Float => default,
+        Kind::Complex => default.to_complex(),
+    }
+}
+
+/// What has been seen of the operands.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Promotion {
+    dimensioned: Option<DType>,
+    zero_dim: Option<DType>,
+    number: Option<DType>,
+}
+
+impl Promotion {
+    /// Counts a tensor.
+    pub fn tensor(mut self, tensor: &Tensor) -> Promotion {
+        let class = if tensor.rank() > 0 { &mut self.dimensioned } else { &mut self.zero_dim };
+        *class = Some(class.map_or(tensor.dtype(), |seen| join(seen, tensor.dtype())));
+        self
+    }
+
+    /// Counts a plain number.
+    pub fn scalar(mut self, scalar: Scalar) -> Promotion {
+        let dtype = of_scalar(scalar, Float);
+        self.number = Some(self.number.map_or(dtype, |seen| join(seen, dtype)));
+        self
+    }
+
+    /// The type of the result.
+    pub fn result(self) -> DType {
+        let kind = |dtype: Option<DType>| dtype.and_then(DType::arithmetic);
+        let mut result = self.dimensioned;
+        for lower in [self.zero_dim, self.number] {
+            result = match (result, lower) {
+                (Some(higher), Some(lower)) if kind(Some(lower)) > kind(Some(higher)) => Some(raised(higher, lower)),
+                (None, lower) => lower,
+                (higher, _) => higher,
+            };
+        }
+        result.unwrap_or(Float)
+    }
+}
+
+/// A lower class of a higher kind wins; a complex one takes the width from reals that it meets.
+fn raised(higher: DType, lower: DType) -> DType {
+    match (higher.arithmetic(), lower.arithmetic()) {
+        (Some(Kind::Float), Some(Kind::Complex)) => higher.to_complex(),
+        _ => lower,
+    }
+}
+
+/// The type of the result of two tensors.
+pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
+    Promotion::default().tensor(a).tensor(b).result()
+}
+
+/// What an operator of real numbers makes of a type: whole numbers become the default type of reals.
+pub fn to_real_arithmetic(dtype: DType) -> DType {
+    if dtype.is_integral() { Float } else { dtype }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_only_raise_the_kind() {
+        let tensor = |dtype, shape: &[i64]| Tensor::zeros(dtype, shape, super::super::Precision::Typed);
+        let (int, half, double) = (tensor(Int, &[2]), tensor(Half, &[2]), tensor(Double, &[]));
+        assert_eq!(Promotion::default().tensor(&half).tensor(&double).result(), Half);
+        assert_eq!(Promotion::default().tensor(&int).tensor(&double).result(), Double);
+        assert_eq!(Promotion::default().tensor(&int).scalar(Scalar::Float(2.0)).result(), Float);
+        assert_eq!(Promotion::default().tensor(&int).scalar(Scalar::Int(2)).result(), Int);
+        assert_eq!(Promotion::default().scalar(Scalar::Int(2)).tensor(&half).result(), Half);
+        assert_eq!(join(Byte, Char), Short);
+        assert_eq!(join(Half, BFloat16), Float);
+        assert_eq!(join(Long, Half), Half);
+    }
+}

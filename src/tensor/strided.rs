@@ -1,0 +1,425 @@
+//! The tensor, its views, and getting elements in and out.
+
+use super::blocks::{Reader, write_blocks};
+use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements};
+use super::dtype::{DType, Kind};
+use super::layout::{self, Dims, Result, refuse};
+use super::storage::{Device, Storage};
+use std::cell::Cell;
+
+/// One number, as programs compute with it outside of tensors.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    /// `bool`
+    Bool(bool),
+    /// `int`
+    Int(i64),
+    /// `float`
+    Float(f64),
+    /// `complex`
+    Complex(C128),
+}
+
+impl Scalar {
+    /// Its arithmetic.
+    pub fn kind(self) -> Kind {
+        match self {
+            Scalar::Bool(_) => Kind::Bool,
+            Scalar::Int(_) => Kind::Int,
+            Scalar::Float(_) => Kind::Float,
+            Scalar::Complex(_) => Kind::Complex,
+        }
+    }
+
+    /// As a number that computing is done in.
+    pub fn wide<W: Wide>(self) -> W {
+        match self {
+            Scalar::Bool(b) => W::load(b),
+            Scalar::Int(n) => W::load(n),
+            Scalar::Float(x) => W::load(x),
+            Scalar::Complex(z) => W::load(z),
+        }
+    }
+
+    /// As a real number.
+    pub fn real(self) -> f64 {
+        self.wide()
+    }
+
+    /// As a whole number; reals are cut.
+    pub fn int(self) -> i64 {
+        self.wide()
+    }
+
+    /// Whether it counts as true.
+    pub fn truth(self) -> bool {
+        self.wide::<C128>() != C128::default()
+    }
+}
+
+/// A strided view of a storage.
+#[derive(Clone, Debug)]
+pub struct Tensor {
+    storage: Storage,
+    dtype: DType,
+    offset: usize,
+    shape: Dims,
+    strides: Dims,
+    device: Device,
+    requires_grad: Cell<bool>,
+}
+
+impl Tensor {
+    // ---- making
+
+    /// Elements in a row. The buffer holds as many as the shape says.
+    pub fn new(buffer: Buffer, dtype: DType, shape: &[i64]) -> Tensor {
+        debug_assert_eq!(buffer.len(), layout::numel(shape));
+        Tensor::with_strides(buffer, dtype, shape, layout::contiguous(shape))
+    }
+
+    /// Elements that the strides find in the buffer.
+    pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
+        let (storage, shape) = (Storage::new(buffer), shape.into());
+        Tensor { storage, dtype, offset: 0, shape, strides, device: Device::cpu(), requires_grad: Cell::new(false) }
+    }
+
+    /// Zeros. [`layout::checked`] says whether a shape can be made.
+    pub fn zeros(dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
+        Tensor::new(Buffer::zeros(precision.kept(dtype), layout::numel(shape)), dtype, shape)
+    }
+
+    /// The same number everywhere.
+    pub fn full(value: Scalar, dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
+        let tensor = Tensor::zeros(dtype, shape, precision);
+        tensor.fill(value);
+        tensor
+    }
+
+    /// A tensor without dimensions.
+    pub fn scalar(value: Scalar, dtype: DType, precision: Precision) -> Tensor {
+        Tensor::full(value, dtype, &[], precision)
+    }
+
+    /// From numbers in logical order, rounded to the element type.
+    pub fn of<W: Wide>(elements: &[W], dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
+        let mut buffer = Buffer::zeros(precision.kept(dtype), elements.len());
+        with_elements!(&mut buffer, slots => store_all(elements, slots));
+        Tensor::new(buffer, dtype, shape)
+    }
+
+    /// From elements of exactly one type, in logical order.
+    pub fn from_elements<T: Typed>(elements: Vec<T>, shape: &[i64]) -> Tensor {
+        Tensor::new(T::buffer(elements), T::DTYPE, shape)
+    }
+
+    // ---- asking
+
+    /// The element type that programs see.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The element type that memory holds; see [`Precision`].
+    pub fn kept(&self) -> DType {
+        self.storage.read().dtype()
+    }
+
+    /// Sizes.
+    pub fn shape(&self) -> &[i64] {
+        &self.shape
+    }
+
+    /// Strides in elements.
+    pub fn strides(&self) -> &[i64] {
+        &self.strides
+    }
+
+    /// Where the first element is in the storage.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// How many dimensions.
+    pub fn rank(&self) -> usize {
+        self.shape.len()
+    }
+
+    /// How many elements.
+    pub fn numel(&self) -> usize {
+        layout::numel(&self.shape)
+    }
+
+    /// The size of a dimension; a tensor without dimensions counts as having one of size 1.
+    pub fn size(&self, dim: usize) -> i64 {
+        self.shape.get(dim).copied().unwrap_or(1)
+    }
+
+    /// The memory.
+    pub fn storage(&self) -> &Storage {
+        &self.storage
+    }
+
+    /// The device that programs see.
+    pub fn device(&self) -> Device {
+        self.device
+    }
+
+    /// Whether programs see it as taking part in differentiation.
+    pub fn requires_grad(&self) -> bool {
+        self.requires_grad.get()
+    }
+
+    /// Says whether it takes part in differentiation.
+    pub fn set_requires_grad(&self, yes: bool) {
+        self.requires_grad.set(yes);
+    }
+
+    /// The same tensor, said to be on another device.
+    pub fn on(mut self, device: Device) -> Tensor {
+        self.device = device.placed();
+        self
+    }
+
+    /// Whether the elements lie in a row.
+    pub fn is_contiguous(&self) -> bool {
+        layout::is_contiguous(&self.shape, &self.strides)
+    }
+
+    /// Whether both look into the same memory.
+    pub fn shares_storage(&self, other: &Tensor) -> bool {
+        self.storage.is(&other.storage)
+    }
+
+    /// Whether both are the very same elements in the same order.
+    pub fn is_same_view(&self, other: &Tensor) -> bool {
+        self.shares_storage(other)
+            && (self.offset, &self.shape, &self.strides) == (other.offset, &other.shape, &other.strides)
+    }
+
+    // ---- views
+
+    /// Another view of the memory. Elements outside of it are refused.
+    pub fn as_strided(&self, shape: &[i64], strides: &[i64], offset: i64) -> Result<Tensor> {
+        if shape.len() != strides.len() {
+            return refuse(format!(
+                "mismatch in length of strides and shape: got {} and {}",
+                strides.len(),
+                shape.len()
+            ));
+        }
+        let last: i64 = shape.iter().zip(strides).map(|(&n, &stride)| (n - 1).max(0) * stride).sum();
+        let empty = shape.contains(&0);
+        if offset < 0 || strides.iter().any(|&stride| stride < 0) {
+            return refuse("as_strided: Negative strides are not supported at the moment");
+        }
+        if !empty && offset + last >= self.storage.read().len() as i64 {
+            return refuse(format!(
+                "setStorage: sizes {shape:?}, strides {strides:?}, storage offset {offset} are out of bounds for storage of size {}",
+                self.storage.read().len()
+            ));
+        }
+        Ok(self.seen(shape.into(), strides.into(), offset as usize))
+    }
+
+    fn seen(&self, shape: Dims, strides: Dims, offset: usize) -> Tensor {
+        Tensor { shape, strides, offset, ..self.clone() }
+    }
+
+    /// Dimensions in another order.
+    pub fn permute(&self, order: &[usize]) -> Tensor {
+        let pick = |dims: &Dims| order.iter().map(|&i| dims[i]).collect();
+        self.seen(pick(&self.shape), pick(&self.strides), self.offset)
+    }
+
+    /// Two dimensions swapped.
+    pub fn transpose(&self, a: usize, b: usize) -> Tensor {
+        let mut order: Vec<usize> = (0..self.rank()).collect();
+        if self.rank() > 0 {
+            order.swap(a, b);
+        }
+        self.permute(&order)
+    }
+
+    /// One dimension moved to the end.
+    pub fn with_last(&self, dim: usize) -> Tensor {
+        let mut order: Vec<usize> = (0..self.rank()).filter(|&i| i != dim).collect();
+        order.extend((self.rank() > 0).then_some(dim));
+        self.permute(&order)
+    }
+
+    /// The inverse of [`Tensor::with_last`].
+    pub fn with_last_at(&self, dim: usize) -> Tensor {
+        let mut order: Vec<usize> = (0..self.rank().saturating_sub(1)).collect();
+        if self.rank() > 0 {
+            order.insert(dim, self.rank() - 1);
+        }
+        self.permute(&order)
+    }
+
+    /// One slice of a dimension, which goes away. `index` is in range.
+    pub fn select(&self, dim: usize, index: i64) -> Tensor {
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        shape.remove(dim);
+        let offset = self.offset as i64 + index * strides.remove(dim);
+        self.seen(shape, strides, offset as usize)
+    }
+
+    /// Some slices of a dimension, which stays. `start` and `len` are in range.
+    pub fn narrow(&self, dim: usize, start: i64, len: i64, step: i64) -> Tensor {
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let offset = self.offset as i64 + start * strides[dim];
+        shape[dim] = len;
+        strides[dim] *= step;
+        self.seen(shape, strides, offset as usize)
+    }
+
+    /// A dimension of size 1 put in.
+    pub fn unsqueeze(&self, dim: usize) -> Tensor {
+        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let stride = if dim < self.rank() { shape[dim] * strides[dim] } else { 1 };
+        shape.insert(dim, 1);
+        strides.insert(dim, stride);
+        self.seen(shape, strides, self.offset)
+    }
+
+    /// Those of these dimensions that have size 1 taken out.
+    pub fn squeeze(&self, dims: &[usize]) -> Tensor {
+        let stays = |i: &usize| !(dims.contains(i) && self.shape[*i] == 1);
+        let pick = |all: &Dims| (0..self.rank()).filter(stays).map(|i| all[i]).collect();
+        self.seen(pick(&self.shape), pick(&self.strides), self.offset)
+    }
+
+    /// Stretched to a larger shape.
+    pub fn broadcast_to(&self, shape: &[i64]) -> Result<Tensor> {
+        if layout::broadcast(&self.shape, shape)?[..] != *shape {
+            return refuse(format!(
+                "output with shape {shape:?} doesn't match the broadcast shape {:?}",
+                &layout::broadcast(&self.shape, shape)?[..]
+            ));
+        }
+        Ok(self.seen(shape.into(), layout::expanded(&self.shape, &self.strides, shape), self.offset))
+    }
+
+    /// The same memory in another shape; `None` where that takes copying.
+    pub fn view(&self, shape: &[i64]) -> Option<Tensor> {
+        let strides = layout::viewed(&self.shape, &self.strides, shape)?;
+        Some(self.seen(shape.into(), strides, self.offset))
+    }
+
+    /// Another shape, copied where that is needed.
+    pub fn reshape(&self, shape: &[i64]) -> Tensor {
+        self.view(shape).unwrap_or_else(|| {
+            let copy = self.copied();
+            copy.seen(shape.into(), layout::contiguous(shape), 0)
+        })
+    }
+
+    // ---- elements
+
+    /// All elements in logical order.
+    pub fn read<W: Wide>(&self) -> Vec<W> {
+        let mut elements = vec![W::default(); self.numel()];
+        Reader::new(self).fill(&self.storage.read(), &mut elements);
+        elements
+    }
+
+    /// The first element.
+    pub fn item(&self) -> Scalar {
+        let buffer = self.storage.read();
+        match self.dtype.arithmetic() {
+            Some(Kind::Bool) => Scalar::Bool(first::<i64>(&buffer, self.offset) != 0),
+            Some(Kind::Int) | None => Scalar::Int(first(&buffer, self.offset)),
+            Some(Kind::Float) => Scalar::Float(first(&buffer, self.offset)),
+            Some(Kind::Complex) => Scalar::Complex(first(&buffer, self.offset)),
+        }
+    }
+
+    /// Writes all elements in logical order.
+    pub fn write<W: Wide>(&self, elements: &[W]) {
+        write_blocks(self, elements);
+    }
+
+    /// Writes one number everywhere.
+    pub fn fill(&self, value: Scalar) {
+        match value {
+            Scalar::Bool(_) | Scalar::Int(_) => self.write(&vec![value.int(); self.numel()]),
+            Scalar::Float(x) => self.write(&vec![x; self.numel()]),
+            Scalar::Complex(z) => self.write(&vec![z; self.numel()]),
+        }
+    }
+
+    /// Writes the elements of another tensor, stretched to this shape and converted. The two may overlap.
+    pub fn copy_from(&self, source: &Tensor) -> Result<()> {
+        let source = source.broadcast_to(&self.shape)?;
+        match source.dtype.arithmetic() {
+            Some(Kind::Float) => self.write(&source.read::<f64>()),
+            Some(Kind::Complex) => self.write(&source.read::<C128>()),
+            _ => self.write(&source.read::<i64>()),
+        }
+        Ok(())
+    }
+
+    /// A copy whose elements lie in a row.
+    pub fn copied(&self) -> Tensor {
+        let buffer = {
+            let source = self.storage.read();
+            let n = self.numel();
+            let mut copy = Buffer::zeros(source.dtype(), n);
+            match self.is_contiguous() {
+                true => copy_row(&source, self.offset, &mut copy),
+                false => super::blocks::gather(&source, self, &mut copy),
+            }
+            copy
+        };
+        let mut copy = Tensor::new(buffer, self.dtype, &self.shape);
+        copy.device = self.device;
+        copy
+    }
+
+    /// The tensor itself when its elements lie in a row, else a copy of it.
+    pub fn contiguous(&self) -> Tensor {
+        if self.is_contiguous() { self.clone() } else { self.copied() }
+    }
+
+    /// A copy with elements of another type. The order of dimensions in memory stays where there are no gaps.
+    pub fn converted(&self, dtype: DType, precision: Precision) -> Tensor {
+        let strides = match layout::is_dense(&self.shape, &self.strides) {
+            true => self.strides.clone(),
+            false => {
+                let order = layout::iteration_order(&self.shape, std::slice::from_ref(&self.strides));
+                layout::strides_in_order(&self.shape, &order)
+            }
+        };
+        let buffer = Buffer::zeros(precision.kept(dtype), self.numel());
+        let mut copy = Tensor::with_strides(buffer, dtype, &self.shape, strides);
+        copy.device = self.device;
+        copy.copy_from(self).expect("the shapes are the same");
+        copy
+    }
+}
+
+fn store_all<W: Wide, T: Narrow>(elements: &[W], slots: &mut [T]) {
+    for (slot, &element) in slots.iter_mut().zip(elements) {
+        *slot = element.store();
+    }
+}
+
+fn first<W: Wide>(buffer: &Buffer, offset: usize) -> W {
+    with_elements!(buffer, elements => W::load(elements[offset]))
+}
+
+fn copy_row(source: &Buffer, offset: usize, copy: &mut Buffer) {
+    macro_rules! rows {
+        ($($name:ident)*) => {
+            match (source, copy) {
+                $((Buffer::$name(from), Buffer::$name(to)) => {
+                    let n = to.len();
+                    to.copy_from_slice(&from[offset..offset + n]);
+                },)*
+                _ => unreachable!("both were made with one element type"),
+            }
+        };
+    }
+    rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
