@@ -1,6 +1,7 @@
 //! Which kernel runs a kind.
 
 use super::call::{Answer, Call, Kernel, one};
+use super::ivalue::IValue;
 use super::operators;
 use super::stop::Stop;
 use crate::symbol::Symbol;
@@ -11,10 +12,11 @@ use std::sync::LazyLock;
 /// A kind and its kernel.
 pub type Row = (&'static str, Kernel);
 
-/// A kernel, and how its result is used.
-#[derive(Clone, Copy)]
+/// The kernels of a kind, and how their result is used.
+#[derive(Clone, Copy, Default)]
 pub struct Found {
-    kernel: Kernel,
+    of_values: Option<Kernel>,
+    of_tensors: Option<Kernel>,
     /// Whether the result is written over the first operand: `aten::add_` runs the kernel of `aten::add`.
     in_place: bool,
 }
@@ -25,40 +27,57 @@ impl std::fmt::Debug for Found {
     }
 }
 
-static KERNELS: LazyLock<FxHashMap<Symbol, Kernel>> = LazyLock::new(|| {
-    operators::FAMILIES.iter().flat_map(|rows| rows.iter()).map(|&(name, kernel)| (Symbol::new(name), kernel)).collect()
+static KERNELS: LazyLock<FxHashMap<Symbol, Found>> = LazyLock::new(|| {
+    let mut all: FxHashMap<Symbol, Found> = FxHashMap::default();
+    for &(name, kernel) in operators::OF_VALUES.iter().copied().flatten() {
+        all.entry(Symbol::new(name)).or_default().of_values = Some(kernel);
+    }
+    for &(name, kernel) in operators::OF_TENSORS.iter().copied().flatten() {
+        all.entry(Symbol::new(name)).or_default().of_tensors = Some(kernel);
+    }
+    all
 });
 
-/// The kernel of a kind. What has none of its own and ends in one underscore is done by the kernel without.
+/// The kernels of a kind. What has none of its own and ends in one underscore is done by those of the kind without.
 pub fn find(kind: Symbol) -> Option<Found> {
-    if let Some(&kernel) = KERNELS.get(&kind) {
-        return Some(Found { kernel, in_place: false });
+    if let Some(&found) = KERNELS.get(&kind) {
+        return Some(found);
     }
     let name = kind.as_str().strip_suffix('_').filter(|name| !name.ends_with('_'))?;
-    let &kernel = KERNELS.get(&Symbol::new(name))?;
-    Some(Found { kernel, in_place: true })
+    let found = KERNELS.get(&Symbol::new(name)).filter(|found| found.of_tensors.is_some())?;
+    Some(Found { in_place: true, ..*found })
 }
 
 /// All kinds that have a kernel of their own.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    operators::FAMILIES.iter().flat_map(|rows| rows.iter()).map(|row| row.0)
+    operators::OF_VALUES.iter().chain(operators::OF_TENSORS).copied().flatten().map(|row| row.0)
 }
 
 impl Found {
+    fn kernel(self, call: &Call<'_>) -> Kernel {
+        let of_tensors = |value: &IValue| matches!(value, IValue::Tensor(_) | IValue::Undefined);
+        match (self.of_values, self.of_tensors) {
+            (Some(_), Some(kernel)) if call.args.iter().any(of_tensors) => kernel,
+            (Some(kernel), _) | (None, Some(kernel)) => kernel,
+            (None, None) => |call| Err(Stop::unsupported(format!("`{}` has no kernel", call.kind()))),
+        }
+    }
+
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
+        let results = self.kernel(call)(call)?;
         if self.in_place {
-            return write_over(call, call.args.first().and_then(|v| v.tensor()), (self.kernel)(call)?);
+            return write_over(call, call.args.first().and_then(IValue::tensor), results);
         }
-        match call.look("out").and_then(|value| value.tensor()) {
-            Some(out) => write_over(call, Some(out), (self.kernel)(call)?),
-            None => (self.kernel)(call),
+        match call.look("out").and_then(IValue::tensor) {
+            Some(out) => write_over(call, Some(out), results),
+            None => Ok(results),
         }
     }
 }
 
 fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Outs) -> Answer {
-    let (Some(target), Some(result)) = (target, results.first().and_then(|value| value.tensor())) else {
+    let (Some(target), Some(result)) = (target, results.first().and_then(IValue::tensor)) else {
         return Err(Stop::unsupported(format!("`{}` on something that is no tensor", call.kind())));
     };
     write_into(target, result)?;
