@@ -40,12 +40,16 @@ static KERNELS: LazyLock<FxHashMap<Symbol, Found>> = LazyLock::new(|| {
 
 /// The kernels of a kind. What has none of its own and ends in one underscore is done by those of the kind without.
 pub fn find(kind: Symbol) -> Option<Found> {
-    if let Some(&found) = KERNELS.get(&kind) {
-        return Some(found);
+    let own = KERNELS.get(&kind).copied();
+    if own.is_some_and(|found| found.of_tensors.is_some()) {
+        return own;
     }
-    let name = kind.as_str().strip_suffix('_').filter(|name| !name.ends_with('_'))?;
-    let found = KERNELS.get(&Symbol::new(name)).filter(|found| found.of_tensors.is_some())?;
-    Some(Found { in_place: true, ..*found })
+    let base = kind.as_str().strip_suffix('_').filter(|name| !name.ends_with('_'));
+    let of_tensors = base.and_then(|name| KERNELS.get(&Symbol::new(name))).and_then(|found| found.of_tensors);
+    match of_tensors {
+        Some(_) => Some(Found { of_values: own.and_then(|found| found.of_values), of_tensors, in_place: true }),
+        None => own,
+    }
 }
 
 /// All kinds that have a kernel of their own.
@@ -54,19 +58,22 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 }
 
 impl Found {
-    fn kernel(self, call: &Call<'_>) -> Kernel {
+    /// The kernel that these operands want, and whether it is the one of tensors.
+    fn kernel(self, call: &Call<'_>) -> (Kernel, bool) {
         let of_tensors = |value: &IValue| matches!(value, IValue::Tensor(_) | IValue::Undefined);
         match (self.of_values, self.of_tensors) {
-            (Some(_), Some(kernel)) if call.args.iter().any(of_tensors) => kernel,
-            (Some(kernel), _) | (None, Some(kernel)) => kernel,
-            (None, None) => |call| Err(Stop::unsupported(format!("`{}` has no kernel", call.kind()))),
+            (Some(_), Some(kernel)) if call.args.iter().any(of_tensors) => (kernel, true),
+            (Some(kernel), _) => (kernel, false),
+            (None, Some(kernel)) => (kernel, true),
+            (None, None) => (|call| Err(Stop::unsupported(format!("`{}` has no kernel", call.kind()))), false),
         }
     }
 
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
-        let results = self.kernel(call)(call)?;
-        if self.in_place {
+        let (kernel, of_tensors) = self.kernel(call);
+        let results = kernel(call)?;
+        if self.in_place && of_tensors {
             return write_over(call, call.args.first().and_then(IValue::tensor), results);
         }
         match call.look("out").and_then(IValue::tensor) {

@@ -6,7 +6,7 @@ use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::promotion::{Promotion, join};
-use crate::tensor::{DType, Device, Tensor};
+use crate::tensor::{DType, Device, Precision, Tensor};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -99,7 +99,15 @@ fn as_type(call: &Call<'_>, x: &Tensor, dtype: DType, device: Option<Device>, co
     if dtype == x.dtype() && device == x.device() && !copy {
         return x.clone();
     }
-    x.converted(dtype, call.precision()).on(device)
+    rounded(x, dtype).converted(dtype, call.precision()).on(device)
+}
+
+/// Going down to 16 bits is what the program wants: it rounds even where nothing else does.
+fn rounded(x: &Tensor, dtype: DType) -> Tensor {
+    match dtype {
+        DType::Half | DType::BFloat16 => x.converted(dtype, Precision::Typed),
+        _ => x.clone(),
+    }
 }
 
 fn cast(call: &Call<'_>, dtype: DType) -> Answer {
