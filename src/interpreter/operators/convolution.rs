@@ -236,7 +236,9 @@ fn parameters(call: &Call, weight: &Tensor, transposed: Option<bool>) -> Result<
     let (before, after) = match call.opt_str("padding")?.as_deref() {
         Some("valid") => (vec![0; n], vec![0; n]),
         Some("same") => {
-            check(stride.iter().all(|&s| s == 1), || "padding='same' is not supported for strided convolutions".to_owned())?;
+            check(stride.iter().all(|&s| s == 1), || {
+                "padding='same' is not supported for strided convolutions".to_owned()
+            })?;
             let total = |i: usize| dilation[i] * (weight.size(i + 2) - 1);
             ((0..n).map(|i| total(i) / 2).collect(), (0..n).map(|i| total(i) - total(i) / 2).collect())
         }
@@ -258,7 +260,14 @@ fn shape_of(x: &Tensor, weight: &Tensor, p: &Parameters) -> Result<(Shape, Vec<i
     let n = weight.rank() - 2;
     let channels = if p.transposed { weight.size(0) } else { weight.size(1) * p.groups };
     check(x.size(1) == channels && weight.size(0) % p.groups == 0, || {
-        format!("Given groups={}, {}weight of size {:?}, expected input{:?} to have {channels} channels, but got {} channels instead", p.groups, if p.transposed { "transposed=1, " } else { "" }, weight.shape(), x.shape(), x.size(1))
+        format!(
+            "Given groups={}, {}weight of size {:?}, expected input{:?} to have {channels} channels, but got {} channels instead",
+            p.groups,
+            if p.transposed { "transposed=1, " } else { "" },
+            weight.shape(),
+            x.shape(),
+            x.size(1)
+        )
     })?;
     let mut axes = Vec::new();
     for i in 0..n {
@@ -268,10 +277,19 @@ fn shape_of(x: &Tensor, weight: &Tensor, p: &Parameters) -> Result<(Shape, Vec<i
             false => (size, (size + p.before[i] + p.after[i] - reach - 1).div_euclid(p.stride[i]) + 1),
             true => ((size - 1) * p.stride[i] - p.before[i] - p.after[i] + reach + p.extra[i] + 1, size),
         };
-        check(input >= 0 && output > 0 && kernel > 0 && (p.transposed || size + p.before[i] + p.after[i] > reach), || {
-            format!("Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size", size + p.before[i] + p.after[i], reach + 1)
+        check(
+            input >= 0 && output > 0 && kernel > 0 && (p.transposed || size + p.before[i] + p.after[i] > reach),
+            || {
+                format!(
+                    "Calculated padded input size per channel: ({}). Kernel size: ({}). Kernel size can't be greater than actual input size",
+                    size + p.before[i] + p.after[i],
+                    reach + 1
+                )
+            },
+        )?;
+        check(p.extra[i] < p.stride[i].max(p.dilation[i]), || {
+            "output padding must be smaller than either stride or dilation".to_owned()
         })?;
-        check(p.extra[i] < p.stride[i].max(p.dilation[i]), || "output padding must be smaller than either stride or dilation".to_owned())?;
         axes.push(Axis { input, output, kernel, stride: p.stride[i], dilation: p.dilation[i], before: p.before[i] });
     }
     let groups = p.groups as usize;
@@ -297,7 +315,12 @@ fn operands(call: &Call, n: usize) -> Result<(Tensor, Tensor, bool), Stop> {
     let n = if n == 0 { weight.rank().saturating_sub(2) } else { n };
     let fits = weight.rank() == n + 2 && (1..=3).contains(&n) && (x.rank() == n + 2 || x.rank() == n + 1);
     check(fits, || {
-        format!("Expected {}D (unbatched) or {}D (batched) input to conv{n}d, but got input of size: {:?}", n + 1, n + 2, x.shape())
+        format!(
+            "Expected {}D (unbatched) or {}D (batched) input to conv{n}d, but got input of size: {:?}",
+            n + 1,
+            n + 2,
+            x.shape()
+        )
     })?;
     check(x.dtype() == weight.dtype(), || {
         let names = (x.dtype().name(), weight.dtype().name());

@@ -8,12 +8,8 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[
-    ("aten::einsum", einsum),
-    ("aten::tensordot", tensordot),
-    ("aten::inner", inner),
-    ("aten::bilinear", bilinear),
-];
+pub const ROWS: &[Row] =
+    &[("aten::einsum", einsum), ("aten::tensordot", tensordot), ("aten::inner", inner), ("aten::bilinear", bilinear)];
 
 /// A dimension is called by a letter, by its number from behind in an ellipsis, or by a number that a caller gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +34,11 @@ impl Term {
             match kept.iter().position(|&seen| seen == label) {
                 Some(at) => {
                     check(shape[at] == tensor.size(i), || {
-                        format!("einsum(): subscript is repeated for an operand but the sizes don't match, {} != {}", tensor.size(i), shape[at])
+                        format!(
+                            "einsum(): subscript is repeated for an operand but the sizes don't match, {} != {}",
+                            tensor.size(i),
+                            shape[at]
+                        )
                     })?;
                     strides[at] += tensor.strides()[i];
                 }
@@ -96,7 +96,8 @@ fn contract(call: &Call, a: Term, b: Term, needed: impl Fn(Label) -> bool) -> Re
     let (n, k): (i64, i64) = (batch_sizes.iter().product(), gone_sizes.iter().product());
     let (rows, cols): (i64, i64) = (left_sizes.iter().product(), right_sizes.iter().product());
     let x = a.arranged(&[&batch[..], &left, &gone].concat(), &[&batch_sizes[..], &left_sizes, &gone_sizes].concat())?;
-    let y = b.arranged(&[&batch[..], &gone, &right].concat(), &[&batch_sizes[..], &gone_sizes, &right_sizes].concat())?;
+    let y =
+        b.arranged(&[&batch[..], &gone, &right].concat(), &[&batch_sizes[..], &gone_sizes, &right_sizes].concat())?;
     let z = product(call, &x.reshape(&[n, rows, k]), &y.reshape(&[n, k, cols]), None)?;
     let tensor = z.reshape(&[&batch_sizes[..], &left_sizes, &right_sizes].concat());
     Ok(Term { tensor, labels: [batch, left, right].concat() })
@@ -155,7 +156,8 @@ fn einsum(call: &Call) -> Answer {
     for (i, label) in out.iter().enumerate() {
         let known = matches!(label, Label::Ellipsis(_)) || terms.iter().any(|term| term.labels.contains(label));
         check(known && !out[..i].contains(label), || {
-            "einsum(): output subscript does not appear in the equation for any input operand, or more than once".to_owned()
+            "einsum(): output subscript does not appear in the equation for any input operand, or more than once"
+                .to_owned()
         })?;
     }
     one(evaluate(call, terms, &out)?)
@@ -176,7 +178,9 @@ fn subscripts(text: &str, rank: usize) -> Result<Vec<Label>, Stop> {
     let (mut labels, after_labels) = (letters(before)?, after.map(letters).transpose()?);
     let named = labels.len() + after_labels.as_ref().map_or(0, Vec::len);
     check(if after.is_some() { named <= rank } else { named == rank }, || {
-        format!("einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions ({rank}) for an operand")
+        format!(
+            "einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions ({rank}) for an operand"
+        )
     })?;
     if let Some(after) = after_labels {
         labels.extend((0..rank - named).rev().map(Label::Ellipsis));
@@ -201,7 +205,11 @@ fn tensordot(call: &Call) -> Answer {
     let (x, y) = (layout::wrap_all(&x, a.rank())?, layout::wrap_all(&y, b.rank())?);
     for (&i, &j) in x.iter().zip(&y) {
         check(a.size(i) == b.size(j) || a.size(i) == 1 || b.size(j) == 1, || {
-            format!("contracted dimensions need to match, but first has size {} in dim {i} and second has size {} in dim {j}", a.size(i), b.size(j))
+            format!(
+                "contracted dimensions need to match, but first has size {} in dim {i} and second has size {} in dim {j}",
+                a.size(i),
+                b.size(j)
+            )
         })?;
     }
     let first: Vec<Label> = (0..a.rank()).map(Label::Number).collect();
@@ -218,13 +226,16 @@ fn inner(call: &Call) -> Answer {
         return one(super::elements::multiply(call, &a, &b)?);
     }
     check(a.size(a.rank() - 1) == b.size(b.rank() - 1), || {
-        format!("inner() the last dimension must match on both input tensors but got shapes {:?} and {:?}", a.shape(), b.shape())
+        format!(
+            "inner() the last dimension must match on both input tensors but got shapes {:?} and {:?}",
+            a.shape(),
+            b.shape()
+        )
     })?;
     let label = |from: usize, n: usize| (0..n).map(move |i| Label::Number(if i + 1 == n { 0 } else { from + i }));
     let first: Vec<Label> = label(1, a.rank()).collect();
     let second: Vec<Label> = label(1 + a.rank(), b.rank()).collect();
-    let out: Vec<Label> =
-        first.iter().chain(&second).copied().filter(|label| *label != Label::Number(0)).collect();
+    let out: Vec<Label> = first.iter().chain(&second).copied().filter(|label| *label != Label::Number(0)).collect();
     one(evaluate(call, vec![Term::new(&a, &first)?, Term::new(&b, &second)?], &out)?)
 }
 

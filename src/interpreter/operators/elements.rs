@@ -56,11 +56,6 @@ pub(super) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(),
     if holds { Ok(()) } else { Err(Stop::raised(message())) }
 }
 
-/// A product of sizes given by the program, as far as it can be made.
-pub(super) fn checked(shape: &[i64]) -> Result<usize, Stop> {
-    Ok(layout::checked(shape)?)
-}
-
 /// The sum over some dimensions, with the same element type.
 pub(super) fn sum_over(call: &Call, tensor: &Tensor, dims: &[usize], keepdim: bool) -> Tensor {
     by_kind!(tensor.dtype(), W => {

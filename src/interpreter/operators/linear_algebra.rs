@@ -267,7 +267,13 @@ fn dot(call: &Call, conjugate: bool) -> Answer {
         format!("1D tensors expected, but got {}D and {}D tensors", a.rank(), b.rank())
     })?;
     check(a.size(0) == b.size(0), || {
-        format!("inconsistent tensor size, expected tensor {:?} and src {:?} to have the same number of elements, but got {} and {} elements respectively", a.shape(), b.shape(), a.numel(), b.numel())
+        format!(
+            "inconsistent tensor size, expected tensor {:?} and src {:?} to have the same number of elements, but got {} and {} elements respectively",
+            a.shape(),
+            b.shape(),
+            a.numel(),
+            b.numel()
+        )
     })?;
     check(a.dtype() == b.dtype(), || {
         let names = (a.dtype().python_name(), b.dtype().python_name());
@@ -288,7 +294,13 @@ pub(super) fn matmul(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop
     let (row, column) = (a.rank() == 1, b.rank() == 1);
     let (x, y) = (if row { a.unsqueeze(0) } else { a.clone() }, if column { b.unsqueeze(1) } else { b.clone() });
     check(x.size(x.rank() - 1) == y.size(y.rank() - 2) || !(row || column), || {
-        format!("size mismatch, got input ({}), mat ({}x{}), vec ({})", x.size(0), x.size(0), x.size(x.rank() - 1), y.size(y.rank() - 2))
+        format!(
+            "size mismatch, got input ({}), mat ({}x{}), vec ({})",
+            x.size(0),
+            x.size(0),
+            x.size(x.rank() - 1),
+            y.size(y.rank() - 2)
+        )
     })?;
     let result = match y.rank() {
         // One matrix for all batches: they are rows of one long matrix.
@@ -400,7 +412,11 @@ fn cdist(call: &Call) -> Answer {
     let (a, b) = (call.tensor("x1")?, call.tensor("x2")?);
     check(a.rank() >= 2 && b.rank() >= 2, || "cdist only supports at least 2D tensors".to_owned())?;
     check(a.size(a.rank() - 1) == b.size(b.rank() - 1), || {
-        format!("X1 and X2 must have the same number of columns. X1: {} X2: {}", a.size(a.rank() - 1), b.size(b.rank() - 1))
+        format!(
+            "X1 and X2 must have the same number of columns. X1: {} X2: {}",
+            a.size(a.rank() - 1),
+            b.size(b.rank() - 1)
+        )
     })?;
     let p = call.float("p")?;
     check(p >= 0.0, || "cdist only supports non-negative p values".to_owned())?;
@@ -437,9 +453,7 @@ pub(super) fn cosine(call: &Call, a: &Tensor, b: &Tensor, dim: i64, eps: f64) ->
     let dim = layout::wrap(dim, shape.len())?;
     let dtype = crate::tensor::promotion::result_type(a, b);
     check(dtype.is_float(), || "expected common dtype to be floating point".to_owned())?;
-    let rows = |t: &Tensor| -> Result<_, Stop> {
-        Ok(Rows::<f64>::along(&t.broadcast_to(&shape)?, &[dim]))
-    };
+    let rows = |t: &Tensor| -> Result<_, Stop> { Ok(Rows::<f64>::along(&t.broadcast_to(&shape)?, &[dim])) };
     let (a_rows, b_rows) = (rows(a)?, rows(b)?);
     let old = call.release() < Release(1, 5);
     let angle = |(u, v): (&[f64], &[f64])| {

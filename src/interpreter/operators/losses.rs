@@ -97,7 +97,11 @@ fn binary_cross_entropy(call: &Call) -> Answer {
     let (x, y) = (call.tensor("self")?, call.tensor("target")?);
     reals("binary_cross_entropy", &x)?;
     check(x.shape() == y.shape(), || {
-        format!("Using a target size ({:?}) that is different to the input size ({:?}) is deprecated. Please ensure they have the same size.", y.shape(), x.shape())
+        format!(
+            "Using a target size ({:?}) that is different to the input size ({:?}) is deprecated. Please ensure they have the same size.",
+            y.shape(),
+            x.shape()
+        )
     })?;
     check(x.read::<f64>().iter().all(|x| (0.0..=1.0).contains(x)), || {
         "all elements of input should be between 0 and 1".to_owned()
@@ -268,7 +272,10 @@ pub(super) fn classes(call: &Call, x: &Tensor) -> Result<Classes, Stop> {
     let weight = call.opt_tensor("weight")?.map(|weight| weight.read::<f64>());
     if let Some(weight) = &weight {
         check(weight.len() == count, || {
-            format!("weight tensor should be defined either for all {count} classes or no classes but got weight tensor of shape: [{}]", weight.len())
+            format!(
+                "weight tensor should be defined either for all {count} classes or no classes but got weight tensor of shape: [{}]",
+                weight.len()
+            )
         })?;
     }
     let (mut right, mut weights) = (Vec::new(), Vec::new());
@@ -351,7 +358,8 @@ fn smoothed(call: &Call, logs: &Tensor) -> Result<Tensor, Stop> {
 fn against_probabilities(call: &Call, logs: &Tensor, target: &Tensor, smoothing: f64) -> Result<Tensor, Stop> {
     let dim = usize::from(logs.rank() > 1);
     let classes = logs.size(dim);
-    let target = apply(call, target, |y| if smoothing > 0.0 { y * (1.0 - smoothing) + smoothing / classes as f64 } else { y })?;
+    let target =
+        apply(call, target, |y| if smoothing > 0.0 { y * (1.0 - smoothing) + smoothing / classes as f64 } else { y })?;
     let (x, y) = (Rows::<f64>::along(logs, &[dim]), Rows::<f64>::along(&target, &[dim]));
     let weight = call.opt_tensor("weight")?.map_or(vec![1.0; x.len], |weight| weight.read::<f64>());
     let loss = |(x, y): (&[f64], &[f64])| -x.iter().zip(y).zip(&weight).map(|((x, y), w)| x * y * w).sum::<f64>();

@@ -57,9 +57,7 @@ impl Stats {
 /// One number per channel; `default` for all where there is no tensor.
 fn per_channel(call: &Call, name: &str, channels: usize, default: f64) -> Result<Vec<f64>, Stop> {
     let Some(tensor) = call.opt_tensor(name)? else { return Ok(vec![default; channels]) };
-    check(tensor.numel() == channels, || {
-        format!("{name} should contain {channels} elements not {}", tensor.numel())
-    })?;
+    check(tensor.numel() == channels, || format!("{name} should contain {channels} elements not {}", tensor.numel()))?;
     Ok(tensor.read())
 }
 
@@ -75,7 +73,9 @@ struct Batch {
 fn batch_norm(call: &Call, training: bool) -> Result<Batch, Stop> {
     let x = call.tensor("input")?;
     reals("batch_norm", &x)?;
-    check(x.rank() >= 2, || format!("Expected more than 1 value per channel when training, got input size {:?}", x.shape()))?;
+    check(x.rank() >= 2, || {
+        format!("Expected more than 1 value per channel when training, got input size {:?}", x.shape())
+    })?;
     let (eps, channels) = (call.float("eps")?, x.size(1) as usize);
     let dims: Vec<usize> = (0..x.rank()).filter(|&i| i != 1).collect();
     let mut rows = Rows::<f64>::along(&x, &dims);
@@ -130,9 +130,8 @@ fn update_running(call: &Call, stats: &[Stats], len: usize, repeats: usize) -> R
 
 /// Result and saved statistics. In evaluation those are empty; up to 1.4 undefined.
 fn saved(call: &Call, batch: &Batch) -> Vec<IValue> {
-    let stats = |numbers: &[f64]| -> IValue {
-        like(call, numbers, batch.dtype, &[numbers.len() as i64], &batch.out).into()
-    };
+    let stats =
+        |numbers: &[f64]| -> IValue { like(call, numbers, batch.dtype, &[numbers.len() as i64], &batch.out).into() };
     match &batch.saved {
         Some((mean, inverse)) => vec![stats(mean), stats(inverse)],
         None if call.release() < Release(1, 5) => vec![IValue::Undefined, IValue::Undefined],
@@ -191,7 +190,10 @@ fn normalized_rank(call: &Call, x: &Tensor) -> Result<usize, Stop> {
         return rank.ok_or_else(|| Stop::raised(format!("Given N={len}, got input of size {:?}", x.shape())));
     };
     check(x.shape().ends_with(&shape) && !shape.is_empty(), || {
-        format!("Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size{:?}", x.shape())
+        format!(
+            "Given normalized_shape={shape:?}, expected input with shape [*, {shape:?}], but got input of size{:?}",
+            x.shape()
+        )
     })?;
     Ok(shape.len())
 }
@@ -238,7 +240,10 @@ fn grouped(call: &Call, groups: i64) -> Result<(Tensor, Vec<f64>, Vec<f64>), Sto
     check(x.rank() >= 2, || format!("Expected at least 2 dimensions for input tensor but received {}", x.rank()))?;
     let (n, channels, eps) = (x.size(0), x.size(1), call.float("eps")?);
     check(groups > 0 && channels % groups == 0, || {
-        format!("Expected number of channels in input to be divisible by num_groups, but got input of shape {:?} and num_groups={groups}", x.shape())
+        format!(
+            "Expected number of channels in input to be divisible by num_groups, but got input of shape {:?} and num_groups={groups}",
+            x.shape()
+        )
     })?;
     let weight = per_channel(call, "weight", channels as usize, 1.0)?;
     let bias = per_channel(call, "bias", channels as usize, 0.0)?;

@@ -31,10 +31,7 @@ fn dims(call: &Call, name: &str, rank: usize) -> Result<Vec<usize>, Stop> {
 fn dtype_of(call: &Call, x: &Tensor) -> Result<DType, Stop> {
     let dtype = call.opt_dtype("dtype")?.unwrap_or(x.dtype());
     check(!dtype.is_integral(), || {
-        format!(
-            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
-            dtype.name()
-        )
+        format!("linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}", dtype.name())
     })?;
     Ok(dtype)
 }
@@ -48,11 +45,20 @@ fn vector_norm(call: &Call, p: &str, dim: &str) -> Answer {
 }
 
 /// The p-norm over some dimensions: a real type also for complex elements.
-pub(super) fn norm_over(call: &Call, x: &Tensor, p: f64, dims: &[usize], keepdim: bool, dtype: DType) -> Result<Tensor, Stop> {
+pub(super) fn norm_over(
+    call: &Call,
+    x: &Tensor,
+    p: f64,
+    dims: &[usize],
+    keepdim: bool,
+    dtype: DType,
+) -> Result<Tensor, Stop> {
     let shape = reduced(x, dims, keepdim);
     let rows = magnitudes(x, dims);
     check(rows.len > 0 || p >= 0.0 && p.is_finite() || rows.count == 0, || {
-        format!("linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity")
+        format!(
+            "linalg.vector_norm cannot compute the {p} norm on an empty tensor because the operation does not have an identity"
+        )
     })?;
     let norms: Vec<f64> = rows.iter().map(|row| norm(row, p)).collect();
     Ok(like(call, &norms, dtype.to_real(), &shape, x))

@@ -1,7 +1,7 @@
 //! Pooling.
 
 use super::elements::{check, like};
-use super::spatial::{self, Axis, Window, check_image, parameter, resized, sizes, volume, window};
+use super::spatial::{Axis, Window, check_image, parameter, resized, sizes, volume, window};
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -73,7 +73,9 @@ fn geometry(call: &Call, x: &Tensor, n: usize) -> Result<Window, Stop> {
     for i in 0..n {
         let (kernel, stride, before, dilation) = (kernel[i], stride[i], padding[i], dilation[i]);
         check(before <= ((kernel - 1) * dilation + 1) / 2, || {
-            format!("pad should be at most half of effective kernel size, but got pad={before}, kernel_size={kernel} and dilation={dilation}")
+            format!(
+                "pad should be at most half of effective kernel size, but got pad={before}, kernel_size={kernel} and dilation={dilation}"
+            )
         })?;
         let mut axis = Axis { input: sizes(x, n)[i], output: 0, kernel, stride, dilation, before };
         axis.output = positions(&axis, ceil);
@@ -88,7 +90,8 @@ fn spans(window: &Window) -> Spans {
         let span = |position: i64| {
             let (start, reach) = (position * axis.stride - axis.before, (axis.kernel - 1) * axis.dilation + 1);
             let padded = (start + reach).min(axis.input + axis.before) - start;
-            let first = if start < 0 { start + (-start + axis.dilation - 1) / axis.dilation * axis.dilation } else { start };
+            let first =
+                if start < 0 { start + (-start + axis.dilation - 1) / axis.dilation * axis.dilation } else { start };
             Span { first, end: (start + reach).min(axis.input), step: axis.dilation, padded }
         };
         (0..axis.output).map(span).collect()
@@ -238,7 +241,9 @@ fn max_pool_backward(call: &Call) -> Answer {
     let (grad, x, indices) = (call.tensor("grad_output")?, call.tensor("self")?, call.tensor("indices")?);
     let n = if call.kind().as_str().contains("3d") { 3 } else { 2 };
     check_image("max_pool_backward", &x, n)?;
-    check(grad.shape() == indices.shape() && grad.rank() == x.rank(), || "indices and gradients differ in shape".to_owned())?;
+    check(grad.shape() == indices.shape() && grad.rank() == x.rank(), || {
+        "indices and gradients differ in shape".to_owned()
+    })?;
     let (from, to) = (volume_of(&grad, n), volume_of(&x, n));
     let mut result = vec![0.0; x.numel()];
     let pairs = grad.read::<f64>().into_iter().zip(indices.read::<i64>()).enumerate();
@@ -262,7 +267,9 @@ fn spread(call: &Call, x: &Tensor, spans: &Spans, n: usize, by: impl Fn(usize, f
     let grad = call.tensor("grad_output")?;
     let count: usize = spans.iter().map(Vec::len).product();
     let (size, images) = (volume_of(x, n), x.numel() / volume_of(x, n).max(1));
-    check(grad.numel() == images * count, || format!("Expected a gradient for {count} positions, but got {:?}", grad.shape()))?;
+    check(grad.numel() == images * count, || {
+        format!("Expected a gradient for {count} positions, but got {:?}", grad.shape())
+    })?;
     let (grads, mut result) = (grad.read::<f64>(), vec![0.0; x.numel()]);
     for (i, image) in result.chunks_exact_mut(size.max(1)).enumerate() {
         each_position(spans, image_size(x, n), |position, under, padded| {
@@ -285,5 +292,5 @@ fn adaptive_avg_pool_backward(call: &Call, n: usize) -> Answer {
     let (x, grad) = (call.tensor("self")?, call.tensor("grad_output")?);
     check_image("adaptive_avg_pool_backward", &x, n)?;
     check_image("adaptive_avg_pool_backward", &grad, n)?;
-    spread(call, &x, &shared(image_size(&x, n), spatial::sizes(&grad, n)), n, |under, _| under as f64)
+    spread(call, &x, &shared(image_size(&x, n), sizes(&grad, n)), n, |under, _| under as f64)
 }
