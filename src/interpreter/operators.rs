@@ -18,6 +18,7 @@ pub mod joining;
 pub mod linear_algebra;
 pub mod losses;
 pub mod normalization;
+pub mod picking;
 pub mod pointwise;
 pub mod pooling;
 pub mod recurrent;
