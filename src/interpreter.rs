@@ -10,6 +10,7 @@
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
 //! - [`rendering`] values as `print` shows them
+//! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //!
 //! ```
 //! use jitopt_core::interpreter::{Environment, IValue, Machine};
@@ -22,8 +23,11 @@
 //! ```
 
 pub mod call;
+pub mod comparison;
 pub mod constants;
+pub mod description;
 pub mod environment;
+pub mod files;
 pub mod ivalue;
 pub mod library;
 pub mod machine;

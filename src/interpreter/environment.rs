@@ -23,6 +23,9 @@ impl Release {
     }
 }
 
+/// Makes a value up, given the name of the value that wants it and its type.
+pub type Invent = fn(&Environment, &str, crate::types::Type) -> Option<IValue>;
+
 /// What a run may use, and what it leaves behind besides results.
 #[derive(Debug, Default)]
 pub struct Environment {
@@ -47,7 +50,7 @@ pub struct Environment {
     /// Values of constants that were invented, with what was invented.
     pub invented: RefCell<BTreeMap<String, String>>,
     /// Invents what nobody bound, given the name of the value and its type.
-    pub invent: Option<fn(&Environment, &str, crate::types::Type) -> Option<IValue>>,
+    pub invent: Option<Invent>,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
 }

@@ -29,15 +29,17 @@ pub mod scalars;
 pub mod scans;
 pub mod softmax;
 pub mod sorting;
+pub mod strings;
 pub mod structure;
 pub mod views;
 pub mod vision;
 
-/// All rows.
-pub const FAMILIES: &[&[Row]] = &[
-    structure::ROWS,
-    containers::ROWS,
-    scalars::ROWS,
+/// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
+/// decide.
+pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
+
+/// Kernels that compute with tensors.
+pub const OF_TENSORS: &[&[Row]] = &[
     pointwise::ROWS,
     activations::ROWS,
     comparisons::ROWS,

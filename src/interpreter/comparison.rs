@@ -1,0 +1,248 @@
+//! Whether two values are the same, or near enough.
+
+use super::ivalue::IValue;
+use crate::tensor::{C128, Kind, Scalar, Tensor};
+use std::fmt;
+
+/// How near is near enough.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Allowed per element, as a part of it.
+    pub rtol: f64,
+    /// Allowed everywhere.
+    pub atol: f64,
+    /// Allowed everywhere, as a part of the largest element of the tensor.
+    pub of_largest: f64,
+    /// Whether element types must be the same.
+    pub dtypes: bool,
+}
+
+impl Tolerance {
+    /// As `torch.allclose` takes it: `atol + rtol * |expected|`.
+    pub fn of(rtol: f64, atol: f64) -> Tolerance {
+        Tolerance { rtol, atol, of_largest: 0.0, dtypes: true }
+    }
+
+    /// A part of the largest element, whatever the element types are: how shadows are judged.
+    pub fn of_largest(part: f64) -> Tolerance {
+        Tolerance { rtol: 0.0, atol: 0.0, of_largest: part, dtypes: false }
+    }
+}
+
+/// How far apart the elements of two tensors are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distance {
+    /// Elements that are too far apart.
+    pub wrong: usize,
+    /// Elements.
+    pub of: usize,
+    /// Where the worst of them is.
+    pub at: Vec<i64>,
+    /// What was expected there.
+    pub expected: C128,
+    /// What was found there.
+    pub found: C128,
+    /// The largest difference.
+    pub most: f64,
+}
+
+/// One place where two values differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// Where: `out.0`
+    pub path: String,
+    /// What differs, but for elements.
+    pub what: String,
+    /// How far elements are apart.
+    pub distance: Option<Distance>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path)?;
+        let Some(distance) = &self.distance else { return f.write_str(&self.what) };
+        let Distance { wrong, of, at, expected, found, most } = distance;
+        let (found, expected) = (number(*found), number(*expected));
+        write!(f, "{wrong} of {of} elements differ, by up to {most:.3e}; at {at:?} it is {found}, not {expected}")
+    }
+}
+
+fn number(z: C128) -> String {
+    if z.im == 0.0 { z.re.to_string() } else { z.to_string() }
+}
+
+/// All places where the second value is not the first.
+pub fn differences(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str) -> Vec<Difference> {
+    let mut all = Vec::new();
+    compare(expected, found, tolerance, path, &mut all);
+    all
+}
+
+fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+    let what = match (expected, found) {
+        (IValue::Tensor(a), IValue::Tensor(b)) => return all.extend(of_tensors(a, b, tolerance, path)),
+        (IValue::List(a), IValue::List(b)) => return elements(&a.borrow(), &b.borrow(), tolerance, path, all),
+        (IValue::Tuple(a), IValue::Tuple(b)) => return elements(a, b, tolerance, path, all),
+        (IValue::Dict(a), IValue::Dict(b)) => return items(&a.borrow(), &b.borrow(), tolerance, path, all),
+        (IValue::None | IValue::Undefined, IValue::None | IValue::Undefined) => return,
+        (IValue::Str(a), IValue::Str(b)) if a == b => return,
+        (IValue::Device(a), IValue::Device(b)) if a == b => return,
+        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return,
+        _ => match (expected.scalar(), found.scalar()) {
+            (Some(a), Some(b)) if a.kind() == b.kind() && near(a, b, tolerance) => return,
+            _ => format!("it is {}, not {}", shown(found), shown(expected)),
+        },
+    };
+    all.push(Difference { path: path.to_owned(), what, distance: None });
+}
+
+/// A value in a few words.
+fn shown(value: &IValue) -> String {
+    match value {
+        IValue::Tensor(tensor) => format!("a tensor {}", typed(tensor)),
+        IValue::List(_) | IValue::Tuple(_) | IValue::Dict(_) => format!("a {}", value.kind_name()),
+        IValue::None | IValue::Undefined => "None".to_owned(),
+        other => format!("the {} {}", other.kind_name(), super::rendering::to_repr(other)),
+    }
+}
+
+fn typed(tensor: &Tensor) -> String {
+    format!("{}{:?}", tensor.dtype().python_name(), tensor.shape())
+}
+
+fn near(a: Scalar, b: Scalar, tolerance: Tolerance) -> bool {
+    match a.kind() {
+        Kind::Float | Kind::Complex => {
+            let (a, b): (C128, C128) = (a.wide(), b.wide());
+            is_near(a, b, tolerance.atol + (tolerance.rtol + tolerance.of_largest) * a.norm())
+        }
+        _ => a == b,
+    }
+}
+
+fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+    if a.len() != b.len() {
+        let what = format!("there are {} elements, not {}", b.len(), a.len());
+        return all.push(Difference { path: path.to_owned(), what, distance: None });
+    }
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        compare(a, b, tolerance, &format!("{path}.{i}"), all);
+    }
+}
+
+fn items(
+    a: &indexmap::IndexMap<super::ivalue::Key, IValue>,
+    b: &indexmap::IndexMap<super::ivalue::Key, IValue>,
+    tolerance: Tolerance,
+    path: &str,
+    all: &mut Vec<Difference>,
+) {
+    let keys =
+        |dict: &indexmap::IndexMap<super::ivalue::Key, IValue>| IValue::list(dict.keys().map(|key| key.0.clone()));
+    compare(&keys(a), &keys(b), tolerance, &format!("{path}.keys"), all);
+    for (i, (a, b)) in a.values().zip(b.values()).enumerate() {
+        compare(a, b, tolerance, &format!("{path}.v{i}"), all);
+    }
+}
+
+/// Where two tensors differ, if they do. Strides are no part of a value.
+pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path: &str) -> Option<Difference> {
+    let dtypes = tolerance.dtypes && expected.dtype() != found.dtype();
+    if dtypes || expected.shape() != found.shape() {
+        let what = format!("it is {}, not {}", typed(found), typed(expected));
+        return Some(Difference { path: path.to_owned(), what, distance: None });
+    }
+    let exact = |tensor: &Tensor| matches!(tensor.dtype().arithmetic(), Some(Kind::Bool | Kind::Int));
+    let distance = match exact(expected) && exact(found) {
+        true => whole_distance(expected, found),
+        false => distance(&expected.read(), &found.read(), tolerance, expected.shape()),
+    }?;
+    Some(Difference { path: path.to_owned(), what: "elements differ".to_owned(), distance: Some(distance) })
+}
+
+/// Whole numbers are the same or not.
+fn whole_distance(expected: &Tensor, found: &Tensor) -> Option<Distance> {
+    let (a, b): (Vec<i64>, Vec<i64>) = (expected.read(), found.read());
+    let mut wrong = (0..a.len()).filter(|&i| a[i] != b[i]);
+    let first = wrong.next()?;
+    let of_int = |n: i64| C128::new(n as f64, 0.0);
+    Some(Distance {
+        wrong: 1 + wrong.count(),
+        of: a.len(),
+        at: place(first, expected.shape()),
+        expected: of_int(a[first]),
+        found: of_int(b[first]),
+        most: a.iter().zip(&b).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0) as f64,
+    })
+}
+
+fn distance(expected: &[C128], found: &[C128], tolerance: Tolerance, shape: &[i64]) -> Option<Distance> {
+    let finite = expected.iter().map(|z| z.norm()).filter(|norm| norm.is_finite());
+    let everywhere = tolerance.atol + tolerance.of_largest * finite.fold(0.0, f64::max);
+    let (mut wrong, mut worst, mut most) = (0, 0, -1.0);
+    for (i, (&a, &b)) in expected.iter().zip(found).enumerate() {
+        if is_near(a, b, everywhere + tolerance.rtol * a.norm()) {
+            continue;
+        }
+        wrong += 1;
+        let apart = (a - b).norm();
+        let apart = if apart.is_nan() { f64::INFINITY } else { apart };
+        if apart > most {
+            (worst, most) = (i, apart);
+        }
+    }
+    let (of, at) = (expected.len(), place(worst, shape));
+    (wrong > 0).then(|| Distance { wrong, of, at, expected: expected[worst], found: found[worst], most })
+}
+
+/// NaN is near NaN, and an infinity only near itself.
+fn is_near(a: C128, b: C128, allowed: f64) -> bool {
+    let part = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    let finite = |z: C128| z.re.is_finite() && z.im.is_finite();
+    (part(a.re, b.re) && part(a.im, b.im)) || (finite(a) && finite(b) && (a - b).norm() <= allowed)
+}
+
+/// The indices of an element, given its position in logical order.
+fn place(mut position: usize, shape: &[i64]) -> Vec<i64> {
+    let mut indices: Vec<i64> = shape
+        .iter()
+        .rev()
+        .map(|&n| {
+            let n = n.max(1) as usize;
+            let index = position % n;
+            position /= n;
+            index as i64
+        })
+        .collect();
+    indices.reverse();
+    indices
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::{DType, Precision};
+
+    fn tensor(elements: &[f64]) -> IValue {
+        Tensor::of(elements, DType::Double, &[elements.len() as i64], Precision::Typed).into()
+    }
+
+    #[test]
+    fn near_and_far() {
+        let (nan, inf) = (f64::NAN, f64::INFINITY);
+        let tolerance = Tolerance::of(1e-3, 1e-6);
+        let differ = |a: &IValue, b: &IValue| {
+            differences(a, b, tolerance, "out").iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        };
+        assert_eq!(differ(&tensor(&[nan, inf, -inf, -0.0, 1.0]), &tensor(&[nan, inf, -inf, 0.0, 1.0009])), "");
+        assert_eq!(
+            differ(&tensor(&[1.0, 2.0, nan, inf]), &tensor(&[1.0, 2.5, 0.0, 9.0])),
+            "out: 3 of 4 elements differ, by up to inf; at [2] it is 0, not NaN"
+        );
+        assert_eq!(differ(&IValue::Int(1), &IValue::Float(1.0)), "out: it is the float 1., not the int 1");
+        let (a, b) = (IValue::tuple([IValue::None, tensor(&[1.0])]), IValue::tuple([IValue::Undefined, tensor(&[])]));
+        assert_eq!(differ(&a, &b), "out.1: it is float64[0], not float64[1]");
+        let shadow = Tolerance::of_largest(1e-2);
+        assert!(differences(&tensor(&[100.0, 1.0]), &tensor(&[100.0, 1.9]), shadow, "").is_empty());
+    }
+}
