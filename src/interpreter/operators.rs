@@ -22,6 +22,7 @@ pub mod losses;
 pub mod normalization;
 pub mod norms;
 pub mod padding;
+pub mod picking;
 pub mod pointwise;
 pub mod pooling;
 pub mod recurrent;
