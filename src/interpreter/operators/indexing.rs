@@ -21,12 +21,14 @@ pub const ROWS: &[Row] = &[
     ("aten::argwhere", nonzero),
     ("aten::as_strided_scatter", view_scatter),
     ("aten::bucketize", bucketize),
+    ("aten::copy", copy),
     ("aten::copy_", copy_in_place),
     ("aten::diagonal_scatter", view_scatter),
     ("aten::fill", fill),
     ("aten::fill_", fill_in_place),
     ("aten::fill_diagonal_", fill_diagonal),
     ("aten::gather", gather),
+    ("aten::index", index),
     ("aten::index_add", index_add),
     ("aten::index_copy", index_copy),
     ("aten::index_fill", index_fill),
@@ -176,7 +178,7 @@ fn column(x: &Tensor, dim: usize, index: &Tensor, shape: &[i64]) -> Result<Vec<i
 }
 
 /// `x[i, j]`.
-pub(super) fn index(call: &Call<'_>) -> Answer {
+fn index(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     let Chosen { shape, places } = chosen(&x, call.opt_tensors("indices")?)?;
     one(picked(call, &x, &places, &shape))
@@ -768,6 +770,13 @@ fn copy_in_place(call: &Call<'_>) -> Answer {
     let source = if call.look("src").is_some() { call.tensor("src")? } else { call.tensor("other")? };
     x.copy_from(&expanded_over(&source, &x)?)?;
     one(x)
+}
+
+fn copy(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let copy = x.converted(x.dtype(), call.precision());
+    copy.copy_from(&expanded_over(&call.tensor("src")?, &copy)?)?;
+    one(copy)
 }
 
 fn expanded_over(source: &Tensor, x: &Tensor) -> Result<Tensor, Stop> {

@@ -32,6 +32,7 @@ pub const ROWS: &[Row] = &[
     ("aten::hstack", hstack),
     ("aten::meshgrid", meshgrid),
     ("aten::row_stack", vstack),
+    ("aten::split", split),
     ("aten::split_with_sizes", split),
     ("aten::stack", stack),
     ("aten::tensor_split", tensor_split),
@@ -350,7 +351,7 @@ fn constant_chunk(call: &Call<'_>) -> Answer {
 }
 
 /// Parts of one size, or of given sizes.
-pub(super) fn split(call: &Call<'_>) -> Answer {
+fn split(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     if x.rank() == 0 {
         return Err(Stop::raised("split expects at least a 1-dimensional tensor"));

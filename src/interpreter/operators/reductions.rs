@@ -14,10 +14,12 @@ use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 /// The rows.
 pub const ROWS: &[Row] = &[
     ("aten::_aminmax", aminmax),
+    ("aten::all", all),
     ("aten::allclose", allclose),
     ("aten::amax", amax),
     ("aten::amin", amin),
     ("aten::aminmax", aminmax),
+    ("aten::any", any),
     ("aten::argmax", argmax),
     ("aten::argmin", argmin),
     ("aten::bincount", bincount),
@@ -39,6 +41,7 @@ pub const ROWS: &[Row] = &[
     ("aten::special_logsumexp", logsumexp),
     ("aten::std", std),
     ("aten::std_mean", std_mean),
+    ("aten::sum", sum),
     ("aten::trace", trace),
     ("aten::trapezoid", trapezoid),
     ("aten::trapz", trapezoid),
@@ -117,7 +120,7 @@ pub(super) fn summed(call: &Call<'_>, x: &Tensor, dims: &[usize], dtype: DType) 
 }
 
 /// The sum over the dimensions that a call names.
-pub(super) fn sum(call: &Call<'_>) -> Answer {
+fn sum(call: &Call<'_>) -> Answer {
     let r = Reduction::of(call)?.widened(call)?;
     let dtype = r.x.dtype();
     with_wide!(dtype, W => one(r.run(call, dtype, total::<W>)))
@@ -324,12 +327,12 @@ fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Ans
 }
 
 /// Whether all elements count as true.
-pub(super) fn all(call: &Call<'_>) -> Answer {
+fn all(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::all(&mut row, |x| x))
 }
 
 /// Whether any element counts as true.
-pub(super) fn any(call: &Call<'_>) -> Answer {
+fn any(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::any(&mut row, |x| x))
 }
 

@@ -25,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("aten::nanmedian", nanmedian),
     ("aten::nanquantile", quantile),
     ("aten::quantile", quantile),
+    ("aten::sort", sort),
     ("aten::topk", topk),
     ("aten::unique_consecutive", unique),
     ("aten::unique_dim", unique_dim),
@@ -77,7 +78,7 @@ fn sorted(call: &Call<'_>) -> Result<[Tensor; 2], Stop> {
 }
 
 /// Sorted values and where they were.
-pub(super) fn sort(call: &Call<'_>) -> Answer {
+fn sort(call: &Call<'_>) -> Answer {
     several(sorted(call)?)
 }
 

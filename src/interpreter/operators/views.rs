@@ -1,13 +1,12 @@
 //! Other views of the same memory, what programs ask about shapes, and copies in another order.
 
-use super::picking::{coordinates, index_error, made_like, mapped, place, placed, with_wide, wrapped};
+use super::picking::{index_error, made_like, mapped, place, placed, with_wide, wrapped};
 use super::reductions;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::buffer::Wide;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{C128, DType, Tensor};
 
@@ -46,6 +45,7 @@ pub const ROWS: &[Row] = &[
     ("aten::imag", imag),
     ("aten::is_contiguous", is_contiguous),
     ("aten::is_same_size", is_same_size),
+    ("aten::len", len),
     ("aten::lift", alias),
     ("aten::lift_fresh", alias),
     ("aten::lift_fresh_copy", copied),
@@ -73,10 +73,12 @@ pub const ROWS: &[Row] = &[
     ("aten::resolve_neg", alias),
     ("aten::roll", roll),
     ("aten::rot90", rot90),
+    ("aten::select", select),
     ("aten::select_copy", select_copy),
     ("aten::set_", metadata_in_place),
     ("aten::set_data", metadata_in_place),
     ("aten::size", size),
+    ("aten::slice", slice),
     ("aten::slice_copy", slice_copy),
     ("aten::squeeze", squeeze),
     ("aten::squeeze_", metadata_in_place),
@@ -350,7 +352,7 @@ pub(super) fn expanded(x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
 // ---- parts
 
 /// One slice of a dimension.
-pub(super) fn select(call: &Call<'_>) -> Answer {
+fn select(call: &Call<'_>) -> Answer {
     one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?)
 }
 
@@ -374,7 +376,7 @@ fn select_copy(call: &Call<'_>) -> Answer {
 }
 
 /// Some slices of a dimension; bounds beyond the ends are the ends.
-pub(super) fn slice(call: &Call<'_>) -> Answer {
+fn slice(call: &Call<'_>) -> Answer {
     one(sliced(call, &call.tensor("self")?)?)
 }
 
@@ -938,9 +940,11 @@ fn shape_as_tensor(call: &Call<'_>) -> Answer {
     one(call.made(x.shape(), DType::Long, &[x.rank() as i64]))
 }
 
-/// The length of a tensor, its first size.
-pub(super) fn tensor_len(x: &Tensor) -> Result<i64, Stop> {
-    x.shape().first().copied().ok_or_else(|| Stop::raised_as("TypeError", "len() of a 0-d tensor"))
+fn len(call: &Call<'_>) -> Answer {
+    match operand(call)?.shape().first() {
+        Some(&n) => one(n),
+        None => Err(Stop::raised_as("TypeError", "len() of a 0-d tensor")),
+    }
 }
 
 // ---- shapes of gradients
@@ -991,14 +995,4 @@ fn summed_to(call: &Call<'_>, x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> 
     let dims: Vec<usize> = (0..x.rank()).filter(stretched).collect();
     let sum = reductions::summed(call, x, &dims, x.dtype());
     Ok(sum.reshape(size))
-}
-
-/// The coordinates of all places, for kernels that go by them.
-pub(super) fn all_coordinates(shape: &[i64]) -> Vec<Dims> {
-    coordinates(shape, Dims::from_slice)
-}
-
-/// Reads a whole number of any wide type.
-pub(super) fn as_int<W: Wide>(n: W) -> i64 {
-    n.store()
 }
