@@ -12,12 +12,16 @@ pub mod comparisons;
 pub mod containers;
 pub mod conversions;
 pub mod convolution;
+pub mod einsum;
+mod elements;
 pub mod factories;
 pub mod indexing;
 pub mod joining;
 pub mod linear_algebra;
 pub mod losses;
 pub mod normalization;
+pub mod norms;
+pub mod padding;
 pub mod picking;
 pub mod pointwise;
 pub mod pooling;
@@ -29,6 +33,7 @@ pub mod scalars;
 pub mod scans;
 pub mod softmax;
 pub mod sorting;
+mod spatial;
 pub mod strings;
 pub mod structure;
 pub mod views;
@@ -52,11 +57,14 @@ pub const OF_TENSORS: &[&[Row]] = &[
     scans::ROWS,
     sorting::ROWS,
     linear_algebra::ROWS,
+    einsum::ROWS,
+    norms::ROWS,
     convolution::ROWS,
     pooling::ROWS,
     normalization::ROWS,
     softmax::ROWS,
     losses::ROWS,
+    padding::ROWS,
     resampling::ROWS,
     recurrent::ROWS,
     attention::ROWS,
