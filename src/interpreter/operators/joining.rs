@@ -1,6 +1,6 @@
 //! Tensors put together and taken apart.
 
-use super::picking::{made_like, placed, with_wide};
+use super::elements::{by_kind, like, placed};
 use super::views::expanded;
 use crate::interpreter::call::{Answer, Call, Outs, one};
 use crate::interpreter::ivalue::IValue;
@@ -286,10 +286,10 @@ fn combinations(call: &Call<'_>) -> Answer {
         }
     }
     let shape = [rows.len() as i64, r];
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
         let chosen: Vec<W> = rows.iter().flatten().map(|&i| elements[i]).collect();
-        one(made_like(call, &x, &chosen, x.dtype(), &shape))
+        one(like(call, &chosen, x.dtype(), &shape, &x))
     })
 }
 
