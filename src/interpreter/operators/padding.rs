@@ -45,14 +45,21 @@ impl Mode {
 /// Pairs of what is put before and behind, the last dimension first: `(dimension, before, after)`.
 fn borders(x: &Tensor, pad: &[i64]) -> Result<Vec<(usize, i64, i64)>, Stop> {
     check(pad.len() % 2 == 0 && pad.len() / 2 <= x.rank(), || {
-        format!("Length of pad should be even and no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.", pad.len(), x.rank())
+        format!(
+            "Length of pad should be even and no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.",
+            pad.len(),
+            x.rank()
+        )
     })?;
     let pairs = pad.chunks_exact(2).enumerate().map(|(i, pair)| (x.rank() - 1 - i, pair[0], pair[1]));
     let pairs: Vec<_> = pairs.collect();
     for &(dim, before, after) in &pairs {
         let possible = [before, after].iter().all(|n| (-(1 << 30)..=1 << 30).contains(n));
         check(possible && x.size(dim) + before + after >= 0, || {
-            format!("The input size {}, plus negative padding {before} and {after} resulted in a negative output size, which is invalid. Check dimension {dim} of your input.", x.size(dim))
+            format!(
+                "The input size {}, plus negative padding {before} and {after} resulted in a negative output size, which is invalid. Check dimension {dim} of your input.",
+                x.size(dim)
+            )
         })?;
     }
     Ok(pairs)
@@ -108,7 +115,10 @@ fn filled(call: &Call, x: &Tensor, pad: &[i64], mode: Mode) -> Result<Tensor, St
             Mode::Circular => size,
         };
         check(size > 0 && before <= most && after <= most, || {
-            format!("Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of input {:?}", x.shape())
+            format!(
+                "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {dim} of input {:?}",
+                x.shape()
+            )
         })?;
         let mut shape = result.shape().to_vec();
         shape[dim] += before + after;

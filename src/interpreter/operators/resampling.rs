@@ -223,7 +223,9 @@ fn axes(sizes: &[i64], wanted: Option<Vec<i64>>, scales: Option<Vec<f64>>, corne
             return Err(Stop::raised("either size or scale_factor should be defined"));
         };
         check(sizes[i] > 0 && (1..1 << 30).contains(&output), || {
-            format!("Input and output sizes should be greater than 0, but got input (size: {sizes:?}) output (size: {output})")
+            format!(
+                "Input and output sizes should be greater than 0, but got input (size: {sizes:?}) output (size: {output})"
+            )
         })?;
         Ok(Axis { input: sizes[i], output, scale, corners })
     };
@@ -244,9 +246,7 @@ fn scales(call: &Call, n: usize) -> Result<Option<Vec<f64>>, Stop> {
 }
 
 fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
-    check(x.rank() == n + 2, || {
-        format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank())
-    })
+    check(x.rank() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank()))
 }
 
 fn upsample(call: &Call, n: usize, mode: Mode) -> Answer {
@@ -261,10 +261,11 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
     let grad = call.tensor("grad_output")?;
     check_rank(&grad, n)?;
     let sizes = call.ints("input_size")?;
-    check(sizes.len() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len()))?;
+    check(sizes.len() == n + 2, || {
+        format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len())
+    })?;
     let axes = axes(&sizes[2..], Some(grad.shape()[2..].to_vec()), scales(call, n)?, call.bool("align_corners")?)?;
-    let tables: Vec<Table> =
-        axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
+    let tables: Vec<Table> = axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
     one(resampled(call, &grad, &tables)?)
 }
 
@@ -272,7 +273,9 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
 fn interpolate(call: &Call, mode: Option<&str>) -> Answer {
     let x = call.tensor("input")?;
     let n = x.rank().saturating_sub(2);
-    check((1..=3).contains(&n), || format!("Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D)", x.rank()))?;
+    check((1..=3).contains(&n), || {
+        format!("Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D)", x.rank())
+    })?;
     let mode = match mode {
         Some(mode) => mode.to_owned(),
         None => call.str("mode")?,
@@ -331,7 +334,11 @@ impl Outside {
 fn grid_sampler(call: &Call) -> Answer {
     let (x, grid) = (call.tensor("input")?, call.tensor("grid")?);
     check(x.rank() == 4 && grid.rank() == 4 && grid.size(3) == 2 && x.size(0) == grid.size(0), || {
-        format!("grid_sampler(): expected 4D input and grid with same batch size, but got input with sizes {:?} and grid with sizes {:?}", x.shape(), grid.shape())
+        format!(
+            "grid_sampler(): expected 4D input and grid with same batch size, but got input with sizes {:?} and grid with sizes {:?}",
+            x.shape(),
+            grid.shape()
+        )
     })?;
     let (mode, corners) = (call.int("interpolation_mode")?, call.bool("align_corners")?);
     let outside = match call.int("padding_mode")? {
