@@ -8,6 +8,7 @@ use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A release of PyTorch, `(1, 3)` or `(2, 15)`: its eager semantics hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +37,7 @@ pub struct Environment {
     /// Seed of random operators.
     pub seed: u64,
     /// Graphs of functions and methods, by qualified name.
-    pub callees: BTreeMap<String, Graph>,
+    pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents of constants and objects that the text does not show, by the name of the value that they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
     /// Most nodes to run.
