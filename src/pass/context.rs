@@ -32,7 +32,7 @@ pub struct Session {
     /// What the watch objected to: nothing is rewritten any more.
     pub objection: Option<String>,
     /// How many rewrites of each rule came up while somebody watched.
-    came_up: FxHashMap<(&'static str, &'static str), u64>,
+    pub came_up: FxHashMap<(&'static str, &'static str), u64>,
 }
 
 /// One rewrite that was done.
