@@ -6,11 +6,12 @@
 //!
 //! - [`dtype`] the element types, [`buffer`] rows of elements and the three types that computing is done in
 //! - [`storage`] memory and where it is, [`strided`] the tensor itself and its views, [`layout`] shapes and strides
-//! - [`blocks`] walks over one or several tensors in blocks of wide numbers, [`promotion`] the type of a result
+//! - [`blocks`] walks over one or several tensors in blocks of wide numbers, [`gemm`] products of matrices, [`promotion`] the type of a result
 
 pub mod blocks;
 pub mod buffer;
 pub mod dtype;
+pub mod gemm;
 pub mod layout;
 pub mod promotion;
 pub mod storage;

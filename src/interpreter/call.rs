@@ -70,7 +70,14 @@ impl<'a> Call<'a> {
         self.env.draws(self.graph.lineage_root(self.node).index())
     }
 
-    // ---- operands by name
+    // ---- operands
+
+    /// An operand by position, for kinds whose schemas differ in names.
+    pub fn arg(&self, i: usize) -> Result<&'a IValue, Stop> {
+        self.args
+            .get(i)
+            .ok_or_else(|| Stop::unsupported(format!("`{}` with {} operands", self.kind(), self.args.len())))
+    }
 
     /// An operand; the default of the schema where the node has fewer.
     pub fn get(&self, name: &str) -> Option<IValue> {

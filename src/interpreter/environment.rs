@@ -8,6 +8,7 @@ use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// A release of PyTorch, `(1, 3)` or `(2, 15)`: its eager semantics hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,6 +24,9 @@ impl Release {
     }
 }
 
+/// Makes a value up, given the name of the value that wants it and its type.
+pub type Invent = fn(&Environment, &str, crate::types::Type) -> Option<IValue>;
+
 /// What a run may use, and what it leaves behind besides results.
 #[derive(Debug, Default)]
 pub struct Environment {
@@ -33,7 +37,7 @@ pub struct Environment {
     /// Seed of random operators.
     pub seed: u64,
     /// Graphs of functions and methods, by qualified name.
-    pub callees: BTreeMap<String, Graph>,
+    pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents of constants and objects that the text does not show, by the name of the value that they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
     /// Most nodes to run.
@@ -47,7 +51,7 @@ pub struct Environment {
     /// Values of constants that were invented, with what was invented.
     pub invented: RefCell<BTreeMap<String, String>>,
     /// Invents what nobody bound, given the name of the value and its type.
-    pub invent: Option<fn(&Environment, &str, crate::types::Type) -> Option<IValue>>,
+    pub invent: Option<Invent>,
     /// Seed of what is invented.
     pub invent_seed: u64,
     draws: RefCell<FxHashMap<usize, u64>>,

@@ -7,7 +7,7 @@
 
 use super::constants;
 use super::description::Described;
-use super::environment::Environment;
+use super::environment::{Environment, Invent};
 use super::ivalue::IValue;
 use super::machine::{Machine, Watch};
 use super::random::Philox;
@@ -68,9 +68,6 @@ impl Generator {
 }
 
 // ---- what is invented without a search
-
-/// Makes up the content of a constant or an attribute, given its name and type.
-pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
 
 /// Random contents.
 pub fn invent_random(env: &Environment, name: &str, ty: Type) -> Option<IValue> {

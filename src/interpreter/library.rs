@@ -1,6 +1,7 @@
 //! Which kernel runs a kind.
 
 use super::call::{Answer, Call, Kernel, one};
+use super::ivalue::IValue;
 use super::operators;
 use super::stop::Stop;
 use crate::symbol::Symbol;
@@ -11,10 +12,11 @@ use std::sync::LazyLock;
 /// A kind and its kernel.
 pub type Row = (&'static str, Kernel);
 
-/// A kernel, and how its result is used.
-#[derive(Clone, Copy)]
+/// The kernels of a kind, and how their result is used.
+#[derive(Clone, Copy, Default)]
 pub struct Found {
-    kernel: Kernel,
+    of_values: Option<Kernel>,
+    of_tensors: Option<Kernel>,
     /// Whether the result is written over the first operand: `aten::add_` runs the kernel of `aten::add`.
     in_place: bool,
 }
@@ -25,40 +27,64 @@ impl std::fmt::Debug for Found {
     }
 }
 
-static KERNELS: LazyLock<FxHashMap<Symbol, Kernel>> = LazyLock::new(|| {
-    operators::FAMILIES.iter().flat_map(|rows| rows.iter()).map(|&(name, kernel)| (Symbol::new(name), kernel)).collect()
+static KERNELS: LazyLock<FxHashMap<Symbol, Found>> = LazyLock::new(|| {
+    let mut all: FxHashMap<Symbol, Found> = FxHashMap::default();
+    for &(name, kernel) in operators::OF_VALUES.iter().copied().flatten() {
+        all.entry(Symbol::new(name)).or_default().of_values = Some(kernel);
+    }
+    for &(name, kernel) in operators::OF_TENSORS.iter().copied().flatten() {
+        all.entry(Symbol::new(name)).or_default().of_tensors = Some(kernel);
+    }
+    all
 });
 
-/// The kernel of a kind. What has none of its own and ends in one underscore is done by the kernel without.
+/// The kernels of a kind. What has none of its own and ends in one underscore is done by those of the kind without.
 pub fn find(kind: Symbol) -> Option<Found> {
-    if let Some(&kernel) = KERNELS.get(&kind) {
-        return Some(Found { kernel, in_place: false });
+    let own = KERNELS.get(&kind).copied();
+    if own.is_some_and(|found| found.of_tensors.is_some()) {
+        return own;
     }
-    let name = kind.as_str().strip_suffix('_').filter(|name| !name.ends_with('_'))?;
-    let &kernel = KERNELS.get(&Symbol::new(name))?;
-    Some(Found { kernel, in_place: true })
+    let base = kind.as_str().strip_suffix('_').filter(|name| !name.ends_with('_'));
+    let of_tensors = base.and_then(|name| KERNELS.get(&Symbol::new(name))).and_then(|found| found.of_tensors);
+    match of_tensors {
+        Some(_) => Some(Found { of_values: own.and_then(|found| found.of_values), of_tensors, in_place: true }),
+        None => own,
+    }
 }
 
 /// All kinds that have a kernel of their own.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
-    operators::FAMILIES.iter().flat_map(|rows| rows.iter()).map(|row| row.0)
+    operators::OF_VALUES.iter().chain(operators::OF_TENSORS).copied().flatten().map(|row| row.0)
 }
 
 impl Found {
+    /// The kernel that these operands want, and whether it is the one of tensors.
+    fn kernel(self, call: &Call<'_>) -> (Kernel, bool) {
+        let of_tensors = |value: &IValue| matches!(value, IValue::Tensor(_) | IValue::Undefined);
+        match (self.of_values, self.of_tensors) {
+            (Some(_), Some(kernel)) if call.args.iter().any(of_tensors) => (kernel, true),
+            (Some(kernel), _) => (kernel, false),
+            (None, Some(kernel)) => (kernel, true),
+            (None, None) => (|call| Err(Stop::unsupported(format!("`{}` has no kernel", call.kind()))), false),
+        }
+    }
+
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
-        if self.in_place {
-            return write_over(call, call.args.first().and_then(|v| v.tensor()), (self.kernel)(call)?);
+        let (kernel, of_tensors) = self.kernel(call);
+        let results = kernel(call)?;
+        if self.in_place && of_tensors {
+            return write_over(call, call.args.first().and_then(IValue::tensor), results);
         }
-        match call.look("out").and_then(|value| value.tensor()) {
-            Some(out) => write_over(call, Some(out), (self.kernel)(call)?),
-            None => (self.kernel)(call),
+        match call.look("out").and_then(IValue::tensor) {
+            Some(out) => write_over(call, Some(out), results),
+            None => Ok(results),
         }
     }
 }
 
 fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Outs) -> Answer {
-    let (Some(target), Some(result)) = (target, results.first().and_then(|value| value.tensor())) else {
+    let (Some(target), Some(result)) = (target, results.first().and_then(IValue::tensor)) else {
         return Err(Stop::unsupported(format!("`{}` on something that is no tensor", call.kind())));
     };
     write_into(target, result)?;

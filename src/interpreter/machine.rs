@@ -237,7 +237,7 @@ impl<'g> Machine<'g> {
         if self.env.max_steps.is_some_and(|most| self.steps > most) {
             return Err(Stop::new(Reason::Budget(format!("more than {} nodes ran", self.steps - 1))));
         }
-        if self.steps % 64 == 0 && self.env.deadline.is_some_and(|end| std::time::Instant::now() > end) {
+        if self.steps.is_multiple_of(64) && self.env.deadline.is_some_and(|end| std::time::Instant::now() > end) {
             return Err(Stop::new(Reason::Budget(format!("time is up after {} nodes", self.steps))));
         }
         Ok(())

@@ -12,12 +12,17 @@ pub mod comparisons;
 pub mod containers;
 pub mod conversions;
 pub mod convolution;
+pub mod einsum;
+mod elements;
 pub mod factories;
 pub mod indexing;
 pub mod joining;
 pub mod linear_algebra;
 pub mod losses;
 pub mod normalization;
+pub mod norms;
+pub mod padding;
+pub mod picking;
 pub mod pointwise;
 pub mod pooling;
 pub mod recurrent;
@@ -28,15 +33,18 @@ pub mod scalars;
 pub mod scans;
 pub mod softmax;
 pub mod sorting;
+mod spatial;
+pub mod strings;
 pub mod structure;
 pub mod views;
 pub mod vision;
 
-/// All rows.
-pub const FAMILIES: &[&[Row]] = &[
-    structure::ROWS,
-    containers::ROWS,
-    scalars::ROWS,
+/// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
+/// decide.
+pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
+
+/// Kernels that compute with tensors.
+pub const OF_TENSORS: &[&[Row]] = &[
     pointwise::ROWS,
     activations::ROWS,
     comparisons::ROWS,
@@ -49,11 +57,14 @@ pub const FAMILIES: &[&[Row]] = &[
     scans::ROWS,
     sorting::ROWS,
     linear_algebra::ROWS,
+    einsum::ROWS,
+    norms::ROWS,
     convolution::ROWS,
     pooling::ROWS,
     normalization::ROWS,
     softmax::ROWS,
     losses::ROWS,
+    padding::ROWS,
     resampling::ROWS,
     recurrent::ROWS,
     attention::ROWS,

@@ -51,7 +51,7 @@ impl Philox {
 
     /// Uniform among `0..n`, for choosing.
     pub fn below(&mut self, n: usize) -> usize {
-        (u64::from(self.bits()) * n as u64 >> 32) as usize
+        ((u64::from(self.bits()) * n as u64) >> 32) as usize
     }
 
     /// True once in so many times.

@@ -138,7 +138,7 @@ pub trait Narrow: Copy + 'static {
 
 /// What x86 makes of a real number that is cast to a 64-bit integer: what does not fit is the smallest one.
 pub fn cut(x: f64) -> i64 {
-    if x >= -9_223_372_036_854_775_808.0 && x < 9_223_372_036_854_775_808.0 { x as i64 } else { i64::MIN }
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) { x as i64 } else { i64::MIN }
 }
 
 macro_rules! narrow_int {

@@ -113,6 +113,12 @@ impl Tensor {
         Tensor::new(T::buffer(elements), T::DTYPE, shape)
     }
 
+    /// The same view of other memory, which is laid out as the tensor's own.
+    pub fn over(&self, storage: Storage) -> Tensor {
+        debug_assert_eq!(storage.read().len(), self.storage.read().len());
+        Tensor { storage, ..self.clone() }
+    }
+
     // ---- asking
 
     /// The element type that programs see.

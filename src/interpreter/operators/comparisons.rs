@@ -1,6 +1,61 @@
 //! Comparisons and logic, element by element.
 
-use crate::interpreter::library::Row;
+use super::pointwise::{comparison, self_of};
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::library::{Row, write_into};
+use crate::tensor::blocks::{Types, map1};
+use crate::tensor::{C128, DType, Kind};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::eq", |call| comparison(call, |a, b| a == b, |a, b| a == b, |a, b| a == b)),
+    ("aten::ne", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
+    ("aten::not_equal", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
+    ("aten::lt", |call| comparison(call, |a, b| a < b, |a, b| a < b, |_, _| false)),
+    ("aten::le", |call| comparison(call, |a, b| a <= b, |a, b| a <= b, |_, _| false)),
+    ("aten::gt", |call| comparison(call, |a, b| a > b, |a, b| a > b, |_, _| false)),
+    ("aten::ge", |call| comparison(call, |a, b| a >= b, |a, b| a >= b, |_, _| false)),
+    ("aten::less", |call| comparison(call, |a, b| a < b, |a, b| a < b, |_, _| false)),
+    ("aten::less_equal", |call| comparison(call, |a, b| a <= b, |a, b| a <= b, |_, _| false)),
+    ("aten::greater", |call| comparison(call, |a, b| a > b, |a, b| a > b, |_, _| false)),
+    ("aten::greater_equal", |call| comparison(call, |a, b| a >= b, |a, b| a >= b, |_, _| false)),
+    ("aten::logical_and", |call| logical(call, |a, b| a && b)),
+    ("aten::logical_or", |call| logical(call, |a, b| a || b)),
+    ("aten::logical_xor", |call| logical(call, |a, b| a != b)),
+    ("aten::logical_not", |call| question(call, |n| n == 0, |x| x == 0.0, |z| z == C128::default())),
+    ("aten::isnan", |call| question(call, |_| false, f64::is_nan, |z| z.re.is_nan() || z.im.is_nan())),
+    ("aten::isinf", |call| question(call, |_| false, f64::is_infinite, |z| z.re.is_infinite() || z.im.is_infinite())),
+    ("aten::isfinite", |call| question(call, |_| true, f64::is_finite, |z| z.re.is_finite() && z.im.is_finite())),
+    ("aten::isposinf", |call| question(call, |_| false, |x| x == f64::INFINITY, |_| false)),
+    ("aten::isneginf", |call| question(call, |_| false, |x| x == f64::NEG_INFINITY, |_| false)),
+    ("aten::isreal", |call| question(call, |_| true, |_| true, |z| z.im == 0.0)),
+    ("aten::signbit", |call| question(call, |n| n < 0, f64::is_sign_negative, |_| false)),
+];
+
+fn logical(call: &Call<'_>, f: fn(bool, bool) -> bool) -> Answer {
+    let truth = C128::default();
+    comparison(call, |a, b| f(a != 0, b != 0), |a, b| f(a != 0.0, b != 0.0), |a, b| f(a != truth, b != truth))
+}
+
+fn question(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64) -> bool,
+    of_reals: impl Fn(f64) -> bool,
+    of_complex: impl Fn(C128) -> bool,
+) -> Answer {
+    let x = self_of(call)?;
+    let types = Types { common: x.dtype(), out: DType::Bool, precision: call.precision() };
+    let result = match x.dtype().arithmetic() {
+        Some(Kind::Float) => map1(&x, types, |x| f64::from(u8::from(of_reals(x))))?,
+        Some(Kind::Complex) => map1(&x, types, |z| C128::from(f64::from(u8::from(of_complex(z)))))?,
+        _ => map1(&x, types, |n| i64::from(of_ints(n)))?,
+    };
+    match call.look("out").and_then(|out| out.tensor()) {
+        // The answer is written as 0 and 1 in whatever type there is.
+        Some(out) => {
+            write_into(out, &result.converted(out.dtype(), call.precision()))?;
+            one(out.clone())
+        }
+        None => one(result),
+    }
+}

@@ -1,6 +1,225 @@
 //! Tensors out of nothing: zeros, ranges, identity, tensors from lists.
 
+use super::pointwise::self_of;
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
+use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::buffer::Buffer;
+use crate::tensor::promotion::{join, of_scalar};
+use crate::tensor::{DType, Kind, Scalar, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::zeros", |call| filled(call, Scalar::Int(0))),
+    ("aten::ones", |call| filled(call, Scalar::Int(1))),
+    // What nobody wrote is 0 here, so that runs can be compared.
+    ("aten::empty", |call| filled(call, Scalar::Int(0))),
+    ("aten::empty_strided", |call| filled(call, Scalar::Int(0))),
+    ("aten::full", full),
+    ("aten::zeros_like", |call| filled_like(call, Scalar::Int(0))),
+    ("aten::ones_like", |call| filled_like(call, Scalar::Int(1))),
+    ("aten::empty_like", |call| filled_like(call, Scalar::Int(0))),
+    ("aten::full_like", |call| filled_like(call, call.scalar("fill_value")?)),
+    ("aten::new_zeros", |call| filled(call, Scalar::Int(0))),
+    ("aten::new_ones", |call| filled(call, Scalar::Int(1))),
+    ("aten::new_empty", |call| filled(call, Scalar::Int(0))),
+    ("aten::new_empty_strided", |call| filled(call, Scalar::Int(0))),
+    ("aten::new_full", |call| filled(call, call.scalar("fill_value")?)),
+    ("aten::scalar_tensor", |call| {
+        let value = call.scalar("s")?;
+        let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
+        placed(call, Tensor::scalar(value, dtype, call.precision()))
+    }),
+    ("prim::NumToTensor", |call| {
+        let value = call.arg(0)?.scalar().ok_or_else(|| Stop::unsupported("a tensor of what is no number"))?;
+        one(Tensor::scalar(value, number_type(call, value), call.precision()))
+    }),
+    ("aten::tensor", tensor),
+    ("aten::as_tensor", tensor),
+    ("aten::arange", arange),
+    ("aten::range", arange),
+    ("aten::linspace", linspace),
+    ("aten::logspace", logspace),
+    ("aten::eye", eye),
+];
+
+/// Most bytes of one tensor that a program makes out of nothing.
+fn checked(shape: &[i64]) -> Result<usize, Stop> {
+    Ok(layout::checked(shape)?)
+}
+
+fn placed(call: &Call<'_>, tensor: Tensor) -> Answer {
+    tensor.set_requires_grad(call.bool("requires_grad")?);
+    one(match call.opt_device("device") {
+        Some(device) => tensor.on(device),
+        None => tensor,
+    })
+}
+
+fn filled(call: &Call<'_>, value: Scalar) -> Answer {
+    let shape = call.ints("size")?;
+    checked(&shape)?;
+    let like = call.look("self").and_then(IValue::tensor);
+    let dtype = call.opt_dtype("dtype")?.or(like.map(Tensor::dtype)).unwrap_or(call.env.default_dtype());
+    let made = Tensor::full(value, dtype, &shape, call.precision());
+    placed(call, like.map_or(made.clone(), |like| made.on(like.device())))
+}
+
+/// Since 1.5 the value says what type the tensor has.
+fn full(call: &Call<'_>) -> Answer {
+    let (shape, value) = (call.ints("size")?, call.scalar("fill_value")?);
+    checked(&shape)?;
+    let by_value = if call.release() < Release(1, 5) { call.env.default_dtype() } else { number_type(call, value) };
+    placed(call, Tensor::full(value, call.opt_dtype("dtype")?.unwrap_or(by_value), &shape, call.precision()))
+}
+
+fn number_type(call: &Call<'_>, value: Scalar) -> DType {
+    of_scalar(value, call.env.default_dtype())
+}
+
+/// The order of dimensions in memory is kept where there are no gaps.
+fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
+    let like = self_of(call)?;
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(like.dtype());
+    let strides = match layout::is_dense(like.shape(), like.strides()) {
+        true => like.strides().into(),
+        false => layout::contiguous(like.shape()),
+    };
+    let buffer = Buffer::zeros(call.precision().kept(dtype), like.numel());
+    let made = Tensor::with_strides(buffer, dtype, like.shape(), strides).on(like.device());
+    made.fill(value);
+    placed(call, made)
+}
+
+/// From a number or nested lists of numbers.
+fn tensor(call: &Call<'_>) -> Answer {
+    let data = call.arg(0)?;
+    if let IValue::Tensor(tensor) = data {
+        let dtype = call.opt_dtype("dtype")?.unwrap_or(tensor.dtype());
+        let keeps = dtype == tensor.dtype() && call.kind().short() == "as_tensor";
+        return placed(call, if keeps { tensor.clone() } else { tensor.converted(dtype, call.precision()) });
+    }
+    let (mut shape, mut numbers) = (Vec::new(), Vec::new());
+    measure(data, &mut shape);
+    flatten(data, &shape, &mut numbers)?;
+    let inferred = numbers.iter().map(|&n| number_type(call, n)).reduce(join).unwrap_or(call.env.default_dtype());
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(inferred);
+    let made = match dtype.arithmetic() {
+        Some(Kind::Complex) => {
+            call.made(&numbers.iter().map(|n| n.wide()).collect::<Vec<crate::tensor::C128>>(), dtype, &shape)
+        }
+        Some(Kind::Float) => call.made(&numbers.iter().map(|n| n.real()).collect::<Vec<_>>(), dtype, &shape),
+        _ => call.made(&numbers.iter().map(|n| n.int()).collect::<Vec<_>>(), dtype, &shape),
+    };
+    placed(call, made)
+}
+
+fn measure(data: &IValue, shape: &mut Vec<i64>) {
+    let mut at = data.clone();
+    while let IValue::List(list) = at {
+        let list = list.borrow();
+        shape.push(list.len() as i64);
+        let Some(first) = list.first().cloned() else { return };
+        at = first;
+    }
+}
+
+fn flatten(data: &IValue, shape: &[i64], numbers: &mut Vec<Scalar>) -> Result<(), Stop> {
+    match (data, shape) {
+        (IValue::List(list), [n, inner @ ..]) if list.borrow().len() as i64 == *n => {
+            list.borrow().iter().try_for_each(|element| flatten(element, inner, numbers))
+        }
+        (IValue::Tensor(tensor), []) if tensor.numel() == 1 => {
+            numbers.push(tensor.item());
+            Ok(())
+        }
+        (number, []) if number.scalar().is_some() => {
+            numbers.extend(number.scalar());
+            Ok(())
+        }
+        (IValue::List(list), _) => Err(Stop::raised_as(
+            "ValueError",
+            format!(
+                "expected sequence of length {} at dim (got {})",
+                shape.first().copied().unwrap_or(0),
+                list.borrow().len()
+            ),
+        )),
+        _ => Err(Stop::raised("tensor() got elements that are no numbers")),
+    }
+}
+
+/// The end is left out, except in the deprecated `range`.
+fn arange(call: &Call<'_>) -> Answer {
+    let start = call.opt_scalar("start")?.unwrap_or(Scalar::Int(0));
+    let (end, step) = (call.scalar("end")?, call.opt_scalar("step")?.unwrap_or(Scalar::Int(1)));
+    let inclusive = call.kind().short() == "range";
+    let whole = [start, end, step].iter().all(|n| n.kind() <= Kind::Int) && !inclusive;
+    let inferred = if whole { DType::Long } else { call.env.default_dtype() };
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(inferred);
+    if step.real() == 0.0 {
+        return Err(Stop::raised("step must be nonzero"));
+    }
+    let span = end.real() - start.real();
+    if !span.is_finite() || !step.real().is_finite() {
+        return Err(Stop::raised(format!("unsupported range: {} -> {}", start.real(), end.real())));
+    }
+    if span * step.real() < 0.0 {
+        return Err(Stop::raised("upper bound and lower bound inconsistent with step sign"));
+    }
+    let n = if inclusive { (span / step.real()).floor() + 1.0 } else { (span / step.real()).ceil() };
+    let shape = [n.min(layout::MAX_ELEMENTS as f64 + 1.0) as i64];
+    let n = checked(&shape)? as i64;
+    let made = match whole && dtype.is_integral() {
+        true => call.made(
+            &(0..n).map(|i| start.int().wrapping_add(i.wrapping_mul(step.int()))).collect::<Vec<_>>(),
+            dtype,
+            &shape,
+        ),
+        false => call.made(&(0..n).map(|i| start.real() + i as f64 * step.real()).collect::<Vec<_>>(), dtype, &shape),
+    };
+    placed(call, made)
+}
+
+fn steps(call: &Call<'_>) -> Result<(f64, f64, usize), Stop> {
+    let n = call.opt_int("steps")?.unwrap_or(100);
+    if n < 0 {
+        return Err(Stop::raised("number of steps must be non-negative"));
+    }
+    let n = checked(&[n])?;
+    Ok((call.float("start")?, call.float("end")?, n))
+}
+
+/// From both ends, so that both are met exactly.
+fn spaced(start: f64, end: f64, n: usize) -> Vec<f64> {
+    let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
+    (0..n)
+        .map(|i| if i < n / 2 || n == 1 { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 })
+        .collect()
+}
+
+fn linspace(call: &Call<'_>) -> Answer {
+    let (start, end, n) = steps(call)?;
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
+    placed(call, call.made(&spaced(start, end, n), dtype, &[n as i64]))
+}
+
+fn logspace(call: &Call<'_>) -> Answer {
+    let (start, end, n) = steps(call)?;
+    let base = call.opt_float("base")?.unwrap_or(10.0);
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
+    let powers: Vec<f64> = spaced(start, end, n).into_iter().map(|x| base.powf(x)).collect();
+    placed(call, call.made(&powers, dtype, &[n as i64]))
+}
+
+fn eye(call: &Call<'_>) -> Answer {
+    let n = call.int("n")?;
+    let m = call.opt_int("m")?.unwrap_or(n);
+    let total = checked(&[n, m])?;
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
+    let mut elements = vec![0i64; total];
+    (0..n.min(m)).for_each(|i| elements[(i * m + i) as usize] = 1);
+    placed(call, call.made(&elements, dtype, &[n, m]))
+}

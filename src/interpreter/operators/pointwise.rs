@@ -1,6 +1,766 @@
-//! Operators that treat all elements alike.
+//! Arithmetic and functions, element by element.
+//!
+//! Operands are converted to the common type, computed in a wide type, and rounded once. A plain number beside a tensor of
+//! 16-bit reals keeps the 24 bits that PyTorch computes with.
 
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
+use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::blocks::{Types, map1, map2, map3};
+use crate::tensor::buffer::Wide;
+use crate::tensor::promotion::{Promotion, to_real_arithmetic};
+use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
+use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::add", |call| scaled(call, i64::wrapping_add, |a, b| a + b, |a, b| a + b)),
+    ("aten::_add_relu", |call| scaled(call, |a, b| a.wrapping_add(b).max(0), |a, b| positive(a + b), |a, b| a + b)),
+    ("aten::sub", |call| scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)),
+    ("aten::subtract", |call| scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)),
+    ("aten::rsub", |call| {
+        let alpha = call.opt_scalar("alpha")?.unwrap_or(Scalar::Int(1));
+        let (int, real, complex) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
+        arithmetic(
+            call,
+            move |a, b| b.wrapping_sub(a.wrapping_mul(int)),
+            move |a, b| b - a * real,
+            move |a, b| b - a * complex,
+        )
+    }),
+    ("aten::mul", |call| arithmetic(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
+    ("aten::multiply", |call| arithmetic(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
+    ("aten::div", div),
+    ("aten::divide", div),
+    ("aten::true_divide", |call| true_div(call)),
+    ("aten::floor_divide", floor_divide),
+    ("aten::remainder", remainder),
+    ("aten::fmod", |call| {
+        refuse_zero(call)?;
+        arithmetic(call, i64::wrapping_rem, |a, b| a % b, |a, _| a)
+    }),
+    ("aten::pow", pow),
+    ("aten::float_power", |call| {
+        let (x, y) = (call.tensor("self")?, call.tensor("exponent")?);
+        one(map2(&x, &y, Types::same(DType::Double, call.precision()), f64::powf)?)
+    }),
+    ("aten::hypot", |call| real_binary(call, f64::hypot)),
+    ("aten::atan2", |call| real_binary(call, f64::atan2)),
+    ("aten::arctan2", |call| real_binary(call, f64::atan2)),
+    ("aten::copysign", |call| real_binary(call, f64::copysign)),
+    ("aten::logaddexp", |call| real_binary(call, log_add_exp)),
+    ("aten::logaddexp2", |call| real_binary(call, |a, b| log_add_exp(a * LN_2, b * LN_2) / LN_2)),
+    ("aten::xlogy", |call| {
+        real_binary(call, |x, y| {
+            if y.is_nan() {
+                y
+            } else if x == 0.0 {
+                0.0
+            } else {
+                x * y.ln()
+            }
+        })
+    }),
+    ("aten::nextafter", |call| real_binary(call, libm::nextafter)),
+    ("aten::ldexp", |call| real_binary(call, |x, n| x * n.exp2())),
+    ("aten::heaviside", |call| {
+        let (x, y) = (call.tensor("self")?, call.tensor("values")?);
+        let f = |x: f64, y: f64| {
+            if x.is_nan() {
+                x
+            } else if x == 0.0 {
+                y
+            } else {
+                f64::from(u8::from(x > 0.0))
+            }
+        };
+        one(map2(&x, &y, Types::same(x.dtype(), call.precision()), f)?)
+    }),
+    ("aten::maximum", |call| arithmetic(call, i64::max, larger, |a, _| a)),
+    ("aten::minimum", |call| arithmetic(call, i64::min, smaller, |a, _| a)),
+    ("aten::fmax", |call| arithmetic(call, i64::max, f64::max, |a, _| a)),
+    ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
+    ("aten::gcd", |call| arithmetic(call, gcd, |a, _| a, |a, _| a)),
+    ("aten::lcm", |call| arithmetic(call, lcm, |a, _| a, |a, _| a)),
+    ("aten::addcmul", addcmul),
+    ("aten::addcdiv", addcdiv),
+    ("aten::lerp", lerp),
+    ("aten::clamp", clamp),
+    ("aten::clip", clamp),
+    ("aten::clamp_min", clamp),
+    ("aten::clamp_max", clamp),
+    ("aten::complex", |call| {
+        let (re, im) = (call.tensor("real")?, call.tensor("imag")?);
+        one(map2(&re, &im, Types::same(re.dtype().to_complex(), call.precision()), |re: C128, im| {
+            C128::new(re.re, im.re)
+        })?)
+    }),
+    // ---- kinds of the operand stay
+    ("aten::neg", |call| {
+        if self_of(call)?.dtype() == DType::Bool {
+            return Err(Stop::raised(
+                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+            ));
+        }
+        keeping(call, i64::wrapping_neg, |x| -x, |z| -z)
+    }),
+    ("aten::negative", |call| keeping(call, i64::wrapping_neg, |x| -x, |z| -z)),
+    ("aten::positive", |call| one(self_of(call)?)),
+    ("aten::abs", abs),
+    ("aten::absolute", abs),
+    ("aten::sign", |call| keeping(call, i64::signum, sign, sgn)),
+    ("aten::sgn", |call| keeping(call, i64::signum, sign, sgn)),
+    ("aten::ceil", |call| keeping(call, |n| n, f64::ceil, |z| z)),
+    ("aten::floor", |call| keeping(call, |n| n, f64::floor, |z| z)),
+    ("aten::trunc", |call| keeping(call, |n| n, f64::trunc, |z| z)),
+    ("aten::fix", |call| keeping(call, |n| n, f64::trunc, |z| z)),
+    ("aten::round", round),
+    ("aten::frac", |call| keeping(call, |_| 0, |x| x - x.trunc(), |z| z)),
+    ("aten::square", |call| keeping(call, |n| n.wrapping_mul(n), |x| x * x, |z| z * z)),
+    ("aten::nan_to_num", nan_to_num),
+    ("aten::bitwise_not", bitwise_not),
+    ("aten::__invert__", bitwise_not),
+    ("aten::__and__", |call| bitwise(call, |a, b| a & b)),
+    ("aten::__or__", |call| bitwise(call, |a, b| a | b)),
+    ("aten::__xor__", |call| bitwise(call, |a, b| a ^ b)),
+    ("aten::bitwise_and", |call| bitwise(call, |a, b| a & b)),
+    ("aten::bitwise_or", |call| bitwise(call, |a, b| a | b)),
+    ("aten::bitwise_xor", |call| bitwise(call, |a, b| a ^ b)),
+    ("aten::__iand__", |call| bitwise_in_place(call, |a, b| a & b)),
+    ("aten::__ior__", |call| bitwise_in_place(call, |a, b| a | b)),
+    ("aten::__ixor__", |call| bitwise_in_place(call, |a, b| a ^ b)),
+    ("aten::__lshift__", |call| shift(call, true)),
+    ("aten::__rshift__", |call| shift(call, false)),
+    ("aten::bitwise_left_shift", |call| shift(call, true)),
+    ("aten::bitwise_right_shift", |call| shift(call, false)),
+    // ---- whole numbers become reals
+    ("aten::exp", |call| real(call, f64::exp, C128::exp)),
+    ("aten::exp2", |call| real(call, f64::exp2, |z| z.expf(2.0))),
+    ("aten::expm1", |call| real(call, f64::exp_m1, |z| z.exp() - 1.0)),
+    ("aten::log", |call| real(call, f64::ln, C128::ln)),
+    ("aten::log2", |call| real(call, f64::log2, |z| z.log(2.0))),
+    ("aten::log10", |call| real(call, f64::log10, |z| z.log(10.0))),
+    ("aten::log1p", |call| real(call, f64::ln_1p, |z| (z + 1.0).ln())),
+    ("aten::sqrt", |call| real(call, f64::sqrt, C128::sqrt)),
+    ("aten::rsqrt", |call| real(call, |x| 1.0 / x.sqrt(), |z| 1.0 / z.sqrt())),
+    ("aten::reciprocal", |call| real(call, |x| 1.0 / x, |z| 1.0 / z)),
+    ("aten::sin", |call| real(call, f64::sin, C128::sin)),
+    ("aten::cos", |call| real(call, f64::cos, C128::cos)),
+    ("aten::tan", |call| real(call, f64::tan, C128::tan)),
+    ("aten::asin", |call| real(call, f64::asin, C128::asin)),
+    ("aten::acos", |call| real(call, f64::acos, C128::acos)),
+    ("aten::atan", |call| real(call, f64::atan, C128::atan)),
+    ("aten::arcsin", |call| real(call, f64::asin, C128::asin)),
+    ("aten::arccos", |call| real(call, f64::acos, C128::acos)),
+    ("aten::arctan", |call| real(call, f64::atan, C128::atan)),
+    ("aten::sinh", |call| real(call, f64::sinh, C128::sinh)),
+    ("aten::cosh", |call| real(call, f64::cosh, C128::cosh)),
+    ("aten::tanh", |call| real(call, f64::tanh, C128::tanh)),
+    ("aten::asinh", |call| real(call, f64::asinh, C128::asinh)),
+    ("aten::acosh", |call| real(call, f64::acosh, C128::acosh)),
+    ("aten::atanh", |call| real(call, f64::atanh, C128::atanh)),
+    ("aten::sigmoid", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
+    ("aten::special_expit", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
+    ("aten::logit", logit),
+    ("aten::erf", |call| real(call, libm::erf, |z| z)),
+    ("aten::erfc", |call| real(call, libm::erfc, |z| z)),
+    ("aten::special_erf", |call| real(call, libm::erf, |z| z)),
+    ("aten::erfinv", |call| real(call, erfinv, |z| z)),
+    ("aten::lgamma", |call| real(call, libm::lgamma, |z| z)),
+    ("aten::digamma", |call| real(call, digamma, |z| z)),
+    ("aten::sinc", |call| real(call, |x| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }, |z| z)),
+    ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
+    ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
+    ("aten::angle", |call| {
+        real(
+            call,
+            |x| {
+                if x.is_nan() {
+                    x
+                } else if x < 0.0 {
+                    PI
+                } else {
+                    0.0
+                }
+            },
+            |z| C128::new(z.arg(), 0.0),
+        )
+    }),
+];
+
+/// The larger, NaN if one of them is.
+pub fn larger(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+}
+
+/// The smaller, NaN if one of them is.
+pub fn smaller(a: f64, b: f64) -> f64 {
+    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+}
+
+/// What is not negative, and NaN.
+pub fn positive(x: f64) -> f64 {
+    if x <= 0.0 { 0.0 } else { x }
+}
+
+/// The logistic function.
+pub fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn sign(x: f64) -> f64 {
+    if x > 0.0 {
+        1.0
+    } else if x < 0.0 {
+        -1.0
+    } else {
+        // PyTorch gives 0 for NaN.
+        0.0
+    }
+}
+
+fn sgn(z: C128) -> C128 {
+    if z == C128::default() { z } else { z / z.norm() }
+}
+
+/// The operand that has no other: `self`, or the name that old schemas have for it.
+pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
+    match call.arg(0)? {
+        IValue::Tensor(tensor) => Ok(tensor.clone()),
+        _ => match call.schema.and_then(|schema| schema.formals.first()) {
+            Some(formal) => call.tensor(formal.name),
+            None => Err(Stop::unsupported(format!("`{}` of a {}", call.kind(), call.arg(0)?.kind_name()))),
+        },
+    }
+}
+
+/// A plain number as it takes part in the arithmetic of a type.
+pub fn operand_scalar(scalar: Scalar, common: DType, precision: Precision) -> Scalar {
+    let computed = if common.size() == 2 && common.is_float() { DType::Float } else { common };
+    match common.arithmetic() {
+        Some(Kind::Float) => Scalar::Float(scalar.real().through(precision.kept(computed))),
+        Some(Kind::Complex) => Scalar::Complex(scalar.wide::<C128>().through(precision.kept(computed))),
+        _ => Scalar::Int(scalar.int().through(computed)),
+    }
+}
+
+/// One of two operands: a tensor, or a number beside one.
+enum Operand {
+    Tensor(Tensor),
+    Number(Scalar),
+}
+
+fn operand(call: &Call<'_>, i: usize) -> Result<Operand, Stop> {
+    let value = call.arg(i)?;
+    match (value, value.scalar()) {
+        (IValue::Tensor(tensor), _) => Ok(Operand::Tensor(tensor.clone())),
+        (_, Some(scalar)) => Ok(Operand::Number(scalar)),
+        _ => Err(Stop::raised(format!("unsupported operand type for {}: {}", call.kind(), value.kind_name()))),
+    }
+}
+
+fn common(a: &Operand, b: &Operand) -> DType {
+    let count = |promotion: Promotion, operand: &Operand| match operand {
+        Operand::Tensor(tensor) => promotion.tensor(tensor),
+        Operand::Number(scalar) => promotion.scalar(*scalar),
+    };
+    count(count(Promotion::default(), a), b).result()
+}
+
+fn both<W: Wide>(a: &Operand, b: &Operand, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor, Stop> {
+    let number = |scalar: &Scalar| operand_scalar(*scalar, types.common, types.precision).wide::<W>();
+    Ok(match (a, b) {
+        (Operand::Tensor(a), Operand::Tensor(b)) => map2(a, b, types, f)?,
+        (Operand::Tensor(a), Operand::Number(b)) => {
+            let b = number(b);
+            map1(a, types, |a| f(a, b))?
+        }
+        (Operand::Number(a), Operand::Tensor(b)) => {
+            let a = number(a);
+            map1(b, types, |b| f(a, b))?
+        }
+        (Operand::Number(a), Operand::Number(b)) => {
+            let a = Tensor::scalar(*a, types.common, types.precision);
+            let b = number(b);
+            map1(&a, types, |a| f(a, b))?
+        }
+    })
+}
+
+/// Computes with the first two operands in their common type.
+pub fn arithmetic(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> i64,
+    of_reals: impl Fn(f64, f64) -> f64,
+    of_complex: impl Fn(C128, C128) -> C128,
+) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let types = Types::same(common(&a, &b), call.precision());
+    one(match types.common.arithmetic() {
+        Some(Kind::Float) => both(&a, &b, types, of_reals)?,
+        Some(Kind::Complex) => both(&a, &b, types, of_complex)?,
+        _ => both(&a, &b, types, of_ints)?,
+    })
+}
+
+/// Compares the first two operands in their common type.
+pub fn comparison(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> bool,
+    of_reals: impl Fn(f64, f64) -> bool,
+    of_complex: impl Fn(C128, C128) -> bool,
+) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let common = common(&a, &b);
+    let types = Types { common, out: DType::Bool, precision: call.precision() };
+    one(match common.arithmetic() {
+        Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_reals(a, b))))?,
+        Some(Kind::Complex) => both(&a, &b, types, |a, b| C128::from(f64::from(u8::from(of_complex(a, b)))))?,
+        _ => both(&a, &b, types, |a, b| i64::from(of_ints(a, b)))?,
+    })
+}
+
+/// With the second operand multiplied by `alpha`.
+fn scaled(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> i64,
+    of_reals: impl Fn(f64, f64) -> f64,
+    of_complex: impl Fn(C128, C128) -> C128,
+) -> Answer {
+    match call.opt_scalar("alpha")? {
+        None | Some(Scalar::Int(1)) => arithmetic(call, of_ints, of_reals, of_complex),
+        Some(alpha) => {
+            let (n, x, z) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
+            arithmetic(
+                call,
+                move |a, b| of_ints(a, b.wrapping_mul(n)),
+                move |a, b| of_reals(a, b * x),
+                move |a, b| of_complex(a, b * z),
+            )
+        }
+    }
+}
+
+/// With both operands as reals.
+fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
+}
+
+fn true_div(call: &Call<'_>) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
+    one(match types.common.is_complex() {
+        true => both(&a, &b, types, |a: C128, b| a / b)?,
+        false => both(&a, &b, types, |a: f64, b| a / b)?,
+    })
+}
+
+/// Whole numbers are not divided by zero.
+fn refuse_zero(call: &Call<'_>) -> Result<(), Stop> {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    if common(&a, &b).arithmetic() > Some(Kind::Int) {
+        return Ok(());
+    }
+    let zero = match &b {
+        Operand::Tensor(tensor) => {
+            let empty = if let Operand::Tensor(a) = &a { a.numel() == 0 } else { false };
+            !empty && tensor.read::<i64>().contains(&0)
+        }
+        Operand::Number(scalar) => scalar.int() == 0,
+    };
+    if zero { Err(Stop::raised("ZeroDivisionError")) } else { Ok(()) }
+}
+
+/// Before 1.5 whole numbers are divided as C does.
+fn div(call: &Call<'_>) -> Answer {
+    let whole = call.release() < Release(1, 5);
+    match call.opt_str("rounding_mode")?.as_deref() {
+        Some("floor") => floor_divide(call),
+        Some("trunc") => truncated(call),
+        _ if whole && common(&operand(call, 0)?, &operand(call, 1)?).is_integral() => truncated(call),
+        _ => true_div(call),
+    }
+}
+
+fn truncated(call: &Call<'_>) -> Answer {
+    refuse_zero(call)?;
+    arithmetic(call, i64::wrapping_div, |a, b| (a / b).trunc(), |a, b| a / b)
+}
+
+/// Rounded down; towards zero before 1.13.
+fn floor_divide(call: &Call<'_>) -> Answer {
+    if call.kind().short().starts_with("floor_divide") && call.release() < Release(1, 13) {
+        return truncated(call);
+    }
+    refuse_zero(call)?;
+    arithmetic(call, floor_div, floor_real, |a, b| a / b)
+}
+
+fn floor_div(a: i64, b: i64) -> i64 {
+    let quotient = a.wrapping_div(b);
+    if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient }
+}
+
+/// By way of the remainder, so that it is exact where the quotient rounds.
+fn floor_real(a: f64, b: f64) -> f64 {
+    if b == 0.0 {
+        return a / b;
+    }
+    let rest = a % b;
+    let mut quotient = (a - rest) / b;
+    if rest != 0.0 && (b < 0.0) != (rest < 0.0) {
+        quotient -= 1.0;
+    }
+    if quotient == 0.0 {
+        return 0f64.copysign(a / b);
+    }
+    let floor = quotient.floor();
+    if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+}
+
+/// With the sign of the divisor.
+fn remainder(call: &Call<'_>) -> Answer {
+    refuse_zero(call)?;
+    let of_ints = |a: i64, b: i64| {
+        let rest = a.wrapping_rem(b);
+        if rest != 0 && (rest < 0) != (b < 0) { rest.wrapping_add(b) } else { rest }
+    };
+    let of_reals = |a: f64, b: f64| {
+        let rest = a % b;
+        if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
+    };
+    arithmetic(call, of_ints, of_reals, |a, _| a)
+}
+
+fn pow(call: &Call<'_>) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let negative = |n: &Operand| matches!(n, Operand::Number(n) if n.int() < 0);
+    if common(&a, &b).is_integral() && negative(&b) {
+        return Err(Stop::raised("Integers to negative integer powers are not allowed."));
+    }
+    arithmetic(call, super::scalars::int_power, f64::powf, |a, b| {
+        if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
+    })
+}
+
+fn log_add_exp(a: f64, b: f64) -> f64 {
+    if a.is_infinite() && a == b {
+        return a;
+    }
+    let (high, low) = (larger(a, b), smaller(a, b));
+    high + (low - high).exp().ln_1p()
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    let (mut a, mut b) = (a.unsigned_abs(), b.unsigned_abs());
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a as i64
+}
+
+fn lcm(a: i64, b: i64) -> i64 {
+    match gcd(a, b) {
+        0 => 0,
+        g => (a / g).wrapping_mul(b).wrapping_abs(),
+    }
+}
+
+/// `self + value * tensor1 * tensor2`
+fn addcmul(call: &Call<'_>) -> Answer {
+    let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
+    ternary(call, value, |a, b, c, v| a + v * b * c, |a, b, c, v| a.wrapping_add(v.wrapping_mul(b).wrapping_mul(c)))
+}
+
+/// `self + value * tensor1 / tensor2`
+fn addcdiv(call: &Call<'_>) -> Answer {
+    let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
+    if call.release() >= Release(1, 5) && common(&operand(call, 1)?, &operand(call, 2)?).is_integral() {
+        return Err(Stop::raised(
+            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2.",
+        ));
+    }
+    ternary(
+        call,
+        value,
+        |a, b, c, v| a + v * b / c,
+        |a, b, c, v| a.wrapping_add(if c == 0 { 0 } else { v.wrapping_mul(b).wrapping_div(c) }),
+    )
+}
+
+fn ternary(
+    call: &Call<'_>,
+    value: Scalar,
+    of_reals: impl Fn(f64, f64, f64, f64) -> f64,
+    of_ints: impl Fn(i64, i64, i64, i64) -> i64,
+) -> Answer {
+    let (a, b, c) = (self_of(call)?, call.tensor("tensor1")?, call.tensor("tensor2")?);
+    let dtype = Promotion::default().tensor(&a).tensor(&b).tensor(&c).result();
+    let types = Types::same(dtype, call.precision());
+    let value = operand_scalar(value, dtype, call.precision());
+    one(match dtype.arithmetic() {
+        Some(Kind::Float) => map3([&a, &b, &c], types, |a, b, c| of_reals(a, b, c, value.real()))?,
+        Some(Kind::Complex) => return Err(Stop::unsupported(format!("`{}` of complex tensors", call.kind()))),
+        _ => map3([&a, &b, &c], types, |a, b, c| of_ints(a, b, c, value.int()))?,
+    })
+}
+
+/// `self + weight * (end - self)`, from the nearer end.
+fn lerp(call: &Call<'_>) -> Answer {
+    let (start, end) = (self_of(call)?, call.tensor("end")?);
+    let f = |a: f64, b: f64, w: f64| if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
+    let types = Types::same(start.dtype(), call.precision());
+    match call.look("weight") {
+        Some(IValue::Tensor(weight)) => one(map3([&start, &end, weight], types, f)?),
+        _ => {
+            let weight = operand_scalar(call.scalar("weight")?, start.dtype(), call.precision()).real();
+            one(map2(&start, &end, types, |a, b| f(a, b, weight))?)
+        }
+    }
+}
+
+/// A bound of `clamp`.
+fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
+    match call.look(name) {
+        Some(IValue::Tensor(tensor)) => Ok(Some(Operand::Tensor(tensor.clone()))),
+        _ => Ok(call.opt_scalar(name)?.map(Operand::Number)),
+    }
+}
+
+/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a bound wins since 1.5.
+fn clamp(call: &Call<'_>) -> Answer {
+    let mut x = Operand::Tensor(self_of(call)?);
+    let (low, high) = (bound(call, "min")?, bound(call, "max")?);
+    if low.is_none() && high.is_none() {
+        return Err(Stop::raised("torch.clamp: At least one of 'min' or 'max' must not be None"));
+    }
+    let mut dtype = if let Operand::Tensor(x) = &x { x.dtype() } else { DType::Float };
+    if call.release() >= Release(1, 5) {
+        let bounds = [low.as_ref(), high.as_ref()];
+        for other in bounds.into_iter().flatten() {
+            let seen = Operand::Tensor(Tensor::zeros(dtype, if rank(&x) > 0 { &[1] } else { &[] }, Precision::Typed));
+            dtype = common(&seen, other);
+        }
+    }
+    let types = Types::same(dtype, call.precision());
+    if let (Operand::Tensor(x), Some((low, high))) = (&x, crossed(call, low.as_ref(), high.as_ref())) {
+        return one(map1(x, types, |x: f64| {
+            if x < low {
+                low
+            } else if x > high {
+                high
+            } else {
+                x
+            }
+        })?);
+    }
+    for (limit, is_low) in [(low, true), (high, false)] {
+        let Some(limit) = limit else { continue };
+        let result = match (dtype.arithmetic(), is_low) {
+            (Some(Kind::Float), true) => both(&x, &limit, types, larger)?,
+            (Some(Kind::Float), false) => both(&x, &limit, types, smaller)?,
+            (_, true) => both(&x, &limit, types, i64::max)?,
+            (_, false) => both(&x, &limit, types, i64::min)?,
+        };
+        x = Operand::Tensor(result);
+    }
+    match x {
+        Operand::Tensor(x) => one(x),
+        Operand::Number(_) => Err(Stop::unsupported("clamp of a number")),
+    }
+}
+
+fn rank(x: &Operand) -> usize {
+    if let Operand::Tensor(x) = x { x.rank() } else { 0 }
+}
+
+/// Bounds that cross, where old versions ask for the lower one first and are done when it holds.
+fn crossed(call: &Call<'_>, low: Option<&Operand>, high: Option<&Operand>) -> Option<(f64, f64)> {
+    match (low, high) {
+        (Some(Operand::Number(low)), Some(Operand::Number(high))) if call.release() < Release(1, 5) => {
+            Some((low.real(), high.real())).filter(|(low, high)| low > high)
+        }
+        _ => None,
+    }
+}
+
+/// Computes with one operand, whose type stays.
+pub fn keeping(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64) -> i64,
+    of_reals: impl Fn(f64) -> f64,
+    of_complex: impl Fn(C128) -> C128,
+) -> Answer {
+    let x = self_of(call)?;
+    let types = Types::same(x.dtype(), call.precision());
+    one(match x.dtype().arithmetic() {
+        Some(Kind::Float) => map1(&x, types, of_reals)?,
+        Some(Kind::Complex) => map1(&x, types, of_complex)?,
+        _ => map1(&x, types, of_ints)?,
+    })
+}
+
+/// Computes with one operand; whole numbers become reals.
+pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
+    let x = self_of(call)?;
+    let types = Types::same(to_real_arithmetic(x.dtype()), call.precision());
+    one(match types.common.is_complex() {
+        true => map1(&x, types, of_complex)?,
+        false => map1(&x, types, of_reals)?,
+    })
+}
+
+fn abs(call: &Call<'_>) -> Answer {
+    let x = self_of(call)?;
+    match x.dtype().is_complex() {
+        true => {
+            let types = Types { common: x.dtype(), out: x.dtype().to_real(), precision: call.precision() };
+            one(map1(&x, types, |z: C128| C128::from(z.norm()))?)
+        }
+        false => keeping(call, i64::wrapping_abs, f64::abs, |z| z),
+    }
+}
+
+/// To the nearest even, at a number of decimals.
+fn round(call: &Call<'_>) -> Answer {
+    let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
+    let scale = 10f64.powi(decimals.abs());
+    match decimals {
+        0 => keeping(call, |n| n, f64::round_ties_even, |z| z),
+        1.. => keeping(call, |n| n, |x| (x * scale).round_ties_even() / scale, |z| z),
+        _ => keeping(call, |n| n, |x| (x / scale).round_ties_even() * scale, |z| z),
+    }
+}
+
+fn nan_to_num(call: &Call<'_>) -> Answer {
+    let x = self_of(call)?;
+    let largest = match x.dtype() {
+        DType::Half => 65504.0,
+        DType::BFloat16 => 3.389_531_389_251_535_5e38,
+        DType::Float => f64::from(f32::MAX),
+        _ => f64::MAX,
+    };
+    let nan = call.opt_float("nan")?.unwrap_or(0.0);
+    let (high, low) = (call.opt_float("posinf")?.unwrap_or(largest), call.opt_float("neginf")?.unwrap_or(-largest));
+    let f = |x: f64| match x {
+        x if x.is_nan() => nan,
+        f64::INFINITY => high,
+        f64::NEG_INFINITY => low,
+        x => x,
+    };
+    keeping(call, |n| n, f, |z| z)
+}
+
+fn bitwise_not(call: &Call<'_>) -> Answer {
+    let x = self_of(call)?;
+    match x.dtype() {
+        DType::Bool => keeping(call, |n| i64::from(n == 0), |x| x, |z| z),
+        dtype if dtype.is_integral() => keeping(call, |n| !n, |x| x, |z| z),
+        dtype => Err(Stop::raised(format!("\"bitwise_not_cpu\" not implemented for '{}'", dtype.name()))),
+    }
+}
+
+fn whole_operands(call: &Call<'_>) -> Result<(), Stop> {
+    let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
+    match dtype.is_integral() {
+        true => Ok(()),
+        false => Err(Stop::raised(format!("\"{}_cpu\" not implemented for '{}'", call.kind().short(), dtype.name()))),
+    }
+}
+
+fn bitwise(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
+    whole_operands(call)?;
+    arithmetic(call, f, |a, _| a, |a, _| a)
+}
+
+fn bitwise_in_place(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
+    let target = self_of(call)?;
+    let results = bitwise(call, f)?;
+    if let Some(result) = results.first().and_then(IValue::tensor) {
+        crate::interpreter::library::write_into(&target, result)?;
+    }
+    one(target)
+}
+
+/// By less than the width of the type; reals are multiplied by a power of two.
+fn shift(call: &Call<'_>, left: bool) -> Answer {
+    let bits = 8 * common(&operand(call, 0)?, &operand(call, 1)?).size() as i64;
+    let power = move |n: f64| if left { n.exp2() } else { (-n).exp2() };
+    arithmetic(
+        call,
+        move |a, b| match (0..bits).contains(&b) {
+            true => super::scalars::shifted(a, b, left),
+            false if left || a >= 0 => 0,
+            false => -1,
+        },
+        move |a, b| a * power(b),
+        |a, _| a,
+    )
+}
+
+fn logit(call: &Call<'_>) -> Answer {
+    let eps = call.opt_float("eps")?;
+    let f = |x: f64| {
+        let x = eps.map_or(x, |eps| {
+            if x < eps {
+                eps
+            } else if x > 1.0 - eps {
+                1.0 - eps
+            } else {
+                x
+            }
+        });
+        (x / (1.0 - x)).ln()
+    };
+    real(call, f, |z| z)
+}
+
+/// The inverse of `erf`: a rational start (Giles, "Approximating the erfinv function", 2010), then Newton's steps.
+pub fn erfinv(y: f64) -> f64 {
+    if y.abs() >= 1.0 || y.is_nan() {
+        return if y.abs() == 1.0 { y * f64::INFINITY } else { f64::NAN };
+    }
+    let w = -((1.0 - y) * (1.0 + y)).ln();
+    let a = 0.147;
+    let t = 2.0 / (PI * a) - w / 2.0;
+    let mut x = ((t * t + w / a).sqrt() - t).sqrt().copysign(y);
+    for _ in 0..4 {
+        let error = if x.abs() < 1.0 { libm::erf(x) - y } else { (1.0 - y.abs() - libm::erfc(x.abs())).copysign(x) };
+        let slope = FRAC_2_SQRT_PI * (-x * x).exp();
+        if slope == 0.0 {
+            break;
+        }
+        // Halley's: the second derivative is -2x times the first.
+        let step = error / slope;
+        x -= step / (1.0 + x * step);
+    }
+    x
+}
+
+/// The derivative of the logarithm of the gamma function: recurrence up to 10, then the asymptotic series (Abramowitz and Stegun
+/// 6.3.18). At 0 minus infinity with the sign of the zero, as PyTorch; NaN at negative whole numbers.
+pub fn digamma(mut x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::INFINITY.copysign(-x);
+    }
+    let mut result = 0.0;
+    if x < 0.0 {
+        if x == x.floor() {
+            return f64::NAN;
+        }
+        result = -PI / (PI * (x - x.floor())).tan();
+        x = 1.0 - x;
+    }
+    while x < 10.0 {
+        result -= 1.0 / x;
+        x += 1.0;
+    }
+    let z = 1.0 / (x * x);
+    let series = z
+        * (1.0 / 12.0
+            - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (5.0 / 660.0 - z * 691.0 / 32760.0)))));
+    result + x.ln() - 0.5 / x - series
+}

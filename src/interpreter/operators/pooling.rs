@@ -1,6 +1,296 @@
 //! Pooling.
 
+use super::elements::{check, like};
+use super::spatial::{Axis, Window, check_image, parameter, resized, sizes, volume, window};
+use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::buffer::Wide;
+use crate::tensor::{DType, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::max_pool1d", |call| one(max_pool(call, 1)?.0)),
+    ("aten::max_pool2d", |call| one(max_pool(call, 2)?.0)),
+    ("aten::max_pool3d", |call| one(max_pool(call, 3)?.0)),
+    ("aten::max_pool1d_with_indices", |call| both(max_pool(call, 1)?)),
+    ("aten::max_pool2d_with_indices", |call| both(max_pool(call, 2)?)),
+    ("aten::max_pool3d_with_indices", |call| both(max_pool(call, 3)?)),
+    ("aten::avg_pool1d", |call| avg_pool(call, 1)),
+    ("aten::avg_pool2d", |call| avg_pool(call, 2)),
+    ("aten::avg_pool3d", |call| avg_pool(call, 3)),
+    ("aten::adaptive_avg_pool1d", |call| adaptive_avg_pool(call, 1)),
+    ("aten::adaptive_avg_pool2d", |call| adaptive_avg_pool(call, 2)),
+    ("aten::adaptive_avg_pool3d", |call| adaptive_avg_pool(call, 3)),
+    ("aten::_adaptive_avg_pool2d", |call| adaptive_avg_pool(call, 2)),
+    ("aten::_adaptive_avg_pool3d", |call| adaptive_avg_pool(call, 3)),
+    ("aten::adaptive_max_pool1d", |call| both(adaptive_max_pool(call, 1)?)),
+    ("aten::adaptive_max_pool2d", |call| both(adaptive_max_pool(call, 2)?)),
+    ("aten::adaptive_max_pool3d", |call| both(adaptive_max_pool(call, 3)?)),
+    ("aten::max_pool2d_with_indices_backward", max_pool_backward),
+    ("aten::max_pool3d_with_indices_backward", max_pool_backward),
+    ("aten::adaptive_max_pool2d_backward", max_pool_backward),
+    ("aten::adaptive_max_pool3d_backward", max_pool_backward),
+    ("aten::avg_pool2d_backward", |call| avg_pool_backward(call, 2)),
+    ("aten::avg_pool3d_backward", |call| avg_pool_backward(call, 3)),
+    ("aten::_adaptive_avg_pool2d_backward", |call| adaptive_avg_pool_backward(call, 2)),
+    ("aten::_adaptive_avg_pool3d_backward", |call| adaptive_avg_pool_backward(call, 3)),
+];
+
+fn both((values, indices): (Tensor, Tensor)) -> Answer {
+    several([values, indices])
+}
+
+/// The elements under one position of a window in one dimension: the first, the end, and how many there would be with padding.
+#[derive(Clone, Copy)]
+struct Span {
+    first: i64,
+    end: i64,
+    step: i64,
+    padded: i64,
+}
+
+/// The spans of all positions in all dimensions.
+type Spans = [Vec<Span>; 3];
+
+/// How many positions a window has. With `ceil_mode` the last may stick out, unless it lies in the padding entirely.
+fn positions(axis: &Axis, ceil: bool) -> i64 {
+    let room = axis.input + 2 * axis.before - axis.dilation * (axis.kernel - 1) - 1;
+    let count = (room + if ceil { axis.stride - 1 } else { 0 }).div_euclid(axis.stride) + 1;
+    let outside = ceil && (count - 1) * axis.stride >= axis.input + axis.before;
+    count - i64::from(outside)
+}
+
+/// The window that the operands of a pooling operator describe.
+fn geometry(call: &Call, x: &Tensor, n: usize) -> Result<Window, Stop> {
+    let kernel = parameter(call, "kernel_size", n, 1, &[])?;
+    let stride = parameter(call, "stride", n, 1, &kernel)?;
+    let padding = parameter(call, "padding", n, 0, &vec![0; n])?;
+    let dilated = call.schema.is_some_and(|schema| schema.formal("dilation").is_some());
+    let dilation = if dilated { parameter(call, "dilation", n, 1, &vec![1; n])? } else { vec![1; n] };
+    let ceil = call.bool("ceil_mode")?;
+    let mut axes = Vec::new();
+    for i in 0..n {
+        let (kernel, stride, before, dilation) = (kernel[i], stride[i], padding[i], dilation[i]);
+        check(before <= ((kernel - 1) * dilation + 1) / 2, || {
+            format!(
+                "pad should be at most half of effective kernel size, but got pad={before}, kernel_size={kernel} and dilation={dilation}"
+            )
+        })?;
+        let mut axis = Axis { input: sizes(x, n)[i], output: 0, kernel, stride, dilation, before };
+        axis.output = positions(&axis, ceil);
+        check(axis.output >= 1, || format!("Given input size: {:?}. Calculated output size is too small", x.shape()))?;
+        axes.push(axis);
+    }
+    Ok(window(&axes))
+}
+
+fn spans(window: &Window) -> Spans {
+    window.map(|axis| {
+        let span = |position: i64| {
+            let (start, reach) = (position * axis.stride - axis.before, (axis.kernel - 1) * axis.dilation + 1);
+            let padded = (start + reach).min(axis.input + axis.before) - start;
+            let first =
+                if start < 0 { start + (-start + axis.dilation - 1) / axis.dilation * axis.dilation } else { start };
+            Span { first, end: (start + reach).min(axis.input), step: axis.dilation, padded }
+        };
+        (0..axis.output).map(span).collect()
+    })
+}
+
+/// Calls `f(position, elements under it, how many with padding)` for all positions in one image.
+fn each_position(spans: &Spans, input: [i64; 3], mut f: impl FnMut(usize, &[usize], f64)) {
+    let mut under = Vec::new();
+    let mut position = 0;
+    for d in &spans[0] {
+        for h in &spans[1] {
+            for w in &spans[2] {
+                under.clear();
+                let steps = |span: &Span| (span.first..span.end).step_by(span.step.max(1) as usize);
+                for (z, y) in steps(d).flat_map(|z| steps(h).map(move |y| (z, y))) {
+                    under.extend(steps(w).map(|x| ((z * input[1] + y) * input[2] + x) as usize));
+                }
+                f(position, &under, (d.padded * h.padded * w.padded) as f64);
+                position += 1;
+            }
+        }
+    }
+}
+
+/// The largest element under each position, and where in the image it is.
+fn largest<W: Wide + PartialOrd>(x: &Tensor, spans: &Spans, input: [i64; 3]) -> (Vec<W>, Vec<i64>) {
+    let elements = x.read::<W>();
+    let size = input.iter().product::<i64>() as usize;
+    let (mut values, mut indices) = (Vec::new(), Vec::new());
+    for image in elements.chunks_exact(size.max(1)) {
+        each_position(spans, input, |_, under, _| {
+            let mut best = under.first().copied().unwrap_or(0);
+            for &i in under {
+                // NaN wins, the last of several.
+                let nan = image[i].partial_cmp(&image[i]).is_none();
+                if image[i] > image[best] && image[best].partial_cmp(&image[best]).is_some() || nan {
+                    best = i;
+                }
+            }
+            values.push(image[best]);
+            indices.push(best as i64);
+        });
+    }
+    (values, indices)
+}
+
+fn pooled(call: &Call, x: &Tensor, spans: &Spans, n: usize) -> Result<(Tensor, Tensor), Stop> {
+    let input = image_size(x, n);
+    let shape = resized(x, spans[3 - n..].iter().map(|spans| spans.len() as i64), n);
+    layout::checked(&shape)?;
+    let (values, indices) = match x.dtype().is_float() {
+        true => {
+            let (values, indices) = largest::<f64>(x, spans, input);
+            (like(call, &values, x.dtype(), &shape, x), indices)
+        }
+        false => {
+            let (values, indices) = largest::<i64>(x, spans, input);
+            (like(call, &values, x.dtype(), &shape, x), indices)
+        }
+    };
+    Ok((values, like(call, &indices, DType::Long, &shape, x)))
+}
+
+fn image_size(x: &Tensor, n: usize) -> [i64; 3] {
+    let mut input = [1; 3];
+    input[3 - n..].copy_from_slice(sizes(x, n));
+    input
+}
+
+fn max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
+    let x = call.tensor("self")?;
+    check_image("max_pool", &x, n)?;
+    pooled(call, &x, &spans(&geometry(call, &x, n)?), n)
+}
+
+/// What the sum under a position is divided by.
+fn divisor(call: &Call) -> Result<impl Fn(usize, f64) -> f64 + use<>, Stop> {
+    let (padding, given) = (call.bool("count_include_pad")?, call.opt_int("divisor_override")?);
+    check(given != Some(0), || "divisor must be not zero".to_owned())?;
+    Ok(move |under: usize, padded: f64| match given {
+        Some(given) => given as f64,
+        None if padding => padded,
+        None => under as f64,
+    })
+}
+
+fn averaged(call: &Call, x: &Tensor, spans: &Spans, n: usize, by: impl Fn(usize, f64) -> f64) -> Answer {
+    let shape = resized(x, spans[3 - n..].iter().map(|spans| spans.len() as i64), n);
+    layout::checked(&shape)?;
+    let (elements, input) = (x.read::<f64>(), image_size(x, n));
+    let size = input.iter().product::<i64>() as usize;
+    let mut means = Vec::new();
+    for image in elements.chunks_exact(size.max(1)) {
+        each_position(spans, input, |_, under, padded| {
+            means.push(under.iter().map(|&i| image[i]).sum::<f64>() / by(under.len(), padded));
+        });
+    }
+    one(like(call, &means, x.dtype(), &shape, x))
+}
+
+fn avg_pool(call: &Call, n: usize) -> Answer {
+    let x = call.tensor("self")?;
+    check_image("avg_pool", &x, n)?;
+    averaged(call, &x, &spans(&geometry(call, &x, n)?), n, divisor(call)?)
+}
+
+/// Windows that share the elements evenly: they overlap where that does not come out.
+fn adaptive(call: &Call, x: &Tensor, n: usize) -> Result<Spans, Stop> {
+    let mut wanted = call.opt_ints("output_size")?.unwrap_or_default();
+    if wanted.len() == 1 {
+        wanted = vec![wanted[0]; n];
+    }
+    check(wanted.len() == n && wanted.iter().all(|&size| (0..1 << 30).contains(&size)), || {
+        format!("adaptive pooling: internal error: output_size.size() must be {n} and not negative, but got {wanted:?}")
+    })?;
+    Ok(shared(image_size(x, n), &wanted))
+}
+
+fn shared(input: [i64; 3], wanted: &[i64]) -> Spans {
+    let mut output = [1; 3];
+    output[3 - wanted.len()..].copy_from_slice(wanted);
+    std::array::from_fn(|dim| {
+        let (size, n) = (input[dim], output[dim]);
+        let span = |i: i64| {
+            let (first, end) = (i * size / n, ((i + 1) * size + n - 1) / n);
+            Span { first, end, step: 1, padded: end - first }
+        };
+        (0..n).map(span).collect()
+    })
+}
+
+fn adaptive_avg_pool(call: &Call, n: usize) -> Answer {
+    let x = call.tensor("self")?;
+    check_image("adaptive_avg_pool", &x, n)?;
+    averaged(call, &x, &adaptive(call, &x, n)?, n, |under, _| under as f64)
+}
+
+fn adaptive_max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
+    let x = call.tensor("self")?;
+    check_image("adaptive_max_pool", &x, n)?;
+    pooled(call, &x, &adaptive(call, &x, n)?, n)
+}
+
+/// Gradients go to where the largest elements were.
+fn max_pool_backward(call: &Call) -> Answer {
+    let (grad, x, indices) = (call.tensor("grad_output")?, call.tensor("self")?, call.tensor("indices")?);
+    let n = if call.kind().as_str().contains("3d") { 3 } else { 2 };
+    check_image("max_pool_backward", &x, n)?;
+    check(grad.shape() == indices.shape() && grad.rank() == x.rank(), || {
+        "indices and gradients differ in shape".to_owned()
+    })?;
+    let (from, to) = (volume_of(&grad, n), volume_of(&x, n));
+    let mut result = vec![0.0; x.numel()];
+    let pairs = grad.read::<f64>().into_iter().zip(indices.read::<i64>()).enumerate();
+    for (i, (g, index)) in pairs {
+        let image = i / from.max(1);
+        let slot = usize::try_from(index).ok().filter(|&index| index < to).map(|index| image * to + index);
+        match slot.and_then(|slot| result.get_mut(slot)) {
+            Some(slot) => *slot += g,
+            None => return Err(Stop::raised(format!("Found an invalid max index: {index}"))),
+        }
+    }
+    one(like(call, &result, x.dtype(), x.shape(), &x))
+}
+
+fn volume_of(x: &Tensor, n: usize) -> usize {
+    sizes(x, n).iter().product::<i64>() as usize
+}
+
+/// Spreads gradients evenly over what was averaged.
+fn spread(call: &Call, x: &Tensor, spans: &Spans, n: usize, by: impl Fn(usize, f64) -> f64) -> Answer {
+    let grad = call.tensor("grad_output")?;
+    let count: usize = spans.iter().map(Vec::len).product();
+    let (size, images) = (volume_of(x, n), x.numel() / volume_of(x, n).max(1));
+    check(grad.numel() == images * count, || {
+        format!("Expected a gradient for {count} positions, but got {:?}", grad.shape())
+    })?;
+    let (grads, mut result) = (grad.read::<f64>(), vec![0.0; x.numel()]);
+    for (i, image) in result.chunks_exact_mut(size.max(1)).enumerate() {
+        each_position(spans, image_size(x, n), |position, under, padded| {
+            let share = grads[i * count + position] / by(under.len(), padded);
+            under.iter().for_each(|&at| image[at] += share);
+        });
+    }
+    one(like(call, &result, x.dtype(), x.shape(), x))
+}
+
+fn avg_pool_backward(call: &Call, n: usize) -> Answer {
+    let x = call.tensor("self")?;
+    check_image("avg_pool_backward", &x, n)?;
+    let window = geometry(call, &x, n)?;
+    debug_assert!(volume(&window, |axis| axis.output) > 0);
+    spread(call, &x, &spans(&window), n, divisor(call)?)
+}
+
+fn adaptive_avg_pool_backward(call: &Call, n: usize) -> Answer {
+    let (x, grad) = (call.tensor("self")?, call.tensor("grad_output")?);
+    check_image("adaptive_avg_pool_backward", &x, n)?;
+    check_image("adaptive_avg_pool_backward", &grad, n)?;
+    spread(call, &x, &shared(image_size(&x, n), sizes(&grad, n)), n, |under, _| under as f64)
+}

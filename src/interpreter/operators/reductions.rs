@@ -1,6 +1,564 @@
 //! Many elements to one.
 
+use super::picking::{Number, made_like, with_wide};
+use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::environment::Release;
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::blocks::{Rows, Types, map2};
+use crate::tensor::buffer::Wide;
+use crate::tensor::layout::{self, Dims, wrap, wrap_all};
+use crate::tensor::promotion::{Promotion, result_type, to_real_arithmetic};
+use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::_aminmax", aminmax),
+    ("aten::allclose", allclose),
+    ("aten::amax", amax),
+    ("aten::amin", amin),
+    ("aten::aminmax", aminmax),
+    ("aten::argmax", argmax),
+    ("aten::argmin", argmin),
+    ("aten::bincount", bincount),
+    ("aten::count_nonzero", count_nonzero),
+    ("aten::dist", dist),
+    ("aten::equal", equal),
+    ("aten::histc", histc),
+    ("aten::is_nonzero", is_nonzero),
+    ("aten::isclose", isclose),
+    ("aten::logsumexp", logsumexp),
+    ("aten::max", max),
+    ("aten::max_values", amax),
+    ("aten::mean", mean),
+    ("aten::min", min),
+    ("aten::min_values", amin),
+    ("aten::nanmean", nanmean),
+    ("aten::nansum", nansum),
+    ("aten::prod", prod),
+    ("aten::special_logsumexp", logsumexp),
+    ("aten::std", std),
+    ("aten::std_mean", std_mean),
+    ("aten::trace", trace),
+    ("aten::trapezoid", trapezoid),
+    ("aten::trapz", trapezoid),
+    ("aten::var", var),
+    ("aten::var_mean", var_mean),
+];
+
+// ---- which dimensions, and the shape that stays
+
+/// The dimensions that a call reduces: all of them where it names none.
+pub(super) fn reduced_dims(call: &Call<'_>, x: &Tensor) -> Result<Vec<usize>, Stop> {
+    match call.opt_ints("dim")? {
+        Some(dims) if !dims.is_empty() => Ok(wrap_all(&dims, x.rank())?),
+        _ => Ok((0..x.rank()).collect()),
+    }
+}
+
+/// The shape of a result.
+pub(super) fn reduced_shape(x: &Tensor, dims: &[usize], keep: bool) -> Dims {
+    let size = |i: usize| if dims.contains(&i) { 1 } else { x.size(i) };
+    (0..x.rank()).filter(|i| keep || !dims.contains(i)).map(size).collect()
+}
+
+/// Reduces each row to one number.
+fn reduced<W: Wide, V: Wide>(
+    call: &Call<'_>,
+    x: &Tensor,
+    (dims, keep): (&[usize], bool),
+    dtype: DType,
+    f: impl FnMut(&[W]) -> V,
+) -> Tensor {
+    let rows = Rows::<W>::along(x, dims);
+    let results: Vec<V> = rows.iter().map(f).collect();
+    made_like(call, x, &results, dtype, &reduced_shape(x, dims, keep))
+}
+
+/// What a call reduces, and how it keeps dimensions.
+struct Reduction {
+    x: Tensor,
+    dims: Vec<usize>,
+    keep: bool,
+}
+
+impl Reduction {
+    fn of(call: &Call<'_>) -> Result<Reduction, Stop> {
+        let x = call.tensor("self")?;
+        let dims = reduced_dims(call, &x)?;
+        let keep = call.bool("keepdim")?;
+        Ok(Reduction { x, dims, keep })
+    }
+
+    /// The operand in the type that is summed in: the one asked for, else 64 bits for whole numbers.
+    fn widened(mut self, call: &Call<'_>) -> Result<Reduction, Stop> {
+        let usual = if self.x.dtype().is_integral() { DType::Long } else { self.x.dtype() };
+        let dtype = call.opt_dtype("dtype")?.unwrap_or(usual);
+        if dtype != self.x.dtype() {
+            self.x = self.x.converted(dtype, call.precision());
+        }
+        Ok(self)
+    }
+
+    fn run<W: Wide, V: Wide>(&self, call: &Call<'_>, dtype: DType, f: impl FnMut(&[W]) -> V) -> Tensor {
+        reduced(call, &self.x, (&self.dims, self.keep), dtype, f)
+    }
+}
+
+// ---- sums and products
+
+fn total<W: Number>(row: &[W]) -> W {
+    row.iter().fold(W::default(), |sum, &x| sum.plus(x))
+}
+
+/// The sum over some dimensions, which go away.
+pub(super) fn summed(call: &Call<'_>, x: &Tensor, dims: &[usize], dtype: DType) -> Tensor {
+    with_wide!(dtype, W => reduced(call, x, (dims, false), dtype, total::<W>))
+}
+
+/// The sum over the dimensions that a call names.
+pub(super) fn sum(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?.widened(call)?;
+    let dtype = r.x.dtype();
+    with_wide!(dtype, W => one(r.run(call, dtype, total::<W>)))
+}
+
+fn nansum(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?.widened(call)?;
+    if !r.x.dtype().is_float() {
+        return sum(call);
+    }
+    let numbers = |row: &[f64]| row.iter().filter(|x| !x.is_nan()).sum::<f64>() + 0.0;
+    one(r.run(call, r.x.dtype(), numbers))
+}
+
+fn prod(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?.widened(call)?;
+    let dtype = r.x.dtype();
+    with_wide!(dtype, W => {
+        let one_of = W::load(1i64);
+        one(r.run(call, dtype, |row: &[W]| row.iter().fold(one_of, |product, &x| product.times(x))))
+    })
+}
+
+/// The element type of a mean; whole numbers have none.
+fn mean_dtype(call: &Call<'_>, x: &Tensor) -> Result<DType, Stop> {
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(x.dtype());
+    if !dtype.is_integral() {
+        return Ok(dtype);
+    }
+    Err(Stop::raised(match call.release() >= Release(1, 8) {
+        true => format!(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}",
+            dtype.name()
+        ),
+        false => format!("Can only calculate the mean of floating types. Got {} instead.", dtype.name()),
+    }))
+}
+
+fn mean(call: &Call<'_>) -> Answer {
+    mean_dtype(call, &call.tensor("self")?)?;
+    let r = Reduction::of(call)?.widened(call)?;
+    let dtype = r.x.dtype();
+    with_wide!(dtype, W => {
+        one(r.run(call, dtype, |row: &[W]| total(row).over(W::load(row.len() as i64))))
+    })
+}
+
+fn nanmean(call: &Call<'_>) -> Answer {
+    mean_dtype(call, &call.tensor("self")?)?;
+    let r = Reduction::of(call)?.widened(call)?;
+    one(r.run(call, r.x.dtype(), |row: &[f64]| {
+        let numbers: Vec<f64> = row.iter().copied().filter(|x| !x.is_nan()).collect();
+        total(&numbers) / numbers.len() as f64
+    }))
+}
+
+fn trace(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let [rows, columns] = *x.shape() else {
+        return Err(Stop::raised("trace: expected a matrix"));
+    };
+    let dtype = if x.dtype().is_integral() { DType::Long } else { x.dtype() };
+    with_wide!(dtype, W => {
+        let elements = x.read::<W>();
+        let diagonal: Vec<W> = (0..rows.min(columns)).map(|i| elements[(i * columns + i) as usize]).collect();
+        one(made_like(call, &x, &[total(&diagonal)], dtype, &[]))
+    })
+}
+
+// ---- largest and smallest
+
+/// Where the largest or smallest element of a row is. NaN counts as more extreme than all; among equals 1.3 takes the last.
+fn extreme<W: Number>(row: &[W], largest: bool, last: bool) -> usize {
+    let mut best = 0;
+    for (i, &x) in row.iter().enumerate() {
+        if row[best].is_nan() {
+            break;
+        }
+        let beats = if largest { row[best].is_below(x) } else { x.is_below(row[best]) };
+        let ties = last && i > 0 && !x.is_nan() && !row[best].is_below(x) && !x.is_below(row[best]);
+        if x.is_nan() || beats || ties {
+            best = i;
+        }
+    }
+    best
+}
+
+fn short(call: &Call<'_>) -> &'static str {
+    call.kind().as_str().trim_start_matches("aten::")
+}
+
+fn refuse_empty(call: &Call<'_>, x: &Tensor, dims: &[usize], named: bool) -> Result<(), Stop> {
+    if x.dtype().is_complex() {
+        return Err(Stop::raised(format!("\"{}\" not implemented for '{}'", short(call), x.dtype().name())));
+    }
+    let Some(dim) = dims.iter().find(|&&dim| x.size(dim) == 0) else { return Ok(()) };
+    if named {
+        return Err(Stop::raised_as(
+            "IndexError",
+            format!("{}(): Expected reduction dim {dim} to have non-zero size.", short(call)),
+        ));
+    }
+    Err(Stop::raised(format!(
+        "{0}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.",
+        short(call)
+    )))
+}
+
+fn extremes(call: &Call<'_>, largest: bool) -> Answer {
+    let r = Reduction::of(call)?;
+    refuse_empty(call, &r.x, &r.dims, call.opt_ints("dim")?.is_some_and(|dims| !dims.is_empty()))?;
+    one(extreme_values(call, &r, largest))
+}
+
+fn extreme_values(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
+    with_wide!(r.x.dtype(), W => r.run(call, r.x.dtype(), |row: &[W]| row[extreme(row, largest, false)]))
+}
+
+fn amax(call: &Call<'_>) -> Answer {
+    extremes(call, true)
+}
+
+fn amin(call: &Call<'_>) -> Answer {
+    extremes(call, false)
+}
+
+fn aminmax(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?;
+    refuse_empty(call, &r.x, &r.dims, call.opt_int("dim")?.is_some())?;
+    several([extreme_values(call, &r, false), extreme_values(call, &r, true)])
+}
+
+fn max(call: &Call<'_>) -> Answer {
+    max_or_min(call, true)
+}
+
+fn min(call: &Call<'_>) -> Answer {
+    max_or_min(call, false)
+}
+
+/// Three operators in one: of two tensors, of all elements, and along a dimension with indices.
+fn max_or_min(call: &Call<'_>, largest: bool) -> Answer {
+    if call.look("other").is_some() {
+        return one(larger_of_two(call, largest)?);
+    }
+    if call.opt_int("dim")?.is_none() {
+        return extremes(call, largest);
+    }
+    let r = Reduction::of(call)?;
+    refuse_empty(call, &r.x, &r.dims, true)?;
+    let indices = extreme_places(call, &r, largest);
+    several([extreme_values(call, &r, largest), indices])
+}
+
+fn extreme_places(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
+    let last = call.release() < Release(1, 7);
+    with_wide!(r.x.dtype(), W => r.run(call, DType::Long, |row: &[W]| extreme(row, largest, last) as i64))
+}
+
+/// Elementwise; NaN goes through, but before 1.7 only that of the second operand.
+fn larger_of_two(call: &Call<'_>, largest: bool) -> Result<Tensor, Stop> {
+    let (x, y) = (call.tensor("self")?, call.tensor("other")?);
+    let dtype = result_type(&x, &y);
+    let nan_through = call.release() >= Release(1, 7);
+    if dtype.is_complex() {
+        return Err(Stop::raised(format!("{} not implemented for complex tensors.", short(call))));
+    }
+    let types = Types::same(dtype, call.precision());
+    if !dtype.is_float() {
+        return Ok(map2(&x, &y, types, |a: i64, b: i64| if largest { a.max(b) } else { a.min(b) })?);
+    }
+    Ok(map2(&x, &y, types, |a: f64, b: f64| match () {
+        () if nan_through && a.is_nan() => a,
+        () if largest && a > b || !largest && a < b => a,
+        () => b,
+    })?)
+}
+
+fn argmax(call: &Call<'_>) -> Answer {
+    arg(call, true)
+}
+
+fn argmin(call: &Call<'_>) -> Answer {
+    arg(call, false)
+}
+
+fn arg(call: &Call<'_>, largest: bool) -> Answer {
+    let r = Reduction::of(call)?;
+    refuse_empty(call, &r.x, &r.dims, call.opt_int("dim")?.is_some())?;
+    one(extreme_places(call, &r, largest))
+}
+
+// ---- truth
+
+fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Answer {
+    let r = Reduction::of(call)?;
+    let dtype = match r.x.dtype() {
+        DType::Byte => DType::Byte,
+        _ => DType::Bool,
+    };
+    with_wide!(r.x.dtype(), W => {
+        one(r.run(call, dtype, |row: &[W]| i64::from(f(&mut row.iter().map(|&x| x != W::default())))))
+    })
+}
+
+/// Whether all elements count as true.
+pub(super) fn all(call: &Call<'_>) -> Answer {
+    truths(call, |mut row| Iterator::all(&mut row, |x| x))
+}
+
+/// Whether any element counts as true.
+pub(super) fn any(call: &Call<'_>) -> Answer {
+    truths(call, |mut row| Iterator::any(&mut row, |x| x))
+}
+
+fn count_nonzero(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?;
+    with_wide!(r.x.dtype(), W => {
+        one(r.run(call, DType::Long, |row: &[W]| row.iter().filter(|&&x| x != W::default()).count() as i64))
+    })
+}
+
+fn is_nonzero(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    match x.numel() {
+        1 => one(x.item().truth()),
+        0 => Err(Stop::raised("Boolean value of Tensor with no values is ambiguous")),
+        _ => Err(Stop::raised("Boolean value of Tensor with more than one value is ambiguous")),
+    }
+}
+
+// ---- variance
+
+/// What is taken from the number of elements before dividing.
+fn correction(call: &Call<'_>) -> Result<f64, Stop> {
+    match call.opt_scalar("correction")? {
+        Some(correction) => Ok(correction.real()),
+        None if call.schema.is_some_and(|schema| schema.formal("unbiased").is_some()) => {
+            Ok(if call.bool("unbiased")? { 1.0 } else { 0.0 })
+        }
+        None => Ok(1.0),
+    }
+}
+
+fn mean_of(row: &[C128]) -> C128 {
+    total(row) / row.len() as f64
+}
+
+fn variance(row: &[C128], correction: f64) -> f64 {
+    let mean = mean_of(row);
+    row.iter().map(|x| (x - mean).norm_sqr()).sum::<f64>() / (row.len() as f64 - correction).max(0.0)
+}
+
+/// The mean and the variance, or its root.
+fn spread(call: &Call<'_>, finish: fn(f64) -> f64) -> Result<[Tensor; 2], Stop> {
+    let r = Reduction::of(call)?;
+    let dtype = r.x.dtype();
+    if dtype.is_integral() {
+        return Err(Stop::raised(format!(
+            "{} only support floating point and complex dtypes",
+            short(call).replace('_', " and ")
+        )));
+    }
+    let correction = correction(call)?;
+    let spread = r.run(call, dtype.to_real(), |row: &[C128]| finish(variance(row, correction)));
+    Ok([spread, r.run(call, dtype, mean_of)])
+}
+
+fn var(call: &Call<'_>) -> Answer {
+    let [var, _] = spread(call, |x| x)?;
+    one(var)
+}
+
+fn std(call: &Call<'_>) -> Answer {
+    let [std, _] = spread(call, f64::sqrt)?;
+    one(std)
+}
+
+fn var_mean(call: &Call<'_>) -> Answer {
+    several(spread(call, |x| x)?)
+}
+
+fn std_mean(call: &Call<'_>) -> Answer {
+    several(spread(call, f64::sqrt)?)
+}
+
+fn logsumexp(call: &Call<'_>) -> Answer {
+    let r = Reduction::of(call)?;
+    if r.x.dtype().is_complex() {
+        return Err(Stop::unsupported("`aten::logsumexp` of complex numbers"));
+    }
+    one(r.run(call, to_real_arithmetic(r.x.dtype()), log_sum))
+}
+
+fn log_sum(row: &[f64]) -> f64 {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let shift = if most.is_finite() { most } else { 0.0 };
+    row.iter().map(|x| (x - shift).exp()).sum::<f64>().ln() + shift
+}
+
+// ---- comparing tensors
+
+fn equal(call: &Call<'_>) -> Answer {
+    let (x, y) = (call.tensor("self")?, call.tensor("other")?);
+    if x.shape() != y.shape() {
+        return one(false);
+    }
+    with_wide!(result_type(&x, &y), W => one(x.read::<W>() == y.read::<W>()))
+}
+
+fn closeness(call: &Call<'_>) -> Result<Tensor, Stop> {
+    let (x, y) = (call.tensor("self")?, call.tensor("other")?);
+    if x.dtype() != y.dtype() {
+        return Err(Stop::raised(format!("{} did not match {}", x.dtype().name(), y.dtype().name())));
+    }
+    let (rtol, atol, nan) = (call.float("rtol")?, call.float("atol")?, call.bool("equal_nan")?);
+    let types = Types { common: x.dtype(), out: DType::Bool, precision: call.precision() };
+    let close = move |a: C128, b: C128| {
+        let near = (a - b).norm() <= atol + rtol * b.norm() && b.is_finite() && a.is_finite();
+        C128::new(f64::from(u8::from(a == b || near || (nan && a.is_nan() && b.is_nan()))), 0.0)
+    };
+    Ok(map2(&x, &y, types, close)?)
+}
+
+fn isclose(call: &Call<'_>) -> Answer {
+    one(closeness(call)?)
+}
+
+fn allclose(call: &Call<'_>) -> Answer {
+    one(closeness(call)?.read::<i64>().iter().all(|&close| close != 0))
+}
+
+fn dist(call: &Call<'_>) -> Answer {
+    let (x, y, p) = (call.tensor("self")?, call.tensor("other")?, call.float("p")?);
+    let dtype = result_type(&x, &y);
+    if dtype.is_integral() {
+        return Err(Stop::raised(format!(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. Got {}",
+            dtype.name()
+        )));
+    }
+    let difference = map2(&x, &y, Types::same(dtype, call.precision()), |a: C128, b: C128| a - b)?;
+    let parts: Vec<f64> = difference.read::<C128>().iter().map(|z| z.norm()).collect();
+    one(made_like(call, &x, &[norm_of(&parts, p)], dtype.to_real(), &[]))
+}
+
+fn norm_of(parts: &[f64], p: f64) -> f64 {
+    let nan = parts.iter().any(|x| x.is_nan());
+    match p {
+        _ if nan => f64::NAN,
+        0.0 => parts.iter().filter(|&&x| x != 0.0).count() as f64,
+        f64::INFINITY => parts.iter().copied().fold(0.0, f64::max),
+        f64::NEG_INFINITY => parts.iter().copied().fold(f64::INFINITY, f64::min),
+        _ => parts.iter().map(|x| x.powf(p)).sum::<f64>().powf(1.0 / p),
+    }
+}
+
+// ---- counts and areas
+
+fn bincount(call: &Call<'_>) -> Answer {
+    let (x, weights, least) = (call.tensor("self")?, call.opt_tensor("weights")?, call.int("minlength")?);
+    let places = x.read::<i64>();
+    if x.rank() != 1 || !x.dtype().is_integral() || places.iter().any(|&n| n < 0) {
+        return Err(Stop::raised("bincount only supports 1-d non-negative integral inputs."));
+    }
+    if least < 0 {
+        return Err(Stop::raised("minlength should be >= 0"));
+    }
+    let bins = places.iter().fold(0, |most, &n| n.saturating_add(1).max(most)).max(least);
+    layout::checked(&[bins])?;
+    let Some(weights) = weights else {
+        let mut counts = vec![0i64; bins as usize];
+        places.iter().for_each(|&n| counts[n as usize] += 1);
+        return one(made_like(call, &x, &counts, DType::Long, &[bins]));
+    };
+    if weights.shape() != x.shape() {
+        return Err(Stop::raised("weights should be 1-d and have the same length as input"));
+    }
+    let dtype = if weights.dtype() == DType::Float { DType::Float } else { DType::Double };
+    let mut sums = vec![0f64; bins as usize];
+    places.iter().zip(weights.read::<f64>()).for_each(|(&n, weight)| sums[n as usize] += weight);
+    one(made_like(call, &x, &sums, dtype, &[bins]))
+}
+
+fn histc(call: &Call<'_>) -> Answer {
+    let (x, bins) = (call.tensor("self")?, call.int("bins")?);
+    let (mut low, mut high) = (call.float("min")?, call.float("max")?);
+    if bins <= 0 {
+        return Err(Stop::raised("torch.histc(): bins must be > 0"));
+    }
+    layout::checked(&[bins])?;
+    let elements = x.read::<f64>();
+    if low == high && !elements.is_empty() {
+        low = elements.iter().copied().fold(f64::INFINITY, f64::min);
+        high = elements.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    }
+    if low == high {
+        (low, high) = (low - 1.0, high + 1.0);
+    }
+    if !low.is_finite() || !high.is_finite() {
+        return Err(Stop::raised(format!("torch.histc(): range of [{low}, {high}] is not finite")));
+    }
+    if low > high {
+        return Err(Stop::raised("torch.histc(): max must be larger than min"));
+    }
+    let mut counts = vec![0f64; bins as usize];
+    for x in elements.into_iter().filter(|x| (low..=high).contains(x)) {
+        let bin = ((x - low) / (high - low) * bins as f64) as i64;
+        counts[bin.clamp(0, bins - 1) as usize] += 1.0;
+    }
+    one(made_like(call, &x, &counts, x.dtype(), &[bins]))
+}
+
+fn trapezoid(call: &Call<'_>) -> Answer {
+    let (y, x) = (call.tensor("y")?, call.opt_tensor("x")?);
+    let dim = wrap(call.int("dim")?, y.rank())?;
+    let dtype = match &x {
+        Some(x) => to_real_arithmetic(result_type(&y, x)),
+        None => to_real_arithmetic(Promotion::default().tensor(&y).scalar(Scalar::Float(1.0)).result()),
+    };
+    if dtype.arithmetic() == Some(Kind::Complex) {
+        return Err(Stop::unsupported("`aten::trapezoid` of complex numbers"));
+    }
+    let n = y.size(dim);
+    let places = match &x {
+        None => {
+            let dx = call.float("dx")?;
+            let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
+            call.made(&even, DType::Double, &[n])
+        }
+        Some(x) if x.rank() <= 1 => x.reshape(&[x.numel() as i64]),
+        Some(x) => x.with_last(wrap(call.int("dim")?, x.rank())?),
+    };
+    let rows = Rows::<f64>::along(&y, &[dim]);
+    let mut target: Dims = rows.outer.clone();
+    target.push(n);
+    let places = places.broadcast_to(&target)?.read::<f64>();
+    let area = |(i, row): (usize, &[f64])| {
+        let places = &places[i * rows.len..(i + 1) * rows.len];
+        row.windows(2).zip(places.windows(2)).map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).sum::<f64>()
+    };
+    let areas: Vec<f64> = rows.iter().enumerate().map(area).collect();
+    one(made_like(call, &y, &areas, dtype, &rows.outer))
+}

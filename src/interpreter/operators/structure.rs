@@ -1,6 +1,336 @@
 //! What holds a graph together: tuples, lists, attributes, checks of types, printing, raising.
 
+use crate::interpreter::call::{Answer, Call, Outs, one, several};
+use crate::interpreter::constants;
+use crate::interpreter::ivalue::{IValue, Object};
 use crate::interpreter::library::Row;
+use crate::interpreter::rendering::to_str;
+use crate::interpreter::stop::{Exception, Reason, Stop};
+use crate::ir::Attribute;
+use crate::symbol::{Symbol, attr};
+use crate::tensor::Tensor;
+use crate::types::{Dim, Strides, TensorType, Type, TypeKind};
+use indexmap::IndexMap;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("prim::TupleConstruct", |call| one(IValue::tuple(call.args.iter().cloned()))),
+    ("prim::TupleUnpack", |call| several(parts(call.arg(0)?)?)),
+    ("prim::TupleIndex", tuple_index),
+    ("prim::TupleSlice", tuple_slice),
+    ("prim::ListConstruct", |call| one(IValue::list(call.args.iter().cloned()))),
+    ("prim::ListUnpack", list_unpack),
+    ("prim::DictConstruct", dict_construct),
+    ("prim::CreateObject", create_object),
+    ("prim::GetAttr", get_attr),
+    ("prim::SetAttr", set_attr),
+    ("prim::HasAttr", has_attr),
+    ("prim::Uninitialized", |_| one(IValue::Uninitialized)),
+    ("prim::unchecked_cast", first),
+    ("prim::unchecked_unwrap_optional", first),
+    ("aten::_unwrap_optional", unwrap_optional),
+    ("prim::profile", |call| Ok(call.args.iter().take(call.graph.num_outputs(call.node)).cloned().collect())),
+    ("prim::profile_optional", first),
+    ("prim::profile_ivalue", first),
+    ("prim::isinstance", is_instance),
+    ("aten::__is__", |call| one(is_same(call.arg(0)?, call.arg(1)?))),
+    ("aten::__isnot__", |call| one(!is_same(call.arg(0)?, call.arg(1)?))),
+    ("prim::IfThenElse", |call| {
+        let yes = call.arg(0)?.scalar().is_some_and(|scalar| scalar.truth());
+        one(call.arg(if yes { 1 } else { 2 })?.clone())
+    }),
+    ("prim::Print", print),
+    ("aten::_print", print),
+    ("aten::warn", warn),
+    ("prim::RaiseException", raise),
+    ("aten::wait", wait),
+    ("prim::awaitable_nowait", |call| one(IValue::Future(Rc::new(call.arg(0)?.clone())))),
+    ("prim::awaitable_wait", wait),
+    ("prim::EnumName", enum_name),
+    ("prim::EnumValue", enum_value),
+    ("prim::TypeCheck", type_check),
+    ("prim::RequiresGradCheck", requires_grad_check),
+    ("prim::Guard", guard),
+    ("prim::TimePoint", |_| one(0i64)),
+    ("prim::AddStatValue", |_| Ok(Outs::new())),
+    ("prim::Enter", enter),
+    ("prim::Exit", |_| Ok(Outs::new())),
+    ("prim::Drop", |_| Ok(Outs::new())),
+    ("prim::ModuleContainerIndex", |_| Err(Stop::unsupported("containers of modules that are indexed by a value"))),
+    ("aten::set_grad_enabled", |_| Ok(Outs::new())),
+    ("aten::is_grad_enabled", |_| one(false)),
+    ("aten::_get_tracing_state", |_| one(false)),
+    ("aten::is_scripting", |_| one(true)),
+    ("aten::manual_seed", |_| Ok(Outs::new())),
+];
+
+fn first(call: &Call<'_>) -> Answer {
+    call.args.first().map_or_else(|| Err(Stop::unsupported("a node without operand")), |value| one(value.clone()))
+}
+
+fn parts(value: &IValue) -> Result<Vec<IValue>, Stop> {
+    match value {
+        IValue::Tuple(values) => Ok(values.to_vec()),
+        IValue::List(values) => Ok(values.borrow().clone()),
+        other => Err(Stop::unsupported(format!("taking a {} apart", other.kind_name()))),
+    }
+}
+
+fn int_attribute(call: &Call<'_>, name: Symbol) -> Option<i64> {
+    call.graph.attribute(call.node, name).and_then(Attribute::as_int)
+}
+
+/// The index is an operand since 1.0, an attribute before.
+fn tuple_index(call: &Call<'_>) -> Answer {
+    let values = parts(call.arg(0)?)?;
+    let given = call.args.get(1).and_then(IValue::scalar).map(|scalar| scalar.int());
+    let index = given.or(int_attribute(call, attr::INDEX)).unwrap_or(0);
+    let found = wrapped(index, values.len()).and_then(|i| values.get(i));
+    found.map_or_else(|| Err(Stop::raised("Tuple index out of range")), |value| one(value.clone()))
+}
+
+/// An index counted from the end when it is negative.
+pub fn wrapped(index: i64, len: usize) -> Option<usize> {
+    let at = if index < 0 { index + len as i64 } else { index };
+    (0..len as i64).contains(&at).then_some(at as usize)
+}
+
+fn tuple_slice(call: &Call<'_>) -> Answer {
+    let values = parts(call.arg(0)?)?;
+    let n = values.len() as i64;
+    let bound = |name, default| {
+        let at = int_attribute(call, name).unwrap_or(default);
+        (if at < 0 { at + n } else { at }).clamp(0, n) as usize
+    };
+    let (from, to) = (bound(attr::BEGIN, 0), bound(attr::END, n));
+    one(IValue::tuple(values[from..to.max(from)].iter().cloned()))
+}
+
+fn list_unpack(call: &Call<'_>) -> Answer {
+    let (values, wanted) = (parts(call.arg(0)?)?, call.graph.num_outputs(call.node));
+    if values.len() != wanted {
+        return Err(Stop::raised(format!("Expected {wanted} elements in a list but found {}", values.len())));
+    }
+    several(values)
+}
+
+fn dict_construct(call: &Call<'_>) -> Answer {
+    one(IValue::dict(call.args.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()))))
+}
+
+fn create_object(call: &Call<'_>) -> Answer {
+    let ty = call.graph.single_output(call.node).map(|value| call.graph.ty(value));
+    match ty.map(|ty| ty.kind()) {
+        Some(TypeKind::Class(class)) => one_object(Object { class: *class, attributes: RefCell::new(IndexMap::new()) }),
+        _ => Err(Stop::unsupported("an object of an unknown class")),
+    }
+}
+
+fn one_object(object: Object) -> Answer {
+    Ok(smallvec::smallvec![IValue::Object(Rc::new(object))])
+}
+
+fn attribute_name(call: &Call<'_>) -> String {
+    match call.graph.attribute(call.node, attr::NAME) {
+        Some(Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
+        _ => String::new(),
+    }
+}
+
+/// What nobody set is looked up under the path of the object, `self.conv1.weight`.
+fn get_attr(call: &Call<'_>) -> Answer {
+    let name = attribute_name(call);
+    let IValue::Object(object) = call.arg(0)? else {
+        return named_field(call, &name);
+    };
+    if let Some(value) = object.attributes.borrow().get(&name) {
+        return one(value.clone());
+    }
+    let path = match object.attributes.borrow().get(constants::PATH) {
+        Some(IValue::Str(path)) => format!("{path}.{name}"),
+        _ => return Err(Stop::raised(format!("the object has no attribute `{name}`"))),
+    };
+    let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
+    let value = constants::unbound(call.env, &path, ty)?;
+    object.attributes.borrow_mut().insert(name, value.clone());
+    one(value)
+}
+
+/// A field of a named tuple.
+fn named_field(call: &Call<'_>, name: &str) -> Answer {
+    let ty = call.graph.inputs(call.node).next().map(|value| call.graph.ty(value));
+    if let (IValue::Tuple(values), Some(TypeKind::NamedTuple(fields))) = (call.arg(0)?, ty.map(|ty| ty.kind()))
+        && let Some(value) = fields.iter().position(|field| field.name.as_str() == name).and_then(|i| values.get(i))
+    {
+        return one(value.clone());
+    }
+    Err(Stop::unsupported(format!("an attribute of a {}", call.arg(0)?.kind_name())))
+}
+
+fn set_attr(call: &Call<'_>) -> Answer {
+    let IValue::Object(object) = call.arg(0)? else {
+        return Err(Stop::unsupported(format!("setting an attribute of a {}", call.arg(0)?.kind_name())));
+    };
+    object.attributes.borrow_mut().insert(attribute_name(call), call.arg(1)?.clone());
+    Ok(Outs::new())
+}
+
+fn has_attr(call: &Call<'_>) -> Answer {
+    match call.arg(0)? {
+        IValue::Object(object) => one(object.attributes.borrow().contains_key(&attribute_name(call))),
+        _ => one(false),
+    }
+}
+
+fn unwrap_optional(call: &Call<'_>) -> Answer {
+    match call.arg(0)? {
+        IValue::None => Err(Stop::raised("Unwrapping null optional")),
+        value => one(value.clone()),
+    }
+}
+
+fn is_instance(call: &Call<'_>) -> Answer {
+    let types = match call.graph.attribute(call.node, attr::TYPES) {
+        Some(Attribute::List(types)) => types,
+        _ => return Err(Stop::unsupported("`prim::isinstance` without types")),
+    };
+    let value = call.arg(0)?;
+    let is = |ty: &Attribute| matches!(ty, Attribute::Type(ty) if value.is_a(*ty));
+    one(types.iter().any(is))
+}
+
+/// Python's `is`.
+fn is_same(a: &IValue, b: &IValue) -> bool {
+    match (a, b) {
+        (IValue::None, IValue::None) | (IValue::Undefined, IValue::Undefined) => true,
+        // An undefined tensor is what `None` becomes where a tensor is asked for.
+        (IValue::None, IValue::Undefined) | (IValue::Undefined, IValue::None) => true,
+        (IValue::Bool(a), IValue::Bool(b)) => a == b,
+        (IValue::Int(a), IValue::Int(b)) => a == b,
+        (IValue::Float(a), IValue::Float(b)) => a == b,
+        (IValue::Str(a), IValue::Str(b)) => a == b,
+        (IValue::Tensor(a), IValue::Tensor(b)) => a.is_same_view(b),
+        (IValue::List(a), IValue::List(b)) => Rc::ptr_eq(a, b),
+        (IValue::Dict(a), IValue::Dict(b)) => Rc::ptr_eq(a, b),
+        (IValue::Tuple(a), IValue::Tuple(b)) => Rc::ptr_eq(a, b),
+        (IValue::Object(a), IValue::Object(b)) => Rc::ptr_eq(a, b),
+        (IValue::Enum(a), IValue::Enum(b)) => (a.class, &a.name) == (b.class, &b.name),
+        (IValue::Device(a), IValue::Device(b)) => a == b,
+        _ => false,
+    }
+}
+
+fn print(call: &Call<'_>) -> Answer {
+    let words: Vec<String> = call.args.iter().map(to_str).collect();
+    let mut printed = call.env.printed.borrow_mut();
+    *printed += &words.join(" ");
+    printed.push('\n');
+    Ok(Outs::new())
+}
+
+fn warn(call: &Call<'_>) -> Answer {
+    let mut warned = call.env.warned.borrow_mut();
+    *warned += &call.args.first().map(to_str).unwrap_or_default();
+    warned.push('\n');
+    Ok(Outs::new())
+}
+
+fn raise(call: &Call<'_>) -> Answer {
+    let message = call.args.first().map(to_str).unwrap_or_default();
+    let class = match call.args.get(1) {
+        Some(IValue::Str(class)) => class.to_string(),
+        _ => "torch.jit.Error".to_owned(),
+    };
+    Err(Stop::new(Reason::Raised(Exception { class, message })))
+}
+
+fn wait(call: &Call<'_>) -> Answer {
+    match call.arg(0)? {
+        IValue::Future(value) => one((**value).clone()),
+        other => Err(Stop::unsupported(format!("waiting for a {}", other.kind_name()))),
+    }
+}
+
+fn enum_name(call: &Call<'_>) -> Answer {
+    match call.arg(0)? {
+        IValue::Enum(member) => one(member.name.as_str()),
+        other => Err(Stop::unsupported(format!("the name of a {}", other.kind_name()))),
+    }
+}
+
+/// The text of a constant does not show what a member stands for.
+fn enum_value(call: &Call<'_>) -> Answer {
+    let IValue::Enum(member) = call.arg(0)? else {
+        return Err(Stop::unsupported(format!("the value of a {}", call.arg(0)?.kind_name())));
+    };
+    match &member.value {
+        Some(value) => one(value.clone()),
+        None => {
+            let ty = call.graph.single_output(call.node).map_or(Type::int(), |value| call.graph.ty(value));
+            one(constants::unbound(call.env, &format!("{}.{}", member.class.as_str(), member.name), ty)?)
+        }
+    }
+}
+
+/// Passes its operands on, with whether they are of the types that were seen before.
+fn type_check(call: &Call<'_>) -> Answer {
+    let types = match call.graph.attribute(call.node, attr::TYPES) {
+        Some(Attribute::List(types)) => types,
+        _ => return Err(Stop::unsupported("`prim::TypeCheck` without types")),
+    };
+    let fits = call.args.iter().zip(types.iter()).all(|(value, ty)| match (value, ty) {
+        (IValue::Tensor(tensor), Attribute::Type(ty)) => ty.as_tensor().is_some_and(|ty| conforms(tensor, ty, false)),
+        _ => false,
+    });
+    several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
+}
+
+/// Whether a tensor is what a type says of it.
+pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
+    let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
+        let fits = |(dim, &size): (&Dim, &i64)| !matches!(dim, Dim::Known(known) if *known != size);
+        sizes.len() == tensor.rank() && sizes.iter().zip(tensor.shape()).all(fits)
+    });
+    let strides = match &ty.strides {
+        Strides::Known(strides) => {
+            let moot = |i: usize| tensor.size(i) == 1;
+            strides.len() == tensor.rank()
+                && strides.iter().zip(tensor.strides()).enumerate().all(|(i, (a, b))| a == b || moot(i))
+        }
+        _ => true,
+    };
+    let device = ty.device.is_none_or(|device| crate::tensor::Device::new(device.as_str()).placed() == tensor.device());
+    let grad = !with_grad || ty.requires_grad.is_none_or(|wanted| wanted == tensor.requires_grad());
+    ty.dtype.is_none_or(|dtype| dtype == tensor.dtype()) && sizes && strides && device && grad
+}
+
+fn requires_grad_check(call: &Call<'_>) -> Answer {
+    let types = match call.graph.attribute(call.node, attr::TYPES) {
+        Some(Attribute::List(types)) => types,
+        _ => return Err(Stop::unsupported("`prim::RequiresGradCheck` without types")),
+    };
+    let fits = call.args.iter().zip(types.iter()).all(|(value, ty)| match (value, ty) {
+        (IValue::Tensor(tensor), Attribute::Type(ty)) => {
+            ty.as_tensor().and_then(|ty| ty.requires_grad).is_none_or(|wanted| wanted == tensor.requires_grad())
+        }
+        _ => true,
+    });
+    several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
+}
+
+/// Passes its operand on when it is what the type of the output says. There is no way back from one that is not, yet.
+fn guard(call: &Call<'_>) -> Answer {
+    let ty = call.graph.single_output(call.node).map(|value| call.graph.ty(value));
+    let (IValue::Tensor(tensor), Some(ty)) = (call.arg(0)?, ty) else { return first(call) };
+    match ty.as_tensor().is_none_or(|ty| conforms(tensor, ty, true)) {
+        true => one(tensor.clone()),
+        false => Err(Stop::unsupported("a guard that fails: there is no unoptimised graph to go on with")),
+    }
+}
+
+/// `with`: contexts are objects of the program; entering one gives what it is.
+fn enter(call: &Call<'_>) -> Answer {
+    Err(Stop::unsupported(format!("`with` on a {}", call.arg(0)?.kind_name())))
+}

@@ -1,6 +1,1004 @@
-//! Other views of the same memory.
+//! Other views of the same memory, what programs ask about shapes, and copies in another order.
 
+use super::picking::{coordinates, index_error, made_like, mapped, place, placed, with_wide, wrapped};
+use super::reductions;
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
+use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::buffer::Wide;
+use crate::tensor::layout::{self, Dims, wrap, wrap_all};
+use crate::tensor::{C128, DType, Tensor};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::_conj", conj),
+    ("aten::_grad_sum_to_size", grad_sum_to_size),
+    ("aten::_reshape_alias", as_strided),
+    ("aten::_shape_as_tensor", shape_as_tensor),
+    ("aten::_size_if_not_equal", size_if_not_equal),
+    ("aten::_unsafe_view", reshape),
+    ("aten::adjoint", adjoint),
+    ("aten::alias", alias),
+    ("aten::alias_copy", copied),
+    ("aten::as_strided", as_strided),
+    ("aten::as_strided_", metadata_in_place),
+    ("aten::broadcast_to", expand),
+    ("aten::channel_shuffle", channel_shuffle),
+    ("aten::clone", clone),
+    ("aten::conj", conj),
+    ("aten::conj_physical", conj),
+    ("aten::contiguous", contiguous),
+    ("aten::detach", detach),
+    ("aten::detach_", detach_in_place),
+    ("aten::detach_copy", copied),
+    ("aten::diag", diag),
+    ("aten::diag_embed", diag_embed),
+    ("aten::diagonal", diagonal),
+    ("aten::dim", dim),
+    ("aten::expand", expand),
+    ("aten::expand_as", expand_as),
+    ("aten::flatten", flatten),
+    ("aten::flip", flip),
+    ("aten::fliplr", flip),
+    ("aten::flipud", flip),
+    ("aten::imag", imag),
+    ("aten::is_contiguous", is_contiguous),
+    ("aten::is_same_size", is_same_size),
+    ("aten::lift", alias),
+    ("aten::lift_fresh", alias),
+    ("aten::lift_fresh_copy", copied),
+    ("aten::mH", adjoint),
+    ("aten::mT", last_two_swapped),
+    ("aten::matrix_H", adjoint),
+    ("aten::moveaxis", movedim),
+    ("aten::movedim", movedim),
+    ("aten::narrow", narrow),
+    ("aten::narrow_copy", narrow_copy),
+    ("aten::numel", numel),
+    ("aten::numpy_T", numpy_t),
+    ("aten::permute", permute),
+    ("aten::pixel_shuffle", pixel_shuffle),
+    ("aten::pixel_unshuffle", pixel_unshuffle),
+    ("aten::ravel", ravel),
+    ("aten::real", real),
+    ("aten::repeat", repeat),
+    ("aten::repeat_interleave", repeat_interleave),
+    ("aten::reshape", reshape),
+    ("aten::reshape_as", view_as),
+    ("aten::resize_", resize_in_place),
+    ("aten::resize_as_", resize_in_place),
+    ("aten::resolve_conj", alias),
+    ("aten::resolve_neg", alias),
+    ("aten::roll", roll),
+    ("aten::rot90", rot90),
+    ("aten::select_copy", select_copy),
+    ("aten::set_", metadata_in_place),
+    ("aten::set_data", metadata_in_place),
+    ("aten::size", size),
+    ("aten::slice_copy", slice_copy),
+    ("aten::squeeze", squeeze),
+    ("aten::squeeze_", metadata_in_place),
+    ("aten::storage_offset", storage_offset),
+    ("aten::stride", stride),
+    ("aten::sum_to_size", sum_to_size),
+    ("aten::swapaxes", transpose),
+    ("aten::swapaxes_", metadata_in_place),
+    ("aten::swapdims", transpose),
+    ("aten::swapdims_", metadata_in_place),
+    ("aten::sym_size", size),
+    ("aten::t", t),
+    ("aten::t_", metadata_in_place),
+    ("aten::tile", tile),
+    ("aten::transpose", transpose),
+    ("aten::transpose_", metadata_in_place),
+    ("aten::tril", tril),
+    ("aten::triu", triu),
+    ("aten::unflatten", unflatten),
+    ("aten::unfold", unfold),
+    ("aten::unsqueeze", unsqueeze),
+    ("aten::unsqueeze_", metadata_in_place),
+    ("aten::view", view),
+    ("aten::view_as", view_as),
+    ("aten::view_as_complex", view_as_complex),
+    ("aten::view_as_real", view_as_real),
+    ("prim::BroadcastSizes", broadcast_sizes),
+    ("prim::shape", size),
+];
+
+fn metadata_in_place(call: &Call<'_>) -> Answer {
+    Err(Stop::unsupported(format!("`{}` changes what a tensor is rather than what it holds", call.kind())))
+}
+
+/// The tensor that most kinds call `self`, some `a`.
+fn operand(call: &Call<'_>) -> Result<Tensor, Stop> {
+    match call.schema.and_then(|schema| schema.formal("self")) {
+        Some(_) => call.tensor("self"),
+        None => call
+            .args
+            .first()
+            .and_then(|value| value.tensor())
+            .cloned()
+            .ok_or_else(|| Stop::unsupported(format!("`{}` of something that is no tensor", call.kind()))),
+    }
+}
+
+fn list_of(dims: &[i64]) -> IValue {
+    IValue::list(dims.iter().copied())
+}
+
+// ---- shapes
+
+/// A shape with its `-1` filled in.
+pub(super) fn inferred(size: &[i64], elements: usize) -> Result<Dims, Stop> {
+    let known: Vec<i64> = size.iter().map(|&n| if n < 0 { 1 } else { n }).collect();
+    layout::checked(&known)?;
+    Ok(layout::inferred(size, elements)?)
+}
+
+fn view(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    if let Some(dtype) = call.opt_dtype("dtype")? {
+        return match dtype == x.dtype() {
+            true => one(x),
+            false => Err(Stop::unsupported("`aten::view` of memory as another element type")),
+        };
+    }
+    one(viewed(&x, &inferred(&call.ints("size")?, x.numel())?)?)
+}
+
+fn viewed(x: &Tensor, shape: &[i64]) -> Result<Tensor, Stop> {
+    x.view(shape).ok_or_else(|| {
+        Stop::raised(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two \
+             contiguous subspaces). Use .reshape(...) instead.",
+        )
+    })
+}
+
+fn view_as(call: &Call<'_>) -> Answer {
+    let (x, other) = (call.tensor("self")?, call.tensor("other")?);
+    let shape = inferred(other.shape(), x.numel())?;
+    one(if call.kind().as_str() == "aten::reshape_as" { x.reshape(&shape) } else { viewed(&x, &shape)? })
+}
+
+fn reshape(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let wanted = call.opt_ints("shape")?.map_or_else(|| call.ints("size"), Ok)?;
+    one(x.reshape(&inferred(&wanted, x.numel())?))
+}
+
+fn ravel(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    one(x.reshape(&[x.numel() as i64]))
+}
+
+fn flatten(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let (start, end) = (wrap(call.int("start_dim")?, x.rank())?, wrap(call.int("end_dim")?, x.rank())?);
+    if start > end {
+        return Err(Stop::raised("flatten() has invalid args: start_dim cannot come after end_dim"));
+    }
+    if x.rank() == 0 {
+        return one(x.reshape(&[1]));
+    }
+    if start == end {
+        return one(x);
+    }
+    let mut shape: Dims = x.shape()[..start].into();
+    shape.push(x.shape()[start..=end].iter().product());
+    shape.extend_from_slice(&x.shape()[end + 1..]);
+    one(x.reshape(&shape))
+}
+
+fn unflatten(call: &Call<'_>) -> Answer {
+    let (x, sizes) = (call.tensor("self")?, call.ints("sizes")?);
+    let dim = wrap(call.int("dim")?, x.rank())?;
+    if sizes.is_empty() || x.rank() == 0 {
+        return Err(Stop::raised("unflatten: sizes must be non-empty"));
+    }
+    let parts = inferred(&sizes, x.size(dim) as usize).map_err(|_| {
+        let size = x.size(dim);
+        Stop::raised(format!("unflatten: Provided sizes {sizes:?} don't multiply up to the size of dim {dim} ({size}) in the input tensor"))
+    })?;
+    let mut shape: Dims = x.shape()[..dim].into();
+    shape.extend_from_slice(&parts);
+    shape.extend_from_slice(&x.shape()[dim + 1..]);
+    one(viewed(&x, &shape)?)
+}
+
+fn squeeze(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let dims = match call.opt_ints("dim")? {
+        Some(dims) => wrap_all(&dims, x.rank())?,
+        None => (0..x.rank()).collect(),
+    };
+    one(x.squeeze(&dims))
+}
+
+fn unsqueeze(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    one(x.unsqueeze(wrap(call.int("dim")?, x.rank() + 1)?))
+}
+
+// ---- dimensions in another order
+
+fn permute(call: &Call<'_>) -> Answer {
+    let (x, dims) = (call.tensor("self")?, call.ints("dims")?);
+    if dims.len() != x.rank() {
+        return Err(Stop::raised(format!(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {} is not equal to len(dims) = {}",
+            x.rank(),
+            dims.len()
+        )));
+    }
+    let order = wrap_all(&dims, x.rank()).map_err(|error| match error.0.contains("multiple times") {
+        true => Stop::raised("permute(): duplicate dims are not allowed."),
+        false => error.into(),
+    })?;
+    one(x.permute(&order))
+}
+
+fn transpose(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let names = match call.kind().as_str() {
+        "aten::swapaxes" => ["axis0", "axis1"],
+        _ => ["dim0", "dim1"],
+    };
+    let (a, b) = (wrap(call.int(names[0])?, x.rank())?, wrap(call.int(names[1])?, x.rank())?);
+    one(x.transpose(a, b))
+}
+
+fn t(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    match x.rank() {
+        0 | 1 => one(x),
+        2 => one(x.transpose(0, 1)),
+        n => Err(Stop::raised(format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"))),
+    }
+}
+
+fn numpy_t(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    one(x.permute(&(0..x.rank()).rev().collect::<Vec<_>>()))
+}
+
+fn swapped(call: &Call<'_>) -> Result<Tensor, Stop> {
+    let x = call.tensor("self")?;
+    match x.rank() {
+        0 => Ok(x),
+        1 => Err(Stop::raised(format!(
+            "tensor.{} is only supported on matrices or batches of matrices. Got 1-D tensor.",
+            call.kind().as_str().trim_start_matches("aten::")
+        ))),
+        n => Ok(x.transpose(n - 2, n - 1)),
+    }
+}
+
+fn last_two_swapped(call: &Call<'_>) -> Answer {
+    one(swapped(call)?)
+}
+
+fn adjoint(call: &Call<'_>) -> Answer {
+    one(conjugated(call, &swapped(call)?))
+}
+
+fn movedim(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let (from, to) = (wrap_all(&call.ints("source")?, x.rank())?, wrap_all(&call.ints("destination")?, x.rank())?);
+    if from.len() != to.len() {
+        return Err(Stop::raised(format!(
+            "movedim: Invalid source or destination dims: source ({} dims) should contain the same number of dims as destination ({} dims)",
+            from.len(),
+            to.len()
+        )));
+    }
+    if x.rank() == 0 {
+        return one(x);
+    }
+    let mut rest = (0..x.rank()).filter(|i| !from.contains(i));
+    let pick = |i| match to.iter().position(|&place| place == i) {
+        Some(k) => Some(from[k]),
+        None => rest.next(),
+    };
+    one(x.permute(&(0..x.rank()).filter_map(pick).collect::<Vec<_>>()))
+}
+
+// ---- stretching
+
+fn expand(call: &Call<'_>) -> Answer {
+    one(expanded(&call.tensor("self")?, &call.ints("size")?)?)
+}
+
+fn expand_as(call: &Call<'_>) -> Answer {
+    one(expanded(&call.tensor("self")?, call.tensor("other")?.shape())?)
+}
+
+/// Stretched to a size; `-1` leaves a dimension as it is.
+pub(super) fn expanded(x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
+    let Some(missing) = size.len().checked_sub(x.rank()) else {
+        return Err(Stop::raised(format!(
+            "expand(torch.{}Tensor{{{:?}}}, size={size:?}): the number of sizes provided ({}) must be greater or equal to the number of dimensions in the tensor ({})",
+            x.dtype().name(),
+            x.shape(),
+            size.len(),
+            x.rank()
+        )));
+    };
+    let mut shape = Dims::new();
+    for (i, &n) in size.iter().enumerate() {
+        let old = i.checked_sub(missing).map(|k| x.size(k));
+        shape.push(match (n, old) {
+            (-1, Some(old)) => old,
+            (-1, None) => {
+                return Err(Stop::raised(format!("The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")));
+            }
+            (n, Some(old)) if old != n && old != 1 => {
+                return Err(Stop::raised(format!(
+                    "The expanded size of the tensor ({n}) must match the existing size ({old}) at non-singleton dimension {i}.  Target sizes: {size:?}.  Tensor sizes: {:?}",
+                    x.shape()
+                )));
+            }
+            _ => n,
+        });
+    }
+    layout::checked(&shape)?;
+    Ok(x.broadcast_to(&shape)?)
+}
+
+// ---- parts
+
+/// One slice of a dimension.
+pub(super) fn select(call: &Call<'_>) -> Answer {
+    one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?)
+}
+
+/// One slice of a dimension, both given as programs give them.
+pub(super) fn selected(x: &Tensor, dim: i64, index: i64) -> Result<Tensor, Stop> {
+    if x.rank() == 0 {
+        return Err(index_error("select() cannot be applied to a 0-dim tensor."));
+    }
+    let dim = wrap(dim, x.rank())?;
+    let at = wrapped(index, x.size(dim)).ok_or_else(|| {
+        index_error(format!(
+            "select(): index {index} out of range for tensor of size {:?} at dimension {dim}",
+            x.shape()
+        ))
+    })?;
+    Ok(x.select(dim, at))
+}
+
+fn select_copy(call: &Call<'_>) -> Answer {
+    one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?.copied())
+}
+
+/// Some slices of a dimension; bounds beyond the ends are the ends.
+pub(super) fn slice(call: &Call<'_>) -> Answer {
+    one(sliced(call, &call.tensor("self")?)?)
+}
+
+fn slice_copy(call: &Call<'_>) -> Answer {
+    one(sliced(call, &call.tensor("self")?)?.copied())
+}
+
+/// The slices that `dim`, `start`, `end` and `step` of a call name.
+pub(super) fn sliced(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Stop> {
+    if x.rank() == 0 {
+        return Err(Stop::raised("slice() cannot be applied to a 0-dim tensor."));
+    }
+    let dim = wrap(call.int("dim")?, x.rank())?;
+    let (start, end, step) = (call.opt_int("start")?, call.opt_int("end")?, call.opt_int("step")?.unwrap_or(1));
+    if step <= 0 {
+        return Err(Stop::raised("slice step must be positive"));
+    }
+    let size = x.size(dim);
+    let bound = |n: i64| if n < 0 { n.saturating_add(size).max(0) } else { n.min(size) };
+    let start = bound(start.unwrap_or(0));
+    let end = bound(end.unwrap_or(i64::MAX)).max(start);
+    let len = ((end - start) as u64).div_ceil(step as u64) as i64;
+    let step = if len > 1 || x.strides()[dim].checked_mul(step).is_some() { step } else { 1 };
+    Ok(x.narrow(dim, start, len, step))
+}
+
+fn narrowed(call: &Call<'_>) -> Result<Tensor, Stop> {
+    let (x, start, len) = (call.tensor("self")?, call.int("start")?, call.int("length")?);
+    if x.rank() == 0 {
+        return Err(Stop::raised("narrow() cannot be applied to a 0-dim tensor."));
+    }
+    let dim = wrap(call.int("dim")?, x.rank())?;
+    let size = x.size(dim);
+    if len < 0 {
+        return Err(Stop::raised("narrow(): length must be non-negative."));
+    }
+    if !(-size..=size).contains(&start) {
+        return Err(index_error(format!(
+            "start out of range (expected to be in range of [{}, {size}], but got {start})",
+            -size
+        )));
+    }
+    let start = if start < 0 { start + size } else { start };
+    if len > size - start {
+        return Err(Stop::raised(format!("start ({start}) + length ({len}) exceeds dimension size ({size}).")));
+    }
+    Ok(x.narrow(dim, start, len, 1))
+}
+
+fn narrow(call: &Call<'_>) -> Answer {
+    one(narrowed(call)?)
+}
+
+fn narrow_copy(call: &Call<'_>) -> Answer {
+    one(narrowed(call)?.copied())
+}
+
+fn diagonal(call: &Call<'_>) -> Answer {
+    one(diagonal_of(call, &call.tensor("self")?)?)
+}
+
+/// The diagonal that `offset`, `dim1` and `dim2` of a call name.
+pub(super) fn diagonal_of(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Stop> {
+    let (dim1, dim2) = (wrap(call.int("dim1")?, x.rank())?, wrap(call.int("dim2")?, x.rank())?);
+    if dim1 == dim2 {
+        return Err(Stop::raised(format!(
+            "diagonal dimensions cannot be identical {}, {}",
+            call.int("dim1")?,
+            call.int("dim2")?
+        )));
+    }
+    along_diagonal(x, call.int("offset")?, dim1, dim2)
+}
+
+fn along_diagonal(x: &Tensor, offset: i64, dim1: usize, dim2: usize) -> Result<Tensor, Stop> {
+    let (rows, columns) = (x.size(dim1), x.size(dim2));
+    let (down, right) = (offset.min(0).saturating_neg(), offset.max(0));
+    let len = rows.saturating_sub(down).min(columns.saturating_sub(right)).max(0);
+    let others = || (0..x.rank()).filter(|&i| i != dim1 && i != dim2);
+    let mut shape: Dims = others().map(|i| x.size(i)).collect();
+    let mut strides: Dims = others().map(|i| x.strides()[i]).collect();
+    shape.push(len);
+    strides.push(x.strides()[dim1] + x.strides()[dim2]);
+    let moved = if len > 0 { down * x.strides()[dim1] + right * x.strides()[dim2] } else { 0 };
+    Ok(x.as_strided(&shape, &strides, x.offset() as i64 + moved)?)
+}
+
+fn diag(call: &Call<'_>) -> Answer {
+    let (x, offset) = (call.tensor("self")?, call.int("diagonal")?);
+    match x.rank() {
+        1 => one(embedded(call, &x, offset, 0, 1)?),
+        2 => one(along_diagonal(&x, offset, 0, 1)?.copied()),
+        n => Err(Stop::raised(format!("diag(): Supports 1D or 2D tensors. Got {n}D"))),
+    }
+}
+
+fn diag_embed(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let (dim1, dim2) = (wrap(call.int("dim1")?, x.rank() + 1)?, wrap(call.int("dim2")?, x.rank() + 1)?);
+    if dim1 == dim2 || x.rank() == 0 {
+        return Err(Stop::raised(format!("diagonal dimensions cannot be identical {dim1}, {dim2}")));
+    }
+    one(embedded(call, &x, call.int("offset")?, dim1, dim2)?)
+}
+
+/// Zeros with the last dimension of a tensor on a diagonal.
+fn embedded(call: &Call<'_>, x: &Tensor, offset: i64, dim1: usize, dim2: usize) -> Result<Tensor, Stop> {
+    let last = x.rank() - 1;
+    let side = offset.checked_abs().and_then(|n| n.checked_add(x.size(last))).unwrap_or(i64::MAX);
+    let mut shape: Dims = x.shape()[..last].into();
+    for dim in [dim1.min(dim2), dim1.max(dim2)] {
+        shape.insert(dim, side);
+    }
+    layout::checked(&shape)?;
+    let made = placed(Tensor::zeros(x.dtype(), &shape, call.precision()), x);
+    along_diagonal(&made, offset, dim1, dim2)?.copy_from(x)?;
+    Ok(made)
+}
+
+fn as_strided(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    one(strided(&x, &call.ints("size")?, &call.ints("stride")?, call.opt_int("storage_offset")?)?)
+}
+
+/// A view with these sizes and strides.
+pub(super) fn strided(x: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor, Stop> {
+    layout::checked(size)?;
+    let reach = |total: i64, (&n, &stride): (&i64, &i64)| total.checked_add((n - 1).max(0).checked_mul(stride)?);
+    let offset = offset.unwrap_or(x.offset() as i64);
+    if size.iter().zip(stride).try_fold(offset, reach).is_none() {
+        return Err(Stop::raised("setStorage: sizes and strides are out of bounds for the storage"));
+    }
+    Ok(x.as_strided(size, stride, offset)?)
+}
+
+fn unfold(call: &Call<'_>) -> Answer {
+    let (x, size, step) = (call.tensor("self")?, call.int("size")?, call.int("step")?);
+    let dim = wrap(call.int("dimension")?, x.rank())?;
+    let most = x.size(dim);
+    if size < 0 {
+        return Err(Stop::raised(format!("size is {size} but must be >= 0")));
+    }
+    if size > most {
+        return Err(Stop::raised(format!("maximum size for tensor at dimension {dim} is {most} but size is {size}")));
+    }
+    if step <= 0 {
+        return Err(Stop::raised(format!("step is {step} but must be > 0")));
+    }
+    let (mut shape, mut strides): (Dims, Dims) = (x.shape().into(), x.strides().into());
+    let stride = strides.get(dim).copied().unwrap_or(1);
+    if x.rank() > 0 {
+        shape[dim] = (most - size) / step + 1;
+        strides[dim] = stride.checked_mul(step).unwrap_or(stride);
+    }
+    shape.push(size);
+    strides.push(stride);
+    one(strided(&x, &shape, &strides, None)?)
+}
+
+// ---- the tensor itself, and copies
+
+fn alias(call: &Call<'_>) -> Answer {
+    one(operand(call)?)
+}
+
+fn copied(call: &Call<'_>) -> Answer {
+    one(operand(call)?.copied())
+}
+
+fn detach(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?.clone();
+    x.set_requires_grad(false);
+    one(x)
+}
+
+fn detach_in_place(call: &Call<'_>) -> Answer {
+    detach(call)
+}
+
+/// Memory formats, `c10::MemoryFormat`: 0 in a row, 1 as it is, 2 and 3 channels last.
+fn in_format(x: &Tensor, format: i64) -> Result<Tensor, Stop> {
+    let order = format_order(x.rank(), format)?;
+    let strides = layout::strides_in_order(x.shape(), &order);
+    let kept = crate::tensor::buffer::Buffer::zeros(x.kept(), x.numel());
+    let made = placed(Tensor::with_strides(kept, x.dtype(), x.shape(), strides), x);
+    made.copy_from(x)?;
+    Ok(made)
+}
+
+/// The order of dimensions in memory, outermost first.
+fn format_order(rank: usize, format: i64) -> Result<Vec<usize>, Stop> {
+    match (format, rank) {
+        (0, _) => Ok((0..rank).collect()),
+        (2, 4) => Ok(vec![0, 2, 3, 1]),
+        (3, 5) => Ok(vec![0, 2, 3, 4, 1]),
+        (2, _) => Err(Stop::raised("required rank 4 tensor to use channels_last format")),
+        (3, _) => Err(Stop::raised("required rank 5 tensor to use channels_last_3d format")),
+        _ => Err(Stop::unsupported(format!("memory format {format}"))),
+    }
+}
+
+fn has_format(x: &Tensor, format: i64) -> bool {
+    let Ok(order) = format_order(x.rank(), format) else { return false };
+    let view = x.permute(&order);
+    view.is_contiguous()
+}
+
+fn contiguous(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    match call.opt_int("memory_format")?.unwrap_or(0) {
+        1 => Err(Stop::raised("preserve memory format is unsupported by the contiguous operator")),
+        format if has_format(&x, format) => one(x),
+        format => one(in_format(&x, format)?),
+    }
+}
+
+fn is_contiguous(call: &Call<'_>) -> Answer {
+    one(has_format(&call.tensor("self")?, call.opt_int("memory_format")?.unwrap_or(0)))
+}
+
+fn clone(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let usual = if call.release() < Release(1, 5) { 0 } else { 1 };
+    match call.opt_int("memory_format")?.unwrap_or(usual) {
+        1 => one(x.converted(x.dtype(), call.precision())),
+        format => one(in_format(&x, format)?),
+    }
+}
+
+fn resize_in_place(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let size = match call.opt_ints("size")? {
+        Some(size) => size,
+        None => call.tensor("the_template")?.shape().to_vec(),
+    };
+    if x.shape() == size { one(x) } else { metadata_in_place(call) }
+}
+
+// ---- complex numbers
+
+fn conjugated(call: &Call<'_>, x: &Tensor) -> Tensor {
+    match x.dtype().is_complex() {
+        true => {
+            let elements: Vec<C128> = x.read::<C128>().iter().map(C128::conj).collect();
+            made_like(call, x, &elements, x.dtype(), x.shape())
+        }
+        false => x.clone(),
+    }
+}
+
+fn conj(call: &Call<'_>) -> Answer {
+    one(conjugated(call, &call.tensor("self")?))
+}
+
+fn parts(call: &Call<'_>, x: &Tensor, part: fn(&C128) -> f64) -> Answer {
+    let elements: Vec<f64> = x.read::<C128>().iter().map(part).collect();
+    one(made_like(call, x, &elements, x.dtype().to_real(), x.shape()))
+}
+
+fn real(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    if x.dtype().is_complex() { parts(call, &x, |z| z.re) } else { one(x) }
+}
+
+fn imag(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    if x.dtype().is_complex() {
+        return parts(call, &x, |z| z.im);
+    }
+    Err(Stop::raised("imag is not implemented for tensors with non-complex dtypes."))
+}
+
+fn view_as_real(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    if !x.dtype().is_complex() {
+        return Err(Stop::raised("view_as_real is only supported for complex tensors"));
+    }
+    let elements: Vec<f64> = x.read::<C128>().iter().flat_map(|z| [z.re, z.im]).collect();
+    let mut shape: Dims = x.shape().into();
+    shape.push(2);
+    one(made_like(call, &x, &elements, x.dtype().to_real(), &shape))
+}
+
+fn view_as_complex(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    if !matches!(x.dtype(), DType::Float | DType::Double) {
+        return Err(Stop::raised(format!(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: {}",
+            x.dtype().name()
+        )));
+    }
+    let Some((&2, shape)) = x.shape().split_last() else {
+        return Err(Stop::raised("Tensor must have a last dimension of size 2"));
+    };
+    let elements: Vec<C128> = x.read::<f64>().chunks_exact(2).map(|pair| C128::new(pair[0], pair[1])).collect();
+    one(made_like(call, &x, &elements, x.dtype().to_complex(), shape))
+}
+
+// ---- copies in another order
+
+fn triangle(call: &Call<'_>, stays: fn(i64, i64) -> bool) -> Answer {
+    let (x, diagonal) = (call.tensor("self")?, call.int("diagonal")?);
+    let [.., rows, columns] = *x.shape() else {
+        return Err(Stop::raised(format!(
+            "{}: input tensor must have at least 2 dimensions",
+            call.kind().as_str().trim_start_matches("aten::")
+        )));
+    };
+    with_wide!(x.dtype(), W => {
+        let mut elements = x.read::<W>();
+        for (i, element) in elements.iter_mut().enumerate() {
+            let (row, column) = (i as i64 / columns % rows, i as i64 % columns);
+            if !stays(column - row, diagonal) {
+                *element = W::default();
+            }
+        }
+        one(made_like(call, &x, &elements, x.dtype(), x.shape()))
+    })
+}
+
+fn tril(call: &Call<'_>) -> Answer {
+    triangle(call, |at, diagonal| at <= diagonal)
+}
+
+fn triu(call: &Call<'_>) -> Answer {
+    triangle(call, |at, diagonal| at >= diagonal)
+}
+
+fn flip(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let dims = match call.kind().as_str() {
+        "aten::fliplr" => vec![1],
+        "aten::flipud" => vec![0],
+        _ => call.ints("dims")?,
+    };
+    one(flipped(call, &x, &wrap_all(&dims, x.rank())?)?)
+}
+
+fn flipped(call: &Call<'_>, x: &Tensor, dims: &[usize]) -> Result<Tensor, Stop> {
+    if dims.iter().any(|&dim| dim >= x.rank().max(1)) {
+        return Err(Stop::raised("Input must be >= 2-d."));
+    }
+    let strides = layout::contiguous(x.shape());
+    mapped(call, x, x.shape(), |at| {
+        let there = |(i, &at): (usize, &i64)| if dims.contains(&i) { x.size(i) - 1 - at } else { at };
+        place(&at.iter().enumerate().map(there).collect::<Dims>(), &strides)
+    })
+}
+
+fn roll(call: &Call<'_>) -> Answer {
+    let (x, shifts, dims) = (call.tensor("self")?, call.ints("shifts")?, call.ints("dims")?);
+    if dims.is_empty() && shifts.len() == 1 {
+        let n = x.numel() as i64;
+        let rolled = |at: &[i64]| (at[0] - shifts[0].rem_euclid(n.max(1))).rem_euclid(n) as usize;
+        return one(mapped(call, &x, &[n], rolled)?.reshape(x.shape()));
+    }
+    if shifts.len() != dims.len() || shifts.is_empty() {
+        return Err(Stop::raised(format!(
+            "shifts and dimensions must align. shifts: {}, dims:{}",
+            shifts.len(),
+            dims.len()
+        )));
+    }
+    let mut total: Dims = Dims::from_elem(0, x.rank());
+    for (&shift, &dim) in shifts.iter().zip(&dims) {
+        let dim = wrap(dim, x.rank())?;
+        if let Some(total) = total.get_mut(dim) {
+            *total = (*total + shift.rem_euclid(x.size(dim).max(1))) % x.size(dim).max(1);
+        }
+    }
+    let strides = layout::contiguous(x.shape());
+    one(mapped(call, &x, x.shape(), |at| {
+        let there = |i: usize| (at[i] - total[i]).rem_euclid(x.size(i));
+        place(&(0..at.len()).map(there).collect::<Dims>(), &strides)
+    })?)
+}
+
+fn rot90(call: &Call<'_>) -> Answer {
+    let (x, k) = (call.tensor("self")?, call.int("k")?);
+    let dims = wrap_all(&call.ints("dims")?, x.rank())?;
+    let [a, b] = dims[..] else {
+        return Err(Stop::raised(format!("expected total rotation dims == 2, but got dims = {}", dims.len())));
+    };
+    one(match k.rem_euclid(4) {
+        1 => flipped(call, &x, &[b])?.transpose(a, b),
+        2 => flipped(call, &x, &[a, b])?,
+        3 => flipped(call, &x, &[a])?.transpose(a, b),
+        _ => x.copied(),
+    })
+}
+
+fn repeat(call: &Call<'_>) -> Answer {
+    let (x, repeats) = (call.tensor("self")?, call.ints("repeats")?);
+    if repeats.len() < x.rank() {
+        return Err(Stop::raised(
+            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+        ));
+    }
+    one(repeated(call, &x, &repeats)?)
+}
+
+fn tile(call: &Call<'_>) -> Answer {
+    let (x, mut repeats) = (call.tensor("self")?, call.ints("dims")?);
+    while repeats.len() < x.rank() {
+        repeats.insert(0, 1);
+    }
+    one(repeated(call, &x, &repeats)?)
+}
+
+fn repeated(call: &Call<'_>, x: &Tensor, repeats: &[i64]) -> Result<Tensor, Stop> {
+    let missing = repeats.len() - x.rank();
+    let old = |i: usize| i.checked_sub(missing).map_or(1, |k| x.size(k));
+    if let Some(negative) = repeats.iter().find(|&&n| n < 0) {
+        return Err(Stop::raised(format!("Trying to create tensor with negative dimension {negative}: {repeats:?}")));
+    }
+    let shape: Dims = repeats.iter().enumerate().map(|(i, &n)| n.saturating_mul(old(i))).collect();
+    let strides = layout::contiguous(x.shape());
+    mapped(call, x, &shape, |at| {
+        let there: Dims = (missing..at.len()).map(|i| at[i] % old(i)).collect();
+        place(&there, &strides)
+    })
+}
+
+fn repeat_interleave(call: &Call<'_>) -> Answer {
+    let Some(x) = call.opt_tensor("self")? else {
+        let repeats = call.tensor("repeats")?;
+        let places = repeated_places(&repeats.read::<i64>())?;
+        return one(made_like(call, &repeats, &places, repeats.dtype(), &[places.len() as i64]));
+    };
+    let (x, dim) = match call.opt_int("dim")? {
+        Some(dim) => (x.clone(), wrap(dim, x.rank())?),
+        None => (x.reshape(&[x.numel() as i64]), 0),
+    };
+    let x = if x.rank() == 0 { x.reshape(&[1]) } else { x };
+    let n = x.size(dim) as usize;
+    let repeats = match call.look("repeats") {
+        Some(IValue::Tensor(repeats)) => repeats.read::<i64>(),
+        _ => vec![call.int("repeats")?],
+    };
+    let repeats = if repeats.len() == 1 { vec![repeats[0]; n] } else { repeats };
+    if repeats.len() != n {
+        return Err(Stop::raised("repeats must have the same size as input along dim"));
+    }
+    let places = repeated_places(&repeats)?;
+    let mut shape: Dims = x.shape().into();
+    shape[dim] = places.len() as i64;
+    let strides = layout::contiguous(x.shape());
+    one(mapped(call, &x, &shape, |at| {
+        let mut there: Dims = at.into();
+        there[dim] = places[at[dim] as usize];
+        place(&there, &strides)
+    })?)
+}
+
+/// Each place as often as it is repeated.
+fn repeated_places(repeats: &[i64]) -> Result<Vec<i64>, Stop> {
+    if repeats.iter().any(|&n| n < 0) {
+        return Err(Stop::raised("repeats can not be negative"));
+    }
+    let total = repeats.iter().fold(0i64, |total, &n| total.saturating_add(n));
+    layout::checked(&[total])?;
+    Ok(repeats.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect())
+}
+
+/// The last three dimensions, and what is before them.
+fn image(call: &Call<'_>, x: &Tensor) -> Result<(Dims, [i64; 3]), Stop> {
+    match *x.shape() {
+        [ref batch @ .., c, h, w] => Ok((batch.into(), [c, h, w])),
+        _ => Err(Stop::raised(format!(
+            "{} expects input to have at least 3 dimensions, but got input with {} dimension(s)",
+            call.kind().as_str().trim_start_matches("aten::"),
+            x.rank()
+        ))),
+    }
+}
+
+/// Seen as `inner`, the dimensions behind the batch put in another order, and copied into `outer`.
+fn shuffled(x: &Tensor, batch: &Dims, inner: &[i64], order: &[usize], outer: &[i64]) -> Answer {
+    let with = |tail: &[i64]| batch.iter().chain(tail).copied().collect::<Dims>();
+    let order: Vec<usize> = (0..batch.len()).chain(order.iter().map(|i| i + batch.len())).collect();
+    one(x.reshape(&with(inner)).permute(&order).copied().reshape(&with(outer)))
+}
+
+fn pixel_shuffle(call: &Call<'_>) -> Answer {
+    let (x, r) = (call.tensor("self")?, call.int("upscale_factor")?);
+    let (batch, [c, h, w]) = image(call, &x)?;
+    if r <= 0 || r.checked_mul(r).is_none_or(|square| c % square != 0) {
+        return Err(Stop::raised(format!(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {}",
+            r.saturating_mul(r)
+        )));
+    }
+    let deep = c / (r * r);
+    shuffled(&x, &batch, &[deep, r, r, h, w], &[0, 3, 1, 4, 2], &[deep, h * r, w * r])
+}
+
+fn pixel_unshuffle(call: &Call<'_>) -> Answer {
+    let (x, r) = (call.tensor("self")?, call.int("downscale_factor")?);
+    let (batch, [c, h, w]) = image(call, &x)?;
+    if r <= 0 || h % r != 0 || w % r != 0 {
+        return Err(Stop::raised(format!(
+            "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={h} is not divisible by {r}"
+        )));
+    }
+    let deep = c.saturating_mul(r).saturating_mul(r);
+    shuffled(&x, &batch, &[c, h / r, r, w / r, r], &[0, 2, 4, 1, 3], &[deep, h / r, w / r])
+}
+
+fn channel_shuffle(call: &Call<'_>) -> Answer {
+    let (x, groups) = (call.tensor("self")?, call.int("groups")?);
+    if x.rank() < 3 || groups <= 0 || x.size(1) % groups != 0 {
+        return Err(Stop::raised(
+            "channel_shuffle expects input with at least 3 dimensions whose channels are divisible by groups",
+        ));
+    }
+    let rest: i64 = x.shape()[2..].iter().product();
+    let grouped = x.reshape(&[x.size(0), groups, x.size(1) / groups, rest]).transpose(1, 2).copied();
+    one(grouped.reshape(x.shape()))
+}
+
+// ---- asking
+
+fn size(call: &Call<'_>) -> Answer {
+    let x = operand(call)?;
+    match call.schema.and_then(|schema| schema.formal("dim")) {
+        Some(_) if x.rank() > 0 => one(x.size(wrap(call.int("dim")?, x.rank())?)),
+        Some(_) => {
+            Err(index_error(format!("Dimension specified as {} but tensor has no dimensions", call.int("dim")?)))
+        }
+        None => one(list_of(x.shape())),
+    }
+}
+
+fn stride(call: &Call<'_>) -> Answer {
+    let x = operand(call)?;
+    match call.opt_int("dim")? {
+        Some(dim) if x.rank() > 0 => one(x.strides()[wrap(dim, x.rank())?]),
+        Some(dim) => Err(index_error(format!("Dimension specified as {dim} but tensor has no dimensions"))),
+        None => one(list_of(x.strides())),
+    }
+}
+
+fn dim(call: &Call<'_>) -> Answer {
+    one(operand(call)?.rank())
+}
+
+fn numel(call: &Call<'_>) -> Answer {
+    one(operand(call)?.numel())
+}
+
+fn storage_offset(call: &Call<'_>) -> Answer {
+    one(operand(call)?.offset())
+}
+
+fn is_same_size(call: &Call<'_>) -> Answer {
+    one(call.tensor("self")?.shape() == call.tensor("other")?.shape())
+}
+
+fn shape_as_tensor(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    one(call.made(x.shape(), DType::Long, &[x.rank() as i64]))
+}
+
+/// The length of a tensor, its first size.
+pub(super) fn tensor_len(x: &Tensor) -> Result<i64, Stop> {
+    x.shape().first().copied().ok_or_else(|| Stop::raised_as("TypeError", "len() of a 0-d tensor"))
+}
+
+// ---- shapes of gradients
+
+fn broadcast_sizes(call: &Call<'_>) -> Answer {
+    let mut all = Dims::new();
+    for value in call.args {
+        let IValue::List(list) = value else {
+            return Err(Stop::unsupported("`prim::BroadcastSizes` of something that is no list"));
+        };
+        let sizes: Vec<i64> = list.borrow().iter().filter_map(|value| value.scalar().map(|n| n.int())).collect();
+        all = layout::broadcast(&all, &sizes)?;
+    }
+    one(list_of(&all))
+}
+
+fn size_if_not_equal(call: &Call<'_>) -> Answer {
+    let (own, other) = (call.ints("self_size")?, call.ints("other_size")?);
+    one(if own == other { IValue::None } else { list_of(&own) })
+}
+
+fn grad_sum_to_size(call: &Call<'_>) -> Answer {
+    if matches!(call.args.first(), Some(IValue::Undefined)) {
+        return one(IValue::Undefined);
+    }
+    let x = call.tensor("self")?;
+    match call.opt_ints("size")? {
+        Some(size) => one(summed_to(call, &x, &size)?),
+        None => one(x),
+    }
+}
+
+fn sum_to_size(call: &Call<'_>) -> Answer {
+    one(summed_to(call, &call.tensor("self")?, &call.ints("size")?)?)
+}
+
+/// Summed over the dimensions along which a smaller shape was stretched.
+fn summed_to(call: &Call<'_>, x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
+    if size == x.shape() {
+        return Ok(x.clone());
+    }
+    let missing = x.rank().checked_sub(size.len());
+    let fits = |missing: usize| size.iter().enumerate().all(|(i, &n)| n == 1 || n == x.size(i + missing));
+    let Some(missing) = missing.filter(|&missing| fits(missing)) else {
+        return Err(Stop::raised(format!("size {{{size:?}}} is not expandable to size {{{:?}}}.", x.shape())));
+    };
+    let stretched = |&i: &usize| i < missing || (size[i - missing] == 1 && x.size(i) != 1);
+    let dims: Vec<usize> = (0..x.rank()).filter(stretched).collect();
+    let sum = reductions::summed(call, x, &dims, x.dtype());
+    Ok(sum.reshape(size))
+}
+
+/// The coordinates of all places, for kernels that go by them.
+pub(super) fn all_coordinates(shape: &[i64]) -> Vec<Dims> {
+    coordinates(shape, Dims::from_slice)
+}
+
+/// Reads a whole number of any wide type.
+pub(super) fn as_int<W: Wide>(n: W) -> i64 {
+    n.store()
+}

@@ -6,6 +6,7 @@ use crate::optimise::{Refusal, refuse};
 use crate::{World, exit};
 use jitopt_core::interpreter::constants;
 use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
+use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
 use jitopt_core::interpreter::{Environment, IValue, Reason};
@@ -480,7 +481,7 @@ pub(crate) fn value_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, 
 }
 
 /// How contents that nobody bound are made up: `zeros`, `ones`, `random`, `random:SEED`.
-pub(crate) fn fill_unknown(how: &str) -> Result<(generator::Invent, u64), Refusal> {
+pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Refusal> {
     let (word, seed) = how.split_once(':').map_or((how, None), |(word, seed)| (word, Some(seed)));
     let number = seed.map_or(Ok(0), str::parse);
     match (word, number, seed) {

@@ -23,6 +23,16 @@ use std::panic::catch_unwind;
 /// How far results in doubles may be from those of PyTorch, as a part of the largest element.
 const IN_DOUBLES: f64 = 1e-10;
 
+/// Cases whose results in doubles cannot be met, and why not. What is no longer true here fails.
+const NOT_IN_DOUBLES: &[(&str, &str)] = &[
+    ("1.3.1/block_gelu_erf", "1.3.1 prints constants with six digits; PyTorch computed with all of them"),
+    ("1.3.1/block_gelu_tanh", "1.3.1 prints constants with six digits; PyTorch computed with all of them"),
+    (
+        "1.3.1/un_clamp_crossed",
+        "with bounds that cross, 1.3.1 gives the upper one in vectors and the lower one in what is left over",
+    ),
+];
+
 /// Why a case did not pass: in a few words that others may share, and in full.
 struct Failure {
     class: String,
@@ -112,7 +122,12 @@ fn check(case: &Case<'_>) -> Result<(), Failure> {
     if std::fs::exists(format!("{}.ref64.safetensors", case.stem)).unwrap_or(false) {
         let inputs = case.inputs(&described, &tensors, Precision::Double)?;
         let found = whole(case.run(inputs, Precision::Double)?);
-        check_doubles(case, &found)?;
+        let excused = NOT_IN_DOUBLES.iter().find(|(name, _)| case.stem.ends_with(name));
+        match (check_doubles(case, &found), excused) {
+            (Ok(()), Some((_, why))) => failure("an excuse that is none", why)?,
+            (Err(failure), None) => return Err(failure),
+            _ => {}
+        }
     }
     Ok(())
 }
@@ -150,7 +165,11 @@ fn check_gradient(case: &Case<'_>, graph: &str) -> Result<(), Failure> {
     let list = |what: &str| description::parse_list(&json, &format!("{graph}_{what}")).or_fail("a broken description");
     let tensors = case.tensors(&format!(".diff.{graph}_inputs.safetensors"))?;
     let inputs = case.inputs(&list("inputs")?, &tensors, Precision::Typed)?;
-    let found = IValue::tuple(case.run(inputs, Precision::Typed)?);
+    // A gradient graph with one result returns it in a tuple.
+    let found = match case.run(inputs, Precision::Typed)?.as_slice() {
+        [IValue::Tuple(values)] => IValue::Tuple(values.clone()),
+        values => IValue::tuple(values.iter().cloned()),
+    };
     let outputs = case.tensors(&format!(".diff.{graph}_outputs.safetensors"))?;
     let source = Source::new(&outputs, Precision::Typed);
     let expected = source.value(&Described::Tuple(list("outputs")?), "output").or_fail("a broken description")?;

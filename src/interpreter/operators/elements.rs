@@ -1,0 +1,118 @@
+//! What kernels of several families share: results like an operand, sums over dimensions, checks of element types.
+
+use crate::interpreter::call::Call;
+use crate::interpreter::stop::Stop;
+use crate::tensor::blocks::{self, Rows, Types};
+use crate::tensor::buffer::Wide;
+use crate::tensor::gemm::Ring;
+use crate::tensor::{DType, Dims, Tensor, layout};
+
+/// Runs a block with a type that numbers of an element type are computed in.
+macro_rules! by_kind {
+    ($dtype:expr, $wide:ident => $body:expr) => {
+        match $dtype.arithmetic() {
+            Some($crate::tensor::Kind::Float) => {
+                type $wide = f64;
+                $body
+            }
+            Some($crate::tensor::Kind::Complex) => {
+                type $wide = $crate::tensor::C128;
+                $body
+            }
+            _ => {
+                type $wide = i64;
+                $body
+            }
+        }
+    };
+}
+pub(super) use by_kind;
+
+/// A tensor of numbers in logical order, on the device of an operand.
+pub(super) fn like<W: Wide>(call: &Call, elements: &[W], dtype: DType, shape: &[i64], operand: &Tensor) -> Tensor {
+    placed(call.made(elements, dtype, shape), operand)
+}
+
+/// The same tensor on the device of an operand.
+pub(super) fn placed(tensor: Tensor, operand: &Tensor) -> Tensor {
+    if operand.device() == tensor.device() { tensor } else { tensor.on(operand.device()) }
+}
+
+/// The types of an elementwise computation that keeps the element type.
+pub(super) fn same(call: &Call, dtype: DType) -> Types {
+    Types::same(dtype, call.precision())
+}
+
+/// Refuses what is no tensor of reals, in the words for a missing kernel.
+pub(super) fn reals(what: &str, tensor: &Tensor) -> Result<(), Stop> {
+    if tensor.dtype().is_float() {
+        return Ok(());
+    }
+    Err(Stop::raised(format!("\"{what}\" not implemented for '{}'", tensor.dtype().name())))
+}
+
+/// Raises unless a condition holds.
+pub(super) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), Stop> {
+    if holds { Ok(()) } else { Err(Stop::raised(message())) }
+}
+
+/// The sum over some dimensions, with the same element type.
+pub(super) fn sum_over(call: &Call, tensor: &Tensor, dims: &[usize], keepdim: bool) -> Tensor {
+    by_kind!(tensor.dtype(), W => {
+        let rows = Rows::<W>::along(tensor, dims);
+        let sums: Vec<W> = rows.iter().map(|row| row.iter().fold(W::default(), |sum, &x| sum.plus(x))).collect();
+        like(call, &sums, tensor.dtype(), &reduced(tensor, dims, keepdim), tensor)
+    })
+}
+
+/// The shape that is left when some dimensions are reduced.
+pub(super) fn reduced(tensor: &Tensor, dims: &[usize], keepdim: bool) -> Dims {
+    let left = |i: usize| match dims.contains(&i) {
+        true => keepdim.then_some(1),
+        false => Some(tensor.size(i)),
+    };
+    (0..tensor.rank()).filter_map(left).collect()
+}
+
+/// The sum over the dimensions by which a tensor is larger than a shape that stretches to its shape.
+pub(super) fn sum_to(call: &Call, tensor: &Tensor, shape: &[i64]) -> Result<Tensor, Stop> {
+    check(shape.len() <= tensor.rank() && layout::broadcast(shape, tensor.shape())?[..] == *tensor.shape(), || {
+        format!("size {shape:?} is not expandable to size {:?}", tensor.shape())
+    })?;
+    let extra = tensor.rank() - shape.len();
+    let stretched = |i: &usize| *i < extra || (shape[*i - extra] == 1 && tensor.size(*i) != 1);
+    let dims: Vec<usize> = (0..tensor.rank()).filter(stretched).collect();
+    if dims.is_empty() {
+        return Ok(tensor.clone());
+    }
+    Ok(sum_over(call, tensor, &dims, false).reshape(shape))
+}
+
+/// `a + b` stretched to a common shape, of one element type.
+pub(super) fn add(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
+    combine(call, a, b, 1.0)
+}
+
+/// `a - b` stretched to a common shape, of one element type.
+pub(super) fn subtract(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
+    combine(call, a, b, -1.0)
+}
+
+fn combine(call: &Call, a: &Tensor, b: &Tensor, sign: f64) -> Result<Tensor, Stop> {
+    let dtype = crate::tensor::promotion::result_type(a, b);
+    Ok(by_kind!(dtype, W => {
+        let sign = W::load(sign);
+        blocks::map2(a, b, same(call, dtype), move |x: W, y: W| x.plus_product(sign, y))?
+    }))
+}
+
+/// `a b`, element by element, stretched to a common shape, of one element type.
+pub(super) fn multiply(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
+    let dtype = crate::tensor::promotion::result_type(a, b);
+    Ok(by_kind!(dtype, W => blocks::map2(a, b, same(call, dtype), |x: W, y: W| x.times(y))?))
+}
+
+/// An elementwise function of a real tensor.
+pub(super) fn apply(call: &Call, x: &Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor, Stop> {
+    Ok(blocks::map1(x, same(call, x.dtype()), f)?)
+}

@@ -1,0 +1,126 @@
+//! Windows that slide over the last one, two or three dimensions of a tensor.
+//!
+//! Everything is done in three dimensions; missing ones are put in front with one element.
+
+use super::elements::check;
+use crate::interpreter::call::Call;
+use crate::interpreter::stop::Stop;
+use crate::tensor::Tensor;
+
+/// One dimension of a sliding window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    /// Elements that the window slides over.
+    pub input: i64,
+    /// Positions of the window.
+    pub output: i64,
+    /// Elements that the window takes.
+    pub kernel: i64,
+    /// From one position to the next.
+    pub stride: i64,
+    /// From one element of the window to the next.
+    pub dilation: i64,
+    /// Missing elements before the first.
+    pub before: i64,
+}
+
+impl Axis {
+    /// A dimension with one element.
+    pub fn single() -> Axis {
+        Axis { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 }
+    }
+
+    /// The element under one element of the window at a position.
+    fn at(&self, position: i64, tap: i64) -> i64 {
+        position * self.stride - self.before + tap * self.dilation
+    }
+
+    /// The positions at which one element of the window is over an element.
+    fn valid(&self, tap: i64) -> std::ops::Range<i64> {
+        let shift = self.before - tap * self.dilation;
+        let first = if shift > 0 { (shift + self.stride - 1) / self.stride } else { 0 };
+        let end = (self.input - 1 + shift).div_euclid(self.stride) + 1;
+        first..end.min(self.output).max(first)
+    }
+}
+
+/// A window over three dimensions.
+pub(super) type Window = [Axis; 3];
+
+/// The window whose last dimensions are these.
+pub(super) fn window(axes: &[Axis]) -> Window {
+    let mut window = [Axis::single(); 3];
+    for (slot, axis) in window.iter_mut().rev().zip(axes.iter().rev()) {
+        *slot = *axis;
+    }
+    window
+}
+
+/// The product of one quantity of all axes.
+pub(super) fn volume(window: &Window, f: impl Fn(&Axis) -> i64) -> usize {
+    window.iter().map(f).product::<i64>().max(0) as usize
+}
+
+/// Calls `f(column, element, step, n)` for runs of pairs. Columns are numbered by element of the window, then by position; the
+/// elements of a run are `step` apart.
+pub(super) fn runs(window: &Window, mut f: impl FnMut(usize, usize, usize, usize)) {
+    let [d, h, w] = window;
+    let positions = d.output * h.output * w.output;
+    let mut tap = 0;
+    for (kd, kh, kw) in taps(window) {
+        let across = w.valid(kw);
+        let n = across.end - across.start;
+        if n > 0 {
+            for (od, oh) in d.valid(kd).flat_map(|od| h.valid(kh).map(move |oh| (od, oh))) {
+                let column = tap * positions + (od * h.output + oh) * w.output + across.start;
+                let element = (d.at(od, kd) * h.input + h.at(oh, kh)) * w.input + w.at(across.start, kw);
+                f(column as usize, element as usize, w.stride as usize, n as usize);
+            }
+        }
+        tap += 1;
+    }
+}
+
+fn taps(window: &Window) -> impl Iterator<Item = (i64, i64, i64)> + use<> {
+    let [d, h, w] = window.map(|axis| axis.kernel);
+    (0..d).flat_map(move |kd| (0..h).flat_map(move |kh| (0..w).map(move |kw| (kd, kh, kw))))
+}
+
+/// Parameters beyond this are refused, so that sums and products of two of them are numbers.
+const LARGEST: i64 = 1 << 30;
+
+/// A parameter with one number per dimension, none below `least`. An empty list is `missing`.
+pub(super) fn parameter(call: &Call, name: &str, n: usize, least: i64, missing: &[i64]) -> Result<Vec<i64>, Stop> {
+    let mut list = call.spatial(name, n)?;
+    if list.is_empty() {
+        list = missing.to_vec();
+    }
+    check(list.len() == n, || format!("{name} must be a single int, or a tuple of {n} ints, not {list:?}"))?;
+    check(list.iter().all(|x| (least..=LARGEST).contains(x)), || {
+        format!("{name} should be at least {least}, but got {list:?}")
+    })?;
+    Ok(list)
+}
+
+/// The sizes of the last dimensions.
+pub(super) fn sizes(x: &Tensor, n: usize) -> &[i64] {
+    &x.shape()[x.rank().saturating_sub(n)..]
+}
+
+/// The shape with other last dimensions.
+pub(super) fn resized(x: &Tensor, sizes: impl IntoIterator<Item = i64>, n: usize) -> Vec<i64> {
+    x.shape()[..x.rank().saturating_sub(n)].iter().copied().chain(sizes).collect()
+}
+
+/// Refuses what has not one or two dimensions before the last `n`, or nothing in the last ones.
+pub(super) fn check_image(what: &str, x: &Tensor, n: usize) -> Result<(), Stop> {
+    let fits = (x.rank() == n + 1 || x.rank() == n + 2) && x.shape()[1.min(x.rank())..].iter().all(|&size| size > 0);
+    check(fits, || {
+        format!(
+            "{what}(): Expected {}D or {}D input tensor with optional 0 dim batch size, but got: {:?}",
+            n + 1,
+            n + 2,
+            x.shape()
+        )
+    })
+}

@@ -1,0 +1,424 @@
+//! How far apart two results may be that are meant to be the same.
+//!
+//! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel may be off by far more than
+//! a product. What a graph may do to rounding errors is found out by trying: it runs in doubles, then several times more with
+//! every result of every node changed at random by as much as its operator may err (Monte Carlo arithmetic; Parker,
+//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it.
+//!
+//! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or whose whole number changes, hangs on
+//! rounding alone and is not judged.
+
+use crate::outcome::{Outcome, Settings};
+use crate::verdict::place;
+use jitopt_core::interpreter::random::Philox;
+use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::tensor::{C128, DType, Precision, Tensor};
+use std::fmt;
+
+/// Disturbed runs.
+const RUNS: u64 = 8;
+/// What was seen is multiplied by this: eight draws seldom show the worst.
+const SAFETY: f64 = 8.0;
+/// Roundings of the result itself that are always allowed.
+const ROUNDINGS: f64 = 4.0;
+
+/// How much an operator may err, in units of the last place of its result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Accuracy {
+    /// Not at all: it moves, picks or compares.
+    Exact,
+    /// So many units.
+    Units(f64),
+    /// It sums: one unit for each doubling of how many numbers become one.
+    Sum,
+}
+
+/// The error model. What is not here errs by two units.
+const MODEL: &[(Accuracy, &[&str])] = &[
+    (
+        Accuracy::Exact,
+        &[
+            "aten::neg",
+            "aten::abs",
+            "aten::relu",
+            "aten::max",
+            "aten::min",
+            "aten::maximum",
+            "aten::minimum",
+            "aten::clamp",
+            "aten::clamp_min",
+            "aten::clamp_max",
+            "aten::sign",
+            "aten::floor",
+            "aten::ceil",
+            "aten::round",
+            "aten::trunc",
+            "aten::cat",
+            "aten::stack",
+            "aten::clone",
+            "aten::contiguous",
+            "aten::copy_",
+            "aten::where",
+            "aten::masked_fill",
+            "aten::index",
+            "aten::index_select",
+            "aten::gather",
+            "aten::sort",
+            "aten::topk",
+            "aten::repeat",
+            "aten::flip",
+            "aten::roll",
+            "aten::tril",
+            "aten::triu",
+            "aten::zeros",
+            "aten::ones",
+            "aten::full",
+            "aten::zeros_like",
+            "aten::ones_like",
+            "aten::full_like",
+            "aten::fill_",
+            "aten::zero_",
+            "aten::embedding",
+            "aten::max_pool2d",
+            "aten::hardtanh",
+            "aten::threshold",
+            "aten::amax",
+            "aten::amin",
+            "aten::constant_pad_nd",
+            "aten::one_hot",
+            "aten::eye",
+            "aten::arange",
+            "aten::tensor",
+            "aten::rand",
+            "aten::randn",
+            "aten::bernoulli",
+            "aten::reshape",
+            "aten::flatten",
+            "prim::NumToTensor",
+        ],
+    ),
+    (
+        Accuracy::Units(1.0),
+        &["aten::add", "aten::sub", "aten::mul", "aten::div", "aten::sqrt", "aten::rsub", "aten::reciprocal"],
+    ),
+    (
+        Accuracy::Units(4.0),
+        &[
+            "aten::exp",
+            "aten::log",
+            "aten::tanh",
+            "aten::sigmoid",
+            "aten::sin",
+            "aten::cos",
+            "aten::erf",
+            "aten::pow",
+            "aten::gelu",
+            "aten::silu",
+            "aten::softplus",
+            "aten::expm1",
+            "aten::log1p",
+            "aten::tan",
+            "aten::lgamma",
+            "aten::digamma",
+        ],
+    ),
+    (
+        Accuracy::Sum,
+        &[
+            "aten::sum",
+            "aten::mean",
+            "aten::mm",
+            "aten::bmm",
+            "aten::matmul",
+            "aten::addmm",
+            "aten::baddbmm",
+            "aten::linear",
+            "aten::mv",
+            "aten::dot",
+            "aten::einsum",
+            "aten::conv1d",
+            "aten::conv2d",
+            "aten::conv3d",
+            "aten::_convolution",
+            "aten::softmax",
+            "aten::log_softmax",
+            "aten::logsumexp",
+            "aten::var",
+            "aten::std",
+            "aten::norm",
+            "aten::prod",
+            "aten::cumsum",
+            "aten::cumprod",
+            "aten::batch_norm",
+            "aten::layer_norm",
+            "aten::group_norm",
+            "aten::instance_norm",
+            "aten::avg_pool2d",
+            "aten::_grad_sum_to_size",
+            "aten::addmv",
+            "aten::addbmm",
+        ],
+    ),
+];
+
+/// How much an operator may err. An operator in place errs as the one that is not.
+pub fn accuracy(kind: &str) -> Accuracy {
+    let is = |name: &&str| *name == kind || kind.strip_suffix('_') == Some(name);
+    let found = MODEL.iter().find(|(_, kinds)| kinds.iter().any(|name| is(&name)));
+    found.map_or(Accuracy::Units(2.0), |&(accuracy, _)| accuracy)
+}
+
+/// Changes every result a little.
+struct Disturber {
+    draws: Philox,
+    /// Disturbs this node alone.
+    only: Option<Node>,
+}
+
+impl Watch for Disturber {
+    fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        if self.only.is_some_and(|only| only != node) {
+            return Ok(());
+        }
+        let kind = graph.kind(node).as_str();
+        let accuracy = accuracy(kind);
+        let size =
+            |values: &[IValue]| values.iter().filter_map(IValue::tensor).map(Tensor::numel).max().unwrap_or(1).max(1);
+        let units = match accuracy {
+            Accuracy::Exact => return Ok(()),
+            Accuracy::Units(units) => units,
+            Accuracy::Sum => 2.0 + (size(operands) as f64).log2(),
+        };
+        let in_place = kind.ends_with('_') && !kind.ends_with("__");
+        for tensor in outputs.iter().filter_map(IValue::tensor) {
+            let is_view = operands.iter().filter_map(IValue::tensor).any(|operand| operand.shares_storage(tensor));
+            if (!is_view || in_place) && (tensor.dtype().is_float() || tensor.dtype().is_complex()) {
+                self.disturb(tensor, units);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Disturber {
+    fn disturb(&mut self, tensor: &Tensor, units: f64) {
+        let (epsilon, tiny) = (tensor.dtype().epsilon() * units, smallest(tensor.dtype()));
+        let mut step = || 2.0 * self.draws.uniform() - 1.0;
+        let moved: Vec<C128> =
+            tensor.read::<C128>().into_iter().map(|z| z * (1.0 + step() * epsilon) + step() * tiny).collect();
+        tensor.write(&moved);
+    }
+}
+
+/// Half the distance between the smallest numbers of a type.
+fn smallest(dtype: DType) -> f64 {
+    match dtype.to_real() {
+        DType::Half => 2f64.powi(-25),
+        DType::BFloat16 => 2f64.powi(-134),
+        DType::Float => 2f64.powi(-150),
+        _ => 0.0,
+    }
+}
+
+/// The element values of every tensor that a run shows, in doubles.
+fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
+    let results = outcome.results.as_ref().ok()?;
+    let mut all = Vec::new();
+    for value in results.iter().chain(&outcome.inputs) {
+        value.each_tensor(&mut |tensor| all.push(tensor.read()));
+    }
+    Some(all)
+}
+
+/// What rounding can do to every element that a graph shows.
+pub struct Budget {
+    /// For each tensor and element; infinite where it is not judged. `None` when no disturbed run came to its end.
+    allowed: Option<Vec<Vec<f64>>>,
+    /// The node whose errors matter most, as printed.
+    dominated_by: Option<String>,
+}
+
+/// A tensor that is further off than rounding can put it.
+#[derive(Debug)]
+pub struct Excess {
+    path: String,
+    wrong: usize,
+    of: usize,
+    expected: C128,
+    found: C128,
+    allowed: f64,
+    /// The relative tolerance that would have let it pass.
+    needed: f64,
+    dominated_by: Option<String>,
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |z: C128| if z.im == 0.0 { z.re.to_string() } else { z.to_string() };
+        write!(
+            f,
+            "{}: {} of {} elements differ; the worst is {}, not {}: off by {:.3e}, rounding explains {:.3e}; rtol {:.1e} would have passed",
+            self.path,
+            self.wrong,
+            self.of,
+            number(self.found),
+            number(self.expected),
+            (self.found - self.expected).norm(),
+            self.allowed,
+            self.needed
+        )?;
+        self.dominated_by.as_ref().map_or(Ok(()), |node| write!(f, "; the budget is dominated by {node}"))
+    }
+}
+
+impl Budget {
+    /// Runs the graph in doubles, undisturbed and disturbed.
+    pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Budget {
+        let exact = elements(&Outcome::of(graph, settings, inputs, Precision::Double));
+        let typed = elements(&Outcome::of(graph, settings, inputs, Precision::Typed));
+        let (Some(exact), Some(typed)) = (exact, typed) else { return Budget { allowed: None, dominated_by: None } };
+        let dtypes = dtypes(graph, settings, inputs);
+        let mut allowed: Vec<Vec<f64>> = exact.iter().map(|tensor| vec![0.0; tensor.len()]).collect();
+        widen(&mut allowed, &exact, &typed);
+        for run in 0..RUNS {
+            if let Some(moved) = disturbed(graph, settings, inputs, run, None) {
+                widen(&mut allowed, &exact, &moved);
+            }
+        }
+        for ((allowed, exact), dtype) in allowed.iter_mut().zip(&exact).zip(dtypes) {
+            for (allowed, z) in allowed.iter_mut().zip(exact) {
+                let rounding = ROUNDINGS * dtype.epsilon() * if z.norm().is_finite() { z.norm() } else { 0.0 };
+                *allowed = *allowed * SAFETY + rounding + 2.0 * smallest(dtype);
+            }
+        }
+        Budget { allowed: Some(allowed), dominated_by: dominant(graph, settings, inputs, &exact) }
+    }
+
+    /// The tensors of the second value that are further from the first than rounding can put them.
+    pub fn excess(&self, expected: &IValue, found: &IValue) -> Vec<Excess> {
+        let (a, b) = (tensors(expected), tensors(found));
+        let mut all = Vec::new();
+        for (i, ((path, a), (_, b))) in a.iter().zip(&b).enumerate() {
+            let allowed = self.allowed.as_ref().and_then(|allowed| allowed.get(i));
+            all.extend(excess_of(path, a, b, allowed.map(|allowed| &allowed[..])));
+        }
+        all.iter_mut().for_each(|excess| excess.dominated_by.clone_from(&self.dominated_by));
+        all
+    }
+}
+
+fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>) -> Option<Excess> {
+    let (a, b): (Vec<C128>, Vec<C128>) = (a.read(), b.read());
+    let (mut wrong, mut worst, mut needed) = (0, None, 0f64);
+    for (i, (&x, &y)) in a.iter().zip(&b).enumerate() {
+        let allowed = allowed.and_then(|allowed| allowed.get(i)).copied().unwrap_or(0.0);
+        if kind(x) == kind(y) && (kind(x) != 0 || (x - y).norm() <= allowed) || allowed.is_infinite() {
+            continue;
+        }
+        wrong += 1;
+        let off = (x - y).norm();
+        needed = needed.max(if off.is_finite() && x.norm() > 0.0 { off / x.norm() } else { f64::INFINITY });
+        let ratio = if off.is_finite() { off / allowed.max(f64::MIN_POSITIVE) } else { f64::INFINITY };
+        if worst.is_none_or(|(best, _, _)| ratio > best) {
+            worst = Some((ratio, i, allowed));
+        }
+    }
+    let (_, at, allowed) = worst?;
+    Some(Excess {
+        path: place(path),
+        wrong,
+        of: a.len(),
+        expected: a[at],
+        found: b[at],
+        allowed,
+        needed,
+        dominated_by: None,
+    })
+}
+
+/// 0 for finite numbers; infinities by sign; NaN.
+fn kind(z: C128) -> u8 {
+    let part = |x: f64| match x {
+        x if x.is_nan() => 3,
+        f64::INFINITY => 1,
+        f64::NEG_INFINITY => 2,
+        _ => 0,
+    };
+    part(z.re) * 4 + part(z.im)
+}
+
+fn widen(allowed: &mut [Vec<f64>], exact: &[Vec<C128>], moved: &[Vec<C128>]) {
+    for ((allowed, exact), moved) in allowed.iter_mut().zip(exact).zip(moved) {
+        if exact.len() != moved.len() {
+            allowed.fill(f64::INFINITY);
+            continue;
+        }
+        for ((allowed, &x), &y) in allowed.iter_mut().zip(exact).zip(moved) {
+            let off = if kind(x) != kind(y) {
+                f64::INFINITY
+            } else if kind(x) == 0 {
+                (x - y).norm()
+            } else {
+                0.0
+            };
+            *allowed = allowed.max(off);
+        }
+    }
+}
+
+fn disturbed(
+    graph: &Graph,
+    settings: &Settings,
+    inputs: &[IValue],
+    run: u64,
+    only: Option<Node>,
+) -> Option<Vec<Vec<C128>>> {
+    let mut disturber = Disturber { draws: Philox::new(0x6a69_746f, run, 0), only };
+    elements(&Outcome::watched(graph, settings, inputs, Precision::Double, Some(&mut disturber)))
+}
+
+/// Most nodes that are disturbed one by one to find the one that matters.
+const MOST_TRIED: usize = 100;
+
+fn dominant(graph: &Graph, settings: &Settings, inputs: &[IValue], exact: &[Vec<C128>]) -> Option<String> {
+    let errs = |node: &Node| accuracy(graph.kind(*node).as_str()) != Accuracy::Exact && graph.num_outputs(*node) > 0;
+    let effect = |node: Node| {
+        let moved = disturbed(graph, settings, inputs, 0, Some(node))?;
+        let off = |(x, y): (&C128, &C128)| if kind(*x) == kind(*y) { (x - y).norm() } else { 0.0 };
+        let most = exact.iter().flatten().zip(moved.iter().flatten()).map(off).fold(0.0, f64::max);
+        (most > 0.0).then_some((most, node))
+    };
+    let tried = graph.all_nodes().filter(errs).take(MOST_TRIED).filter_map(effect);
+    let (_, node) = tried.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some(format!("{} = {}", named(graph, node), graph.kind(node)))
+}
+
+fn named(graph: &Graph, node: Node) -> String {
+    graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect::<Vec<_>>().join(", ")
+}
+
+fn dtypes(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Vec<DType> {
+    let outcome = Outcome::of(graph, settings, inputs, Precision::Typed);
+    let mut all = Vec::new();
+    for value in outcome.results.iter().flatten().chain(&outcome.inputs) {
+        value.each_tensor(&mut |tensor| all.push(tensor.dtype()));
+    }
+    all
+}
+
+/// All tensors of a value in the order of [`IValue::each_tensor`], with their paths.
+fn tensors(value: &IValue) -> Vec<(String, Tensor)> {
+    fn walk(value: &IValue, path: &str, all: &mut Vec<(String, Tensor)>) {
+        match value {
+            IValue::Tensor(tensor) => all.push((path.to_owned(), tensor.clone())),
+            IValue::Tuple(values) => {
+                values.iter().enumerate().for_each(|(i, value)| walk(value, &format!("{path}.{i}"), all));
+            }
+            other => other.each_tensor(&mut |tensor| all.push((path.to_owned(), tensor.clone()))),
+        }
+    }
+    let mut all = Vec::new();
+    walk(value, "", &mut all);
+    all
+}

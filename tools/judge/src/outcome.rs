@@ -1,0 +1,89 @@
+//! All that a run shows.
+
+use crate::sharing::Copier;
+use jitopt_core::interpreter::environment::Invent;
+use jitopt_core::interpreter::{Environment, IValue, Machine, Release, Stop, Watch};
+use jitopt_core::ir::Graph;
+use jitopt_core::tensor::Precision;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What holds for all runs of a judgement.
+#[derive(Clone, Default)]
+pub struct Settings {
+    /// Whose eager semantics hold; by the era of the graph when nothing is said.
+    pub release: Option<Release>,
+    /// Seed of random operators.
+    pub seed: u64,
+    /// Graphs that calls run.
+    pub callees: Rc<BTreeMap<String, Graph>>,
+    /// What the text does not show, by name.
+    pub bindings: BTreeMap<String, IValue>,
+    /// Makes up what nobody bound.
+    pub invent: Option<Invent>,
+    /// Most nodes of one run.
+    pub max_steps: Option<u64>,
+    /// Longest time of one run.
+    pub timeout: Option<Duration>,
+}
+
+impl Settings {
+    /// An environment of its own for one run. Bindings are copied: a run may write to them.
+    pub fn environment(&self, precision: Precision, copier: &mut Copier) -> Environment {
+        let mut env = Environment::default();
+        env.precision = precision;
+        env.release = self.release;
+        env.seed = self.seed;
+        env.callees = self.callees.clone();
+        env.max_steps = self.max_steps;
+        env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        env.invent = self.invent;
+        *env.bindings.borrow_mut() = self.bindings.iter().map(|(k, v)| (k.clone(), copier.copy(v))).collect();
+        env
+    }
+}
+
+/// What a run showed.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Results, or why there are none.
+    pub results: Result<Vec<IValue>, Stop>,
+    /// The inputs, as they are afterwards.
+    pub inputs: Vec<IValue>,
+    /// What the program printed.
+    pub printed: String,
+    /// How many nodes ran.
+    pub steps: u64,
+}
+
+impl Outcome {
+    /// Runs a graph on copies of the inputs.
+    pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue], precision: Precision) -> Outcome {
+        Outcome::watched(graph, settings, inputs, precision, None)
+    }
+
+    /// The same, while somebody looks on.
+    pub fn watched(
+        graph: &Graph,
+        settings: &Settings,
+        inputs: &[IValue],
+        precision: Precision,
+        watch: Option<&mut dyn Watch>,
+    ) -> Outcome {
+        let mut copier = Copier::new(precision);
+        let env = settings.environment(precision, &mut copier);
+        let inputs: Vec<IValue> = inputs.iter().map(|value| copier.copy(value)).collect();
+        let (results, steps) = match watch {
+            Some(watch) => run(Machine::new(graph, &env).watched(watch), &inputs),
+            None => run(Machine::new(graph, &env), &inputs),
+        };
+        let printed = env.printed.borrow().clone();
+        Outcome { results, inputs, printed, steps }
+    }
+}
+
+fn run(mut machine: Machine<'_>, inputs: &[IValue]) -> (Result<Vec<IValue>, Stop>, u64) {
+    let results = machine.run(inputs.to_vec());
+    (results, machine.steps())
+}
