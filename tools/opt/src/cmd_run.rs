@@ -119,21 +119,21 @@ fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<E
         (env.invent, env.invent_seed) = (Some(invent), seed);
     }
     env.max_steps = args.checks.max_steps;
-    env.callees = callees::load_all(&semantics.callee, semantics.no_verify, options(args), world)?;
+    let mut graphs = callees::load_all(&semantics.callee, semantics.no_verify, options(args), world)?;
     let mut calls = Calls::default();
     calls.add(graph);
-    if !env.callees.is_empty() {
-        warn_of_uncalled(&env.callees, calls.clone(), world);
+    if !graphs.is_empty() {
+        warn_of_uncalled(&graphs, calls.clone(), world);
     }
-    env.callees.values().for_each(|callee| calls.add(callee));
+    graphs.values().for_each(|callee| calls.add(callee));
     // Machines look for whole names; users may give short ones, as for `inline`.
     for names in calls.each() {
-        let given = names.iter().find(|name| env.callees.contains_key(*name));
-        if let (Some(given), Some(whole)) = (given, names.first()) {
-            let callee = env.callees[given].clone();
-            env.callees.entry(whole.clone()).or_insert(callee);
+        let given = names.iter().find_map(|name| graphs.get(name)).cloned();
+        if let (Some(callee), Some(whole)) = (given, names.first()) {
+            graphs.entry(whole.clone()).or_insert(callee);
         }
     }
+    env.callees = graphs.into();
     Ok(env)
 }
 
@@ -144,7 +144,7 @@ fn transform(
     env: &Environment,
     no_verify: bool,
 ) -> Result<(), Refusal> {
-    let mut session = Session { callees: env.callees.clone(), ..Session::default() };
+    let mut session = Session { callees: (*env.callees).clone(), ..Session::default() };
     let mut verifier = VerifyEach;
     let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
     if !no_verify {
