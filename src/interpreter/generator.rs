@@ -36,6 +36,8 @@ pub struct Generator {
     pub hints: BTreeMap<usize, Described>,
 }
 
+/// How often the search starts again, for it may lead into a corner.
+const ATTEMPTS: u64 = 4;
 /// Most runs to find shapes that fit, and then to tell sizes apart.
 const MOST_TRIES: usize = 400;
 const MOST_REFINEMENTS: usize = 40;
@@ -59,7 +61,14 @@ impl Generator {
     /// Fills the gaps between given inputs. Contents that the environment may invent are bound in it.
     pub fn complete(&self, graph: &Graph, env: &Environment, given: Vec<Option<IValue>>) -> Vec<Option<IValue>> {
         let mut search = Search::new(self, graph, env, given);
-        search.fit();
+        let first = search.sketches.clone();
+        for attempt in 0..ATTEMPTS {
+            search.sketches = first.clone();
+            search.draws = Philox::new(self.seed, u64::MAX - 1, attempt);
+            if search.fit() {
+                break;
+            }
+        }
         search.tell_apart();
         let inputs = search.start();
         env.reset();
@@ -286,25 +295,34 @@ impl<'a> Search<'a> {
         with_shape(sketch, self.generator.shapes.get(name))
     }
 
-    /// Changes sketches until the graph runs, or for so long.
-    fn fit(&mut self) {
+    /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.
+    fn fit(&mut self) -> bool {
         let mut best = self.run();
+        // Where the run first came so far: changes that bring nothing are not piled up for ever.
+        let mut anchor = self.sketches.clone();
         for _ in 0..MOST_TRIES {
             if best.fits() || best.hopeless || self.spent > MOST_STEPS {
-                return;
+                return true;
+            }
+            if self.draws.one_in(2) {
+                self.sketches.extend(anchor.clone());
             }
             let before = self.sketches.clone();
             if !self.change(&best) {
-                return;
+                return true;
             }
             let run = self.run();
             if run.hopeless || (!run.fits() && run.steps < best.steps) {
                 // What was invented meanwhile stays known.
                 self.sketches.extend(before);
-            } else {
-                best = run;
+                continue;
             }
+            if run.steps > best.steps {
+                anchor = self.sketches.clone();
+            }
+            best = run;
         }
+        best.fits()
     }
 
     /// Changes something that the failing node depends on; false when there is nothing.
@@ -570,6 +588,9 @@ fn rank_hint(graph: &Graph, value: Value) -> Hint {
 }
 
 fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
+    if let (Sketch::Tensor(tensor), Some(_)) = (&mut sketch, hint.rank) {
+        tensor.free_rank = false;
+    }
     if let (Sketch::Tensor(TensorSketch { dtype, free_dtype: true, .. }), Some(hint)) = (&mut sketch, hint.dtype) {
         *dtype = hint;
     }

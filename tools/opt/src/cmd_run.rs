@@ -276,19 +276,42 @@ fn without_elements(described: &mut Described) {
     }
 }
 
-/// JSON for people: what fits on a line stands on one.
+/// JSON for people: what fits on a line stands on one, and fields are put side by side.
 fn laid_out(json: &Value, indent: usize) -> String {
     const WIDTH: usize = 110;
-    let flat = json.to_string();
-    let (open, parts, close): (_, Vec<String>, _) = match json {
-        _ if indent + flat.len() <= WIDTH => return flat,
-        Value::Array(parts) => ('[', parts.iter().map(|part| laid_out(part, indent + 1)).collect(), ']'),
-        Value::Object(fields) => {
-            let field = |(name, value): (&String, &Value)| format!("{}:{}", json!(name), laid_out(value, indent + 1));
-            ('{', fields.iter().map(field).collect(), '}')
-        }
-        _ => return flat,
-    };
+    let flat = flat(json);
+    if indent + flat.len() <= WIDTH {
+        return flat;
+    }
     let pad = " ".repeat(indent + 1);
-    format!("{open}\n{pad}{}\n{}{close}", parts.join(&format!(",\n{pad}")), " ".repeat(indent))
+    match json {
+        Value::Array(parts) => {
+            let parts: Vec<String> = parts.iter().map(|part| laid_out(part, indent + 1)).collect();
+            format!("[\n{pad}{}\n{}]", parts.join(&format!(",\n{pad}")), " ".repeat(indent))
+        }
+        Value::Object(fields) => {
+            let (mut text, mut column) = (format!("{{\n{pad}"), pad.len());
+            for (i, (name, value)) in fields.iter().enumerate() {
+                let field = format!("{}: {}", json!(name), laid_out(value, indent + 1));
+                let breaks = i > 0 && (field.contains('\n') || column + field.len() > WIDTH);
+                text += &["", ", ", &format!(",\n{pad}")][usize::from(i > 0) + usize::from(breaks)];
+                text += &field;
+                column = if breaks { pad.len() + field.len() } else { column + field.len() + 2 };
+            }
+            format!("{text}\n{}}}", " ".repeat(indent))
+        }
+        _ => flat,
+    }
+}
+
+/// JSON on one line, with blanks as Python puts them.
+fn flat(json: &Value) -> String {
+    match json {
+        Value::Array(parts) => format!("[{}]", parts.iter().map(flat).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{}: {}", json!(name), flat(value));
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
 }
