@@ -25,12 +25,14 @@ pub mod padding;
 pub mod picking;
 pub mod pointwise;
 pub mod pooling;
+pub mod rearranging;
 pub mod recurrent;
 pub mod reductions;
 pub mod resampling;
 pub mod sampling;
 pub mod scalars;
 pub mod scans;
+pub mod scattering;
 pub mod softmax;
 pub mod sorting;
 mod spatial;
@@ -51,8 +53,10 @@ pub const OF_TENSORS: &[&[Row]] = &[
     factories::ROWS,
     conversions::ROWS,
     views::ROWS,
+    rearranging::ROWS,
     joining::ROWS,
     indexing::ROWS,
+    scattering::ROWS,
     reductions::ROWS,
     scans::ROWS,
     sorting::ROWS,

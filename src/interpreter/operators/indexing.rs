@@ -1,14 +1,15 @@
-//! Elements picked, written and scattered by index or by mask.
+//! Elements picked and written by index, by mask, by condition; places of elements.
 
-use super::picking::{
-    Number, changed, check_fits, coordinates, index_error, made_like, mapped, picked, place, placed, with_wide, wrapped,
-};
+use super::elements::{by_kind, like, placed};
+use super::picking::{Number, changed, check_fits, coordinates, index_error, picked, place, wrapped};
+use super::scattering::{dimensioned, gathered};
 use super::views::{diagonal_of, expanded, selected, sliced, strided};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::layout::{self, Dims, wrap};
+use crate::tensor::gemm::Ring;
+use crate::tensor::layout::{self, Dims};
 use crate::tensor::promotion::{Promotion, of_scalar};
 use crate::tensor::{DType, Kind, Scalar, Tensor};
 
@@ -21,19 +22,15 @@ pub const ROWS: &[Row] = &[
     ("aten::argwhere", nonzero),
     ("aten::as_strided_scatter", view_scatter),
     ("aten::bucketize", bucketize),
+    ("aten::copy", copy),
     ("aten::copy_", copy_in_place),
     ("aten::diagonal_scatter", view_scatter),
     ("aten::fill", fill),
     ("aten::fill_", fill_in_place),
     ("aten::fill_diagonal_", fill_diagonal),
-    ("aten::gather", gather),
-    ("aten::index_add", index_add),
-    ("aten::index_copy", index_copy),
-    ("aten::index_fill", index_fill),
+    ("aten::index", index),
     ("aten::index_put", index_put),
     ("aten::index_put_", index_put_in_place),
-    ("aten::index_reduce", index_reduce),
-    ("aten::index_select", index_select),
     ("aten::masked_fill", masked_fill),
     ("aten::masked_scatter", masked_scatter),
     ("aten::masked_select", masked_select),
@@ -41,15 +38,9 @@ pub const ROWS: &[Row] = &[
     ("aten::nonzero_numpy", nonzero_numpy),
     ("aten::nonzero_static", nonzero_static),
     ("aten::one_hot", one_hot),
-    ("aten::put", put),
-    ("aten::scatter", scatter),
-    ("aten::scatter_add", scatter),
-    ("aten::scatter_reduce", scatter),
     ("aten::searchsorted", searchsorted),
     ("aten::select_scatter", view_scatter),
     ("aten::slice_scatter", view_scatter),
-    ("aten::take", take),
-    ("aten::take_along_dim", take_along_dim),
     ("aten::tril_indices", triangle_indices),
     ("aten::triu_indices", triangle_indices),
     ("aten::where", where_),
@@ -108,7 +99,7 @@ fn true_coordinates(mask: &Tensor) -> Vec<Tensor> {
 }
 
 fn true_places(mask: &Tensor) -> Vec<Dims> {
-    let is_true: Vec<bool> = with_wide!(mask.dtype(), W => {
+    let is_true: Vec<bool> = by_kind!(mask.dtype(), W => {
         mask.read::<W>().iter().map(|&x| x != W::default()).collect()
     });
     let mut next = is_true.iter();
@@ -176,7 +167,7 @@ fn column(x: &Tensor, dim: usize, index: &Tensor, shape: &[i64]) -> Result<Vec<i
 }
 
 /// `x[i, j]`.
-pub(super) fn index(call: &Call<'_>) -> Answer {
+fn index(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     let Chosen { shape, places } = chosen(&x, call.opt_tensors("indices")?)?;
     one(picked(call, &x, &places, &shape))
@@ -193,7 +184,7 @@ fn write_chosen(call: &Call<'_>, x: &Tensor) -> Result<(), Stop> {
     }
     let Chosen { shape, places } = chosen(x, call.opt_tensors("indices")?)?;
     let values = layout_fit(&values, &shape)?;
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let mut elements = x.read::<W>();
         for (place, value) in places.into_iter().zip(values.read::<W>()) {
             let slot = &mut elements[place];
@@ -228,346 +219,6 @@ fn index_put_in_place(call: &Call<'_>) -> Answer {
     one(x)
 }
 
-// ---- along one dimension
-
-/// A vector of indices; a tensor without dimensions is one index.
-fn vector(call: &Call<'_>) -> Result<Vec<i64>, Stop> {
-    let index = call.tensor("index")?;
-    if index.rank() > 1 {
-        return Err(index_error(format!("{}(): Index is supposed to be a vector", short(call))));
-    }
-    if !matches!(index.dtype(), DType::Long | DType::Int) {
-        return Err(Stop::raised(format!("{}(): Expected dtype int32/int64 for index", short(call))));
-    }
-    Ok(index.read())
-}
-
-fn in_range(index: i64, size: i64) -> Result<i64, Stop> {
-    if (0..size).contains(&index) { Ok(index) } else { Err(index_error("index out of range in self")) }
-}
-
-fn index_select(call: &Call<'_>) -> Answer {
-    let x = call.tensor("self")?;
-    let (dim, index) = (wrap(call.int("dim")?, x.rank())?, vector(call)?);
-    for &i in &index {
-        in_range(i, x.size(dim))?;
-    }
-    let mut shape: Dims = x.shape().into();
-    match shape.get_mut(dim) {
-        Some(size) => *size = index.len() as i64,
-        None if index.len() == 1 => return one(x.copied()),
-        None => return Err(index_error("index_select(): Index to scalar can have only 1 value")),
-    }
-    let strides = layout::contiguous(x.shape());
-    one(mapped(call, &x, &shape, |at| {
-        let mut there: Dims = at.into();
-        there[dim] = index[at[dim] as usize];
-        place(&there, &strides)
-    })?)
-}
-
-/// The slices of a copy of `self` that an index names, each with its slice of `source`.
-fn each_slice(call: &Call<'_>, f: impl Fn(&Tensor, &Tensor) -> Result<(), Stop>) -> Answer {
-    let (x, source) = (call.tensor("self")?, call.tensor("source")?);
-    let (dim, index) = (wrap(call.int("dim")?, x.rank())?, vector(call)?);
-    if x.dtype() != source.dtype() {
-        return Err(Stop::raised(format!(
-            "{}(): self and source expected to have the same dtype, but got (self) {} and (source) {}",
-            short(call),
-            x.dtype().name(),
-            source.dtype().name()
-        )));
-    }
-    let source = if source.rank() == 0 { source.reshape(&[1]) } else { source };
-    let copy = x.copied();
-    let target = if x.rank() == 0 { copy.reshape(&[1]) } else { copy.clone() };
-    if source.rank() != target.rank() || source.size(dim) != index.len() as i64 {
-        return Err(index_error(format!(
-            "{}(): Number of indices ({}) should be equal to source.size(dim) ({})",
-            short(call),
-            index.len(),
-            source.size(dim)
-        )));
-    }
-    for (i, &at) in index.iter().enumerate() {
-        let (to, from) = (target.select(dim, in_range(at, target.size(dim))?), source.select(dim, i as i64));
-        if to.shape() != from.shape() {
-            return Err(index_error(format!(
-                "{}(): Source/destination tensor must have same slice shapes.",
-                short(call)
-            )));
-        }
-        f(&to, &from)?;
-    }
-    one(copy)
-}
-
-fn index_add(call: &Call<'_>) -> Answer {
-    let alpha = call.opt_scalar("alpha")?.unwrap_or(Scalar::Int(1));
-    each_slice(call, |to, from| {
-        with_wide!(to.dtype(), W => {
-            let sum = |(&a, &b): (&W, &W)| a.plus(b.times(alpha.wide()));
-            to.write(&to.read::<W>().iter().zip(&from.read::<W>()).map(sum).collect::<Vec<_>>());
-        });
-        Ok(())
-    })
-}
-
-fn index_copy(call: &Call<'_>) -> Answer {
-    each_slice(call, |to, from| Ok(to.copy_from(from)?))
-}
-
-fn index_fill(call: &Call<'_>) -> Answer {
-    let (x, value) = (call.tensor("self")?, call.scalar("value")?);
-    check_fits(value, x.dtype())?;
-    let (dim, index) = (wrap(call.int("dim")?, x.rank())?, vector(call)?);
-    one(changed(&x, |copy| {
-        for &i in &index {
-            let at = wrapped(i, x.size(dim)).ok_or_else(|| index_error("index out of range in self"))?;
-            if x.rank() == 0 { copy.fill(value) } else { copy.select(dim, at).fill(value) }
-        }
-        Ok(())
-    })?)
-}
-
-/// A tensor seen with at least one dimension.
-fn dimensioned(x: &Tensor) -> Tensor {
-    if x.rank() == 0 { x.unsqueeze(0) } else { x.clone() }
-}
-
-/// Checks an index that names a place along `dim` for each of its own places.
-fn check_index(call: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<Vec<i64>, Stop> {
-    if !matches!(index.dtype(), DType::Long | DType::Int) {
-        return Err(Stop::raised(format!("{}(): Expected dtype int64 for index", short(call))));
-    }
-    if index.numel() > 0 && index.rank() != x.rank() {
-        return Err(Stop::raised("Index tensor must have the same number of dimensions as input tensor"));
-    }
-    if index.numel() > 0 && (0..x.rank()).any(|i| i != dim && index.size(i) > x.size(i)) {
-        return Err(Stop::raised(format!(
-            "Size does not match at dimension {dim} expected index {:?} to be no larger than self {:?} apart from dimension {dim}",
-            index.shape(),
-            x.shape()
-        )));
-    }
-    let size = x.size(dim);
-    let numbers = index.read::<i64>();
-    match numbers.iter().find(|n| !(0..size).contains(n)) {
-        Some(n) => Err(Stop::raised(format!("index {n} is out of bounds for dimension {dim} with size {size}"))),
-        None => Ok(numbers),
-    }
-}
-
-/// The places in `x` that an index of the same rank names along `dim`, in the order of the index.
-fn places_along(x: &Tensor, index: &Tensor, numbers: &[i64], dim: usize) -> Vec<usize> {
-    let strides = layout::contiguous(x.shape());
-    let mut next = numbers.iter();
-    coordinates(index.shape(), |at| {
-        let mut there: Dims = at.into();
-        there[dim] = next.next().copied().unwrap_or(0);
-        place(&there, &strides)
-    })
-}
-
-fn gathered(call: &Call<'_>, x: &Tensor, index: &Tensor, dim: i64) -> Result<Tensor, Stop> {
-    let shape: Dims = index.shape().into();
-    let (x, index) = (dimensioned(x), dimensioned(index));
-    let dim = wrap(dim, x.rank())?;
-    let numbers = check_index(call, &x, &index, dim)?;
-    if numbers.is_empty() {
-        return Ok(picked(call, &x, &[], &shape));
-    }
-    Ok(picked(call, &x, &places_along(&x, &index, &numbers, dim), &shape))
-}
-
-fn gather(call: &Call<'_>) -> Answer {
-    one(gathered(call, &call.tensor("self")?, &call.tensor("index")?, call.int("dim")?)?)
-}
-
-fn take_along_dim(call: &Call<'_>) -> Answer {
-    let (x, index) = (call.tensor("self")?, call.tensor("indices")?);
-    let Some(dim) = call.opt_int("dim")? else {
-        let flat = |x: &Tensor| x.reshape(&[x.numel() as i64]);
-        return one(gathered(call, &flat(&x), &flat(&index), 0)?);
-    };
-    if x.rank() != index.rank() {
-        return Err(Stop::raised(
-            "torch.take_along_dim(): input and indices should have the same number of dimensions",
-        ));
-    }
-    let dim = wrap(dim, x.rank())?;
-    if x.rank() == 0 {
-        return one(gathered(call, &x, &index, 0)?);
-    }
-    let wide = |own: &Tensor, other: &Tensor| -> Result<Tensor, Stop> {
-        let mut shape = layout::broadcast(&ones_at(own, dim), &ones_at(other, dim))?;
-        shape[dim] = own.size(dim);
-        expanded(own, &shape)
-    };
-    one(gathered(call, &wide(&x, &index)?, &wide(&index, &x)?, dim as i64)?)
-}
-
-fn ones_at(x: &Tensor, dim: usize) -> Dims {
-    let mut shape: Dims = x.shape().into();
-    shape[dim] = 1;
-    shape
-}
-
-// ---- scattering
-
-/// What happens where something is written.
-#[derive(Clone, Copy, PartialEq)]
-enum Combine {
-    Replace,
-    Add,
-    Multiply,
-    Mean,
-    Largest,
-    Smallest,
-}
-
-fn combining(call: &Call<'_>) -> Result<Combine, Stop> {
-    if call.kind().as_str().starts_with("aten::scatter_add") {
-        return Ok(Combine::Add);
-    }
-    Ok(match call.opt_str("reduce")?.as_deref() {
-        None => Combine::Replace,
-        Some("add" | "sum") => Combine::Add,
-        Some("multiply" | "prod") => Combine::Multiply,
-        Some("mean") => Combine::Mean,
-        Some("amax") => Combine::Largest,
-        Some("amin") => Combine::Smallest,
-        Some(other) => {
-            return Err(Stop::raised(format!(
-                "reduce argument must be either sum, prod, mean, amax or amin, got {other}"
-            )));
-        }
-    })
-}
-
-impl Combine {
-    fn two<W: Number>(self, old: W, new: W) -> W {
-        match self {
-            Combine::Replace => new,
-            Combine::Add | Combine::Mean => old.plus(new),
-            Combine::Multiply => old.times(new),
-            _ if old.is_nan() || new.is_nan() => {
-                if old.is_nan() {
-                    old
-                } else {
-                    new
-                }
-            }
-            Combine::Largest => {
-                if old.is_below(new) {
-                    new
-                } else {
-                    old
-                }
-            }
-            Combine::Smallest => {
-                if new.is_below(old) {
-                    new
-                } else {
-                    old
-                }
-            }
-        }
-    }
-}
-
-/// Writes values at places. Without `include` the first value at a place stands for what was there.
-fn combine_at<W: Number>(elements: &mut [W], writes: &[(usize, W)], combine: Combine, include: bool) {
-    let mut counts = vec![i64::from(include); elements.len()];
-    for &(place, value) in writes {
-        let slot = &mut elements[place];
-        *slot = if counts[place] == 0 { value } else { combine.two(*slot, value) };
-        counts[place] += 1;
-    }
-    if combine == Combine::Mean {
-        for (slot, &count) in elements.iter_mut().zip(&counts).filter(|(_, count)| **count > 1) {
-            *slot = slot.over(W::load(count));
-        }
-    }
-}
-
-fn scatter(call: &Call<'_>) -> Answer {
-    let (x, index) = (call.tensor("self")?, dimensioned(&call.tensor("index")?));
-    let seen = dimensioned(&x);
-    let dim = wrap(call.int("dim")?, x.rank())?;
-    let combine = combining(call)?;
-    let include = call.schema.is_none_or(|s| s.formal("include_self").is_none()) || call.bool("include_self")?;
-    let source = scattered_source(call, &x, &index)?;
-    if index.numel() == 0 {
-        return one(x.copied());
-    }
-    let numbers = check_index(call, &seen, &index, dim)?;
-    let places = places_along(&seen, &index, &numbers, dim);
-    one(changed(&x, |copy| {
-        with_wide!(x.dtype(), W => {
-            let mut elements = copy.read::<W>();
-            let values = source.read::<W>();
-            let writes: Vec<(usize, W)> = places.into_iter().zip(values).collect();
-            combine_at(&mut elements, &writes, combine, include);
-            copy.write(&elements);
-        });
-        Ok(())
-    })?)
-}
-
-/// The values that are scattered, in the shape of the index.
-fn scattered_source(call: &Call<'_>, x: &Tensor, index: &Tensor) -> Result<Tensor, Stop> {
-    if call.schema.is_some_and(|schema| schema.formal("value").is_some()) {
-        let value = call.scalar("value")?;
-        check_fits(value, x.dtype())?;
-        return expanded(&Tensor::scalar(value, x.dtype(), call.precision()), index.shape());
-    }
-    let source = dimensioned(&call.tensor("src")?);
-    if source.dtype() != x.dtype() {
-        return Err(Stop::raised(format!("{}(): Expected self.dtype to be equal to src.dtype", short(call))));
-    }
-    if index.numel() == 0 {
-        return Ok(source);
-    }
-    if source.rank() != index.rank() {
-        return Err(Stop::raised("Index tensor must have the same number of dimensions as src tensor"));
-    }
-    if (0..index.rank()).any(|i| index.size(i) > source.size(i)) {
-        return Err(Stop::raised(format!(
-            "Expected index {:?} to be no larger than self {:?} apart from dimension and to be no larger size than src {:?}",
-            index.shape(),
-            x.shape(),
-            source.shape()
-        )));
-    }
-    Ok((0..index.rank()).fold(source, |source, i| source.narrow(i, 0, index.size(i), 1)))
-}
-
-fn index_reduce(call: &Call<'_>) -> Answer {
-    let (x, source) = (call.tensor("self")?, call.tensor("source")?);
-    let (dim, index) = (wrap(call.int("dim")?, x.rank())?, vector(call)?);
-    let (combine, include) = (combining(call)?, call.bool("include_self")?);
-    let fits = |i: usize| source.size(i) == if i == dim { index.len() as i64 } else { x.size(i) };
-    if source.dtype() != x.dtype() || source.rank() != x.rank() || !(0..x.rank()).all(fits) || x.rank() == 0 {
-        return Err(Stop::raised("index_reduce_(): Source/destination tensor must have same slice shapes and dtypes."));
-    }
-    for &i in &index {
-        in_range(i, x.size(dim))?;
-    }
-    let strides = layout::contiguous(x.shape());
-    let places = coordinates(source.shape(), |at| {
-        let mut there: Dims = at.into();
-        there[dim] = index[at[dim] as usize];
-        place(&there, &strides)
-    });
-    with_wide!(x.dtype(), W => {
-        let mut elements = x.read::<W>();
-        let writes: Vec<(usize, W)> = places.into_iter().zip(source.read::<W>()).collect();
-        combine_at(&mut elements, &writes, combine, include);
-        one(made_like(call, &x, &elements, x.dtype(), x.shape()))
-    })
-}
-
 // ---- masks
 
 fn check_mask(call: &Call<'_>, mask: &Tensor) -> Result<(), Stop> {
@@ -597,12 +248,12 @@ fn masked_fill(call: &Call<'_>) -> Answer {
     let shape = layout::broadcast(x.shape(), mask.shape())?;
     let mask = expanded(&mask, &shape)?.read::<i64>();
     let x = expanded(&x, &shape)?;
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let mut elements = x.read::<W>();
         for (element, _) in elements.iter_mut().zip(&mask).filter(|(_, mask)| **mask != 0) {
             *element = value.wide();
         }
-        one(made_like(call, &x, &elements, x.dtype(), &shape))
+        one(like(call, &elements, x.dtype(), &shape, &x))
     })
 }
 
@@ -637,52 +288,11 @@ fn masked_scatter(call: &Call<'_>) -> Answer {
             source.numel()
         )));
     }
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let mut elements = x.read::<W>();
         let slots = elements.iter_mut().zip(&mask).filter(|(_, mask)| **mask != 0);
         slots.zip(source.read::<W>()).for_each(|((slot, _), value)| *slot = value);
-        one(made_like(call, &x, &elements, x.dtype(), &shape))
-    })
-}
-
-// ---- flat places
-
-/// The places that an index into all elements names.
-fn flat_places(x: &Tensor, index: &Tensor) -> Result<Vec<usize>, Stop> {
-    let n = x.numel() as i64;
-    let find = |i: i64| {
-        wrapped(i, n)
-            .map(|i| i as usize)
-            .ok_or_else(|| index_error(format!("out of range: tried to access index {i} on a tensor of {n} elements.")))
-    };
-    index.read::<i64>().into_iter().map(find).collect()
-}
-
-fn take(call: &Call<'_>) -> Answer {
-    let (x, index) = (call.tensor("self")?, call.tensor("index")?);
-    if index.dtype() != DType::Long {
-        return Err(Stop::raised(format!(
-            "take(): Expected a long tensor for index, but got {}",
-            index.dtype().name()
-        )));
-    }
-    one(picked(call, &x, &flat_places(&x, &index)?, index.shape()))
-}
-
-fn put(call: &Call<'_>) -> Answer {
-    let (x, index, source) = (call.tensor("self")?, call.tensor("index")?, call.tensor("source")?);
-    let combine = if call.bool("accumulate")? { Combine::Add } else { Combine::Replace };
-    if index.numel() != source.numel() || source.dtype() != x.dtype() {
-        return Err(Stop::raised(
-            "put_(): Expected source and index to have the same number of elements, and self and source the same dtype",
-        ));
-    }
-    let places = flat_places(&x, &index)?;
-    with_wide!(x.dtype(), W => {
-        let mut elements = x.read::<W>();
-        let writes: Vec<(usize, W)> = places.into_iter().zip(source.read::<W>()).collect();
-        combine_at(&mut elements, &writes, combine, true);
-        one(made_like(call, &x, &elements, x.dtype(), x.shape()))
+        one(like(call, &elements, x.dtype(), &shape, &x))
     })
 }
 
@@ -723,7 +333,7 @@ fn where_(call: &Call<'_>) -> Answer {
     layout::checked(&shape)?;
     let condition = condition.broadcast_to(&shape)?;
     let taken = condition.read::<i64>();
-    with_wide!(dtype, W => {
+    by_kind!(dtype, W => {
         let read = |x: &Tensor| -> Result<Vec<W>, Stop> {
             let x = if x.dtype() == dtype { x.clone() } else { x.converted(dtype, call.precision()) };
             Ok(x.broadcast_to(&shape)?.read::<W>())
@@ -731,7 +341,7 @@ fn where_(call: &Call<'_>) -> Answer {
         let pairs = read(&x)?.into_iter().zip(read(&y)?);
         let chosen: Vec<W> = taken.iter().zip(pairs).map(|(&c, (x, y))| if c != 0 { x } else { y }).collect();
         let device = [&x, &y].into_iter().find(|x| x.rank() > 0).unwrap_or(&condition);
-        one(made_like(call, device, &chosen, dtype, &shape))
+        one(like(call, &chosen, dtype, &shape, device))
     })
 }
 
@@ -739,7 +349,7 @@ fn nonzero(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     let found = true_places(&x);
     let flat: Vec<i64> = found.iter().flatten().copied().collect();
-    one(made_like(call, &x, &flat, DType::Long, &[found.len() as i64, x.rank() as i64]))
+    one(like(call, &flat, DType::Long, &[found.len() as i64, x.rank() as i64], &x))
 }
 
 fn coordinates_list(x: Tensor) -> Answer {
@@ -758,7 +368,7 @@ fn nonzero_static(call: &Call<'_>) -> Answer {
     let total = layout::checked(&[size, x.rank() as i64])?;
     let mut flat: Vec<i64> = true_places(&x).iter().flatten().copied().collect();
     flat.resize(total, value);
-    one(made_like(call, &x, &flat, DType::Long, &[size, x.rank() as i64]))
+    one(like(call, &flat, DType::Long, &[size, x.rank() as i64], &x))
 }
 
 // ---- writing
@@ -768,6 +378,13 @@ fn copy_in_place(call: &Call<'_>) -> Answer {
     let source = if call.look("src").is_some() { call.tensor("src")? } else { call.tensor("other")? };
     x.copy_from(&expanded_over(&source, &x)?)?;
     one(x)
+}
+
+fn copy(call: &Call<'_>) -> Answer {
+    let x = call.tensor("self")?;
+    let copy = x.converted(x.dtype(), call.precision());
+    copy.copy_from(&expanded_over(&call.tensor("src")?, &copy)?)?;
+    one(copy)
 }
 
 fn expanded_over(source: &Tensor, x: &Tensor) -> Result<Tensor, Stop> {
@@ -834,7 +451,7 @@ fn fill_diagonal(call: &Call<'_>) -> Answer {
         row += 1;
         plain || again
     });
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let mut elements = x.read::<W>();
         elements.iter_mut().zip(on_diagonal).filter(|(_, on)| *on).for_each(|(x, _)| *x = value.wide());
         x.write(&elements);
@@ -895,7 +512,7 @@ fn one_hot(call: &Call<'_>) -> Answer {
     for (i, &n) in numbers.iter().enumerate() {
         elements[i * classes as usize + n as usize] = 1;
     }
-    one(made_like(call, &x, &elements, DType::Long, &shape))
+    one(like(call, &elements, DType::Long, &shape, &x))
 }
 
 /// How many elements of a sorted row come before a number.
@@ -915,7 +532,7 @@ fn bucketize(call: &Call<'_>) -> Answer {
     }
     let row = edges.read::<f64>();
     let bins: Vec<i64> = x.read::<f64>().into_iter().map(|x| bin(&row, x, right)).collect();
-    one(made_like(call, &x, &bins, bins_dtype(call)?, x.shape()))
+    one(like(call, &bins, bins_dtype(call)?, x.shape(), &x))
 }
 
 fn searchsorted(call: &Call<'_>) -> Answer {
@@ -943,7 +560,7 @@ fn searchsorted(call: &Call<'_>) -> Answer {
     let per_row = if batch.is_empty() { numbers.len() } else { x.size(batch.len()) as usize };
     let find = |(i, &x): (usize, &f64)| bin(&edges[i / per_row.max(1) * len..][..len], x, right);
     let bins: Vec<i64> = numbers.iter().enumerate().map(find).collect();
-    one(made_like(call, &x, &bins, bins_dtype(call)?, x.shape()))
+    one(like(call, &bins, bins_dtype(call)?, x.shape(), &x))
 }
 
 fn triangle_indices(call: &Call<'_>) -> Answer {

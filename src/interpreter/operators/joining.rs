@@ -1,6 +1,6 @@
 //! Tensors put together and taken apart.
 
-use super::picking::{made_like, placed, with_wide};
+use super::elements::{by_kind, like, placed};
 use super::views::expanded;
 use crate::interpreter::call::{Answer, Call, Outs, one};
 use crate::interpreter::ivalue::IValue;
@@ -32,6 +32,7 @@ pub const ROWS: &[Row] = &[
     ("aten::hstack", hstack),
     ("aten::meshgrid", meshgrid),
     ("aten::row_stack", vstack),
+    ("aten::split", split),
     ("aten::split_with_sizes", split),
     ("aten::stack", stack),
     ("aten::tensor_split", tensor_split),
@@ -285,10 +286,10 @@ fn combinations(call: &Call<'_>) -> Answer {
         }
     }
     let shape = [rows.len() as i64, r];
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
         let chosen: Vec<W> = rows.iter().flatten().map(|&i| elements[i]).collect();
-        one(made_like(call, &x, &chosen, x.dtype(), &shape))
+        one(like(call, &chosen, x.dtype(), &shape, &x))
     })
 }
 
@@ -350,7 +351,7 @@ fn constant_chunk(call: &Call<'_>) -> Answer {
 }
 
 /// Parts of one size, or of given sizes.
-pub(super) fn split(call: &Call<'_>) -> Answer {
+fn split(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     if x.rank() == 0 {
         return Err(Stop::raised("split expects at least a 1-dimensional tensor"));

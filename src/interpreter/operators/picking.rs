@@ -1,38 +1,14 @@
 //! Elements by position, whatever their type: what views, joins, indexing and sorting are made of.
 
+use super::elements::{by_kind, like};
 use crate::interpreter::call::Call;
 use crate::interpreter::stop::Stop;
-use crate::tensor::buffer::Wide;
+use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims};
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 
-/// Runs a block with a name for the type that elements of a dtype are computed in.
-macro_rules! with_wide {
-    ($dtype:expr, $wide:ident => $body:expr) => {
-        match $dtype.arithmetic() {
-            Some($crate::tensor::Kind::Complex) => {
-                type $wide = $crate::tensor::C128;
-                $body
-            }
-            Some($crate::tensor::Kind::Float) => {
-                type $wide = f64;
-                $body
-            }
-            _ => {
-                type $wide = i64;
-                $body
-            }
-        }
-    };
-}
-pub(crate) use with_wide;
-
-/// Arithmetic that is the same for all wide numbers: whole numbers wrap.
-pub trait Number: Wide {
-    /// Sum.
-    fn plus(self, other: Self) -> Self;
-    /// Product.
-    fn times(self, other: Self) -> Self;
+/// Arithmetic and order that all wide numbers have.
+pub trait Number: Ring {
     /// Quotient; of whole numbers the floor, and 0 for a divisor of 0.
     fn over(self, other: Self) -> Self;
     /// Whether it comes before another when sorting; NaN comes last, complex numbers go by their real parts.
@@ -42,12 +18,6 @@ pub trait Number: Wide {
 }
 
 impl Number for i64 {
-    fn plus(self, other: i64) -> i64 {
-        self.wrapping_add(other)
-    }
-    fn times(self, other: i64) -> i64 {
-        self.wrapping_mul(other)
-    }
     fn over(self, other: i64) -> i64 {
         if other == 0 { 0 } else { self.wrapping_div_euclid(other) }
     }
@@ -60,12 +30,6 @@ impl Number for i64 {
 }
 
 impl Number for f64 {
-    fn plus(self, other: f64) -> f64 {
-        self + other
-    }
-    fn times(self, other: f64) -> f64 {
-        self * other
-    }
     fn over(self, other: f64) -> f64 {
         self / other
     }
@@ -78,12 +42,6 @@ impl Number for f64 {
 }
 
 impl Number for C128 {
-    fn plus(self, other: C128) -> C128 {
-        self + other
-    }
-    fn times(self, other: C128) -> C128 {
-        self * other
-    }
     fn over(self, other: C128) -> C128 {
         self / other
     }
@@ -100,22 +58,12 @@ pub fn order<W: Number>(a: W, b: W) -> std::cmp::Ordering {
     b.is_below(a).cmp(&a.is_below(b))
 }
 
-/// A tensor of numbers in logical order, on the device of another.
-pub fn made_like<W: Wide>(call: &Call<'_>, x: &Tensor, elements: &[W], dtype: DType, shape: &[i64]) -> Tensor {
-    placed(call.made(elements, dtype, shape), x)
-}
-
-/// A tensor, on the device of another.
-pub fn placed(made: Tensor, x: &Tensor) -> Tensor {
-    if x.device() == made.device() { made } else { made.on(x.device()) }
-}
-
 /// Elements of a tensor by their place in logical order, as a tensor of its own. All places are in range.
 pub fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> Tensor {
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
         let chosen: Vec<W> = places.iter().map(|&place| elements[place]).collect();
-        made_like(call, x, &chosen, x.dtype(), shape)
+        like(call, &chosen, x.dtype(), shape, x)
     })
 }
 

@@ -1,12 +1,14 @@
 //! Many elements to one.
 
-use super::picking::{Number, made_like, with_wide};
+use super::elements::{by_kind, like, reduced as reduced_shape, sum_to};
+use super::picking::Number;
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, Types, map2};
 use crate::tensor::buffer::Wide;
+use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::promotion::{Promotion, result_type, to_real_arithmetic};
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
@@ -14,10 +16,12 @@ use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 /// The rows.
 pub const ROWS: &[Row] = &[
     ("aten::_aminmax", aminmax),
+    ("aten::all", all),
     ("aten::allclose", allclose),
     ("aten::amax", amax),
     ("aten::amin", amin),
     ("aten::aminmax", aminmax),
+    ("aten::any", any),
     ("aten::argmax", argmax),
     ("aten::argmin", argmin),
     ("aten::bincount", bincount),
@@ -25,7 +29,6 @@ pub const ROWS: &[Row] = &[
     ("aten::dist", dist),
     ("aten::equal", equal),
     ("aten::histc", histc),
-    ("aten::is_nonzero", is_nonzero),
     ("aten::isclose", isclose),
     ("aten::logsumexp", logsumexp),
     ("aten::max", max),
@@ -39,7 +42,8 @@ pub const ROWS: &[Row] = &[
     ("aten::special_logsumexp", logsumexp),
     ("aten::std", std),
     ("aten::std_mean", std_mean),
-    ("aten::trace", trace),
+    ("aten::sum", sum),
+    ("aten::sum_to_size", sum_to_size),
     ("aten::trapezoid", trapezoid),
     ("aten::trapz", trapezoid),
     ("aten::var", var),
@@ -56,12 +60,6 @@ pub(super) fn reduced_dims(call: &Call<'_>, x: &Tensor) -> Result<Vec<usize>, St
     }
 }
 
-/// The shape of a result.
-pub(super) fn reduced_shape(x: &Tensor, dims: &[usize], keep: bool) -> Dims {
-    let size = |i: usize| if dims.contains(&i) { 1 } else { x.size(i) };
-    (0..x.rank()).filter(|i| keep || !dims.contains(i)).map(size).collect()
-}
-
 /// Reduces each row to one number.
 fn reduced<W: Wide, V: Wide>(
     call: &Call<'_>,
@@ -72,7 +70,7 @@ fn reduced<W: Wide, V: Wide>(
 ) -> Tensor {
     let rows = Rows::<W>::along(x, dims);
     let results: Vec<V> = rows.iter().map(f).collect();
-    made_like(call, x, &results, dtype, &reduced_shape(x, dims, keep))
+    like(call, &results, dtype, &reduced_shape(x, dims, keep), x)
 }
 
 /// What a call reduces, and how it keeps dimensions.
@@ -111,16 +109,11 @@ fn total<W: Number>(row: &[W]) -> W {
     row.iter().fold(W::default(), |sum, &x| sum.plus(x))
 }
 
-/// The sum over some dimensions, which go away.
-pub(super) fn summed(call: &Call<'_>, x: &Tensor, dims: &[usize], dtype: DType) -> Tensor {
-    with_wide!(dtype, W => reduced(call, x, (dims, false), dtype, total::<W>))
-}
-
 /// The sum over the dimensions that a call names.
-pub(super) fn sum(call: &Call<'_>) -> Answer {
+fn sum(call: &Call<'_>) -> Answer {
     let r = Reduction::of(call)?.widened(call)?;
     let dtype = r.x.dtype();
-    with_wide!(dtype, W => one(r.run(call, dtype, total::<W>)))
+    by_kind!(dtype, W => one(r.run(call, dtype, total::<W>)))
 }
 
 fn nansum(call: &Call<'_>) -> Answer {
@@ -135,7 +128,7 @@ fn nansum(call: &Call<'_>) -> Answer {
 fn prod(call: &Call<'_>) -> Answer {
     let r = Reduction::of(call)?.widened(call)?;
     let dtype = r.x.dtype();
-    with_wide!(dtype, W => {
+    by_kind!(dtype, W => {
         let one_of = W::load(1i64);
         one(r.run(call, dtype, |row: &[W]| row.iter().fold(one_of, |product, &x| product.times(x))))
     })
@@ -160,7 +153,7 @@ fn mean(call: &Call<'_>) -> Answer {
     mean_dtype(call, &call.tensor("self")?)?;
     let r = Reduction::of(call)?.widened(call)?;
     let dtype = r.x.dtype();
-    with_wide!(dtype, W => {
+    by_kind!(dtype, W => {
         one(r.run(call, dtype, |row: &[W]| total(row).over(W::load(row.len() as i64))))
     })
 }
@@ -174,17 +167,8 @@ fn nanmean(call: &Call<'_>) -> Answer {
     }))
 }
 
-fn trace(call: &Call<'_>) -> Answer {
-    let x = call.tensor("self")?;
-    let [rows, columns] = *x.shape() else {
-        return Err(Stop::raised("trace: expected a matrix"));
-    };
-    let dtype = if x.dtype().is_integral() { DType::Long } else { x.dtype() };
-    with_wide!(dtype, W => {
-        let elements = x.read::<W>();
-        let diagonal: Vec<W> = (0..rows.min(columns)).map(|i| elements[(i * columns + i) as usize]).collect();
-        one(made_like(call, &x, &[total(&diagonal)], dtype, &[]))
-    })
+fn sum_to_size(call: &Call<'_>) -> Answer {
+    one(sum_to(call, &call.tensor("self")?, &call.ints("size")?)?)
 }
 
 // ---- largest and smallest
@@ -233,7 +217,7 @@ fn extremes(call: &Call<'_>, largest: bool) -> Answer {
 }
 
 fn extreme_values(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
-    with_wide!(r.x.dtype(), W => r.run(call, r.x.dtype(), |row: &[W]| row[extreme(row, largest, false)]))
+    by_kind!(r.x.dtype(), W => r.run(call, r.x.dtype(), |row: &[W]| row[extreme(row, largest, false)]))
 }
 
 fn amax(call: &Call<'_>) -> Answer {
@@ -274,7 +258,7 @@ fn max_or_min(call: &Call<'_>, largest: bool) -> Answer {
 
 fn extreme_places(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
     let last = call.release() < Release(1, 7);
-    with_wide!(r.x.dtype(), W => r.run(call, DType::Long, |row: &[W]| extreme(row, largest, last) as i64))
+    by_kind!(r.x.dtype(), W => r.run(call, DType::Long, |row: &[W]| extreme(row, largest, last) as i64))
 }
 
 /// Elementwise; NaN goes through, but before 1.7 only that of the second operand.
@@ -318,35 +302,26 @@ fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Ans
         DType::Byte => DType::Byte,
         _ => DType::Bool,
     };
-    with_wide!(r.x.dtype(), W => {
+    by_kind!(r.x.dtype(), W => {
         one(r.run(call, dtype, |row: &[W]| i64::from(f(&mut row.iter().map(|&x| x != W::default())))))
     })
 }
 
 /// Whether all elements count as true.
-pub(super) fn all(call: &Call<'_>) -> Answer {
+fn all(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::all(&mut row, |x| x))
 }
 
 /// Whether any element counts as true.
-pub(super) fn any(call: &Call<'_>) -> Answer {
+fn any(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::any(&mut row, |x| x))
 }
 
 fn count_nonzero(call: &Call<'_>) -> Answer {
     let r = Reduction::of(call)?;
-    with_wide!(r.x.dtype(), W => {
+    by_kind!(r.x.dtype(), W => {
         one(r.run(call, DType::Long, |row: &[W]| row.iter().filter(|&&x| x != W::default()).count() as i64))
     })
-}
-
-fn is_nonzero(call: &Call<'_>) -> Answer {
-    let x = call.tensor("self")?;
-    match x.numel() {
-        1 => one(x.item().truth()),
-        0 => Err(Stop::raised("Boolean value of Tensor with no values is ambiguous")),
-        _ => Err(Stop::raised("Boolean value of Tensor with more than one value is ambiguous")),
-    }
 }
 
 // ---- variance
@@ -425,7 +400,7 @@ fn equal(call: &Call<'_>) -> Answer {
     if x.shape() != y.shape() {
         return one(false);
     }
-    with_wide!(result_type(&x, &y), W => one(x.read::<W>() == y.read::<W>()))
+    by_kind!(result_type(&x, &y), W => one(x.read::<W>() == y.read::<W>()))
 }
 
 fn closeness(call: &Call<'_>) -> Result<Tensor, Stop> {
@@ -461,7 +436,7 @@ fn dist(call: &Call<'_>) -> Answer {
     }
     let difference = map2(&x, &y, Types::same(dtype, call.precision()), |a: C128, b: C128| a - b)?;
     let parts: Vec<f64> = difference.read::<C128>().iter().map(|z| z.norm()).collect();
-    one(made_like(call, &x, &[norm_of(&parts, p)], dtype.to_real(), &[]))
+    one(like(call, &[norm_of(&parts, p)], dtype.to_real(), &[], &x))
 }
 
 fn norm_of(parts: &[f64], p: f64) -> f64 {
@@ -491,7 +466,7 @@ fn bincount(call: &Call<'_>) -> Answer {
     let Some(weights) = weights else {
         let mut counts = vec![0i64; bins as usize];
         places.iter().for_each(|&n| counts[n as usize] += 1);
-        return one(made_like(call, &x, &counts, DType::Long, &[bins]));
+        return one(like(call, &counts, DType::Long, &[bins], &x));
     };
     if weights.shape() != x.shape() {
         return Err(Stop::raised("weights should be 1-d and have the same length as input"));
@@ -499,7 +474,7 @@ fn bincount(call: &Call<'_>) -> Answer {
     let dtype = if weights.dtype() == DType::Float { DType::Float } else { DType::Double };
     let mut sums = vec![0f64; bins as usize];
     places.iter().zip(weights.read::<f64>()).for_each(|(&n, weight)| sums[n as usize] += weight);
-    one(made_like(call, &x, &sums, dtype, &[bins]))
+    one(like(call, &sums, dtype, &[bins], &x))
 }
 
 fn histc(call: &Call<'_>) -> Answer {
@@ -528,7 +503,7 @@ fn histc(call: &Call<'_>) -> Answer {
         let bin = ((x - low) / (high - low) * bins as f64) as i64;
         counts[bin.clamp(0, bins - 1) as usize] += 1.0;
     }
-    one(made_like(call, &x, &counts, x.dtype(), &[bins]))
+    one(like(call, &counts, x.dtype(), &[bins], &x))
 }
 
 fn trapezoid(call: &Call<'_>) -> Answer {
@@ -560,5 +535,5 @@ fn trapezoid(call: &Call<'_>) -> Answer {
         row.windows(2).zip(places.windows(2)).map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).sum::<f64>()
     };
     let areas: Vec<f64> = rows.iter().enumerate().map(area).collect();
-    one(made_like(call, &y, &areas, dtype, &rows.outer))
+    one(like(call, &areas, dtype, &rows.outer, &y))
 }

@@ -1,11 +1,13 @@
 //! Running totals.
 
-use super::picking::{Number, made_like, placed, with_wide};
+use super::elements::{by_kind, like, placed};
+use super::picking::Number;
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::buffer::Wide;
+use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{Dims, wrap};
 use crate::tensor::promotion::to_real_arithmetic;
 use crate::tensor::{DType, Tensor};
@@ -29,7 +31,7 @@ pub(super) fn with_dim_at<W: Wide>(
     dtype: DType,
 ) -> Tensor {
     if x.rank() == 0 {
-        return made_like(call, x, elements, dtype, &[]);
+        return like(call, elements, dtype, &[], x);
     }
     let mut shape: Dims = (0..x.rank()).filter(|&i| i != dim).map(|i| x.size(i)).collect();
     shape.push(len as i64);
@@ -53,7 +55,7 @@ fn running(call: &Call<'_>) -> Result<(Tensor, usize), Stop> {
 
 fn cumsum(call: &Call<'_>) -> Answer {
     let (x, dim) = running(call)?;
-    with_wide!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
+    by_kind!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
         for i in 1..row.len() {
             row[i] = row[i - 1].plus(row[i]);
         }
@@ -62,7 +64,7 @@ fn cumsum(call: &Call<'_>) -> Answer {
 
 fn cumprod(call: &Call<'_>) -> Answer {
     let (x, dim) = running(call)?;
-    with_wide!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
+    by_kind!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
         for i in 1..row.len() {
             row[i] = row[i - 1].times(row[i]);
         }
@@ -107,7 +109,7 @@ fn best_so_far<W: Number>(row: &[W], largest: bool) -> (Vec<W>, Vec<i64>) {
 fn cumulative_best(call: &Call<'_>, largest: bool) -> Answer {
     let x = call.tensor("self")?;
     let dim = wrap(call.int("dim")?, x.rank())?;
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let rows = Rows::<W>::along(&x, &[dim]);
         let (mut values, mut indices) = (Vec::new(), Vec::new());
         for row in rows.iter() {
@@ -146,7 +148,7 @@ fn diff(call: &Call<'_>) -> Answer {
     parts.extend(call.opt_tensor("append")?);
     let x = super::joining::joined(call, &parts, dim as i64)?;
     let times = n.min(x.size(dim)) as usize;
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let rows = Rows::<W>::along(&x, &[dim]);
         let is_bool = x.dtype() == DType::Bool;
         let step = |a: W, b: W| if is_bool { W::load(a != b) } else { b.plus(a.times(W::load(-1i64))) };

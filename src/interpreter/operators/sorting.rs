@@ -1,7 +1,7 @@
 //! Order: sort, top-k, medians, unique.
 
-use super::picking::{Number, made_like, order, placed, with_wide};
-use super::reductions::reduced_shape;
+use super::elements::{by_kind, like, placed, reduced as reduced_shape};
+use super::picking::{Number, order};
 use super::scans::with_dim_at;
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::ivalue::IValue;
@@ -25,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("aten::nanmedian", nanmedian),
     ("aten::nanquantile", quantile),
     ("aten::quantile", quantile),
+    ("aten::sort", sort),
     ("aten::topk", topk),
     ("aten::unique_consecutive", unique),
     ("aten::unique_dim", unique_dim),
@@ -53,7 +54,7 @@ fn chosen(
     f: &dyn Fn(&[usize]) -> Vec<usize>,
     descending: bool,
 ) -> [Tensor; 2] {
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let rows = Rows::<W>::along(x, &[dim]);
         let (mut values, mut indices, mut len) = (Vec::new(), Vec::new(), f(&(0..rows.len).collect::<Vec<_>>()).len());
         for row in rows.iter() {
@@ -77,7 +78,7 @@ fn sorted(call: &Call<'_>) -> Result<[Tensor; 2], Stop> {
 }
 
 /// Sorted values and where they were.
-pub(super) fn sort(call: &Call<'_>) -> Answer {
+fn sort(call: &Call<'_>) -> Answer {
     several(sorted(call)?)
 }
 
@@ -125,7 +126,7 @@ fn one_of_each<W: Number>(
     let values: Vec<W> = rows.iter().zip(&places).map(|(row, &i)| row[i]).collect();
     let indices: Vec<i64> = places.iter().map(|&i| i as i64).collect();
     let shape = reduced_shape(x, &[dim], keep);
-    Ok([made_like(call, x, &values, x.dtype(), &shape), made_like(call, x, &indices, DType::Long, &shape)])
+    Ok([like(call, &values, x.dtype(), &shape, x), like(call, &indices, DType::Long, &shape, x)])
 }
 
 fn kthvalue(call: &Call<'_>) -> Answer {
@@ -135,7 +136,7 @@ fn kthvalue(call: &Call<'_>) -> Answer {
     if k < 1 || k > x.size(dim) {
         return Err(Stop::raised("kthvalue(): selected number k out of range for dimension"));
     }
-    with_wide!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &|_, places| places[k as usize - 1])?))
+    by_kind!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &|_, places| places[k as usize - 1])?))
 }
 
 /// The lower of the two in the middle; a NaN when there is one, unless those are left out.
@@ -151,7 +152,7 @@ fn middle<W: Number>(row: &[W], places: &[usize], skip: bool) -> usize {
 fn medians(call: &Call<'_>, skip: bool) -> Answer {
     let x = call.tensor("self")?;
     refuse_complex(&x)?;
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         if let Some(dim) = call.opt_int("dim")? {
             let dim = wrap(dim, x.rank())?;
             return several(one_of_each::<W>(call, &x, dim, &|row, places| middle(row, places, skip))?);
@@ -159,10 +160,10 @@ fn medians(call: &Call<'_>, skip: bool) -> Answer {
         let row = x.read::<W>();
         if row.is_empty() {
             let nothing = if x.dtype().is_float() { W::load(f64::NAN) } else { W::load(i64::MIN) };
-            return one(made_like(call, &x, &[nothing], x.dtype(), &[]));
+            return one(like(call, &[nothing], x.dtype(), &[], &x));
         }
         let at = middle(&row, &ranked(&row, false), skip);
-        one(made_like(call, &x, &[row[at]], x.dtype(), &[]))
+        one(like(call, &[row[at]], x.dtype(), &[], &x))
     })
 }
 
@@ -178,7 +179,7 @@ fn mode(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     refuse_complex(&x)?;
     let dim = wrap(call.int("dim")?, x.rank())?;
-    with_wide!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &most_frequent)?))
+    by_kind!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &most_frequent)?))
 }
 
 /// The smallest of the most frequent elements, where it stands last.
@@ -226,7 +227,7 @@ fn quantile(call: &Call<'_>) -> Answer {
     if q.rank() == 1 {
         shape.insert(0, wanted.len() as i64);
     }
-    one(made_like(call, &x, &elements, x.dtype(), &shape))
+    one(like(call, &elements, x.dtype(), &shape, &x))
 }
 
 fn quantile_of(row: &[f64], q: f64, how: &str, skip: bool) -> Result<f64, Stop> {
@@ -285,15 +286,15 @@ fn grouped(
 /// Outputs beside the elements: where each went and how many there were. Those not asked for are empty.
 fn sides(call: &Call<'_>, x: &Tensor, groups: &Groups, shape: &[i64]) -> Result<Vec<IValue>, Stop> {
     let plain = call.kind().as_str() == "aten::_unique";
-    let empty = || made_like::<i64>(call, x, &[], DType::Long, &[0]);
+    let empty = || like::<i64>(call, &[], DType::Long, &[0], x);
     let mut outs = vec![match call.bool("return_inverse")? {
-        true => made_like(call, x, &groups.group, DType::Long, shape),
+        true => like(call, &groups.group, DType::Long, shape, x),
         false => empty(),
     }];
     if !plain {
         let counts = &groups.counts;
         outs.push(match call.bool("return_counts")? {
-            true => made_like(call, x, counts, DType::Long, &[counts.len() as i64]),
+            true => like(call, counts, DType::Long, &[counts.len() as i64], x),
             false => empty(),
         });
     }
@@ -306,13 +307,13 @@ fn unique(call: &Call<'_>) -> Answer {
     }
     let x = call.tensor("self")?;
     let consecutive = call.kind().as_str() == "aten::unique_consecutive";
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
         let by_value = |a: usize, b: usize| order(elements[a], elements[b]);
         let same = |a: usize, b: usize| elements[a] == elements[b];
         let groups = grouped(elements.len(), if consecutive { None } else { Some(&by_value) }, &same);
         let values: Vec<W> = groups.first.iter().map(|&i| elements[i]).collect();
-        let values = made_like(call, &x, &values, x.dtype(), &[values.len() as i64]);
+        let values = like(call, &values, x.dtype(), &[values.len() as i64], &x);
         let mut outs = sides(call, &x, &groups, x.shape())?;
         outs.insert(0, values.into());
         several(outs)
@@ -328,7 +329,7 @@ fn unique_dim(call: &Call<'_>) -> Answer {
     }
     let consecutive = call.kind().as_str().ends_with("consecutive");
     let others: Vec<usize> = (0..x.rank()).filter(|&i| i != dim).collect();
-    with_wide!(x.dtype(), W => {
+    by_kind!(x.dtype(), W => {
         let slices = Rows::<W>::along(&x, &others);
         let slice = |i: usize| &slices.elements[i * slices.len..(i + 1) * slices.len];
         let by_value = |a: usize, b: usize| {
@@ -360,9 +361,9 @@ fn isin(call: &Call<'_>) -> Answer {
     let set = if call.look("test_elements").is_some() { "test_elements" } else { "test_element" };
     let (set, invert) = (call.tensor(set)?, call.bool("invert")?);
     let dtype = crate::tensor::promotion::result_type(&x, &set);
-    with_wide!(dtype, W => {
+    by_kind!(dtype, W => {
         let members = set.read::<W>();
         let found: Vec<i64> = x.read::<W>().iter().map(|x| i64::from(members.contains(x) != invert)).collect();
-        one(made_like(call, &x, &found, DType::Bool, x.shape()))
+        one(like(call, &found, DType::Bool, x.shape(), &x))
     })
 }

@@ -1,23 +1,20 @@
 //! Other views of the same memory, what programs ask about shapes, and copies in another order.
 
-use super::picking::{coordinates, index_error, made_like, mapped, place, placed, with_wide, wrapped};
-use super::reductions;
+use super::elements::{like, placed};
+use super::picking::{index_error, wrapped};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::buffer::Wide;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{C128, DType, Tensor};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
     ("aten::_conj", conj),
-    ("aten::_grad_sum_to_size", grad_sum_to_size),
     ("aten::_reshape_alias", as_strided),
     ("aten::_shape_as_tensor", shape_as_tensor),
-    ("aten::_size_if_not_equal", size_if_not_equal),
     ("aten::_unsafe_view", reshape),
     ("aten::adjoint", adjoint),
     ("aten::alias", alias),
@@ -25,7 +22,6 @@ pub const ROWS: &[Row] = &[
     ("aten::as_strided", as_strided),
     ("aten::as_strided_", metadata_in_place),
     ("aten::broadcast_to", expand),
-    ("aten::channel_shuffle", channel_shuffle),
     ("aten::clone", clone),
     ("aten::conj", conj),
     ("aten::conj_physical", conj),
@@ -40,12 +36,10 @@ pub const ROWS: &[Row] = &[
     ("aten::expand", expand),
     ("aten::expand_as", expand_as),
     ("aten::flatten", flatten),
-    ("aten::flip", flip),
-    ("aten::fliplr", flip),
-    ("aten::flipud", flip),
     ("aten::imag", imag),
     ("aten::is_contiguous", is_contiguous),
     ("aten::is_same_size", is_same_size),
+    ("aten::len", len),
     ("aten::lift", alias),
     ("aten::lift_fresh", alias),
     ("aten::lift_fresh_copy", copied),
@@ -59,30 +53,25 @@ pub const ROWS: &[Row] = &[
     ("aten::numel", numel),
     ("aten::numpy_T", numpy_t),
     ("aten::permute", permute),
-    ("aten::pixel_shuffle", pixel_shuffle),
-    ("aten::pixel_unshuffle", pixel_unshuffle),
     ("aten::ravel", ravel),
     ("aten::real", real),
-    ("aten::repeat", repeat),
-    ("aten::repeat_interleave", repeat_interleave),
     ("aten::reshape", reshape),
     ("aten::reshape_as", view_as),
     ("aten::resize_", resize_in_place),
     ("aten::resize_as_", resize_in_place),
     ("aten::resolve_conj", alias),
     ("aten::resolve_neg", alias),
-    ("aten::roll", roll),
-    ("aten::rot90", rot90),
+    ("aten::select", select),
     ("aten::select_copy", select_copy),
     ("aten::set_", metadata_in_place),
     ("aten::set_data", metadata_in_place),
     ("aten::size", size),
+    ("aten::slice", slice),
     ("aten::slice_copy", slice_copy),
     ("aten::squeeze", squeeze),
     ("aten::squeeze_", metadata_in_place),
     ("aten::storage_offset", storage_offset),
     ("aten::stride", stride),
-    ("aten::sum_to_size", sum_to_size),
     ("aten::swapaxes", transpose),
     ("aten::swapaxes_", metadata_in_place),
     ("aten::swapdims", transpose),
@@ -90,11 +79,8 @@ pub const ROWS: &[Row] = &[
     ("aten::sym_size", size),
     ("aten::t", t),
     ("aten::t_", metadata_in_place),
-    ("aten::tile", tile),
     ("aten::transpose", transpose),
     ("aten::transpose_", metadata_in_place),
-    ("aten::tril", tril),
-    ("aten::triu", triu),
     ("aten::unflatten", unflatten),
     ("aten::unfold", unfold),
     ("aten::unsqueeze", unsqueeze),
@@ -103,7 +89,6 @@ pub const ROWS: &[Row] = &[
     ("aten::view_as", view_as),
     ("aten::view_as_complex", view_as_complex),
     ("aten::view_as_real", view_as_real),
-    ("prim::BroadcastSizes", broadcast_sizes),
     ("prim::shape", size),
 ];
 
@@ -350,7 +335,7 @@ pub(super) fn expanded(x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
 // ---- parts
 
 /// One slice of a dimension.
-pub(super) fn select(call: &Call<'_>) -> Answer {
+fn select(call: &Call<'_>) -> Answer {
     one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?)
 }
 
@@ -374,7 +359,7 @@ fn select_copy(call: &Call<'_>) -> Answer {
 }
 
 /// Some slices of a dimension; bounds beyond the ends are the ends.
-pub(super) fn slice(call: &Call<'_>) -> Answer {
+fn slice(call: &Call<'_>) -> Answer {
     one(sliced(call, &call.tensor("self")?)?)
 }
 
@@ -619,7 +604,7 @@ fn conjugated(call: &Call<'_>, x: &Tensor) -> Tensor {
     match x.dtype().is_complex() {
         true => {
             let elements: Vec<C128> = x.read::<C128>().iter().map(C128::conj).collect();
-            made_like(call, x, &elements, x.dtype(), x.shape())
+            like(call, &elements, x.dtype(), x.shape(), x)
         }
         false => x.clone(),
     }
@@ -631,7 +616,7 @@ fn conj(call: &Call<'_>) -> Answer {
 
 fn parts(call: &Call<'_>, x: &Tensor, part: fn(&C128) -> f64) -> Answer {
     let elements: Vec<f64> = x.read::<C128>().iter().map(part).collect();
-    one(made_like(call, x, &elements, x.dtype().to_real(), x.shape()))
+    one(like(call, &elements, x.dtype().to_real(), x.shape(), x))
 }
 
 fn real(call: &Call<'_>) -> Answer {
@@ -655,7 +640,7 @@ fn view_as_real(call: &Call<'_>) -> Answer {
     let elements: Vec<f64> = x.read::<C128>().iter().flat_map(|z| [z.re, z.im]).collect();
     let mut shape: Dims = x.shape().into();
     shape.push(2);
-    one(made_like(call, &x, &elements, x.dtype().to_real(), &shape))
+    one(like(call, &elements, x.dtype().to_real(), &shape, &x))
 }
 
 fn view_as_complex(call: &Call<'_>) -> Answer {
@@ -670,229 +655,7 @@ fn view_as_complex(call: &Call<'_>) -> Answer {
         return Err(Stop::raised("Tensor must have a last dimension of size 2"));
     };
     let elements: Vec<C128> = x.read::<f64>().chunks_exact(2).map(|pair| C128::new(pair[0], pair[1])).collect();
-    one(made_like(call, &x, &elements, x.dtype().to_complex(), shape))
-}
-
-// ---- copies in another order
-
-fn triangle(call: &Call<'_>, stays: fn(i64, i64) -> bool) -> Answer {
-    let (x, diagonal) = (call.tensor("self")?, call.int("diagonal")?);
-    let [.., rows, columns] = *x.shape() else {
-        return Err(Stop::raised(format!(
-            "{}: input tensor must have at least 2 dimensions",
-            call.kind().as_str().trim_start_matches("aten::")
-        )));
-    };
-    with_wide!(x.dtype(), W => {
-        let mut elements = x.read::<W>();
-        for (i, element) in elements.iter_mut().enumerate() {
-            let (row, column) = (i as i64 / columns % rows, i as i64 % columns);
-            if !stays(column - row, diagonal) {
-                *element = W::default();
-            }
-        }
-        one(made_like(call, &x, &elements, x.dtype(), x.shape()))
-    })
-}
-
-fn tril(call: &Call<'_>) -> Answer {
-    triangle(call, |at, diagonal| at <= diagonal)
-}
-
-fn triu(call: &Call<'_>) -> Answer {
-    triangle(call, |at, diagonal| at >= diagonal)
-}
-
-fn flip(call: &Call<'_>) -> Answer {
-    let x = call.tensor("self")?;
-    let dims = match call.kind().as_str() {
-        "aten::fliplr" => vec![1],
-        "aten::flipud" => vec![0],
-        _ => call.ints("dims")?,
-    };
-    one(flipped(call, &x, &wrap_all(&dims, x.rank())?)?)
-}
-
-fn flipped(call: &Call<'_>, x: &Tensor, dims: &[usize]) -> Result<Tensor, Stop> {
-    if dims.iter().any(|&dim| dim >= x.rank().max(1)) {
-        return Err(Stop::raised("Input must be >= 2-d."));
-    }
-    let strides = layout::contiguous(x.shape());
-    mapped(call, x, x.shape(), |at| {
-        let there = |(i, &at): (usize, &i64)| if dims.contains(&i) { x.size(i) - 1 - at } else { at };
-        place(&at.iter().enumerate().map(there).collect::<Dims>(), &strides)
-    })
-}
-
-fn roll(call: &Call<'_>) -> Answer {
-    let (x, shifts, dims) = (call.tensor("self")?, call.ints("shifts")?, call.ints("dims")?);
-    if dims.is_empty() && shifts.len() == 1 {
-        let n = x.numel() as i64;
-        let rolled = |at: &[i64]| (at[0] - shifts[0].rem_euclid(n.max(1))).rem_euclid(n) as usize;
-        return one(mapped(call, &x, &[n], rolled)?.reshape(x.shape()));
-    }
-    if shifts.len() != dims.len() || shifts.is_empty() {
-        return Err(Stop::raised(format!(
-            "shifts and dimensions must align. shifts: {}, dims:{}",
-            shifts.len(),
-            dims.len()
-        )));
-    }
-    let mut total: Dims = Dims::from_elem(0, x.rank());
-    for (&shift, &dim) in shifts.iter().zip(&dims) {
-        let dim = wrap(dim, x.rank())?;
-        if let Some(total) = total.get_mut(dim) {
-            *total = (*total + shift.rem_euclid(x.size(dim).max(1))) % x.size(dim).max(1);
-        }
-    }
-    let strides = layout::contiguous(x.shape());
-    one(mapped(call, &x, x.shape(), |at| {
-        let there = |i: usize| (at[i] - total[i]).rem_euclid(x.size(i));
-        place(&(0..at.len()).map(there).collect::<Dims>(), &strides)
-    })?)
-}
-
-fn rot90(call: &Call<'_>) -> Answer {
-    let (x, k) = (call.tensor("self")?, call.int("k")?);
-    let dims = wrap_all(&call.ints("dims")?, x.rank())?;
-    let [a, b] = dims[..] else {
-        return Err(Stop::raised(format!("expected total rotation dims == 2, but got dims = {}", dims.len())));
-    };
-    one(match k.rem_euclid(4) {
-        1 => flipped(call, &x, &[b])?.transpose(a, b),
-        2 => flipped(call, &x, &[a, b])?,
-        3 => flipped(call, &x, &[a])?.transpose(a, b),
-        _ => x.copied(),
-    })
-}
-
-fn repeat(call: &Call<'_>) -> Answer {
-    let (x, repeats) = (call.tensor("self")?, call.ints("repeats")?);
-    if repeats.len() < x.rank() {
-        return Err(Stop::raised(
-            "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
-        ));
-    }
-    one(repeated(call, &x, &repeats)?)
-}
-
-fn tile(call: &Call<'_>) -> Answer {
-    let (x, mut repeats) = (call.tensor("self")?, call.ints("dims")?);
-    while repeats.len() < x.rank() {
-        repeats.insert(0, 1);
-    }
-    one(repeated(call, &x, &repeats)?)
-}
-
-fn repeated(call: &Call<'_>, x: &Tensor, repeats: &[i64]) -> Result<Tensor, Stop> {
-    let missing = repeats.len() - x.rank();
-    let old = |i: usize| i.checked_sub(missing).map_or(1, |k| x.size(k));
-    if let Some(negative) = repeats.iter().find(|&&n| n < 0) {
-        return Err(Stop::raised(format!("Trying to create tensor with negative dimension {negative}: {repeats:?}")));
-    }
-    let shape: Dims = repeats.iter().enumerate().map(|(i, &n)| n.saturating_mul(old(i))).collect();
-    let strides = layout::contiguous(x.shape());
-    mapped(call, x, &shape, |at| {
-        let there: Dims = (missing..at.len()).map(|i| at[i] % old(i)).collect();
-        place(&there, &strides)
-    })
-}
-
-fn repeat_interleave(call: &Call<'_>) -> Answer {
-    let Some(x) = call.opt_tensor("self")? else {
-        let repeats = call.tensor("repeats")?;
-        let places = repeated_places(&repeats.read::<i64>())?;
-        return one(made_like(call, &repeats, &places, repeats.dtype(), &[places.len() as i64]));
-    };
-    let (x, dim) = match call.opt_int("dim")? {
-        Some(dim) => (x.clone(), wrap(dim, x.rank())?),
-        None => (x.reshape(&[x.numel() as i64]), 0),
-    };
-    let x = if x.rank() == 0 { x.reshape(&[1]) } else { x };
-    let n = x.size(dim) as usize;
-    let repeats = match call.look("repeats") {
-        Some(IValue::Tensor(repeats)) => repeats.read::<i64>(),
-        _ => vec![call.int("repeats")?],
-    };
-    let repeats = if repeats.len() == 1 { vec![repeats[0]; n] } else { repeats };
-    if repeats.len() != n {
-        return Err(Stop::raised("repeats must have the same size as input along dim"));
-    }
-    let places = repeated_places(&repeats)?;
-    let mut shape: Dims = x.shape().into();
-    shape[dim] = places.len() as i64;
-    let strides = layout::contiguous(x.shape());
-    one(mapped(call, &x, &shape, |at| {
-        let mut there: Dims = at.into();
-        there[dim] = places[at[dim] as usize];
-        place(&there, &strides)
-    })?)
-}
-
-/// Each place as often as it is repeated.
-fn repeated_places(repeats: &[i64]) -> Result<Vec<i64>, Stop> {
-    if repeats.iter().any(|&n| n < 0) {
-        return Err(Stop::raised("repeats can not be negative"));
-    }
-    let total = repeats.iter().fold(0i64, |total, &n| total.saturating_add(n));
-    layout::checked(&[total])?;
-    Ok(repeats.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect())
-}
-
-/// The last three dimensions, and what is before them.
-fn image(call: &Call<'_>, x: &Tensor) -> Result<(Dims, [i64; 3]), Stop> {
-    match *x.shape() {
-        [ref batch @ .., c, h, w] => Ok((batch.into(), [c, h, w])),
-        _ => Err(Stop::raised(format!(
-            "{} expects input to have at least 3 dimensions, but got input with {} dimension(s)",
-            call.kind().as_str().trim_start_matches("aten::"),
-            x.rank()
-        ))),
-    }
-}
-
-/// Seen as `inner`, the dimensions behind the batch put in another order, and copied into `outer`.
-fn shuffled(x: &Tensor, batch: &Dims, inner: &[i64], order: &[usize], outer: &[i64]) -> Answer {
-    let with = |tail: &[i64]| batch.iter().chain(tail).copied().collect::<Dims>();
-    let order: Vec<usize> = (0..batch.len()).chain(order.iter().map(|i| i + batch.len())).collect();
-    one(x.reshape(&with(inner)).permute(&order).copied().reshape(&with(outer)))
-}
-
-fn pixel_shuffle(call: &Call<'_>) -> Answer {
-    let (x, r) = (call.tensor("self")?, call.int("upscale_factor")?);
-    let (batch, [c, h, w]) = image(call, &x)?;
-    if r <= 0 || r.checked_mul(r).is_none_or(|square| c % square != 0) {
-        return Err(Stop::raised(format!(
-            "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {}",
-            r.saturating_mul(r)
-        )));
-    }
-    let deep = c / (r * r);
-    shuffled(&x, &batch, &[deep, r, r, h, w], &[0, 3, 1, 4, 2], &[deep, h * r, w * r])
-}
-
-fn pixel_unshuffle(call: &Call<'_>) -> Answer {
-    let (x, r) = (call.tensor("self")?, call.int("downscale_factor")?);
-    let (batch, [c, h, w]) = image(call, &x)?;
-    if r <= 0 || h % r != 0 || w % r != 0 {
-        return Err(Stop::raised(format!(
-            "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={h} is not divisible by {r}"
-        )));
-    }
-    let deep = c.saturating_mul(r).saturating_mul(r);
-    shuffled(&x, &batch, &[c, h / r, r, w / r, r], &[0, 2, 4, 1, 3], &[deep, h / r, w / r])
-}
-
-fn channel_shuffle(call: &Call<'_>) -> Answer {
-    let (x, groups) = (call.tensor("self")?, call.int("groups")?);
-    if x.rank() < 3 || groups <= 0 || x.size(1) % groups != 0 {
-        return Err(Stop::raised(
-            "channel_shuffle expects input with at least 3 dimensions whose channels are divisible by groups",
-        ));
-    }
-    let rest: i64 = x.shape()[2..].iter().product();
-    let grouped = x.reshape(&[x.size(0), groups, x.size(1) / groups, rest]).transpose(1, 2).copied();
-    one(grouped.reshape(x.shape()))
+    one(like(call, &elements, x.dtype().to_complex(), shape, &x))
 }
 
 // ---- asking
@@ -938,67 +701,9 @@ fn shape_as_tensor(call: &Call<'_>) -> Answer {
     one(call.made(x.shape(), DType::Long, &[x.rank() as i64]))
 }
 
-/// The length of a tensor, its first size.
-pub(super) fn tensor_len(x: &Tensor) -> Result<i64, Stop> {
-    x.shape().first().copied().ok_or_else(|| Stop::raised_as("TypeError", "len() of a 0-d tensor"))
-}
-
-// ---- shapes of gradients
-
-fn broadcast_sizes(call: &Call<'_>) -> Answer {
-    let mut all = Dims::new();
-    for value in call.args {
-        let IValue::List(list) = value else {
-            return Err(Stop::unsupported("`prim::BroadcastSizes` of something that is no list"));
-        };
-        let sizes: Vec<i64> = list.borrow().iter().filter_map(|value| value.scalar().map(|n| n.int())).collect();
-        all = layout::broadcast(&all, &sizes)?;
+fn len(call: &Call<'_>) -> Answer {
+    match operand(call)?.shape().first() {
+        Some(&n) => one(n),
+        None => Err(Stop::raised_as("TypeError", "len() of a 0-d tensor")),
     }
-    one(list_of(&all))
-}
-
-fn size_if_not_equal(call: &Call<'_>) -> Answer {
-    let (own, other) = (call.ints("self_size")?, call.ints("other_size")?);
-    one(if own == other { IValue::None } else { list_of(&own) })
-}
-
-fn grad_sum_to_size(call: &Call<'_>) -> Answer {
-    if matches!(call.args.first(), Some(IValue::Undefined)) {
-        return one(IValue::Undefined);
-    }
-    let x = call.tensor("self")?;
-    match call.opt_ints("size")? {
-        Some(size) => one(summed_to(call, &x, &size)?),
-        None => one(x),
-    }
-}
-
-fn sum_to_size(call: &Call<'_>) -> Answer {
-    one(summed_to(call, &call.tensor("self")?, &call.ints("size")?)?)
-}
-
-/// Summed over the dimensions along which a smaller shape was stretched.
-fn summed_to(call: &Call<'_>, x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
-    if size == x.shape() {
-        return Ok(x.clone());
-    }
-    let missing = x.rank().checked_sub(size.len());
-    let fits = |missing: usize| size.iter().enumerate().all(|(i, &n)| n == 1 || n == x.size(i + missing));
-    let Some(missing) = missing.filter(|&missing| fits(missing)) else {
-        return Err(Stop::raised(format!("size {{{size:?}}} is not expandable to size {{{:?}}}.", x.shape())));
-    };
-    let stretched = |&i: &usize| i < missing || (size[i - missing] == 1 && x.size(i) != 1);
-    let dims: Vec<usize> = (0..x.rank()).filter(stretched).collect();
-    let sum = reductions::summed(call, x, &dims, x.dtype());
-    Ok(sum.reshape(size))
-}
-
-/// The coordinates of all places, for kernels that go by them.
-pub(super) fn all_coordinates(shape: &[i64]) -> Vec<Dims> {
-    coordinates(shape, Dims::from_slice)
-}
-
-/// Reads a whole number of any wide type.
-pub(super) fn as_int<W: Wide>(n: W) -> i64 {
-    n.store()
 }

@@ -9,6 +9,7 @@ pub mod budget;
 pub mod outcome;
 pub mod rewrites;
 pub mod sharing;
+pub mod smith;
 pub mod verdict;
 
 pub use outcome::{Outcome, Settings};
