@@ -335,6 +335,11 @@ impl<'a> Search<'a> {
             return false;
         }
         let seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
+        if self.draws.one_in(4) {
+            let size = self.some_size(&seen);
+            self.resize_equal(size, &|source| sources.contains(source));
+            return true;
+        }
         for _ in 0..1 + self.draws.below(3) {
             let source = sources[self.draws.below(sources.len())].clone();
             let Some(mut sketch) = self.sketches.remove(&source) else { continue };
@@ -398,7 +403,7 @@ impl<'a> Search<'a> {
                 tensor.dims = shape.iter().map(|&n| (n, true)).collect();
                 tensor.strides = None;
             }
-            3 if tensor.free_dtype => {
+            3 if tensor.free_dtype && self.draws.one_in(2) => {
                 let all = [DType::Long, DType::Float, DType::Bool, DType::Double];
                 tensor.dtype = all[self.draws.below(all.len())];
             }
@@ -446,10 +451,21 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Gives one free size, or two, another value; false when none is free.
+    /// Gives all free sizes that are the same as one of them another value: operators tie them together.
+    fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
+        let mut all = BTreeSet::new();
+        self.each_free_size(wanted, &mut |n| drop(all.insert(*n)));
+        let all: Vec<i64> = all.into_iter().collect();
+        if !all.is_empty() {
+            let old = all[self.draws.below(all.len())];
+            self.each_free_size(wanted, &mut |n| *n = if *n == old { size } else { *n });
+        }
+    }
+
+    /// Gives one free size, or two, or all that are the same, another value; false when none is free.
     fn resize_some(&mut self) -> bool {
         let mut free = 0;
-        self.each_free_size(&mut |_| free += 1);
+        self.each_free_size(&|_| true, &mut |_| free += 1);
         if free == 0 {
             return false;
         }
@@ -458,9 +474,13 @@ impl<'a> Search<'a> {
             Style::Broadcasting => 1,
             _ => self.draws.int(1, 7),
         };
+        if self.draws.one_in(4) {
+            self.resize_equal(size, &|_| true);
+            return true;
+        }
         let (a, b) = (self.draws.below(free), self.draws.below(free));
         let mut at = 0;
-        self.each_free_size(&mut |n| {
+        self.each_free_size(&|_| true, &mut |n| {
             if at == a || at == b {
                 *n = size;
             }
@@ -469,8 +489,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn each_free_size(&mut self, f: &mut dyn FnMut(&mut i64)) {
-        for sketch in self.sketches.values_mut() {
+    fn each_free_size(&mut self, wanted: &dyn Fn(&Source) -> bool, f: &mut dyn FnMut(&mut i64)) {
+        for (_, sketch) in self.sketches.iter_mut().filter(|(source, _)| wanted(source)) {
             sketch.each(&mut |part| {
                 if let Sketch::Tensor(tensor) = part {
                     tensor.dims.iter_mut().filter(|(_, free)| *free).for_each(|(n, _)| f(n));
