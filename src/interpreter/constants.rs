@@ -129,8 +129,10 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
             (number, declared.unwrap_or(guess), Vec::new())
         }
         None => {
-            let (body, tail) = text.rsplit_once('[')?;
-            let (name, sizes) = tail.trim().strip_suffix(']')?.trim().strip_suffix('}')?.split_once('{')?;
+            // `[ CPULongType{2} ]`, and `[ Variable[CPULongType]{2} ]` up to 1.4.
+            let (body, tail) = text.trim_end().strip_suffix(" ]")?.rsplit_once("[ ")?;
+            let (name, sizes) = tail.trim().strip_suffix('}')?.split_once('{')?;
+            let name = name.strip_prefix("Variable[").and_then(|name| name.strip_suffix(']')).unwrap_or(name);
             let sizes: Option<Vec<i64>> = sizes.split(',').map(|size| size.trim().parse().ok()).collect();
             (body, declared.or_else(|| printed_dtype(name))?, sizes?)
         }

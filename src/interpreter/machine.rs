@@ -14,7 +14,7 @@ use crate::ir::{Block, Graph, Node, Value};
 use crate::ops::rules::Carries;
 use crate::ops::schema::Schema;
 use crate::ops::{self};
-use crate::symbol::attr;
+use crate::symbol::{attr, prim};
 use crate::types::TypeKind;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -295,7 +295,15 @@ impl<'g> Machine<'g> {
         let mut inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
         let name = match graph.attribute(node, attr::NAME) {
             Some(crate::ir::Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
-            _ => String::new(),
+            _ => match graph.kind(node) {
+                // `with` calls the methods of its object; what it leaves behind was not raised.
+                prim::ENTER => "__enter__".to_owned(),
+                prim::EXIT => {
+                    inputs.extend([IValue::None, IValue::None, IValue::None]);
+                    "__exit__".to_owned()
+                }
+                _ => String::new(),
+            },
         };
         let name = match inputs.first() {
             Some(IValue::Function(function)) => {
@@ -322,6 +330,7 @@ impl<'g> Machine<'g> {
 fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue>) -> Outs {
     match carries {
         Carries::Differentiable => results.truncate(graph.num_outputs(node)),
+        Carries::Body if graph.kind(node) == prim::EXIT => results.clear(),
         Carries::Future => {
             let value = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
             return smallvec::smallvec![IValue::Future(Rc::new(value))];

@@ -120,7 +120,7 @@ fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> 
         prim::LOOP => Action::Loop,
         prim::GRAD_OF => Action::GradOf,
         prim::CALL_FUNCTION => Action::CallFunction,
-        prim::CALL_METHOD => Action::CallMethod,
+        prim::CALL_METHOD | prim::ENTER | prim::EXIT => Action::CallMethod,
         prim::PARAM | prim::RETURN | prim::BAILOUT_TEMPLATE => Action::Skip,
         aten::WAIT => Action::Kernel(library::find(kind).ok_or_else(|| Stop::unsupported("`aten::wait`"))?, None),
         _ => {

@@ -55,8 +55,6 @@ pub const ROWS: &[Row] = &[
     ("prim::Guard", guard),
     ("prim::TimePoint", |_| one(0i64)),
     ("prim::AddStatValue", |_| Ok(Outs::new())),
-    ("prim::Enter", enter),
-    ("prim::Exit", |_| Ok(Outs::new())),
     ("prim::Drop", |_| Ok(Outs::new())),
     ("prim::ModuleContainerIndex", |_| Err(Stop::unsupported("containers of modules that are indexed by a value"))),
     ("aten::set_grad_enabled", |_| Ok(Outs::new())),
@@ -328,9 +326,4 @@ fn guard(call: &Call<'_>) -> Answer {
         true => one(tensor.clone()),
         false => Err(Stop::unsupported("a guard that fails: there is no unoptimised graph to go on with")),
     }
-}
-
-/// `with`: contexts are objects of the program; entering one gives what it is.
-fn enter(call: &Call<'_>) -> Answer {
-    Err(Stop::unsupported(format!("`with` on a {}", call.arg(0)?.kind_name())))
 }

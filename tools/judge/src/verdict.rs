@@ -57,14 +57,23 @@ pub fn judge_against(
     if let Some(stop) = unjudged(expected) {
         return Verdict::Unjudged(stop.clone());
     }
-    let found = Outcome::of(after, settings, inputs, Precision::Typed);
+    let found = Outcome::of(after, settings, &fitting(after, inputs), Precision::Typed);
     let values = match (&expected.results, &found.results) {
         (Ok(a), Ok(b)) => (a, b),
         (Err(a), b) => return compare_exceptions(a, b),
         (Ok(_), Err(stop)) => return ended_early(stop),
     };
+    // Passes may take tuples apart.
+    let is_tuple = |value: &IValue| matches!(value, IValue::Tuple(_));
+    let apart = values.0.len() != values.1.len()
+        || expected.inputs.len() != found.inputs.len()
+        || values.0.iter().zip(values.1).any(|(a, b)| is_tuple(a) != is_tuple(b));
     let shown = |results: &[IValue], inputs: &[IValue]| {
-        IValue::tuple([IValue::tuple(results.iter().cloned()), IValue::tuple(inputs.iter().cloned())])
+        let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
+        let results = if apart { leaves(results) } else { results.to_vec() };
+        let inputs = if apart { leaves(inputs) } else { inputs.to_vec() };
+
+        IValue::tuple([IValue::tuple(results), IValue::tuple(inputs)])
     };
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
@@ -78,6 +87,22 @@ pub fn judge_against(
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
+}
+
+/// What is in a tuple, and in tuples in it; other values are alone.
+fn leaves(value: &IValue) -> Vec<IValue> {
+    match value {
+        IValue::Tuple(values) => values.iter().flat_map(leaves).collect(),
+        other => vec![other.clone()],
+    }
+}
+
+/// Inputs for a graph of which passes have taken tuples among the params apart.
+fn fitting(graph: &Graph, inputs: &[IValue]) -> Vec<IValue> {
+    match graph.params(graph.root()).len() == inputs.len() {
+        true => inputs.to_vec(),
+        false => inputs.iter().flat_map(leaves).collect(),
+    }
 }
 
 fn unjudged(outcome: &Outcome) -> Option<&Stop> {

@@ -52,9 +52,6 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
             }
         }
     }
-    if trial.graph.params(trial.graph.root()).len() != after.params(after.root()).len() {
-        return Ok(unjudgeable("the two graphs do not take the same number of inputs", world));
-    }
     let code = match reference.check(&after) {
         Ok(tally) => tell(&tally, world),
         Err(finding) => wrong(args, &reference, &finding, &after, world),

@@ -15,7 +15,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Pipeline};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, print};
-use jitopt_judge::outcome::Settings;
+use jitopt_judge::outcome::{Outcome, Settings};
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::verdict::Policy;
@@ -164,11 +164,33 @@ impl Trial {
                     self.settings.bindings.insert(name, value);
                 }
             }
+            let inputs = self.varied(inputs, k as usize);
             if n > 0 {
                 self.samples.push(Sample { name: format!("seed {} ({name})", args.seed + k), inputs });
             }
         }
         Ok(())
+    }
+}
+
+/// Whole numbers that inputs are tried with, sample by sample: trip counts, indices and sizes among them.
+const INTS: &[i64] = &[3, 2, 4, 0, 5, -1, 1];
+
+impl Trial {
+    /// The inputs with other whole numbers and truth values, as far as the graph still runs on them.
+    fn varied(&self, mut inputs: Vec<IValue>, k: usize) -> Vec<IValue> {
+        for i in 0..inputs.len() {
+            let other = match inputs[i] {
+                IValue::Int(_) => IValue::Int(INTS[(k + i) % INTS.len()]),
+                IValue::Bool(yes) => IValue::Bool(yes ^ ((k >> i) % 2 == 1)),
+                _ => continue,
+            };
+            let before = std::mem::replace(&mut inputs[i], other);
+            if Outcome::of(&self.graph, &self.settings, &inputs, Precision::Typed).results.is_err() {
+                inputs[i] = before;
+            }
+        }
+        inputs
     }
 }
 
