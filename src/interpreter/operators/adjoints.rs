@@ -121,7 +121,7 @@ fn size_if_not_equal(call: &Call) -> Answer {
 fn incoming(call: &Call) -> Result<Tensor, Stop> {
     let names = ["grad_output", "grad_out", "grad"];
     let known = |name: &&str| call.look(name).is_some();
-    call.tensor(names.iter().copied().find(|name| known(&name)).unwrap_or("grad_output"))
+    call.tensor(names.iter().copied().find(|name| known(name)).unwrap_or("grad_output"))
 }
 
 /// Rows of an incoming gradient and of a result along a dimension.

@@ -122,7 +122,7 @@ fn gradients_of_elementwise_kinds() {
         let forward = call(kind, operands, 1);
         let y = run(&forward, &[&x]);
         let more = if their.contains(&"y") { &y } else { &x };
-        check_gradient(&forward, &[x.clone()], 0, &call(backward, their, 1), &[more]);
+        check_gradient(&forward, std::slice::from_ref(&x), 0, &call(backward, their, 1), &[more]);
     }
 }
 
@@ -265,21 +265,27 @@ fn gradients_of_pooling_and_resampling() {
     let window = ["[3, 2]", "[2, 1]", "[1, 1]", "True", "False", "None"];
     let forward = call("aten::avg_pool2d", &[&["x"][..], &window].concat(), 1);
     let backward = call("aten::avg_pool2d_backward", &[&["g", "x"][..], &window].concat(), 1);
-    check_gradient(&forward, &[x.clone()], 0, &backward, &[&x]);
+    check_gradient(&forward, std::slice::from_ref(&x), 0, &backward, &[&x]);
     let forward = call("aten::adaptive_avg_pool2d", &["x", "[3, 4]"], 1);
     let backward = call("aten::_adaptive_avg_pool2d_backward", &["g", "x"], 1);
-    check_gradient(&forward, &[x.clone()], 0, &backward, &[&x]);
+    check_gradient(&forward, std::slice::from_ref(&x), 0, &backward, &[&x]);
     let window = ["[3, 2]", "[2, 1]", "[1, 1]", "[1, 1]", "True"];
     let both = call("aten::max_pool2d_with_indices", &[&["x"][..], &window].concat(), 2);
     let indices = run(&both.replace("return (%r0, %r1)", "return (%r1)"), &[&x]);
     let forward = call("aten::max_pool2d", &[&["x"][..], &window].concat(), 1);
     let operands = [&["g", "x"][..], &window, &["i"]].concat();
     let backward = call("aten::max_pool2d_with_indices_backward", &operands, 1);
-    check_gradient(&forward, &[x.clone()], 0, &backward, &[&x, &indices]);
+    check_gradient(&forward, std::slice::from_ref(&x), 0, &backward, &[&x, &indices]);
     for corners in ["True", "False"] {
         let forward = call("aten::upsample_bilinear2d", &["x", "[7, 4]", corners, "None", "None"], 1);
         let operands = ["g", "[7, 4]", "[2, 3, 5, 6]", corners, "None", "None"];
-        check_gradient(&forward, &[x.clone()], 0, &call("aten::upsample_bilinear2d_backward", &operands, 1), &[]);
+        check_gradient(
+            &forward,
+            std::slice::from_ref(&x),
+            0,
+            &call("aten::upsample_bilinear2d_backward", &operands, 1),
+            &[],
+        );
     }
 }
 
