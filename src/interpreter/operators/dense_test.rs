@@ -509,3 +509,82 @@ fn times() {
     assert!(!told.is_empty());
     std::fs::write(std::env::temp_dir().join("dense_times.txt"), told).expect("it can be written");
 }
+
+/// An operand of a type, often one that makes no sense.
+fn odd(ty: crate::types::Type, size: Option<u32>, draws: &mut Philox) -> IValue {
+    use crate::types::{Simple, TypeKind};
+    match ty.kind() {
+        TypeKind::Optional(_) if draws.one_in(2) => IValue::None,
+        TypeKind::Optional(inner) => odd(*inner, size, draws),
+        TypeKind::List(element) => {
+            let n = size.filter(|_| !draws.one_in(8)).map_or_else(|| draws.below(4), |n| n as usize);
+            IValue::list((0..n).map(|_| odd(*element, None, draws)).collect::<Vec<_>>())
+        }
+        TypeKind::Simple(Simple::Int | Simple::SymInt) if draws.one_in(30) => IValue::Int(i64::MAX >> draws.below(3)),
+        TypeKind::Simple(Simple::Int | Simple::SymInt) => IValue::Int(draws.int(-2, 5)),
+        TypeKind::Simple(Simple::ScalarType | Simple::Layout | Simple::MemoryFormat) => IValue::Int(draws.int(0, 12)),
+        TypeKind::Simple(Simple::Bool) => IValue::Bool(draws.one_in(2)),
+        TypeKind::Simple(Simple::Float) => IValue::Float(draws.normal()),
+        TypeKind::Simple(Simple::Str) => IValue::from(
+            ["sum", "mean", "ij,jk->ik", "...", "i->", "nearest", "bilinear", "same", "reflect"][draws.below(9)],
+        ),
+        TypeKind::Simple(Simple::Number | Simple::Scalar) => IValue::Float(draws.normal()),
+        TypeKind::Simple(Simple::Generator | Simple::Device) => IValue::None,
+        _ => odd_tensor(draws).into(),
+    }
+}
+
+fn odd_tensor(draws: &mut Philox) -> Tensor {
+    let sizes = [0, 1, 2, 3, 2, 4];
+    let shape: Vec<i64> = (0..draws.below(6)).map(|_| sizes[draws.below(6)]).collect();
+    let n = shape.iter().product::<i64>();
+    let dtype =
+        [DType::Float, DType::Float, DType::Float, DType::Long, DType::Half, DType::ComplexFloat][draws.below(6)];
+    let numbers: Vec<f64> = (0..n).map(|_| 3.0 * draws.normal()).collect();
+    Tensor::of(&numbers, dtype, &shape, Precision::Typed)
+}
+
+#[test]
+fn odd_operands_raise_and_do_not_panic() {
+    let families = [
+        super::linear_algebra::ROWS,
+        super::einsum::ROWS,
+        super::norms::ROWS,
+        super::convolution::ROWS,
+        super::pooling::ROWS,
+        super::normalization::ROWS,
+        super::softmax::ROWS,
+        super::losses::ROWS,
+        super::padding::ROWS,
+        super::resampling::ROWS,
+        super::recurrent::ROWS,
+        super::attention::ROWS,
+        super::sampling::ROWS,
+        super::adjoints::ROWS,
+    ];
+    let source = "graph(%x : Tensor):\n  %r : Tensor = aten::relu(%x)\n  return (%r)\n";
+    let graph = text::parse(source.as_bytes(), text::ParseOptions::default()).expect("it is a graph").graph;
+    let node = graph.nodes(graph.root()).next().expect("it has a node");
+    let env = Environment::default();
+    let mut panicked = Vec::new();
+    for &(kind, kernel) in families.iter().flat_map(|rows| rows.iter()) {
+        for era in [crate::types::era::Era::V2, crate::types::era::Era::V1_3] {
+            for schema in crate::ops::operator(era, crate::symbol::Symbol::new(kind)).schemas.iter() {
+                let mut draws = Philox::new(7, schema.formals.len() as u64, kind.len() as u64);
+                for _ in 0..150 {
+                    let args: Vec<IValue> =
+                        schema.formals.iter().map(|formal| odd(formal.ty, formal.size, &mut draws)).collect();
+                    let told = format!("{kind} {args:?}");
+                    let call =
+                        crate::interpreter::Call { graph: &graph, node, schema: Some(schema), args: &args, env: &env };
+                    let run = std::panic::AssertUnwindSafe(|| drop(kernel(&call)));
+                    if std::panic::catch_unwind(run).is_err() {
+                        panicked.push(told);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    assert!(panicked.is_empty(), "{}", panicked.join("\n"));
+}
