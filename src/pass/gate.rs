@@ -68,6 +68,11 @@ impl Gate {
         open
     }
 
+    /// How many rewrites came up for the counters of every rule.
+    pub fn came_up(&self) -> u64 {
+        self.counters.iter().filter(|counter| counter.rule == EVERY).map(|counter| counter.seen).max().unwrap_or(0)
+    }
+
     /// Rules of counters that no rewrite asked about: a misspelt one would be a silent no-op.
     pub fn unused(&self) -> impl Iterator<Item = &str> {
         self.counters.iter().filter(|counter| counter.seen == 0).map(|counter| counter.rule.as_str())

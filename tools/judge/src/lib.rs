@@ -5,8 +5,10 @@
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite
 
+pub mod bisecting;
 pub mod budget;
 pub mod outcome;
+pub mod reducing;
 pub mod rewrites;
 pub mod sharing;
 pub mod smith;
