@@ -12,6 +12,8 @@ pub mod comparisons;
 pub mod containers;
 pub mod conversions;
 pub mod convolution;
+#[cfg(test)]
+mod dense_test;
 pub mod einsum;
 mod elements;
 pub mod factories;

@@ -121,7 +121,7 @@ fn size_if_not_equal(call: &Call) -> Answer {
 fn incoming(call: &Call) -> Result<Tensor, Stop> {
     let names = ["grad_output", "grad_out", "grad"];
     let known = |name: &&str| call.look(name).is_some();
-    call.tensor(names.iter().copied().find(|name| known(&name)).unwrap_or("grad_output"))
+    call.tensor(names.iter().copied().find(|name| known(name)).unwrap_or("grad_output"))
 }
 
 /// Rows of an incoming gradient and of a result along a dimension.
@@ -264,7 +264,8 @@ fn layer_norm_backward(call: &Call) -> Answer {
             of_bias[k] += g;
         }
     }
-    let shape = call.opt_tensor("weight")?.map_or(Dims::from_elem(len as i64, 1), |weight| weight.shape().into());
+    let known = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
+    let shape = known.map_or(Dims::from_elem(len as i64, 1), |weight| weight.shape().into());
     let parameter = |numbers: &[f64]| like(call, numbers, x.dtype(), &shape, &x);
     let result = like(call, &result, x.dtype(), x.shape(), &x);
     masked(call, [result, parameter(&of_weight), parameter(&of_bias)])

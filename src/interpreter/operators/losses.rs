@@ -226,7 +226,7 @@ fn multi_margin_loss(call: &Call) -> Answer {
 
 fn multilabel_margin_loss(call: &Call) -> Answer {
     let (x, rows, targets) = examples(call)?;
-    check(targets.len() == rows.elements.len(), || "inconsistent target size".to_owned())?;
+    check(targets.len() == rows.elements.len() && rows.len > 0, || "inconsistent target size".to_owned())?;
     let mut losses = Vec::new();
     for (row, targets) in rows.iter().zip(targets.chunks(rows.len.max(1))) {
         let mut right = Vec::new();

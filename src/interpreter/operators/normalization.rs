@@ -117,8 +117,7 @@ fn update_running(call: &Call, stats: &[Stats], len: usize, repeats: usize) -> R
     };
     let mean = |stats: &Stats| stats.mean;
     let variance = |stats: &Stats| stats.variance * unbiased;
-    let parts: [(&str, &dyn Fn(&Stats) -> f64); 2] = [("running_mean", &mean), ("running_var", &variance)];
-    for (name, f) in parts {
+    for (name, f) in [("running_mean", &mean as &dyn Fn(&Stats) -> f64), ("running_var", &variance)] {
         let Some(running) = call.opt_tensor(name)? else { continue };
         let old = per_channel(call, name, channels, 0.0)?;
         let new: Vec<f64> =

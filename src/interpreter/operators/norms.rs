@@ -111,7 +111,7 @@ fn linalg_norm(call: &Call) -> Answer {
 /// Frobenius, and the largest or smallest sum of a row or a column. Those that need singular values are not here.
 fn matrix_norm(call: &Call) -> Answer {
     let x = call.tensor("self")?;
-    check(x.rank() >= 2, || format!("linalg.matrix_norm: The input tensor A must have at least 2 dimensions."))?;
+    check(x.rank() >= 2, || "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.".to_owned())?;
     let keepdim = call.bool("keepdim")?;
     let dims = layout::wrap_all(&call.opt_ints("dim")?.unwrap_or(vec![-2, -1]), x.rank())?;
     check(dims.len() == 2, || "linalg.matrix_norm: dim must be a 2-tuple".to_owned())?;

@@ -44,7 +44,7 @@ impl Mode {
 
 /// Pairs of what is put before and behind, the last dimension first: `(dimension, before, after)`.
 fn borders(x: &Tensor, pad: &[i64]) -> Result<Vec<(usize, i64, i64)>, Stop> {
-    check(pad.len() % 2 == 0 && pad.len() / 2 <= x.rank(), || {
+    check(pad.len().is_multiple_of(2) && pad.len() / 2 <= x.rank(), || {
         format!(
             "Length of pad should be even and no more than twice the number of dimensions of the input. Pad length is {} while the input has {} dimensions.",
             pad.len(),

@@ -205,7 +205,7 @@ fn adaptive(call: &Call, x: &Tensor, n: usize) -> Result<Spans, Stop> {
     if wanted.len() == 1 {
         wanted = vec![wanted[0]; n];
     }
-    check(wanted.len() == n && wanted.iter().all(|&size| (0..1 << 30).contains(&size)), || {
+    check(wanted.len() == n && wanted.iter().all(|&size| (0..1 << 24).contains(&size)), || {
         format!("adaptive pooling: internal error: output_size.size() must be {n} and not negative, but got {wanted:?}")
     })?;
     Ok(shared(image_size(x, n), &wanted))

@@ -134,7 +134,7 @@ impl Weights {
         Ok(next)
     }
 
-    fn from_input(&self, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
+    fn of_input(&self, call: &Call, x: &Tensor) -> Result<Tensor, Stop> {
         affine(call, x, &self.input, self.biases.as_ref().map(|biases| &biases.0))
     }
 }
@@ -154,7 +154,7 @@ fn run(
     state: &State,
     reverse: bool,
 ) -> Result<Tensor, Stop> {
-    let from_input = weights.from_input(call, &sequence.rows)?;
+    let from_input = weights.of_input(call, &sequence.rows)?;
     let out = Tensor::zeros(state.h.dtype(), &[sequence.rows.size(0), state.h.size(1)], call.precision());
     let starts: Vec<i64> = sequence.sizes.iter().scan(0, |at, size| Some(std::mem::replace(at, *at + size))).collect();
     let mut order: Vec<usize> = (0..starts.len()).collect();

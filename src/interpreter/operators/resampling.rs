@@ -222,7 +222,7 @@ fn axes(sizes: &[i64], wanted: Option<Vec<i64>>, scales: Option<Vec<f64>>, corne
         let Some(output) = given.or(scale.map(|scale| (sizes[i] as f64 * scale).floor() as i64)) else {
             return Err(Stop::raised("either size or scale_factor should be defined"));
         };
-        check(sizes[i] > 0 && (1..1 << 30).contains(&output), || {
+        check((1..1 << 24).contains(&sizes[i]) && (1..1 << 24).contains(&output), || {
             format!(
                 "Input and output sizes should be greater than 0, but got input (size: {sizes:?}) output (size: {output})"
             )

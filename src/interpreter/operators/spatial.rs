@@ -66,8 +66,7 @@ pub(super) fn volume(window: &Window, f: impl Fn(&Axis) -> i64) -> usize {
 pub(super) fn runs(window: &Window, mut f: impl FnMut(usize, usize, usize, usize)) {
     let [d, h, w] = window;
     let positions = d.output * h.output * w.output;
-    let mut tap = 0;
-    for (kd, kh, kw) in taps(window) {
+    for (tap, (kd, kh, kw)) in (0..).zip(taps(window)) {
         let across = w.valid(kw);
         let n = across.end - across.start;
         if n > 0 {
@@ -77,7 +76,6 @@ pub(super) fn runs(window: &Window, mut f: impl FnMut(usize, usize, usize, usize
                 f(column as usize, element as usize, w.stride as usize, n as usize);
             }
         }
-        tap += 1;
     }
 }
 
