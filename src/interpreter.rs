@@ -11,6 +11,7 @@
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
 //! - [`rendering`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
+//! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers
 //!
 //! ```
 //! use jitopt_core::interpreter::{Environment, IValue, Machine};
@@ -28,6 +29,7 @@ pub mod constants;
 pub mod description;
 pub mod environment;
 pub mod files;
+pub mod generator;
 pub mod ivalue;
 pub mod library;
 pub mod machine;
@@ -35,6 +37,7 @@ pub mod operators;
 pub mod plan;
 pub mod random;
 pub mod rendering;
+pub mod sketch;
 pub mod stop;
 
 pub use call::{Answer, Call, Outs};

@@ -12,7 +12,7 @@ mod pipeline;
 mod remark;
 mod runner;
 
-pub use context::{LastAnalysis, PassContext, Session};
+pub use context::{LastAnalysis, PassContext, Rewrite, RewriteWatch, Session};
 pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
 pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Stage, Step};

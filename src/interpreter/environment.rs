@@ -52,6 +52,8 @@ pub struct Environment {
     pub invented: RefCell<BTreeMap<String, String>>,
     /// Invents what nobody bound, given the name of the value and its type.
     pub invent: Option<Invent>,
+    /// Seed of what is invented.
+    pub invent_seed: u64,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
 }

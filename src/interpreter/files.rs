@@ -197,7 +197,7 @@ pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let sizes: String = tensor.shape().iter().map(|n| format!("{n}, ")).collect();
     let sizes = if tensor.rank() == 1 { sizes.trim_end() } else { sizes.trim_end_matches(", ") };
     let mut header = format!("{{'descr': '{order}{name}', 'fortran_order': False, 'shape': ({sizes}), }}");
-    while (MAGIC.len() + 4 + header.len() + 1) % 64 != 0 {
+    while !(MAGIC.len() + 4 + header.len() + 1).is_multiple_of(64) {
         header.push(' ');
     }
     header.push('\n');

@@ -30,6 +30,10 @@ pub trait Watch {
     fn after(&mut self, _graph: &Graph, _node: Node, _operands: &[IValue], _outputs: &[IValue]) -> Result<(), Stop> {
         Ok(())
     }
+    /// When the outputs of a node are known, those of blocks and sections included: they may be replaced.
+    fn delivered(&mut self, _graph: &Graph, _node: Node, _outputs: &mut Outs) -> Result<(), Stop> {
+        Ok(())
+    }
 }
 
 /// One graph that is being run.
@@ -172,7 +176,10 @@ impl<'g> Machine<'g> {
     }
 
     /// Sets the outputs of a node, and drops what nobody reads any more.
-    fn deliver(&mut self, graph: &Graph, node: Node, outputs: Outs) -> Result<(), Stop> {
+    fn deliver(&mut self, graph: &Graph, node: Node, mut outputs: Outs) -> Result<(), Stop> {
+        if let Some(watch) = self.watch.as_mut() {
+            watch.delivered(graph, node, &mut outputs)?;
+        }
         if outputs.len() != graph.num_outputs(node) {
             let (made, wanted) = (outputs.len(), graph.num_outputs(node));
             return Err(Stop::raised(format!("{made} results for {wanted} outputs")).at(graph, node));

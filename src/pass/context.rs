@@ -27,6 +27,33 @@ pub struct Session {
     pub callees: BTreeMap<String, Graph>,
     /// The last alias analysis; the next pass may find it still good.
     pub alias: LastAnalysis,
+    /// Looks at the graph after each rewrite.
+    pub watch: Option<Box<dyn RewriteWatch>>,
+    /// What the watch objected to: nothing is rewritten any more.
+    pub objection: Option<String>,
+    /// How many rewrites of each rule came up while somebody watched.
+    pub came_up: FxHashMap<(&'static str, &'static str), u64>,
+}
+
+/// One rewrite that was done.
+#[derive(Clone, Debug)]
+pub struct Rewrite {
+    /// Short name of the pass.
+    pub pass: &'static str,
+    /// The rule.
+    pub rule: &'static str,
+    /// Which of the rewrites of this rule that came up, counted from 1: the number that `--debug-counter` takes.
+    pub number: u64,
+    /// The anchor as it was printed before.
+    pub node: String,
+    /// Where in the program it comes from.
+    pub location: Option<String>,
+}
+
+/// Somebody who looks at the graph after each rewrite, and may object.
+pub trait RewriteWatch {
+    /// After a rewrite, or before the next one begins; `graph` may be one of a section.
+    fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String>;
 }
 
 /// What [`PassContext::alias`] told last, by whichever pass.
@@ -49,6 +76,8 @@ pub struct PassContext<'a> {
     counts: Vec<(&'static str, u64)>,
     /// Rewrites that were asked about, done or not.
     asked: Vec<(&'static str, u64)>,
+    /// The last rewrite, which nobody looked at yet.
+    unseen: Option<Rewrite>,
 }
 
 fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
@@ -64,11 +93,12 @@ impl<'a> PassContext<'a> {
         options: &'a [(&'static str, String)],
         session: &'a mut Session,
     ) -> Self {
-        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new() }
+        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new(), unseen: None }
     }
 
     /// Hands the counters to the session.
-    pub(super) fn finish(self) {
+    pub(super) fn finish(mut self, graph: &Graph) {
+        self.show(graph);
         for (name, n) in self.counts {
             *self.session.stats.entry(format!("{}.{name}", self.pass.name)).or_default() += n;
         }
@@ -96,6 +126,12 @@ impl<'a> PassContext<'a> {
 
     /// Asks whether a rewrite may happen; [`PassContext::did`] must follow when it does. For passes that find out in bulk.
     pub fn may(&mut self, rule: &'static str) -> bool {
+        if self.session.watch.is_some() {
+            *self.session.came_up.entry((self.pass.name, rule)).or_default() += 1;
+            if self.session.objection.is_some() {
+                return false;
+            }
+        }
         if self.session.gate.is_open() {
             return true;
         }
@@ -106,6 +142,10 @@ impl<'a> PassContext<'a> {
     /// Notes a rewrite that [`PassContext::may`] allowed. `node` must still be printable.
     pub fn did(&mut self, graph: &Graph, rule: &'static str, node: Node) {
         self.count(rule, 1);
+        if self.session.watch.is_some() {
+            self.show(graph);
+            self.note(graph, rule, node);
+        }
         if self.session.wants_remarks {
             self.remark(graph, RemarkKind::Passed, rule, node, String::new());
         }
@@ -136,11 +176,24 @@ impl<'a> PassContext<'a> {
         }
     }
 
+    fn note(&mut self, graph: &Graph, rule: &'static str, node: Node) {
+        let number = self.session.came_up.get(&(self.pass.name, rule)).copied().unwrap_or(1);
+        let (node, location) = shown(graph, node);
+        self.unseen = Some(Rewrite { pass: self.pass.name, rule, number, node, location });
+    }
+
+    /// Shows the last rewrite to whoever watches.
+    fn show(&mut self, graph: &Graph) {
+        let (Some(rewrite), Some(watch)) = (self.unseen.take(), self.session.watch.as_mut()) else { return };
+        if self.session.objection.is_none()
+            && let Err(objection) = watch.rewritten(graph, &rewrite)
+        {
+            self.session.objection = Some(objection);
+        }
+    }
+
     fn remark(&mut self, graph: &Graph, kind: RemarkKind, rule: &'static str, node: Node, message: String) {
-        let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
-        printer.node_line(graph, node);
-        let location = graph.origin_location(node).map(|at| String::from_utf8_lossy(at).into_owned());
-        let node = String::from_utf8_lossy(&printer.out).trim().to_owned();
+        let (node, location) = shown(graph, node);
         self.session.remarks.push(Remark { kind, pass: self.pass.name, rule, node, location, message });
     }
 
@@ -181,4 +234,12 @@ impl<'a> PassContext<'a> {
     pub fn callee(&self, name: &str) -> Option<&Graph> {
         self.session.callees.get(name)
     }
+}
+
+/// A node as it is printed, and where in the program it comes from.
+fn shown(graph: &Graph, node: Node) -> (String, Option<String>) {
+    let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+    printer.node_line(graph, node);
+    let location = graph.origin_location(node).map(|at| String::from_utf8_lossy(at).into_owned());
+    (String::from_utf8_lossy(&printer.out).trim().to_owned(), location)
 }

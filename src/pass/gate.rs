@@ -12,6 +12,9 @@ pub struct Gate {
     pub disabled: Vec<String>,
 }
 
+/// Stands for every rule: `*=1-5`.
+pub const EVERY: &str = "*";
+
 /// One `rule=1-5:9`. A rule is named with or without its pass.
 #[derive(Clone, Debug)]
 struct Counter {
@@ -57,12 +60,17 @@ impl Gate {
         let mut open = true;
         for counter in &mut self.counters {
             let full = counter.rule.strip_prefix(pass).and_then(|r| r.strip_prefix('.'));
-            if counter.rule == rule || full == Some(rule) {
+            if counter.rule == EVERY || counter.rule == rule || full == Some(rule) {
                 counter.seen += 1;
                 open &= counter.allowed.iter().any(|range| range.contains(&counter.seen));
             }
         }
         open
+    }
+
+    /// How many rewrites came up for the counters of every rule.
+    pub fn came_up(&self) -> u64 {
+        self.counters.iter().filter(|counter| counter.rule == EVERY).map(|counter| counter.seen).max().unwrap_or(0)
     }
 
     /// Rules of counters that no rewrite asked about: a misspelt one would be a silent no-op.

@@ -124,10 +124,13 @@ fn run_pass(
     let (before, start) = (graph.epoch(), Instant::now());
     let mut cx = PassContext::new(pass, &stage.options, session);
     let result = (pass.run)(graph, &mut cx);
-    cx.finish();
+    cx.finish(graph);
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
     result.map_err(|error| RunError::Pass { pass: pass.name, error })?;
+    if let Some(objection) = session.objection.take() {
+        return Err(RunError::Stopped(objection));
+    }
     for observer in observers.iter_mut() {
         observer.after(&run, graph)?;
     }

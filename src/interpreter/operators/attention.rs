@@ -1,6 +1,211 @@
 //! Attention and embedding.
 
+use super::elements::{add, apply, by_kind, check, like, multiply, reals, same};
+use super::linear_algebra::{Base, matmul, product};
+use super::softmax::{rowwise, safe_softmax};
+use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::blocks::map3;
+use crate::tensor::{DType, Scalar, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::embedding", embedding),
+    ("aten::embedding_renorm_", embedding_renorm),
+    ("aten::_no_grad_embedding_renorm_", embedding_renorm),
+    ("aten::embedding_bag", embedding_bag),
+    ("aten::_embedding_bag", embedding_bag),
+    ("aten::_embedding_bag_forward_only", embedding_bag),
+    ("aten::scaled_dot_product_attention", |call| one(attend(call)?.0)),
+    ("aten::_scaled_dot_product_attention_math", |call| {
+        let (result, weights) = attend(call)?;
+        several([result, weights])
+    }),
+];
+
+/// Rows of a table that exist.
+fn lookups(table: &Tensor, indices: &Tensor) -> Result<Vec<usize>, Stop> {
+    let count = table.size(0) as usize;
+    let row = |index: i64| usize::try_from(index).ok().filter(|&index| index < count);
+    let found = indices.read::<i64>().into_iter().map(row).collect::<Option<Vec<usize>>>();
+    found.ok_or_else(|| Stop::raised_as("IndexError", "index out of range in self"))
+}
+
+fn embedding(call: &Call) -> Answer {
+    let (table, indices) = (call.tensor("weight")?, call.tensor("indices")?);
+    check(table.rank() == 2, || "'weight' must be 2-D".to_owned())?;
+    check(indices.dtype().is_integral(), || {
+        format!(
+            "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} instead",
+            indices.dtype().name()
+        )
+    })?;
+    let rows = lookups(&table, &indices)?;
+    let len = table.size(1) as usize;
+    let mut shape = indices.shape().to_vec();
+    shape.push(table.size(1));
+    layout::checked(&shape)?;
+    by_kind!(table.dtype(), W => {
+        let all = table.read::<W>();
+        let picked: Vec<W> = rows.iter().flat_map(|&row| all[row * len..(row + 1) * len].iter().copied()).collect();
+        one(like(call, &picked, table.dtype(), &shape, &table))
+    })
+}
+
+/// Rows that are looked up and longer than a norm are shortened to it, in place.
+fn embedding_renorm(call: &Call) -> Answer {
+    let table = call.tensor(if call.look("weight").is_some() { "weight" } else { "self" })?;
+    let indices = call.tensor(if call.look("input").is_some() { "input" } else { "indices" })?;
+    check(table.rank() == 2, || "'self' must be 2-D".to_owned())?;
+    let (most, p) = (call.float("max_norm")?, call.float("norm_type")?);
+    let mut rows = lookups(&table, &indices)?;
+    rows.sort_unstable();
+    rows.dedup();
+    for row in rows {
+        let row = table.select(0, row as i64);
+        let norm = super::norms::norm_over(call, &row, p, &[0], false, row.dtype())?.item().real();
+        if norm > most {
+            row.copy_from(&apply(call, &row, |x| x * (most / (norm + 1e-7)))?)?;
+        }
+    }
+    one(table)
+}
+
+/// Where bags start and end among the indices.
+fn bags(call: &Call, indices: &Tensor) -> Result<Vec<(usize, usize)>, Stop> {
+    let mut starts = call.tensor("offsets")?.read::<i64>();
+    let n = indices.numel() as i64;
+    if !call.bool("include_last_offset")? {
+        starts.push(n);
+    }
+    check(starts.first().is_none_or(|&first| first == 0), || {
+        format!(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got {}",
+            starts[0]
+        )
+    })?;
+    check(starts.windows(2).all(|pair| pair[0] <= pair[1]) && starts.iter().all(|&at| at <= n), || {
+        format!("offsets[-1] can not be greater than input's length({n})")
+    })?;
+    Ok(starts.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize)).collect())
+}
+
+/// Sums, means or maxima of rows; then the bag of each index, the sizes of bags, and for maxima the rows they come from.
+fn embedding_bag(call: &Call) -> Answer {
+    let (table, indices) = (call.tensor("weight")?, call.tensor("indices")?);
+    reals("embedding_bag", &table)?;
+    check(table.rank() == 2 && indices.rank() == 1, || "input has to be 1D or 2D Tensor".to_owned())?;
+    let (rows, bags, mode) = (lookups(&table, &indices)?, bags(call, &indices)?, call.int("mode")?);
+    let weights = call.opt_tensor("per_sample_weights")?.map(|weights| weights.read::<f64>());
+    check(weights.as_ref().is_none_or(|weights| weights.len() == rows.len()), || {
+        "expected per_sample_weights to have the same shape as input".to_owned()
+    })?;
+    let padding = call.opt_int("padding_idx")?.filter(|&index| index >= 0);
+    let (all, len) = (table.read::<f64>(), table.size(1) as usize);
+    let (mut out, mut sizes, mut from) = (Vec::new(), Vec::new(), Vec::new());
+    let mut bag_of = vec![0; rows.len()];
+    for (bag, &(start, end)) in bags.iter().enumerate() {
+        bag_of[start..end].fill(bag as i64);
+        let members: Vec<usize> = (start..end).filter(|&i| Some(rows[i] as i64) != padding).collect();
+        sizes.push(members.len() as i64);
+        let weight = |i: usize| weights.as_ref().map_or(1.0, |weights| weights[i]);
+        for k in 0..len {
+            let value = |i: usize| all[rows[i] * len + k] * weight(i);
+            let sum: f64 = members.iter().map(|&i| value(i)).sum();
+            let best = members.iter().copied().reduce(|best, i| if value(i) > value(best) { i } else { best });
+            out.push(match mode {
+                0 => sum,
+                1 => sum / (members.len() as f64).max(1.0),
+                _ => best.map_or(0.0, value),
+            });
+            from.push(best.map_or(0, |i| rows[i] as i64));
+        }
+    }
+    let n = bags.len() as i64;
+    let long = |numbers: &[i64], shape: &[i64]| like(call, numbers, DType::Long, shape, &table);
+    let maxima = if mode == 2 { long(&from, &[n, len as i64]) } else { long(&sizes, &[n]) };
+    let out = like(call, &out, table.dtype(), &[n, len as i64], &table);
+    several([out, long(&bag_of, &[rows.len() as i64]), long(&sizes, &[n]), maxima])
+}
+
+/// Each head repeated so that there are as many as of queries.
+fn repeated(x: &Tensor, heads: i64) -> Result<Tensor, Stop> {
+    let at = x.rank() - 3;
+    let own = x.size(at);
+    check(own > 0 && heads % own == 0, || {
+        "Number of heads in key and value must divide the number of heads in query ".to_owned()
+    })?;
+    let mut shape = x.shape().to_vec();
+    shape.insert(at + 1, heads / own);
+    let whole = x.unsqueeze(at + 1).broadcast_to(&shape)?;
+    shape[at] = heads;
+    shape.remove(at + 1);
+    Ok(whole.reshape(&shape))
+}
+
+/// The result and the weights. Rows that may look at nothing are zeros.
+fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
+    let (query, mut key, mut value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
+    check(query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2, || {
+        format!(
+            "scaled_dot_product_attention: Expected query, key, and value to all be  at least 2 dimensional, but got {}, {} and {}",
+            query.rank(),
+            key.rank(),
+            value.rank()
+        )
+    })?;
+    reals("scaled_dot_product_attention", &query)?;
+    if call.bool("enable_gqa")? && query.rank() >= 3 && key.rank() == query.rank() && value.rank() == query.rank() {
+        let heads = query.size(query.rank() - 3);
+        (key, value) = (repeated(&key, heads)?, repeated(&value, heads)?);
+    }
+    let width = query.size(query.rank() - 1);
+    let scale = call.opt_float("scale")?.unwrap_or(1.0 / (width as f64).sqrt());
+    let keys = key.transpose(key.rank() - 1, key.rank() - 2);
+    let scores = match query.rank() == keys.rank() {
+        true => {
+            let zero = like(call, &[0.0], query.dtype(), &[], &query);
+            product(call, &query, &keys, Some(Base { base: &zero, beta: Scalar::Int(0), alpha: Scalar::Float(scale) }))?
+        }
+        false => apply(call, &matmul(call, &query, &keys)?, |x| x * scale)?,
+    };
+    let scores = masked(call, scores)?;
+    let last = scores.rank() - 1;
+    let weights = dropped(call, rowwise(call, &scores, last, safe_softmax))?;
+    Ok((matmul(call, &weights, &value)?, weights))
+}
+
+/// A mask of truth values tells what takes part; one of numbers is added.
+fn masked(call: &Call, scores: Tensor) -> Result<Tensor, Stop> {
+    let (rank, causal) = (scores.rank(), call.bool("is_causal")?);
+    let hide = |scores: &Tensor, seen: &Tensor| -> Result<Tensor, Stop> {
+        let hidden = like(call, &[f64::NEG_INFINITY], scores.dtype(), &[], scores);
+        let choose = |x: f64, seen: f64, hidden: f64| if seen != 0.0 { x } else { hidden };
+        Ok(map3([scores, seen, &hidden], same(call, scores.dtype()), choose)?)
+    };
+    match call.opt_tensor("attn_mask")? {
+        Some(_) if causal => {
+            Err(Stop::raised("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"))
+        }
+        Some(mask) if mask.dtype() == DType::Bool => hide(&scores, &mask),
+        Some(mask) => add(call, &scores, &mask),
+        None if causal => {
+            let (rows, cols) = (scores.size(rank - 2), scores.size(rank - 1));
+            let seen: Vec<f64> = (0..rows).flat_map(|i| (0..cols).map(move |j| f64::from(u8::from(j <= i)))).collect();
+            hide(&scores, &like(call, &seen, scores.dtype(), &[rows, cols], &scores))
+        }
+        None => Ok(scores),
+    }
+}
+
+fn dropped(call: &Call, weights: Tensor) -> Result<Tensor, Stop> {
+    let p = call.float("dropout_p")?;
+    if p <= 0.0 {
+        return Ok(weights);
+    }
+    let mut draws = call.draws();
+    let keep = |_| if draws.uniform() < 1.0 - p { 1.0 / (1.0 - p) } else { 0.0 };
+    let noise: Vec<f64> = (0..weights.numel()).map(keep).collect();
+    multiply(call, &weights, &like(call, &noise, weights.dtype(), weights.shape(), &weights))
+}

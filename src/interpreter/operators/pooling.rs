@@ -230,6 +230,11 @@ fn adaptive_avg_pool(call: &Call, n: usize) -> Answer {
     averaged(call, &x, &adaptive(call, &x, n)?, n, |under, _| under as f64)
 }
 
+/// Averages over windows that share the elements evenly.
+pub(super) fn area(call: &Call, x: &Tensor, wanted: &[i64]) -> Answer {
+    averaged(call, x, &shared(image_size(x, wanted.len()), wanted), wanted.len(), |under, _| under as f64)
+}
+
 fn adaptive_max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
     let x = call.tensor("self")?;
     check_image("adaptive_max_pool", &x, n)?;

@@ -1,6 +1,382 @@
 //! Images of another size.
+//!
+//! Every element of a result is a weighted sum of elements of the image, and the weights are products of one factor per dimension. So a
+//! dimension is a table, which elements with which weights for every position, and the dimensions are done one by one.
 
+use super::elements::{check, like};
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
+use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::{Scalar, Tensor, layout};
 
 /// The rows.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    ("aten::upsample_nearest1d", |call| upsample(call, 1, Mode::Nearest)),
+    ("aten::upsample_nearest2d", |call| upsample(call, 2, Mode::Nearest)),
+    ("aten::upsample_nearest3d", |call| upsample(call, 3, Mode::Nearest)),
+    ("aten::_upsample_nearest_exact1d", |call| upsample(call, 1, Mode::NearestExact)),
+    ("aten::_upsample_nearest_exact2d", |call| upsample(call, 2, Mode::NearestExact)),
+    ("aten::_upsample_nearest_exact3d", |call| upsample(call, 3, Mode::NearestExact)),
+    ("aten::upsample_linear1d", |call| upsample(call, 1, Mode::Linear)),
+    ("aten::upsample_bilinear2d", |call| upsample(call, 2, Mode::Linear)),
+    ("aten::upsample_trilinear3d", |call| upsample(call, 3, Mode::Linear)),
+    ("aten::upsample_bicubic2d", |call| upsample(call, 2, Mode::Cubic)),
+    ("aten::_upsample_bilinear2d_aa", |call| upsample(call, 2, Mode::Smooth(Filter::Triangle))),
+    ("aten::_upsample_bicubic2d_aa", |call| upsample(call, 2, Mode::Smooth(Filter::Cubic))),
+    ("aten::_upsample_lanczos2d_aa", |call| upsample(call, 2, Mode::Smooth(Filter::Lanczos))),
+    ("aten::upsample_nearest1d_backward", |call| backward(call, 1, Mode::Nearest)),
+    ("aten::upsample_nearest2d_backward", |call| backward(call, 2, Mode::Nearest)),
+    ("aten::upsample_nearest3d_backward", |call| backward(call, 3, Mode::Nearest)),
+    ("aten::upsample_linear1d_backward", |call| backward(call, 1, Mode::Linear)),
+    ("aten::upsample_bilinear2d_backward", |call| backward(call, 2, Mode::Linear)),
+    ("aten::upsample_trilinear3d_backward", |call| backward(call, 3, Mode::Linear)),
+    ("aten::upsample_bicubic2d_backward", |call| backward(call, 2, Mode::Cubic)),
+    ("aten::__interpolate", |call| interpolate(call, None)),
+    ("aten::__upsample", |call| interpolate(call, None)),
+    ("aten::__upsample_nearest", |call| interpolate(call, Some("nearest"))),
+    ("aten::__upsample_bilinear", |call| interpolate(call, Some("bilinear"))),
+    ("aten::grid_sampler", grid_sampler),
+    ("aten::grid_sampler_2d", grid_sampler),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    Nearest,
+    NearestExact,
+    Linear,
+    Cubic,
+    /// Averages over as many elements as fall on one of the result.
+    Smooth(Filter),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Filter {
+    Triangle,
+    Cubic,
+    Lanczos,
+}
+
+impl Filter {
+    /// How far it reaches.
+    fn radius(self) -> f64 {
+        match self {
+            Filter::Triangle => 1.0,
+            Filter::Cubic => 2.0,
+            Filter::Lanczos => 3.0,
+        }
+    }
+
+    fn weight(self, x: f64) -> f64 {
+        let x = x.abs();
+        let sinc = |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
+        match self {
+            Filter::Triangle => (1.0 - x).max(0.0),
+            Filter::Cubic => cubic(x, -0.5),
+            Filter::Lanczos if x < 3.0 => sinc(x) * sinc(x / 3.0),
+            Filter::Lanczos => 0.0,
+        }
+    }
+}
+
+/// The cubic convolution kernel (Keys 1981) at a distance.
+fn cubic(x: f64, a: f64) -> f64 {
+    match x {
+        _ if x <= 1.0 => ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0,
+        _ if x < 2.0 => ((a * x - 5.0 * a) * x + 8.0 * a) * x - 4.0 * a,
+        _ => 0.0,
+    }
+}
+
+/// For every position of the result: elements and their weights.
+type Table = Vec<Vec<(usize, f64)>>;
+
+/// One dimension.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    input: i64,
+    output: i64,
+    /// How much larger the result is, where the program says so.
+    scale: Option<f64>,
+    /// Whether the outermost elements keep their places.
+    corners: bool,
+}
+
+impl Axis {
+    /// How many elements there are per element of the result.
+    fn ratio(&self) -> f64 {
+        match self.scale.filter(|&scale| scale > 0.0) {
+            _ if self.corners && self.output > 1 => (self.input - 1) as f64 / (self.output - 1) as f64,
+            _ if self.corners => 0.0,
+            Some(scale) => 1.0 / scale,
+            None => self.input as f64 / self.output as f64,
+        }
+    }
+
+    fn table(&self, mode: Mode) -> Table {
+        (0..self.output).map(|i| self.taps(mode, i)).collect()
+    }
+
+    fn taps(&self, mode: Mode, i: i64) -> Vec<(usize, f64)> {
+        let inside = |at: f64| at.clamp(0.0, (self.input - 1) as f64) as usize;
+        let ratio = self.ratio();
+        match mode {
+            Mode::Nearest if self.output == self.input => vec![(i as usize, 1.0)],
+            Mode::Nearest if self.output == 2 * self.input => vec![(i as usize / 2, 1.0)],
+            // In singles, as there: which element it is hangs on the last bit.
+            Mode::Nearest => vec![(inside(f64::from((i as f32 * self.single_ratio()).floor())), 1.0)],
+            Mode::NearestExact => vec![(inside(f64::from(((i as f32 + 0.5) * self.single_ratio()).floor())), 1.0)],
+            Mode::Linear => {
+                let at = if self.corners { ratio * i as f64 } else { (ratio * (i as f64 + 0.5) - 0.5).max(0.0) };
+                let low = at.floor().min((self.input - 1) as f64);
+                let part = at - low;
+                vec![(inside(low), 1.0 - part), (inside(low + 1.0), part)]
+            }
+            Mode::Cubic => {
+                let at = if self.corners { ratio * i as f64 } else { ratio * (i as f64 + 0.5) - 0.5 };
+                let low = at.floor();
+                let tap = |k: i32| (inside(low + f64::from(k)), cubic((at - low - f64::from(k)).abs(), -0.75));
+                (-1..3).map(tap).collect()
+            }
+            Mode::Smooth(filter) => self.smooth(filter, i),
+        }
+    }
+
+    fn single_ratio(&self) -> f32 {
+        match self.scale.filter(|&scale| scale > 0.0) {
+            Some(scale) => (1.0 / scale) as f32,
+            None => self.input as f32 / self.output as f32,
+        }
+    }
+
+    fn smooth(&self, filter: Filter, i: i64) -> Vec<(usize, f64)> {
+        let ratio = self.ratio();
+        let stretch = ratio.max(1.0);
+        let (center, reach) = (ratio * (i as f64 + 0.5), filter.radius() * stretch);
+        let first = (center - reach + 0.5).max(0.0) as i64;
+        let end = ((center + reach + 0.5) as i64).min(self.input);
+        let weight = |j: i64| filter.weight((j as f64 - center + 0.5) / stretch);
+        let total: f64 = (first..end).map(weight).sum();
+        (first..end).map(|j| (j as usize, if total == 0.0 { weight(j) } else { weight(j) / total })).collect()
+    }
+}
+
+/// Replaces a dimension of an image whose elements lie in a row; `outer` and `inner` are the elements before and behind it.
+fn resample(image: &[f64], outer: usize, size: usize, inner: usize, table: &Table) -> Vec<f64> {
+    let mut result = vec![0.0; outer * table.len() * inner];
+    for o in 0..outer {
+        let from = &image[o * size * inner..(o + 1) * size * inner];
+        for (i, taps) in table.iter().enumerate() {
+            let row = &mut result[(o * table.len() + i) * inner..][..inner];
+            match taps[..] {
+                [(at, 1.0)] => row.copy_from_slice(&from[at * inner..(at + 1) * inner]),
+                _ => taps.iter().for_each(|&(at, weight)| {
+                    row.iter_mut().zip(&from[at * inner..]).for_each(|(sum, x)| *sum += weight * x);
+                }),
+            }
+        }
+    }
+    result
+}
+
+/// The table by which gradients go back.
+fn transposed(table: &Table, size: usize) -> Table {
+    let mut back = vec![Vec::new(); size];
+    for (i, taps) in table.iter().enumerate() {
+        taps.iter().for_each(|&(at, weight)| back[at].push((i, weight)));
+    }
+    back
+}
+
+/// Replaces the last dimensions.
+fn resampled(call: &Call, x: &Tensor, tables: &[Table]) -> Result<Tensor, Stop> {
+    let n = tables.len();
+    let mut shape = x.shape().to_vec();
+    let first = shape.len() - n;
+    let mut image = x.read::<f64>();
+    for (i, table) in tables.iter().enumerate().rev() {
+        let dim = first + i;
+        let (outer, inner) = (layout::numel(&shape[..dim]), layout::numel(&shape[dim + 1..]));
+        let size = shape[dim] as usize;
+        shape[dim] = table.len() as i64;
+        layout::checked(&shape)?;
+        image = resample(&image, outer, size, inner, table);
+    }
+    Ok(like(call, &image, x.dtype(), &shape, x))
+}
+
+fn floats(call: &Call, name: &str) -> Result<Option<Vec<f64>>, Stop> {
+    match call.get(name) {
+        Some(value) if value.scalar().is_some() => Ok(value.scalar().map(|scalar| vec![scalar.real()])),
+        _ => call.opt_floats(name),
+    }
+}
+
+/// The axes of a resampling from image sizes, sizes of the result and factors, of which one of the latter two is there.
+fn axes(sizes: &[i64], wanted: Option<Vec<i64>>, scales: Option<Vec<f64>>, corners: bool) -> Result<Vec<Axis>, Stop> {
+    let n = sizes.len();
+    let each = |i: usize| -> Result<Axis, Stop> {
+        let scale = scales.as_ref().and_then(|scales| scales.get(if scales.len() == 1 { 0 } else { i }).copied());
+        let given = wanted.as_ref().and_then(|wanted| wanted.get(if wanted.len() == 1 { 0 } else { i }).copied());
+        let Some(output) = given.or(scale.map(|scale| (sizes[i] as f64 * scale).floor() as i64)) else {
+            return Err(Stop::raised("either size or scale_factor should be defined"));
+        };
+        check(sizes[i] > 0 && (1..1 << 30).contains(&output), || {
+            format!(
+                "Input and output sizes should be greater than 0, but got input (size: {sizes:?}) output (size: {output})"
+            )
+        })?;
+        Ok(Axis { input: sizes[i], output, scale, corners })
+    };
+    (0..n).map(each).collect()
+}
+
+/// The factors that a call gives for its dimensions, in a list or one by one.
+fn scales(call: &Call, n: usize) -> Result<Option<Vec<f64>>, Stop> {
+    if let Some(list) = floats(call, "scale_factors")? {
+        return Ok(Some(list));
+    }
+    let names: &[&str] = if n == 1 { &["scales"] } else { &["scales_d", "scales_h", "scales_w"][3 - n..] };
+    let mut all = Vec::new();
+    for name in names {
+        all.push(call.opt_float(name)?.unwrap_or(0.0));
+    }
+    Ok(all.iter().any(|&scale| scale > 0.0).then_some(all))
+}
+
+fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
+    check(x.rank() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank()))
+}
+
+fn upsample(call: &Call, n: usize, mode: Mode) -> Answer {
+    let x = call.tensor("self").or_else(|_| call.tensor("input"))?;
+    check_rank(&x, n)?;
+    let axes = axes(&x.shape()[2..], call.opt_ints("output_size")?, scales(call, n)?, call.bool("align_corners")?)?;
+    let tables: Vec<Table> = axes.iter().map(|axis| axis.table(mode)).collect();
+    one(resampled(call, &x, &tables)?)
+}
+
+fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
+    let grad = call.tensor("grad_output")?;
+    check_rank(&grad, n)?;
+    let sizes = call.ints("input_size")?;
+    check(sizes.len() == n + 2, || {
+        format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len())
+    })?;
+    let axes = axes(&sizes[2..], Some(grad.shape()[2..].to_vec()), scales(call, n)?, call.bool("align_corners")?)?;
+    let tables: Vec<Table> = axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
+    one(resampled(call, &grad, &tables)?)
+}
+
+/// `torch.nn.functional.interpolate` as one operator. Up to 1.4 factors only say how large the result is.
+fn interpolate(call: &Call, mode: Option<&str>) -> Answer {
+    let x = call.tensor("input")?;
+    let n = x.rank().saturating_sub(2);
+    check((1..=3).contains(&n), || {
+        format!("Input Error: Only 3D, 4D and 5D input Tensors supported (got {}D)", x.rank())
+    })?;
+    let mode = match mode {
+        Some(mode) => mode.to_owned(),
+        None => call.str("mode")?,
+    };
+    let old = call.release() < Release(1, 5) || call.opt_scalar("recompute_scale_factor")?.is_some_and(Scalar::truth);
+    let bilinear = call.kind().as_str().ends_with("upsample_bilinear");
+    let corners = bilinear || call.opt_scalar("align_corners")?.is_some_and(Scalar::truth);
+    let wanted = match call.get("size") {
+        Some(IValue::None) | None => None,
+        _ => Some(call.ints("size")?),
+    };
+    let mut axes = axes(&x.shape()[2..], wanted, floats(call, "scale_factor")?, corners)?;
+    if old {
+        axes.iter_mut().for_each(|axis| axis.scale = None);
+    }
+    let mode = match (mode.as_str(), n) {
+        ("nearest", _) => Mode::Nearest,
+        ("nearest-exact", _) => Mode::NearestExact,
+        ("linear", 1) | ("bilinear", 2) | ("trilinear", 3) => Mode::Linear,
+        ("bicubic", 2) => Mode::Cubic,
+        ("area", _) => {
+            let sizes: Vec<i64> = axes.iter().map(|axis| axis.output).collect();
+            return super::pooling::area(call, &x, &sizes);
+        }
+        (mode, _) => return Err(Stop::raised(format!("Got {}D input, but {mode} mode needs another", n + 2))),
+    };
+    one(resampled(call, &x, &axes.iter().map(|axis| axis.table(mode)).collect::<Vec<_>>())?)
+}
+
+/// How positions outside of an image are treated.
+#[derive(Clone, Copy, PartialEq)]
+enum Outside {
+    Zeros,
+    Border,
+    Reflection,
+}
+
+impl Outside {
+    fn place(self, at: f64, size: i64, corners: bool) -> f64 {
+        let last = (size - 1) as f64;
+        match self {
+            Outside::Zeros => at,
+            Outside::Border => at.clamp(0.0, last),
+            Outside::Reflection => {
+                let (low, high) = if corners { (0.0, last) } else { (-0.5, size as f64 - 0.5) };
+                let span = high - low;
+                let away = if span <= 0.0 { 0.0 } else { (at - low).abs() };
+                let (turns, rest) = if span <= 0.0 { (0.0, 0.0) } else { ((away / span).floor(), away % span) };
+                (if turns % 2.0 == 0.0 { rest + low } else { span - rest + low }).clamp(0.0, last)
+            }
+        }
+    }
+}
+
+/// Elements at positions in `-1..1` that a grid gives for each element of the result.
+fn grid_sampler(call: &Call) -> Answer {
+    let (x, grid) = (call.tensor("input")?, call.tensor("grid")?);
+    check(x.rank() == 4 && grid.rank() == 4 && grid.size(3) == 2 && x.size(0) == grid.size(0), || {
+        format!(
+            "grid_sampler(): expected 4D input and grid with same batch size, but got input with sizes {:?} and grid with sizes {:?}",
+            x.shape(),
+            grid.shape()
+        )
+    })?;
+    let (mode, corners) = (call.int("interpolation_mode")?, call.bool("align_corners")?);
+    let outside = match call.int("padding_mode")? {
+        0 => Outside::Zeros,
+        1 => Outside::Border,
+        _ => Outside::Reflection,
+    };
+    if mode > 1 {
+        return Err(Stop::unsupported("bicubic `grid_sampler`"));
+    }
+    let (n, channels, h, w) = (x.size(0), x.size(1), x.size(2), x.size(3));
+    check(h > 0 && w > 0, || "grid_sampler(): expected input to have non-empty spatial dimensions".to_owned())?;
+    let shape = [n, channels, grid.size(1), grid.size(2)];
+    let total = layout::checked(&shape)?;
+    let (image, places) = (x.read::<f64>(), grid.read::<f64>());
+    let area = (shape[2] * shape[3]) as usize;
+    let place = |at: f64, size: i64| {
+        let wide = if corners { (at + 1.0) / 2.0 * (size - 1) as f64 } else { ((at + 1.0) * size as f64 - 1.0) / 2.0 };
+        outside.place(wide, size, corners)
+    };
+    let mut result = vec![0.0; total];
+    for (i, slot) in result.iter_mut().enumerate() {
+        let (plane, position) = (i / area, i % area);
+        let at = (plane / channels as usize * area + position) * 2;
+        let (px, py) = (place(places[at], w), place(places[at + 1], h));
+        let pixel = |y: f64, x: f64| match (0.0..h as f64).contains(&y) && (0.0..w as f64).contains(&x) {
+            true => image[(plane * h as usize + y as usize) * w as usize + x as usize],
+            false => 0.0,
+        };
+        *slot = match mode {
+            1 => pixel(py.round_ties_even(), px.round_ties_even()),
+            _ => {
+                let (x0, y0) = (px.floor(), py.floor());
+                let (dx, dy) = (px - x0, py - y0);
+                let across = |y: f64| pixel(y, x0) * (1.0 - dx) + pixel(y, x0 + 1.0) * dx;
+                across(y0) * (1.0 - dy) + across(y0 + 1.0) * dy
+            }
+        };
+    }
+    one(like(call, &result, x.dtype(), &shape, &x))
+}

@@ -165,7 +165,7 @@ const MODEL: &[(Accuracy, &[&str])] = &[
 /// How much an operator may err. An operator in place errs as the one that is not.
 pub fn accuracy(kind: &str) -> Accuracy {
     let is = |name: &&str| *name == kind || kind.strip_suffix('_') == Some(name);
-    let found = MODEL.iter().find(|(_, kinds)| kinds.iter().any(|name| is(&name)));
+    let found = MODEL.iter().find(|(_, kinds)| kinds.iter().any(is));
     found.map_or(Accuracy::Units(2.0), |&(accuracy, _)| accuracy)
 }
 

@@ -5,10 +5,13 @@
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite
 
+pub mod bisecting;
 pub mod budget;
 pub mod outcome;
+pub mod reducing;
 pub mod rewrites;
 pub mod sharing;
+pub mod smith;
 pub mod verdict;
 
 pub use outcome::{Outcome, Settings};

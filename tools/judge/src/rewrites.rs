@@ -1,1 +1,194 @@
-//! x
+//! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
+
+use crate::outcome::{Outcome, Settings};
+use crate::sharing::copies;
+use crate::verdict::{Policy, Verdict, judge_against};
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::pass::{Rewrite, RewriteWatch};
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::{PrintOptions, Printer};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// Inputs of a run, and what they are called in messages.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// `the given inputs`, `seed 3, adversarial`
+    pub name: String,
+    /// The inputs.
+    pub inputs: Vec<IValue>,
+}
+
+/// A graph, and what it showed on some samples.
+pub struct Reference {
+    graph: Graph,
+    settings: Settings,
+    policy: Policy,
+    samples: Vec<(Sample, Outcome)>,
+    /// The graph was printed like this when it was judged last, and was right.
+    last: RefCell<Option<Vec<u8>>>,
+}
+
+/// Why a graph is wrong.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// The sample that shows it.
+    pub sample: usize,
+    /// Its name.
+    pub name: String,
+    /// What differs.
+    pub lines: Vec<String>,
+    /// The first node that computes something else than the value of that name did before.
+    pub first: Option<String>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "with {}:", self.name)?;
+        self.lines.iter().try_for_each(|line| write!(f, "\n  {}", line.replace('\n', "\n  ")))?;
+        self.first.as_ref().map_or(Ok(()), |first| write!(f, "\n  the first node that is off: {first}"))
+    }
+}
+
+/// How many samples came to a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// The same.
+    pub same: usize,
+    /// Not judged, with the last reason.
+    pub unjudged: Option<(usize, Stop)>,
+}
+
+impl Reference {
+    /// Runs the graph on every sample.
+    pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
+        let run = |sample: Sample| {
+            let outcome = Outcome::of(graph, &settings, &sample.inputs, Precision::Typed);
+            (sample, outcome)
+        };
+        let samples = samples.into_iter().map(run).collect();
+        Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default() }
+    }
+
+    /// The graph as it was.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The samples and what the graph showed on them.
+    pub fn samples(&self) -> impl Iterator<Item = &(Sample, Outcome)> {
+        self.samples.iter()
+    }
+
+    /// What holds for the runs.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How runs are compared.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Compares a graph with this one on every sample; stops at the first that differs.
+    pub fn check(&self, graph: &Graph) -> Result<Tally, Finding> {
+        let mut tally = Tally::default();
+        for (i, (sample, expected)) in self.samples.iter().enumerate() {
+            match judge_against(&self.graph, expected, graph, &self.settings, &sample.inputs, self.policy) {
+                Verdict::Same => tally.same += 1,
+                Verdict::Unjudged(stop) => {
+                    let before = tally.unjudged.take().map_or(0, |(n, _)| n);
+                    tally.unjudged = Some((before + 1, stop));
+                }
+                Verdict::Differs(lines) => {
+                    let first = first_off(&self.graph, graph, &self.settings, &sample.inputs);
+                    return Err(Finding { sample: i, name: sample.name.clone(), lines, first });
+                }
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Keeps what every value was when it was made.
+#[derive(Default)]
+struct Recorder {
+    values: HashMap<String, IValue>,
+    order: Vec<(String, String)>,
+}
+
+impl Watch for Recorder {
+    fn after(&mut self, graph: &Graph, node: Node, _: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        let mut line = None;
+        for (value, made) in graph.outputs(node).zip(copies(outputs, Precision::Typed)) {
+            let name = graph.name(value);
+            if !self.values.contains_key(&name) {
+                let line = line.get_or_insert_with(|| printed(graph, node)).clone();
+                self.order.push((name.clone(), line));
+                self.values.insert(name, made);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn printed(graph: &Graph, node: Node) -> String {
+    let mut printer = Printer::new(PrintOptions::default());
+    printer.node_line(graph, node);
+    String::from_utf8_lossy(&printer.out).trim().to_owned()
+}
+
+/// The first node of the second graph that makes something else than the first graph made under the same name.
+fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
+    let record = |graph: &Graph| {
+        let mut recorder = Recorder::default();
+        Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
+        recorder
+    };
+    let (a, b) = (record(before), record(after));
+    let off = |(name, _): &&(String, String)| match (a.values.get(name), b.values.get(name)) {
+        (Some(x), Some(y)) => !differences(x, y, Tolerance::of(1e-4, 1e-5), "").is_empty(),
+        _ => false,
+    };
+    b.order.iter().find(off).map(|(_, line)| line.clone())
+}
+
+/// Judges after each rewrite.
+pub struct EachRewrite(pub Rc<Reference>);
+
+impl RewriteWatch for EachRewrite {
+    fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String> {
+        let reference = &self.0;
+        // A graph of a section has other params; its rewrites are judged with the next one around it.
+        if graph.params(graph.root()).len() != reference.graph.params(reference.graph.root()).len() {
+            return Ok(());
+        }
+        let before = reference.last.borrow_mut().take();
+        let text = jitopt_core::text::print(graph, PrintOptions::default());
+        match reference.check(graph) {
+            Ok(_) => {
+                *reference.last.borrow_mut() = Some(text);
+                Ok(())
+            }
+            Err(finding) => {
+                let before =
+                    before.unwrap_or_else(|| jitopt_core::text::print(&reference.graph, PrintOptions::default()));
+                Err(blame(rewrite, &finding, &before, &text))
+            }
+        }
+    }
+}
+
+fn blame(rewrite: &Rewrite, finding: &Finding, before: &[u8], after: &[u8]) -> String {
+    let Rewrite { pass, rule, number, node, location } = rewrite;
+    let from = location.as_ref().map_or(String::new(), |location| format!("\n  from {location}"));
+    let lines = |text: &[u8]| -> Vec<String> { String::from_utf8_lossy(text).lines().map(str::to_owned).collect() };
+    let (before, after) = (lines(before), lines(after));
+    let gone: String = before.iter().filter(|line| !after.contains(line)).map(|line| format!("\n- {line}")).collect();
+    let new: String = after.iter().filter(|line| !before.contains(line)).map(|line| format!("\n+ {line}")).collect();
+    format!("rewrite {number} of {pass}.{rule} is wrong\n  at {node}{from}{gone}{new}\n{finding}")
+}

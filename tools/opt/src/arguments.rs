@@ -3,6 +3,7 @@
 use crate::World;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jitopt_core::interpreter::Release;
 use jitopt_core::types::era::Era;
 use std::path::PathBuf;
 
@@ -15,7 +16,8 @@ Examples:
   jitopt extract build.log
 
 Pipelines and JIT_LOG_LEVEL hold characters that shells treat specially: quote them.
-Exit codes: 0 yes, 1 the check said no, 2 usage, 3 parse error, 4 verifier error, 70 a bug in jitopt.";
+Exit codes: 0 yes, 1 the check said no, 2 usage, 3 parse error, 4 verifier error, 5 other numbers than expected,
+6 a budget is spent, 70 a bug in jitopt.";
 
 /// Reads, verifies, transforms and prints TorchScript IR.
 #[derive(Debug, Parser)]
@@ -54,6 +56,15 @@ fn era_of(version: &str) -> Result<Era, String> {
     }
 }
 
+/// The era of a version, and the release: 1.x and 2.x stand for the ones that were measured.
+fn release_of(version: &str) -> Result<(Era, Release), String> {
+    let era = era_of(version)?;
+    let release = version.split_once('+').map_or(version, |(release, _)| release);
+    let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
+    let (major, minor) = (numbers.next().unwrap_or(2), numbers.next());
+    Ok((era, minor.map_or(Release::of(era), |minor| Release(major, minor))))
+}
+
 /// When to colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
@@ -74,6 +85,8 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Run a graph on tensors, as PyTorch would
+    Run(Box<RunArgs>),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -187,6 +200,118 @@ pub(crate) struct WatchArgs {
     /// Log levels, as JIT_LOG_LEVEL: `dce:>cse`
     #[arg(long, value_name = "ITEMS")]
     pub(crate) log: Option<String>,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  jitopt run case.ir                                 case.json and case.inputs.safetensors beside it are taken
+  jitopt run in.ir --inputs x.safetensors --args x.json --outputs y.safetensors
+  jitopt run in.ir --seed 7 --shape '%x=3,4'         inputs are made up to fit the graph
+  jitopt run in.ir --bind '%self.conv1.weight=w.npy' --fill-unknown=random:1
+  jitopt run case.ir --expect case.outputs.safetensors
+
+Inputs and outputs go by the keys of the description; without one by in0, in1, … or the names of the params, and by out, or
+out.0, out.1, … of several. What is printed describes the outputs; `--args` reads the same format.";
+
+/// One graph, its inputs, and who looks on.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// The graph; `-` or nothing is stdin. Several with --coverage
+    pub(crate) files: Vec<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) values: RunValues,
+    #[command(flatten)]
+    pub(crate) checks: RunChecks,
+    #[command(flatten)]
+    pub(crate) semantics: RunSemantics,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Values")]
+pub(crate) struct RunValues {
+    /// Tensors that go in: a file of safetensors, .npz or .npy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// JSON that describes inputs, and for --expect outputs and tolerances
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args: Option<PathBuf>,
+    /// Write the tensors that come out: safetensors, or .npz by its name
+    #[arg(long, value_name = "FILE")]
+    pub(crate) outputs: Option<PathBuf>,
+    /// Make up inputs that are not given, from their types and from what the graph does with them
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Shape of a tensor that is made up; `%x=` is one without dimensions; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// What is made up is like this
+    #[arg(long, value_name = "STYLE", requires = "seed", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["ordinary", "adversarial", "broadcasting", "tiny", "aliased"]))]
+    pub(crate) style: Option<String>,
+    /// Content of a constant, an attribute or a param that the text does not show; FILE:KEY names one tensor of several;
+    /// may be repeated
+    #[arg(long, value_name = "%V=FILE")]
+    pub(crate) bind: Vec<String>,
+    /// Folder of such contents: V.npy binds %V, and V.safetensors the attributes of %V
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bind_dir: Option<PathBuf>,
+    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
+    pub(crate) fill_unknown: Option<String>,
+    /// Take this for a value instead of computing it; may be repeated
+    #[arg(long, value_name = "%V=FILE")]
+    pub(crate) replay: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Checks")]
+pub(crate) struct RunChecks {
+    /// Compare the outputs with a file, or any value: `%57=w.npy`; may be repeated
+    #[arg(long, value_name = "[%V=]FILE")]
+    pub(crate) expect: Vec<String>,
+    /// Allowed part of each element; without it the description says it, or torch.testing.assert_close does
+    #[arg(long, value_name = "X", requires = "expect")]
+    pub(crate) rtol: Option<f64>,
+    /// Allowed everywhere
+    #[arg(long, value_name = "X", requires = "expect")]
+    pub(crate) atol: Option<f64>,
+    /// Tell the first node that makes NaN or infinity of finite numbers
+    #[arg(long)]
+    pub(crate) assert_finite: bool,
+    /// Say what each node computed, to stderr
+    #[arg(long)]
+    pub(crate) steps: bool,
+    /// Give up after so many nodes
+    #[arg(long, value_name = "N")]
+    pub(crate) max_steps: Option<u64>,
+    /// Give up after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// Run nothing: which kinds of operators the files have, and whether they can run
+    #[arg(long)]
+    pub(crate) coverage: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Semantics")]
+pub(crate) struct RunSemantics {
+    /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
+    #[arg(long)]
+    pub(crate) f64: bool,
+    /// PyTorch whose results are wanted, such as 1.3 or 2.15; that of the text when nothing is said
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
+    /// Graph of a function or method that is called; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) callee: Vec<String>,
+    /// Passes to run first
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
+    /// Do not check the graph first
+    #[arg(long)]
+    pub(crate) no_verify: bool,
 }
 
 #[derive(Debug, Args)]

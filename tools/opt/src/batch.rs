@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The name of a file with its text, or with what is to be said instead.
-type Named = (String, Result<Vec<u8>, String>);
+pub(crate) type Named = (String, Result<Vec<u8>, String>);
 
 /// Reads every file, calls `work` on it, and prints what came out. Adds to `calls` what the files call.
 pub(crate) fn run(
@@ -46,7 +46,7 @@ fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
     stack::SIZES.iter().find_map(build)
 }
 
-fn read(path: &Path, world: &mut World<'_>) -> Named {
+pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
     if path.as_os_str() == "-" {
         let mut text = Vec::new();
         let result = world.stdin.read_to_end(&mut text).map(|_| text);
@@ -56,7 +56,8 @@ fn read(path: &Path, world: &mut World<'_>) -> Named {
     (path.display().to_string(), std::fs::read(world.path(path)).map_err(|error| unreadable(path, &error, world)))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
+/// What is said of a file that cannot be read.
+pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
     let near = similar_file(path, world).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let near = near.map_or(String::new(), |near| format!("; did you mean `{}`?", near.display()));
     format!("error: cannot read `{}`: {error}{near}\n", path.display())

@@ -22,19 +22,29 @@ pub(crate) fn load(
     options: ParseOptions,
     world: &mut World<'_>,
 ) -> Result<Callees, Refusal> {
-    let mut callees = Callees::new();
     if cli.input.callee.is_empty() {
-        return Ok(callees);
+        return Ok(Callees::new());
     }
     if !pipeline.stages().iter().any(|stage| stage.pass.name == "inline") {
         return refuse(format_args!("--callee: `inline` is not in the pipeline `{pipeline}`"));
     }
-    for text in &cli.input.callee {
+    load_all(&cli.input.callee, cli.input.no_verify, options, world)
+}
+
+/// Reads callees, given as `NAME=FILE`.
+pub(crate) fn load_all(
+    given: &[String],
+    no_verify: bool,
+    options: ParseOptions,
+    world: &mut World<'_>,
+) -> Result<Callees, Refusal> {
+    let mut callees = Callees::new();
+    for text in given {
         let (name, file) = name_and_file(text)?;
         if callees.contains_key(name) {
             return refuse(format_args!("--callee={text}: `{name}` was given before"));
         }
-        callees.insert(name.to_owned(), read(file, cli, options, world)?);
+        callees.insert(name.to_owned(), read(file, no_verify, options, world)?);
     }
     Ok(callees)
 }
@@ -47,7 +57,7 @@ fn name_and_file(text: &str) -> Result<(&str, &str), Refusal> {
     }
 }
 
-fn read(file: &str, cli: &Cli, options: ParseOptions, world: &mut World<'_>) -> Result<Graph, Refusal> {
+fn read(file: &str, no_verify: bool, options: ParseOptions, world: &mut World<'_>) -> Result<Graph, Refusal> {
     let bytes = match std::fs::read(world.path(Path::new(file))) {
         Ok(bytes) => bytes,
         Err(error) => return refuse(format_args!("cannot read `{file}`: {error}")),
@@ -58,7 +68,7 @@ fn read(file: &str, cli: &Cli, options: ParseOptions, world: &mut World<'_>) -> 
         let warnings = reporting::render(file, &bytes, &parsed.warnings, world.colour);
         world.say(&warnings);
     }
-    if !cli.input.no_verify {
+    if !no_verify {
         verified(file, &parsed.graph, world)?;
     }
     Ok(parsed.graph)
@@ -96,6 +106,11 @@ impl Calls {
     /// Adds what another file calls.
     pub(crate) fn extend(&mut self, other: &Calls) {
         self.names.extend(other.names.iter().cloned());
+    }
+
+    /// The names of each call, the first being the whole one.
+    pub(crate) fn each(&self) -> impl Iterator<Item = &[String]> {
+        self.names.iter().map(Vec::as_slice)
     }
 
     /// All names, for suggestions.

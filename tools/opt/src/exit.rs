@@ -10,5 +10,9 @@ pub const USAGE: i32 = 2;
 pub const PARSE: i32 = 3;
 /// The graph is broken.
 pub const VERIFY: i32 = 4;
+/// Numbers are not as expected.
+pub const MISMATCH: i32 = 5;
+/// The allowed number of steps or time is spent.
+pub const BUDGET: i32 = 6;
 /// Our bug.
 pub const BUG: i32 = 70;

@@ -9,14 +9,19 @@ mod callees;
 mod cmd_completions;
 mod cmd_extract;
 mod cmd_filecheck;
+mod cmd_run;
 mod cmd_samples;
 mod cmd_test;
 pub mod exit;
+mod given_values;
+mod kernel_table;
 mod observing;
+mod onlooker;
 mod optimise;
 mod panics;
 mod reporting;
 mod stack;
+mod verdicts;
 
 pub use cmd_test::ToolCommands;
 pub use stack::with_room;
@@ -93,6 +98,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     };
     world.colour = cli.colours(world);
     match &cli.command {
+        Some(Command::Run(args)) => cmd_run::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

@@ -88,7 +88,7 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
 }
 
 /// Warns of callees that nothing calls, neither a file nor another callee.
-fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
+pub(crate) fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
     callees.values().for_each(|graph| calls.add(graph));
     let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();
     for name in calls.unused(&given) {

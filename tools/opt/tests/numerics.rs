@@ -212,7 +212,6 @@ fn results_are_those_of_pytorch() {
     assert!(passed + failed.len() > 0, "no case matches");
     let table = table(passed, &failed);
     assert!(failed.is_empty(), "{table}");
-    println!("{table}");
 }
 
 /// What is wrong most often first.

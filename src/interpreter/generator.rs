@@ -1,0 +1,684 @@
+//! Makes up inputs that a graph can run on.
+//!
+//! Types say little: a plain `Tensor` may have any shape. So shapes are proposed, the graph is run, and where it raises an
+//! exception, what the failing node depends on is changed; a change is kept when the run gets as far or farther. All sizes are
+//! the same at first, for that is what most operators agree to; when the graph runs, sizes are told apart as far as it still
+//! does. Everything is decided by the seed, and ends after a bounded number of tries.
+
+use super::constants;
+use super::description::Described;
+use super::environment::{Environment, Invent};
+use super::ivalue::IValue;
+use super::machine::{Machine, Watch};
+use super::random::Philox;
+use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
+use super::stop::{Reason, Stop};
+use crate::ir::{Attribute, Block, Graph, Node, Value};
+use crate::ops;
+use crate::symbol::{attr, prim};
+use crate::tensor::layout::Dims;
+use crate::tensor::{DType, Scalar, Tensor};
+use crate::types::{Type, TypeKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use super::sketch::Style;
+
+/// Makes up inputs.
+#[derive(Clone, Debug, Default)]
+pub struct Generator {
+    /// Decides everything.
+    pub seed: u64,
+    /// What numbers and shapes are like.
+    pub style: Style,
+    /// Shapes that are wanted, by the name of the param, or the path of what nobody bound.
+    pub shapes: BTreeMap<String, Dims>,
+    /// What is known of params, by position.
+    pub hints: BTreeMap<usize, Described>,
+}
+
+/// How often the search starts again, for it may lead into a corner.
+const ATTEMPTS: u64 = 4;
+/// Most runs to find shapes that fit, and then to tell sizes apart.
+const MOST_TRIES: usize = 400;
+const MOST_REFINEMENTS: usize = 40;
+/// Most nodes that are run in all tries together.
+const MOST_STEPS: u64 = 2_000_000;
+/// A run of so many nodes is taken to fit.
+const LONG: u64 = 100_000;
+
+impl Generator {
+    /// A generator of ordinary values.
+    pub fn new(seed: u64) -> Generator {
+        Generator { seed, ..Generator::default() }
+    }
+
+    /// Inputs for all params. What cannot be made to fit is as near as was found.
+    pub fn inputs(&self, graph: &Graph, env: &Environment) -> Vec<IValue> {
+        let none = vec![None; graph.params(graph.root()).len()];
+        self.complete(graph, env, none).into_iter().map(|value| value.unwrap_or(IValue::None)).collect()
+    }
+
+    /// Fills the gaps between given inputs. Contents that the environment may invent are bound in it.
+    pub fn complete(&self, graph: &Graph, env: &Environment, given: Vec<Option<IValue>>) -> Vec<Option<IValue>> {
+        let mut search = Search::new(self, graph, env, given);
+        let first = search.sketches.clone();
+        for attempt in 0..ATTEMPTS {
+            search.sketches = first.clone();
+            search.draws = Philox::new(self.seed, u64::MAX - 1, attempt);
+            if search.fit() {
+                break;
+            }
+        }
+        search.tell_apart();
+        let inputs = search.start();
+        env.reset();
+        inputs.into_iter().map(Some).collect()
+    }
+}
+
+// ---- what is invented without a search
+
+/// Random contents.
+pub fn invent_random(env: &Environment, name: &str, ty: Type) -> Option<IValue> {
+    let mut maker = Maker::new(env.invent_seed, Style::Ordinary, env);
+    maker.stream(env.invent_seed, place_of(name));
+    Some(Sketch::of_type(ty, name, 2).realise(&mut maker))
+}
+
+/// Zeros.
+pub fn invent_zeros(env: &Environment, name: &str, ty: Type) -> Option<IValue> {
+    filled(invent_random(env, name, ty)?, 0)
+}
+
+/// Ones.
+pub fn invent_ones(env: &Environment, name: &str, ty: Type) -> Option<IValue> {
+    filled(invent_random(env, name, ty)?, 1)
+}
+
+fn filled(value: IValue, with: i64) -> Option<IValue> {
+    value.each_tensor(&mut |tensor| tensor.fill(Scalar::Int(with)));
+    Some(match value {
+        IValue::Int(_) => IValue::Int(with),
+        IValue::Float(_) => IValue::Float(with as f64),
+        IValue::Bool(_) => IValue::Bool(with != 0),
+        other => other,
+    })
+}
+
+/// The stream of a name.
+fn place_of(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+// ---- the search
+
+/// Which sketch: that of a param, or of something that is not bound.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    Param(usize),
+    Unbound(String),
+}
+
+/// How a run went.
+struct Run {
+    steps: u64,
+    /// The node of the graph itself that was being run, if it failed.
+    failed: Option<Node>,
+    /// Whether nothing that could be made up helps.
+    hopeless: bool,
+    shapes: BTreeMap<Value, Dims>,
+}
+
+impl Run {
+    fn fits(&self) -> bool {
+        self.failed.is_none() && !self.hopeless
+    }
+}
+
+/// Notes where a run is.
+#[derive(Default)]
+struct Tracker {
+    graph: u64,
+    last: Option<Node>,
+    delivered: u64,
+    shapes: BTreeMap<Value, Dims>,
+}
+
+impl Watch for Tracker {
+    fn instead(&mut self, graph: &Graph, node: Node) -> Option<super::call::Outs> {
+        if graph.id().number() == self.graph {
+            self.last = Some(node);
+        }
+        None
+    }
+
+    fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut super::call::Outs) -> Result<(), Stop> {
+        self.delivered += 1;
+        if self.delivered > LONG {
+            return Err(Stop::new(Reason::Watcher("long enough".to_owned())));
+        }
+        if graph.id().number() == self.graph {
+            let tensors = graph.outputs(node).zip(outputs.iter()).filter_map(|(v, value)| Some((v, value.tensor()?)));
+            self.shapes.extend(tensors.map(|(value, tensor)| (value, Dims::from(tensor.shape()))));
+        }
+        Ok(())
+    }
+}
+
+struct Search<'a> {
+    generator: &'a Generator,
+    graph: &'a Graph,
+    env: &'a Environment,
+    sketches: BTreeMap<Source, Sketch>,
+    /// What was bound before, which runs may write to.
+    bound: BTreeMap<String, IValue>,
+    draws: Philox,
+    /// Sizes that the graph mentions.
+    sizes: Vec<i64>,
+    spent: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(generator: &'a Generator, graph: &'a Graph, env: &'a Environment, given: Vec<Option<IValue>>) -> Search<'a> {
+        let mut sketches = BTreeMap::new();
+        let params = graph.params(graph.root());
+        for (i, (param, given)) in params.zip(given.into_iter().chain(std::iter::repeat(None))).enumerate() {
+            let name = graph.name(param);
+            let hint = generator.hints.get(&i).map(Sketch::of_description);
+            let sketch = match given {
+                Some(value) => Sketch::Fixed(value),
+                None => hint.unwrap_or_else(|| sketch_of_param(graph, param, &name)),
+            };
+            sketches.insert(Source::Param(i), with_shape(sketch, generator.shapes.get(&name)));
+        }
+        let bound = env.bindings.borrow().clone();
+        let draws = Philox::new(generator.seed, u64::MAX - 1, 0);
+        let mut search = Search { generator, graph, env, sketches, bound, draws, sizes: sizes_in(graph), spent: 0 };
+        search.style_shapes();
+        search
+    }
+
+    /// Sizes that the style starts with.
+    fn style_shapes(&mut self) {
+        if self.generator.style == Style::Tiny {
+            self.sketches.values_mut().for_each(|sketch| {
+                sketch.each(&mut |part| {
+                    if let Sketch::Tensor(tensor) = part {
+                        tensor.dims.iter_mut().filter(|(_, free)| *free).for_each(|(n, _)| *n = 1);
+                        tensor.range = (0, 1);
+                    }
+                });
+            });
+        }
+    }
+
+    /// Values for a run, in memory of their own; contents that are not bound are bound.
+    fn start(&mut self) -> Vec<IValue> {
+        let mut maker = Maker::new(self.generator.seed, self.generator.style, self.env);
+        let mut inputs = Vec::new();
+        let mut bindings: BTreeMap<String, IValue> =
+            self.bound.iter().map(|(name, value)| (name.clone(), maker.copy(value))).collect();
+        for (source, sketch) in &self.sketches {
+            match source {
+                Source::Param(i) => {
+                    maker.stream(self.generator.seed, *i as u64);
+                    inputs.push(sketch.realise(&mut maker));
+                }
+                Source::Unbound(name) => {
+                    let value = self.invented(name, sketch, &mut maker);
+                    bindings.insert(name.clone(), value);
+                }
+            }
+        }
+        *self.env.bindings.borrow_mut() = bindings;
+        inputs
+    }
+
+    /// The shape comes from the sketch, what is in it from the environment's way to invent.
+    fn invented(&self, name: &str, sketch: &Sketch, maker: &mut Maker<'_>) -> IValue {
+        maker.stream(self.env.invent_seed, place_of(name));
+        let value = sketch.realise(maker);
+        let same = |invent: Invent| self.env.invent.is_some_and(|ours| std::ptr::fn_addr_eq(ours, invent));
+        let filled = match () {
+            () if same(invent_zeros) => filled(value.clone(), 0),
+            () if same(invent_ones) => filled(value.clone(), 1),
+            () => None,
+        };
+        filled.unwrap_or(value)
+    }
+
+    fn run(&mut self) -> Run {
+        let inputs = self.start();
+        let mut tracker = Tracker { graph: self.graph.id().number(), ..Tracker::default() };
+        for (param, input) in self.graph.params(self.graph.root()).zip(&inputs) {
+            if let IValue::Tensor(tensor) = input {
+                tracker.shapes.insert(param, tensor.shape().into());
+            }
+        }
+        let mut machine = Machine::new(self.graph, self.env).watched(&mut tracker);
+        let result = machine.run(inputs);
+        let steps = machine.steps();
+        drop(machine);
+        self.env.reset();
+        self.spent += steps;
+        self.note_unbound();
+        let reason = result.err().map(|stop| stop.reason);
+        let failed = tracker.last.filter(|_| matches!(reason, Some(Reason::Raised(_))));
+        let hopeless = matches!(reason, Some(Reason::Unsupported(_) | Reason::Unbound(_) | Reason::Budget(_)));
+        // An exception that no node raised is about the graph, not about values.
+        let hopeless = hopeless || (failed.is_none() && matches!(reason, Some(Reason::Raised(_))));
+        Run { steps, failed, hopeless, shapes: tracker.shapes }
+    }
+
+    /// Sketches for what the environment invented in the last run.
+    fn note_unbound(&mut self) {
+        let invented = self.env.invented.borrow().keys().cloned().collect::<Vec<_>>();
+        for name in invented {
+            if self.bound.contains_key(&name) || self.sketches.contains_key(&Source::Unbound(name.clone())) {
+                continue;
+            }
+            let ty = self.env.bindings.borrow().get(&name).map(|value| self.sketch_unbound(&name, value));
+            if let Some(sketch) = ty {
+                self.sketches.insert(Source::Unbound(name), sketch);
+            }
+        }
+    }
+
+    /// A sketch of what was invented: its type was seen by whoever invented it.
+    fn sketch_unbound(&self, name: &str, value: &IValue) -> Sketch {
+        let place = unbound_places(self.graph).remove(name);
+        let declared = place.map(|value| (self.graph.ty(value), rank_hint(self.graph, value)));
+        let sketch = match declared {
+            Some((ty, hint)) => hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint),
+            None => Sketch::Fixed(value.clone()),
+        };
+        with_shape(sketch, self.generator.shapes.get(name))
+    }
+
+    /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.
+    fn fit(&mut self) -> bool {
+        let mut best = self.run();
+        // Where the run first came so far: changes that bring nothing are not piled up for ever.
+        let mut anchor = self.sketches.clone();
+        for _ in 0..MOST_TRIES {
+            if best.fits() || best.hopeless || self.spent > MOST_STEPS {
+                return true;
+            }
+            if self.draws.one_in(2) {
+                self.sketches.extend(anchor.clone());
+            }
+            let before = self.sketches.clone();
+            if !self.change(&best) {
+                return true;
+            }
+            let run = self.run();
+            if run.hopeless || (!run.fits() && run.steps < best.steps) {
+                // What was invented meanwhile stays known.
+                self.sketches.extend(before);
+                continue;
+            }
+            if run.steps > best.steps {
+                anchor = self.sketches.clone();
+            }
+            best = run;
+        }
+        best.fits()
+    }
+
+    /// Changes something that the failing node depends on; false when there is nothing.
+    fn change(&mut self, run: &Run) -> bool {
+        let Some(node) = run.failed else { return false };
+        let operands: Vec<Value> = self.graph.inputs(node).collect();
+        let mut sources: Vec<Source> = sources_of(self.graph, &operands).into_iter().collect();
+        sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
+        if sources.is_empty() {
+            return false;
+        }
+        let seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
+        for _ in 0..1 + self.draws.below(3) {
+            let source = sources[self.draws.below(sources.len())].clone();
+            let Some(mut sketch) = self.sketches.remove(&source) else { continue };
+            self.change_one(&mut sketch, &seen);
+            self.sketches.insert(source, sketch);
+        }
+        true
+    }
+
+    /// Changes a part of a sketch.
+    fn change_one(&mut self, sketch: &mut Sketch, seen: &[Dims]) {
+        match sketch {
+            Sketch::Optional(_, absent) if self.draws.one_in(3) => return *absent = !*absent,
+            Sketch::List(parts) if self.draws.one_in(2) => return self.change_length(parts),
+            _ => {}
+        }
+        let mut parts = 0;
+        sketch.each(&mut |_| parts += 1);
+        let (chosen, mut at) = (self.draws.below(parts.max(1)), 0);
+        let mut part_of = None;
+        sketch.each(&mut |part| {
+            if at == chosen {
+                part_of = Some(part.clone());
+            }
+            at += 1;
+        });
+        let Some(mut part) = part_of else { return };
+        match &mut part {
+            Sketch::Tensor(tensor) => self.change_tensor(tensor, seen),
+            Sketch::Int(n) => *n = [0, 1, 2, 3, -1, 4, 5][self.draws.below(7)],
+            Sketch::Fixed(IValue::Bool(b)) => *b = !*b,
+            _ => {}
+        }
+        at = 0;
+        sketch.each(&mut |slot| {
+            if at == chosen {
+                *slot = part.clone();
+            }
+            at += 1;
+        });
+    }
+
+    fn change_length(&mut self, parts: &mut Vec<Sketch>) {
+        let n = [1, 2, 3, 4, 0][self.draws.below(5)];
+        if let Some(first) = parts.first().cloned() {
+            parts.resize(n, first);
+        } else {
+            parts.truncate(n);
+        }
+    }
+
+    fn change_tensor(&mut self, tensor: &mut TensorSketch, seen: &[Dims]) {
+        match self.draws.below(10) {
+            0 | 1 if tensor.free_rank => {
+                let rank = [2, 1, 3, 4, 0, 5][self.draws.below(6)];
+                tensor.dims.resize(rank, (FIRST_SIZE, true));
+                tensor.strides = None;
+            }
+            2 if tensor.free_rank && !seen.is_empty() => {
+                let shape = seen[self.draws.below(seen.len())].clone();
+                tensor.dims = shape.iter().map(|&n| (n, true)).collect();
+                tensor.strides = None;
+            }
+            3 if tensor.free_dtype => {
+                let all = [DType::Long, DType::Float, DType::Bool, DType::Double];
+                tensor.dtype = all[self.draws.below(all.len())];
+            }
+            4 => tensor.range = [(0, 2), (1, 3), (0, 1), (0, FIRST_SIZE)][self.draws.below(4)],
+            // Images are often square.
+            5 if tensor.dims.len() > 2 => {
+                let size = self.some_size(seen);
+                let images = tensor.dims.iter_mut().skip(2).filter(|(_, free)| *free);
+                images.for_each(|(n, _)| *n = size);
+            }
+            _ => {
+                let free: Vec<usize> = (0..tensor.dims.len()).filter(|&i| tensor.dims[i].1).collect();
+                if !free.is_empty() {
+                    let i = free[self.draws.below(free.len())];
+                    tensor.dims[i].0 = self.some_size(seen);
+                    tensor.strides = None;
+                }
+            }
+        }
+    }
+
+    /// A size that may be the right one: seen at the node, mentioned by the graph, or small.
+    fn some_size(&mut self, seen: &[Dims]) -> i64 {
+        let near: Vec<i64> = seen.iter().flat_map(|shape| shape.iter().copied()).filter(|&n| n > 0).collect();
+        match self.draws.below(4) {
+            0 | 1 if !near.is_empty() => near[self.draws.below(near.len())],
+            2 if !self.sizes.is_empty() => self.sizes[self.draws.below(self.sizes.len())],
+            _ => [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 28, 32][self.draws.below(13)],
+        }
+    }
+
+    /// Makes sizes differ where the graph still runs: what is square or equal hides mistakes.
+    fn tell_apart(&mut self) {
+        if !self.run().fits() {
+            return;
+        }
+        for _ in 0..MOST_REFINEMENTS {
+            let before = self.sketches.clone();
+            if self.spent > MOST_STEPS || !self.resize_some() {
+                return;
+            }
+            if !self.run().fits() {
+                self.sketches.extend(before);
+            }
+        }
+    }
+
+    /// Gives one free size, or two, another value; false when none is free.
+    fn resize_some(&mut self) -> bool {
+        let mut free = 0;
+        self.each_free_size(&mut |_| free += 1);
+        if free == 0 {
+            return false;
+        }
+        let size = match self.generator.style {
+            Style::Tiny => self.draws.int(0, 2),
+            Style::Broadcasting => 1,
+            _ => self.draws.int(1, 7),
+        };
+        let (a, b) = (self.draws.below(free), self.draws.below(free));
+        let mut at = 0;
+        self.each_free_size(&mut |n| {
+            if at == a || at == b {
+                *n = size;
+            }
+            at += 1;
+        });
+        true
+    }
+
+    fn each_free_size(&mut self, f: &mut dyn FnMut(&mut i64)) {
+        for sketch in self.sketches.values_mut() {
+            sketch.each(&mut |part| {
+                if let Sketch::Tensor(tensor) = part {
+                    tensor.dims.iter_mut().filter(|(_, free)| *free).for_each(|(n, _)| f(n));
+                }
+            });
+        }
+    }
+}
+
+fn with_shape(mut sketch: Sketch, shape: Option<&Dims>) -> Sketch {
+    if let Some(shape) = shape {
+        sketch.each(&mut |part| {
+            if let Sketch::Tensor(tensor) = part {
+                tensor.fix(shape);
+            }
+        });
+    }
+    sketch
+}
+
+/// Whether anything about it may be changed.
+fn is_free(sketch: &Sketch) -> bool {
+    match sketch {
+        Sketch::Tensor(tensor) => {
+            tensor.free_rank
+                || tensor.free_dtype
+                || tensor.dtype.is_integral()
+                || tensor.dims.iter().any(|(_, free)| *free)
+        }
+        Sketch::Int(_) | Sketch::Optional(..) | Sketch::List(_) => true,
+        Sketch::Tuple(parts) => parts.iter().any(is_free),
+        Sketch::Dict(items) => items.iter().any(|(_, value)| is_free(value)),
+        Sketch::Fixed(value) => matches!(value, IValue::Bool(_)),
+        Sketch::Float => false,
+    }
+}
+
+/// What nodes that use a value say of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hint {
+    rank: Option<usize>,
+    dtype: Option<DType>,
+}
+
+/// Formals that have a number of dimensions or an element type: kind, formal, dimensions, element type.
+const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
+    ("aten::t", "self", Some(2), None),
+    ("aten::mm", "self", Some(2), None),
+    ("aten::mm", "mat2", Some(2), None),
+    ("aten::addmm", "mat1", Some(2), None),
+    ("aten::addmm", "mat2", Some(2), None),
+    ("aten::mv", "vec", Some(1), None),
+    ("aten::dot", "self", Some(1), None),
+    ("aten::dot", "tensor", Some(1), None),
+    ("aten::bmm", "self", Some(3), None),
+    ("aten::bmm", "mat2", Some(3), None),
+    ("aten::baddbmm", "batch1", Some(3), None),
+    ("aten::baddbmm", "batch2", Some(3), None),
+    ("aten::linear", "bias", Some(1), None),
+    ("aten::conv1d", "input", Some(3), None),
+    ("aten::conv1d", "weight", Some(3), None),
+    ("aten::conv1d", "bias", Some(1), None),
+    ("aten::conv2d", "input", Some(4), None),
+    ("aten::conv2d", "weight", Some(4), None),
+    ("aten::conv2d", "bias", Some(1), None),
+    ("aten::conv3d", "input", Some(5), None),
+    ("aten::conv3d", "weight", Some(5), None),
+    ("aten::_convolution", "input", Some(4), None),
+    ("aten::_convolution", "weight", Some(4), None),
+    ("aten::_convolution", "bias", Some(1), None),
+    ("aten::max_pool2d", "self", Some(4), None),
+    ("aten::avg_pool2d", "self", Some(4), None),
+    ("aten::adaptive_avg_pool2d", "self", Some(4), None),
+    ("aten::upsample_nearest2d", "self", Some(4), None),
+    ("aten::upsample_bilinear2d", "self", Some(4), None),
+    ("aten::pixel_shuffle", "self", Some(4), None),
+    ("aten::batch_norm", "weight", Some(1), None),
+    ("aten::batch_norm", "bias", Some(1), None),
+    ("aten::batch_norm", "running_mean", Some(1), None),
+    ("aten::batch_norm", "running_var", Some(1), None),
+    ("aten::layer_norm", "weight", Some(1), None),
+    ("aten::layer_norm", "bias", Some(1), None),
+    ("aten::embedding", "indices", None, Some(DType::Long)),
+    ("aten::gather", "index", None, Some(DType::Long)),
+    ("aten::scatter", "index", None, Some(DType::Long)),
+    ("aten::index_select", "index", Some(1), Some(DType::Long)),
+    ("aten::nll_loss", "target", Some(1), Some(DType::Long)),
+    ("aten::one_hot", "self", None, Some(DType::Long)),
+    ("aten::masked_fill", "mask", None, Some(DType::Bool)),
+    ("aten::masked_select", "mask", None, Some(DType::Bool)),
+    ("aten::where", "condition", None, Some(DType::Bool)),
+    ("aten::Bool", "a", Some(0), None),
+    ("aten::Int", "a", Some(0), None),
+    ("aten::Float", "a", Some(0), None),
+    ("aten::item", "self", Some(0), None),
+];
+
+/// What uses say of a value.
+fn rank_hint(graph: &Graph, value: Value) -> Hint {
+    let mut hint = Hint::default();
+    for u in graph.uses(value) {
+        let node = graph.user(u);
+        let kind = graph.kind(node).as_str();
+        let kind = kind.strip_suffix('_').unwrap_or(kind);
+        for (known, formal, rank, dtype) in FORMALS.iter().filter(|(known, ..)| *known == kind) {
+            let operator = ops::operator(graph.era, graph.kind(node));
+            let index = graph.operand_index(u);
+            if known.is_empty() || !operator.schemas.iter().any(|schema| schema.formal(formal) == Some(index)) {
+                continue;
+            }
+            hint = Hint { rank: hint.rank.or(*rank), dtype: hint.dtype.or(*dtype) };
+        }
+    }
+    hint
+}
+
+fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
+    if let (Sketch::Tensor(tensor), Some(_)) = (&mut sketch, hint.rank) {
+        tensor.free_rank = false;
+    }
+    if let (Sketch::Tensor(TensorSketch { dtype, free_dtype: true, .. }), Some(hint)) = (&mut sketch, hint.dtype) {
+        *dtype = hint;
+    }
+    sketch
+}
+
+fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
+    if let TypeKind::Class(class) | TypeKind::Interface(class) = graph.ty(param).kind() {
+        return Sketch::Fixed(constants::object(*class, name));
+    }
+    let hint = rank_hint(graph, param);
+    hinted(Sketch::of_type(graph.ty(param), name, hint.rank.unwrap_or(2)), hint)
+}
+
+/// Whole numbers that the graph mentions and that may be sizes, and sizes in its types.
+fn sizes_in(graph: &Graph) -> Vec<i64> {
+    let mut sizes = BTreeSet::new();
+    for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
+        match graph.attribute(node, attr::VALUE) {
+            Some(Attribute::Int(n)) => drop(sizes.insert(*n)),
+            Some(Attribute::List(parts)) => sizes.extend(parts.iter().filter_map(Attribute::as_int)),
+            _ => {}
+        }
+    }
+    for param in graph.params(graph.root()) {
+        if let Some(dims) = graph.ty(param).as_tensor().and_then(|ty| ty.sizes.as_ref()) {
+            sizes.extend(
+                dims.iter().filter_map(|dim| if let crate::types::Dim::Known(n) = dim { Some(*n) } else { None }),
+            );
+        }
+    }
+    sizes.into_iter().filter(|n| (1..=4096).contains(n)).collect()
+}
+
+/// The values whose content may be invented, by the path under which that happens.
+fn unbound_places(graph: &Graph) -> BTreeMap<String, Value> {
+    let mut paths: BTreeMap<Value, String> =
+        graph.params(graph.root()).map(|param| (param, graph.name(param))).collect();
+    let mut places = BTreeMap::new();
+    for node in graph.all_nodes() {
+        let Some(output) = graph.single_output(node) else { continue };
+        match graph.kind(node) {
+            prim::CONSTANT => {
+                places.insert(graph.name(output), output);
+                paths.insert(output, graph.name(output));
+            }
+            prim::GET_ATTR => {
+                let object = graph.inputs(node).next().and_then(|value| paths.get(&value));
+                if let (Some(object), Some(Attribute::Str(name))) = (object, graph.attribute(node, attr::NAME)) {
+                    let path = format!("{object}.{}", String::from_utf8_lossy(name));
+                    places.insert(path.clone(), output);
+                    paths.insert(output, path);
+                }
+            }
+            _ => {}
+        }
+    }
+    places
+}
+
+/// The sketches that these values are computed from.
+fn sources_of(graph: &Graph, values: &[Value]) -> BTreeSet<Source> {
+    let places: BTreeMap<Value, String> =
+        unbound_places(graph).into_iter().map(|(path, value)| (value, path)).collect();
+    let params: BTreeMap<Value, usize> = graph.params(graph.root()).enumerate().map(|(i, v)| (v, i)).collect();
+    let owners: BTreeMap<Node, Block> = graph.all_blocks().map(|block| (graph.param_node(block), block)).collect();
+    let (mut sources, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), values.to_vec());
+    while let Some(value) = work.pop() {
+        if !seen.insert(value) {
+            continue;
+        }
+        if let Some(&i) = params.get(&value) {
+            sources.insert(Source::Param(i));
+        } else if let Some(path) = places.get(&value) {
+            sources.insert(Source::Unbound(path.clone()));
+        } else if let Some(node) = graph.definer(value) {
+            let owner = owners.get(&node).and_then(|&block| graph.owner_node(block));
+            let at = owner.unwrap_or(node);
+            work.extend(graph.inputs(at));
+            work.extend(graph.node_blocks(at).flat_map(|block| graph.results(block).collect::<Vec<_>>()));
+        }
+    }
+    sources
+}
+
+/// The tensors of values, for those who compare what two runs left in them.
+pub fn tensors_of(values: &[IValue]) -> Vec<Tensor> {
+    let mut all = Vec::new();
+    values.iter().for_each(|value| value.each_tensor(&mut |tensor| all.push(tensor.clone())));
+    all
+}

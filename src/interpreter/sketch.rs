@@ -1,0 +1,362 @@
+//! What a value that is made up will be: everything but its numbers, which depend on a seed and a style alone.
+
+use super::constants;
+use super::description::Described;
+use super::environment::Environment;
+use super::ivalue::{EnumMember, IValue};
+use super::random::Philox;
+use crate::tensor::layout::{self, Dims};
+use crate::tensor::{C128, DType, Device, Precision, Tensor};
+use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What numbers and shapes are like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Normally distributed, of a few elements.
+    #[default]
+    Ordinary,
+    /// Zeros of both signs, infinities, NaN, denormals, the largest and the smallest, and many that are equal.
+    Adversarial,
+    /// Sizes of 1 and missing dimensions.
+    Broadcasting,
+    /// Sizes of 0 and 1.
+    Tiny,
+    /// Tensors of one type and shape are one memory.
+    Aliased,
+}
+
+impl Style {
+    /// All of them, with their names.
+    pub const ALL: &[(&str, Style)] = &[
+        ("ordinary", Style::Ordinary),
+        ("adversarial", Style::Adversarial),
+        ("broadcasting", Style::Broadcasting),
+        ("tiny", Style::Tiny),
+        ("aliased", Style::Aliased),
+    ];
+
+    /// The style of a name.
+    pub fn named(name: &str) -> Option<Style> {
+        Style::ALL.iter().find(|(known, _)| *known == name).map(|&(_, style)| style)
+    }
+}
+
+/// A tensor but for its elements.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorSketch {
+    /// Element type.
+    pub dtype: DType,
+    /// Whether another element type may be tried.
+    pub free_dtype: bool,
+    /// Sizes, and whether another may be tried.
+    pub dims: Vec<(i64, bool)>,
+    /// Whether another number of dimensions may be tried.
+    pub free_rank: bool,
+    /// Where elements lie, if the type says it.
+    pub strides: Option<Dims>,
+    /// Where programs see it.
+    pub device: Option<String>,
+    /// Whether programs see it as taking part in differentiation.
+    pub requires_grad: bool,
+    /// Whole numbers are from here on, and less than the second.
+    pub range: (i64, i64),
+}
+
+/// A value but for its numbers.
+#[derive(Clone, Debug)]
+pub enum Sketch {
+    /// A tensor.
+    Tensor(TensorSketch),
+    /// A whole number, which may be changed.
+    Int(i64),
+    /// A list that may be of another length.
+    List(Vec<Sketch>),
+    /// Parts.
+    Tuple(Vec<Sketch>),
+    /// Items.
+    Dict(Vec<(IValue, Sketch)>),
+    /// What it is, or `None` as long as the second says so.
+    Optional(Box<Sketch>, bool),
+    /// A real number, which a style decides.
+    Float,
+    /// Anything else, as it is.
+    Fixed(IValue),
+}
+
+/// The size that dimensions have at first: all the same, so that most operators agree to them.
+pub const FIRST_SIZE: i64 = 3;
+
+impl TensorSketch {
+    /// A tensor of which only the number of dimensions is chosen.
+    pub fn free(rank: usize) -> TensorSketch {
+        TensorSketch {
+            dtype: DType::Float,
+            free_dtype: true,
+            dims: vec![(FIRST_SIZE, true); rank],
+            free_rank: true,
+            strides: None,
+            device: None,
+            requires_grad: false,
+            range: (0, FIRST_SIZE),
+        }
+    }
+
+    /// What a type says of a tensor.
+    pub fn of_type(ty: &TensorType, rank: usize) -> TensorSketch {
+        let mut sketch = TensorSketch::free(rank);
+        if let Some(dtype) = ty.dtype.filter(|dtype| dtype.arithmetic().is_some()) {
+            (sketch.dtype, sketch.free_dtype) = (dtype, false);
+        }
+        if let Some(sizes) = &ty.sizes {
+            let size = |dim: &Dim| match dim {
+                Dim::Known(n) => ((*n).max(0), false),
+                Dim::Symbolic(_) => (FIRST_SIZE, false),
+                Dim::Unknown => (FIRST_SIZE, true),
+            };
+            (sketch.dims, sketch.free_rank) = (sizes.iter().map(size).collect(), false);
+        }
+        if let Strides::Known(strides) = &ty.strides {
+            sketch.strides = Some(strides[..].into());
+        }
+        sketch.requires_grad = ty.requires_grad == Some(true);
+        sketch.device = ty.device.map(|device| device.as_str().to_owned());
+        sketch
+    }
+
+    /// Sizes.
+    pub fn shape(&self) -> Dims {
+        self.dims.iter().map(|&(n, _)| n).collect()
+    }
+
+    /// Takes a shape that is not to be changed.
+    pub fn fix(&mut self, shape: &[i64]) {
+        self.dims = shape.iter().map(|&n| (n, false)).collect();
+        (self.free_rank, self.strides) = (false, None);
+    }
+
+    fn realise(&self, style: Style, draws: &mut Philox, precision: Precision) -> Tensor {
+        let shape = self.shape();
+        let n = layout::checked(&shape).unwrap_or(0);
+        let made = elements(self, n, style, draws);
+        let tensor = match made {
+            Elements::Ints(ints) => Tensor::of(&ints, self.dtype, &shape, precision),
+            Elements::Reals(reals) => Tensor::of(&reals, self.dtype, &shape, precision),
+            Elements::Complex(complex) => Tensor::of(&complex, self.dtype, &shape, precision),
+        };
+        let tensor = self.strides.as_ref().and_then(|strides| strided(&tensor, strides, precision)).unwrap_or(tensor);
+        tensor.set_requires_grad(self.requires_grad);
+        self.device.as_deref().map_or(tensor.clone(), |device| tensor.on(Device::new(device)))
+    }
+}
+
+/// The same elements where strides put them; nothing where those are odd.
+fn strided(tensor: &Tensor, strides: &[i64], precision: Precision) -> Option<Tensor> {
+    let fits = strides.len() == tensor.rank() && layout::is_dense(tensor.shape(), strides);
+    let flat = Tensor::zeros(tensor.dtype(), &[tensor.numel() as i64], precision);
+    let view = fits.then(|| flat.as_strided(tensor.shape(), strides, 0).ok()).flatten()?;
+    view.copy_from(tensor).ok()?;
+    Some(view)
+}
+
+enum Elements {
+    Ints(Vec<i64>),
+    Reals(Vec<f64>),
+    Complex(Vec<C128>),
+}
+
+fn elements(sketch: &TensorSketch, n: usize, style: Style, draws: &mut Philox) -> Elements {
+    let dtype = sketch.dtype;
+    if dtype == DType::Bool {
+        return Elements::Ints((0..n).map(|_| i64::from(draws.one_in(2))).collect());
+    }
+    if dtype.is_integral() {
+        let (low, high) = sketch.range;
+        return Elements::Ints((0..n).map(|_| draws.int(low, high)).collect());
+    }
+    let mut real = || real(dtype, style, draws);
+    match dtype.is_complex() {
+        true => Elements::Complex((0..n).map(|_| C128::new(real(), real())).collect()),
+        false => Elements::Reals((0..n).map(|_| real()).collect()),
+    }
+}
+
+/// A real number of a style. Half of the adversarial ones are special.
+pub fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
+    if style != Style::Adversarial || draws.one_in(2) {
+        return draws.normal();
+    }
+    let (largest, smallest) = match dtype.to_real() {
+        DType::Half => (65504.0, 2f64.powi(-24)),
+        DType::BFloat16 => (2f64.powi(127) * (2.0 - 2f64.powi(-7)), 2f64.powi(-133)),
+        DType::Float => (f64::from(f32::MAX), 2f64.powi(-149)),
+        _ => (f64::MAX, 5e-324),
+    };
+    let special =
+        [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, largest, -largest, smallest, -smallest, 1.0, 1.0, -1.0];
+    special[draws.below(special.len())]
+}
+
+impl Sketch {
+    /// What a type says, given how many dimensions its uses suggest.
+    pub fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
+        let inner = |ty: Type| Sketch::of_type(ty, name, rank);
+        match ty.kind() {
+            TypeKind::Tensor(ty) => Sketch::Tensor(TensorSketch::of_type(ty, rank)),
+            TypeKind::Optional(ty) => Sketch::Optional(Box::new(inner(*ty)), false),
+            TypeKind::List(ty) => Sketch::List(vec![inner(*ty); 2]),
+            TypeKind::Dict(key, value) => {
+                let keys = ["a", "b"].iter().enumerate().map(|(i, text)| match key.kind() {
+                    TypeKind::Simple(Simple::Int) => IValue::Int(i as i64),
+                    TypeKind::Simple(Simple::Float) => IValue::Float(i as f64),
+                    TypeKind::Simple(Simple::Bool) => IValue::Bool(i == 1),
+                    _ => IValue::from(*text),
+                });
+                Sketch::Dict(keys.map(|key| (key, inner(*value))).collect())
+            }
+            TypeKind::Tuple(parts) => Sketch::Tuple(parts.iter().map(|&ty| inner(ty)).collect()),
+            TypeKind::NamedTuple(fields) => Sketch::Tuple(fields.iter().map(|field| inner(field.ty)).collect()),
+            TypeKind::Union(members) => members.first().map_or(Sketch::Fixed(IValue::None), |&ty| inner(ty)),
+            TypeKind::Future(ty) => inner(*ty),
+            TypeKind::Class(class) | TypeKind::Interface(class) => Sketch::Fixed(constants::object(*class, name)),
+            TypeKind::Enum(class) => {
+                Sketch::Fixed(IValue::Enum(Rc::new(EnumMember { class: *class, name: String::new(), value: None })))
+            }
+            TypeKind::Simple(simple) => of_simple(*simple),
+            _ => Sketch::Fixed(IValue::None),
+        }
+    }
+
+    /// What a description says; its tensors have no elements.
+    pub fn of_description(described: &Described) -> Sketch {
+        match described {
+            Described::Tensor(note) => {
+                let mut sketch = TensorSketch::free(0);
+                sketch.fix(&note.shape);
+                (sketch.dtype, sketch.free_dtype) = (note.dtype, false);
+                (sketch.strides, sketch.device) = (note.strides.clone(), note.device.clone());
+                sketch.requires_grad = note.requires_grad;
+                Sketch::Tensor(sketch)
+            }
+            Described::List(list) => Sketch::List(list.iter().map(Sketch::of_description).collect()),
+            Described::Tuple(list) => Sketch::Tuple(list.iter().map(Sketch::of_description).collect()),
+            Described::Dict(items) => {
+                let item = |(k, v): &(Described, Described)| (plain(k), Sketch::of_description(v));
+                Sketch::Dict(items.iter().map(item).collect())
+            }
+            other => Sketch::Fixed(plain(other)),
+        }
+    }
+
+    /// Calls `f` with every part that has none itself.
+    pub fn each(&mut self, f: &mut dyn FnMut(&mut Sketch)) {
+        match self {
+            Sketch::List(parts) | Sketch::Tuple(parts) => parts.iter_mut().for_each(|part| part.each(f)),
+            Sketch::Dict(items) => items.iter_mut().for_each(|(_, value)| value.each(f)),
+            Sketch::Optional(inner, absent) if !*absent => inner.each(f),
+            other => f(other),
+        }
+    }
+
+    /// The value, with memory of its own.
+    pub fn realise(&self, maker: &mut Maker<'_>) -> IValue {
+        match self {
+            Sketch::Tensor(sketch) => maker.tensor(sketch),
+            Sketch::Int(n) => IValue::Int(*n),
+            Sketch::Float => IValue::Float(real(DType::Double, maker.style, &mut maker.draws)),
+            Sketch::List(parts) => IValue::list(parts.iter().map(|part| part.realise(maker)).collect::<Vec<_>>()),
+            Sketch::Tuple(parts) => IValue::tuple(parts.iter().map(|part| part.realise(maker)).collect::<Vec<_>>()),
+            Sketch::Dict(items) => {
+                IValue::dict(items.iter().map(|(k, v)| (k.clone(), v.realise(maker))).collect::<Vec<_>>())
+            }
+            Sketch::Optional(_, true) => IValue::None,
+            Sketch::Optional(inner, false) => inner.realise(maker),
+            Sketch::Fixed(value) => maker.copy(value),
+        }
+    }
+}
+
+fn of_simple(simple: Simple) -> Sketch {
+    match simple {
+        Simple::Int | Simple::SymInt | Simple::Number | Simple::Scalar => Sketch::Int(1),
+        Simple::Float | Simple::SymFloat => Sketch::Float,
+        Simple::Bool | Simple::SymBool => Sketch::Fixed(IValue::Bool(true)),
+        Simple::Complex => Sketch::Fixed(IValue::Complex(C128::new(1.0, -0.5))),
+        Simple::Str => Sketch::Fixed(IValue::from("a")),
+        Simple::Device | Simple::DeviceObj => Sketch::Fixed(IValue::Device(Device::cpu())),
+        Simple::ScalarType => Sketch::Fixed(IValue::from(DType::Float)),
+        Simple::Layout | Simple::MemoryFormat => Sketch::Fixed(IValue::Int(0)),
+        Simple::Any => Sketch::Tensor(TensorSketch::free(2)),
+        _ => Sketch::Fixed(IValue::None),
+    }
+}
+
+/// A value without tensors.
+fn plain(described: &Described) -> IValue {
+    let none = BTreeMap::new();
+    super::description::Source::new(&none, Precision::Typed).value(described, "").unwrap_or(IValue::None)
+}
+
+/// Makes the values of one run.
+pub struct Maker<'a> {
+    style: Style,
+    env: &'a Environment,
+    draws: Philox,
+    /// Memory that was given, by address, and its copy.
+    copies: BTreeMap<usize, Tensor>,
+    /// What was made, for those that share it.
+    made: Vec<(TensorSketch, Tensor)>,
+}
+
+impl<'a> Maker<'a> {
+    /// From a seed. Values that are made in the same order get the same numbers.
+    pub fn new(seed: u64, style: Style, env: &'a Environment) -> Maker<'a> {
+        let draws = Philox::new(seed, u64::MAX, 0);
+        Maker { style, env, draws, copies: BTreeMap::new(), made: Vec::new() }
+    }
+
+    /// Draws the next value as the first of a stream of its own, so that others before it change nothing.
+    pub fn stream(&mut self, seed: u64, place: u64) {
+        self.draws = Philox::new(seed, place, 1);
+    }
+
+    fn tensor(&mut self, sketch: &TensorSketch) -> IValue {
+        let shared = self.made.iter().find(|(made, _)| made == sketch).map(|(_, tensor)| tensor.clone());
+        if let Some(tensor) = shared.filter(|_| self.style == Style::Aliased) {
+            return IValue::Tensor(tensor);
+        }
+        let tensor = sketch.realise(self.style, &mut self.draws, self.env.precision);
+        self.made.push((sketch.clone(), tensor.clone()));
+        IValue::Tensor(tensor)
+    }
+
+    /// A copy that shares no memory with the original. What shared memory in the original shares it in the copy.
+    pub fn copy(&mut self, value: &IValue) -> IValue {
+        match value {
+            IValue::Tensor(tensor) => IValue::Tensor(self.copied(tensor)),
+            IValue::List(list) => IValue::list(list.borrow().iter().map(|v| self.copy(v)).collect::<Vec<_>>()),
+            IValue::Tuple(list) => IValue::tuple(list.iter().map(|v| self.copy(v)).collect::<Vec<_>>()),
+            IValue::Dict(dict) => {
+                IValue::dict(dict.borrow().iter().map(|(k, v)| (k.0.clone(), self.copy(v))).collect::<Vec<_>>())
+            }
+            IValue::Object(object) => {
+                let attributes = object.attributes.borrow().clone();
+                IValue::Object(Rc::new(super::ivalue::Object { class: object.class, attributes: attributes.into() }))
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn copied(&mut self, tensor: &Tensor) -> Tensor {
+        let memory = self.copies.entry(tensor.storage().address()).or_insert_with(|| {
+            let buffer = tensor.storage().read().clone();
+            let n = buffer.len() as i64;
+            Tensor::new(buffer, tensor.dtype(), &[n])
+        });
+        let view = memory.as_strided(tensor.shape(), tensor.strides(), tensor.offset() as i64);
+        let view = view.unwrap_or_else(|_| tensor.copied()).on(tensor.device());
+        view.set_requires_grad(tensor.requires_grad());
+        view
+    }
+}

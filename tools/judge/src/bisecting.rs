@@ -1,0 +1,189 @@
+//! From "the pipeline is wrong" to the rewrites at fault.
+//!
+//! Rewrites are counted across rules and passes as they come up, and a gate lets some of them happen. First the shortest failing prefix is
+//! found by halving; then of its rewrites all are taken away that the failure does not need, in pieces that get smaller
+//! (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). Nothing is kept on disk: what a gate lets
+//! through is its text, `*=3:17`.
+
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Gate, Observer, PassRun, Pipeline, Rewrite, RewriteWatch, RunError, Session, Step, run};
+use jitopt_core::verify;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+/// What is tried: a graph, what runs over it, and what must not come of it.
+pub struct Suspect<'a> {
+    /// The graph before.
+    pub graph: &'a Graph,
+    /// What runs.
+    pub pipeline: &'a Pipeline,
+    /// What calls can be replaced by.
+    pub callees: &'a BTreeMap<String, Graph>,
+    /// What is wrong with the graph afterwards, if anything is.
+    pub check: &'a dyn Fn(&Graph) -> Option<String>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub enum Culprit {
+    /// It does not fail.
+    Innocent,
+    /// It fails with no rewrite done: the first pass after which it does, and how.
+    Pass(String, String),
+    /// These rewrites make it fail, and no fewer of them do.
+    Rewrites {
+        /// Their numbers among all that come up, as `--debug-counter='*=…'` takes them.
+        numbers: Vec<u64>,
+        /// What they are.
+        rewrites: Vec<Rewrite>,
+        /// How it fails.
+        failure: String,
+    },
+}
+
+/// Most runs of the pipeline while rewrites are taken away.
+const MOST_RUNS: usize = 2000;
+
+/// Looks after each pass whether the graph is still one.
+struct Valid;
+
+impl Observer for Valid {
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        let report = verify::verify(graph);
+        match report.errors().next() {
+            Some(error) => Err(RunError::Broken { pass: run.stage.pass.name, report: error.message.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Collects rewrites.
+struct Collector(Rc<RefCell<Vec<Rewrite>>>);
+
+impl RewriteWatch for Collector {
+    fn rewritten(&mut self, _: &Graph, rewrite: &Rewrite) -> Result<(), String> {
+        self.0.borrow_mut().push(rewrite.clone());
+        Ok(())
+    }
+}
+
+/// The text of a gate that lets these rewrites happen: `3-5:9`, and `0` for none.
+pub fn ranges(numbers: &[u64]) -> String {
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    for &n in numbers {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == n => *last = n,
+            _ => parts.push((n, n)),
+        }
+    }
+    if parts.is_empty() {
+        return "0".to_owned();
+    }
+    let text = |&(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    parts.iter().map(text).collect::<Vec<_>>().join(":")
+}
+
+impl Suspect<'_> {
+    /// Runs the pipeline with these rewrites alone; how it fails, and how many rewrites came up.
+    fn attempt(
+        &self,
+        pipeline: &Pipeline,
+        allowed: &str,
+        seen: Option<&Rc<RefCell<Vec<Rewrite>>>>,
+    ) -> (Option<String>, u64) {
+        let mut gate = Gate::default();
+        gate.add_counter(&format!("*={allowed}")).expect("the ranges are made here");
+        let mut session = Session { gate, callees: self.callees.clone(), ..Session::default() };
+        session.watch = seen.map(|seen| Box::new(Collector(seen.clone())) as Box<dyn RewriteWatch>);
+        let mut graph = self.graph.clone();
+        let ran = catch_unwind(AssertUnwindSafe(|| run(&mut graph, pipeline, &mut session, &mut [&mut Valid])));
+        let failure = match ran {
+            Err(_) => Some("it panics".to_owned()),
+            Ok(Err(error)) => Some(error.to_string()),
+            Ok(Ok(())) => (self.check)(&graph),
+        };
+        (failure, session.gate.came_up())
+    }
+
+    fn fails(&self, numbers: &[u64]) -> Option<String> {
+        self.attempt(self.pipeline, &ranges(numbers), None).0
+    }
+
+    /// Finds what is at fault.
+    pub fn find(&self) -> Culprit {
+        let (failure, total) = self.attempt(self.pipeline, &format!("1-{}", u64::MAX), None);
+        if failure.is_none() {
+            return Culprit::Innocent;
+        }
+        if let Some(failure) = self.fails(&[]) {
+            return self.pass_at_fault(failure);
+        }
+        let (mut right, mut wrong) = (0, total);
+        while wrong - right > 1 {
+            let middle = right + (wrong - right) / 2;
+            let prefix: Vec<u64> = (1..=middle).collect();
+            if self.fails(&prefix).is_some() { wrong = middle } else { right = middle }
+        }
+        let numbers = self.fewest((1..=wrong).collect());
+        let seen = Rc::default();
+        let (failure, _) = self.attempt(self.pipeline, &ranges(&numbers), Some(&seen));
+        let rewrites = seen.borrow().clone();
+        Culprit::Rewrites { numbers, rewrites, failure: failure.unwrap_or_default() }
+    }
+
+    /// No rewrite is needed: the first pass after which it fails.
+    fn pass_at_fault(&self, failure: String) -> Culprit {
+        for n in 0..=self.pipeline.steps.len() {
+            let mut prefix = self.pipeline.clone();
+            prefix.steps.truncate(n);
+            if let (Some(failure), _) = self.attempt(&prefix, "0", None) {
+                let name = n.checked_sub(1).map_or("the input".to_owned(), |i| step_name(&self.pipeline.steps[i]));
+                return Culprit::Pass(name, failure);
+            }
+        }
+        Culprit::Pass("the pipeline".to_owned(), failure)
+    }
+
+    /// Takes away pieces that the failure does not need, half of all at first and single ones at last.
+    fn fewest(&self, mut numbers: Vec<u64>) -> Vec<u64> {
+        let (mut size, mut runs) = (numbers.len().div_ceil(2), 0);
+        while size > 0 && numbers.len() > 1 {
+            let (mut at, mut shrunk) = (0, false);
+            while at < numbers.len() && runs < MOST_RUNS {
+                let mut rest = numbers.clone();
+                rest.drain(at..(at + size).min(rest.len()));
+                runs += 1;
+                match !rest.is_empty() && self.fails(&rest).is_some() {
+                    true => (numbers, shrunk) = (rest, true),
+                    false => at += size,
+                }
+            }
+            size = if shrunk && size == 1 { 1 } else { size / 2 };
+            if runs >= MOST_RUNS {
+                break;
+            }
+        }
+        numbers
+    }
+}
+
+fn step_name(step: &Step) -> String {
+    match step {
+        Step::Pass(stage) => stage.pass.name.to_owned(),
+        Step::Named(named, _) => format!("@{}", named.name.trim_start_matches('@')),
+        Step::Fixpoint(..) => "a fixpoint".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_ranges() {
+        assert_eq!(ranges(&[1, 2, 3, 7, 9, 10]), "1-3:7:9-10");
+        assert_eq!(ranges(&[]), "0");
+    }
+}

@@ -1,0 +1,400 @@
+//! Smaller graphs that fail in the same way.
+//!
+//! A failing graph shrinks step by step; a step is kept when the failure keeps its signature. Because every value is known from a run, any
+//! part of the graph can be cut off: what others read of it becomes a param, and what it was becomes an input. Steps, largest
+//! first, again and again until none helps:
+//!
+//! - results are given up, and nodes erased that nobody reads
+//! - runs of nodes are cut off: half of the graph at first, single nodes at last
+//! - a branch stands for its `prim::If`, a body for its `prim::Loop`
+//! - a value stands for another of its type that was there before
+//! - inputs get smaller: sizes, then plain numbers, then `float32`
+
+use crate::outcome::{Outcome, Settings};
+use crate::sharing::copies;
+use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::symbol::prim;
+use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A graph and inputs on which it fails.
+#[derive(Clone)]
+pub struct Case {
+    /// The graph.
+    pub graph: Graph,
+    /// One value for each param.
+    pub inputs: Vec<IValue>,
+}
+
+/// Shrinks cases.
+pub struct Reducer<'a> {
+    /// How a case fails, in a few words that stay the same while it shrinks; `None` when it does not.
+    pub signature: &'a dyn Fn(&Case) -> Option<String>,
+    /// What holds for runs that find out what values are.
+    pub settings: &'a Settings,
+    /// Is told of every case that is smaller, and how many were tried.
+    pub progress: &'a mut dyn FnMut(&Case, usize),
+    /// Most cases to try.
+    pub most: usize,
+}
+
+/// A state of the search.
+struct Search<'a, 'b> {
+    reducer: &'b mut Reducer<'a>,
+    wanted: String,
+    best: Case,
+    tried: usize,
+}
+
+impl Reducer<'_> {
+    /// The smallest case that was found; `None` when the first one does not fail.
+    pub fn reduce(&mut self, case: Case) -> Option<(Case, String)> {
+        let wanted = (self.signature)(&case)?;
+        let mut search = Search { reducer: self, wanted, best: case, tried: 0 };
+        search.run();
+        Some((search.best, search.wanted))
+    }
+}
+
+/// How large a case is: nodes first, then params, then elements.
+fn size(case: &Case) -> (usize, usize, usize) {
+    let mut elements = 0;
+    case.inputs.iter().for_each(|value| value.each_tensor(&mut |tensor| elements += tensor.numel() + 1));
+    let nodes = case.graph.all_nodes().count();
+    (nodes, case.inputs.len() + case.graph.results(case.graph.root()).len(), elements)
+}
+
+impl Search<'_, '_> {
+    fn run(&mut self) {
+        loop {
+            let before = size(&self.best);
+            self.drop_results();
+            self.erase_dead();
+            self.cut();
+            self.flatten();
+            self.forward();
+            self.drop_params();
+            if size(&self.best) == before || self.is_spent() {
+                break;
+            }
+        }
+        self.shrink_inputs();
+        self.drop_params();
+    }
+
+    fn is_spent(&self) -> bool {
+        self.tried >= self.reducer.most
+    }
+
+    /// Keeps a case if it fails in the same way.
+    fn keeps(&mut self, case: Case) -> bool {
+        if self.is_spent() {
+            return false;
+        }
+        self.tried += 1;
+        let same = (self.reducer.signature)(&case).is_some_and(|signature| signature == self.wanted);
+        if same {
+            self.best = case;
+            (self.reducer.progress)(&self.best, self.tried);
+        }
+        same
+    }
+
+    /// Tries an edit of the graph; false where it does not apply.
+    fn tries(&mut self, edit: impl FnOnce(&mut Case) -> bool) -> bool {
+        let mut case = self.best.clone();
+        edit(&mut case) && self.keeps(case)
+    }
+
+    fn drop_results(&mut self) {
+        let mut i = 0;
+        while i < self.best.graph.results(self.best.graph.root()).len() {
+            let dropped = self.tries(|case| {
+                let end = case.graph.return_node(case.graph.root());
+                case.graph.remove_input(end, i);
+                true
+            });
+            i += usize::from(!dropped);
+        }
+    }
+
+    /// Erases everything that nobody reads, or what of it can go.
+    fn erase_dead(&mut self) {
+        let all = self.tries(|case| erase_unread(&mut case.graph, &|_, _| true) > 0);
+        if all {
+            return;
+        }
+        let unread: Vec<Node> = unread(&self.best.graph);
+        for node in unread {
+            self.tries(|case| {
+                case.graph.erase(node);
+                true
+            });
+        }
+    }
+
+    /// Cuts off runs of nodes of the root block, long ones first.
+    fn cut(&mut self) {
+        let mut len = self.best.graph.nodes(self.best.graph.root()).count().div_ceil(2);
+        while len > 0 && !self.is_spent() {
+            let mut at = 0;
+            loop {
+                let nodes: Vec<Node> = self.best.graph.nodes(self.best.graph.root()).collect();
+                if at >= nodes.len() || self.is_spent() {
+                    break;
+                }
+                let part = nodes[at..(at + len).min(nodes.len())].to_vec();
+                let values = recorded(&self.best, self.reducer.settings);
+                let cut = self.tries(|case| cut_off(case, &part, &values));
+                if !cut {
+                    at += len;
+                }
+            }
+            len /= 2;
+        }
+    }
+
+    /// Puts what is in branches and loops in their place.
+    fn flatten(&mut self) {
+        let owners: Vec<Node> = self.best.graph.all_nodes().filter(|&n| self.best.graph.num_blocks(n) > 0).collect();
+        for node in owners {
+            if self.best.graph.block_of(node).is_none() {
+                continue;
+            }
+            for i in 0..self.best.graph.num_blocks(node) {
+                if self.tries(|case| unwrap_block(&mut case.graph, node, i)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Lets a node's readers read one of its operands instead.
+    fn forward(&mut self) {
+        let nodes: Vec<Node> = self.best.graph.all_nodes().collect();
+        for node in nodes.into_iter().rev() {
+            if self.best.graph.block_of(node).is_none() || self.best.graph.num_outputs(node) != 1 {
+                continue;
+            }
+            for i in 0..self.best.graph.num_inputs(node) {
+                let kept = self.tries(|case| {
+                    let (output, operand) = (case.graph.output(node, 0), case.graph.input(node, i));
+                    let fits = case.graph.ty(output) == case.graph.ty(operand) && case.graph.has_uses(output);
+                    if fits {
+                        case.graph.replace_all_uses(output, operand);
+                        erase_unread(&mut case.graph, &|_, n| n == node);
+                    }
+                    fits
+                });
+                if kept {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn drop_params(&mut self) {
+        for i in (0..self.best.inputs.len()).rev() {
+            self.tries(|case| {
+                let root = case.graph.root();
+                let param = case.graph.params(root).nth(i).expect("one param per input");
+                let unread = !case.graph.has_uses(param);
+                if unread {
+                    case.graph.remove_output(case.graph.param_node(root), i);
+                    case.inputs.remove(i);
+                }
+                unread
+            });
+        }
+    }
+
+    fn shrink_inputs(&mut self) {
+        let mut sizes: Vec<i64> = Vec::new();
+        for input in &self.best.inputs {
+            input.each_tensor(&mut |tensor| sizes.extend(tensor.shape().iter().filter(|&&n| n > 1)));
+        }
+        sizes.sort_unstable();
+        sizes.dedup();
+        for size in sizes.into_iter().rev() {
+            for smaller in [1, 2] {
+                if smaller < size && self.tries(|case| each_input(case, &|tensor| resized(tensor, size, smaller))) {
+                    break;
+                }
+            }
+        }
+        for i in 0..self.best.inputs.len() {
+            let only = |case: &mut Case, f: &dyn Fn(&Tensor) -> Tensor| {
+                case.inputs[i] = mapped(&case.inputs[i], f);
+                true
+            };
+            let plain: [&dyn Fn(&Tensor) -> Tensor; 4] = [&zeros, &ones, &counted, &|tensor| {
+                if tensor.dtype().is_float() {
+                    tensor.converted(DType::Float, Precision::Typed)
+                } else {
+                    tensor.clone()
+                }
+            }];
+            for f in plain {
+                self.tries(|case| only(case, f));
+            }
+        }
+    }
+}
+
+fn unread(graph: &Graph) -> Vec<Node> {
+    let nodes: Vec<Node> = graph.all_nodes().collect();
+    nodes.into_iter().rev().filter(|&node| !graph.outputs(node).any(|value| graph.has_uses(value))).collect()
+}
+
+/// Erases nodes that nobody reads, from the last on; how many.
+fn erase_unread(graph: &mut Graph, may: &dyn Fn(&Graph, Node) -> bool) -> usize {
+    let nodes: Vec<Node> = graph.all_nodes().collect();
+    let mut erased = 0;
+    for node in nodes.into_iter().rev() {
+        let gone = graph.block_of(node).is_none();
+        if !gone && !graph.outputs(node).any(|value| graph.has_uses(value)) && may(graph, node) {
+            graph.erase(node);
+            erased += 1;
+        }
+    }
+    erased
+}
+
+/// What values were when they were made first.
+#[derive(Default)]
+struct Recorder {
+    values: HashMap<Value, IValue>,
+    graph: Option<u64>,
+}
+
+impl Watch for Recorder {
+    fn after(&mut self, graph: &Graph, node: Node, _: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        if self.graph == Some(graph.id().number()) {
+            for (value, made) in graph.outputs(node).zip(copies(outputs, Precision::Typed)) {
+                self.values.entry(value).or_insert(made);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn recorded(case: &Case, settings: &Settings) -> Rc<HashMap<Value, IValue>> {
+    let mut recorder = Recorder { graph: Some(case.graph.id().number()), ..Recorder::default() };
+    Outcome::watched(&case.graph, settings, &case.inputs, Precision::Typed, Some(&mut recorder));
+    Rc::new(recorder.values)
+}
+
+/// Whether a param can hold the value, so that it can be written down as an input.
+fn is_plain(value: &IValue) -> bool {
+    match value {
+        IValue::Tensor(_) | IValue::Int(_) | IValue::Float(_) | IValue::Bool(_) | IValue::Str(_) => true,
+        IValue::List(list) => list.borrow().iter().all(is_plain),
+        IValue::Tuple(values) => values.iter().all(is_plain),
+        _ => false,
+    }
+}
+
+/// Makes params of what is read of some nodes, and erases them.
+fn cut_off(case: &mut Case, part: &[Node], values: &HashMap<Value, IValue>) -> bool {
+    let graph = &mut case.graph;
+    let inside = |graph: &Graph, mut node: Node| loop {
+        if part.contains(&node) {
+            return true;
+        }
+        match graph.enclosing(node) {
+            Some(around) => node = around,
+            None => return false,
+        }
+    };
+    for &node in part {
+        for value in graph.outputs(node).collect::<Vec<_>>() {
+            if graph.users(value).all(|user| inside(graph, user)) {
+                continue;
+            }
+            let Some(known) = values.get(&value).filter(|value| is_plain(value)) else { return false };
+            let param = graph.add_param(graph.root(), graph.ty(value));
+            case.inputs.push(known.clone());
+            graph.replace_all_uses(value, param);
+        }
+    }
+    for &node in part.iter().rev() {
+        if graph.outputs(node).any(|value| graph.has_uses(value)) {
+            return false;
+        }
+        graph.erase(node);
+    }
+    true
+}
+
+/// Puts the nodes of a block before its node, and lets its results stand for the outputs.
+fn unwrap_block(graph: &mut Graph, node: Node, i: usize) -> bool {
+    let block: Block = graph.node_block(node, i);
+    let skip = usize::from(graph.kind(node) == prim::LOOP);
+    let results: Vec<Value> = graph.results(block).skip(skip).collect();
+    if results.len() != graph.num_outputs(node) {
+        return false;
+    }
+    let params: Vec<Value> = graph.params(block).collect();
+    let state: Vec<Value> = graph.inputs(node).skip(2 * skip).collect();
+    if skip == 1 {
+        // The counter stays what the trip count was: it is a number in scope.
+        let counter = graph.input(node, 0);
+        for (param, value) in params.iter().zip(std::iter::once(counter).chain(state)) {
+            graph.replace_all_uses(*param, value);
+        }
+    } else if !params.is_empty() {
+        return false;
+    }
+    let results: Vec<Value> = graph.results(block).skip(skip).take(results.len()).collect();
+    for inner in graph.nodes(block).collect::<Vec<_>>() {
+        graph.move_before(inner, node);
+    }
+    for (output, result) in graph.outputs(node).collect::<Vec<_>>().into_iter().zip(results) {
+        graph.replace_all_uses(output, result);
+    }
+    graph.erase(node);
+    true
+}
+
+fn mapped(value: &IValue, f: &dyn Fn(&Tensor) -> Tensor) -> IValue {
+    match value {
+        IValue::Tensor(tensor) => IValue::Tensor(f(tensor)),
+        IValue::List(list) => IValue::list(list.borrow().iter().map(|value| mapped(value, f))),
+        IValue::Tuple(values) => IValue::tuple(values.iter().map(|value| mapped(value, f))),
+        other => other.clone(),
+    }
+}
+
+fn each_input(case: &mut Case, f: &dyn Fn(&Tensor) -> Tensor) -> bool {
+    case.inputs = case.inputs.iter().map(|value| mapped(value, f)).collect();
+    true
+}
+
+fn resized(tensor: &Tensor, from: i64, to: i64) -> Tensor {
+    let mut smaller = tensor.clone();
+    for dim in 0..tensor.rank() {
+        if smaller.size(dim) == from {
+            smaller = smaller.narrow(dim, 0, to, 1);
+        }
+    }
+    smaller.copied()
+}
+
+fn filled(tensor: &Tensor, value: i64) -> Tensor {
+    Tensor::full(Scalar::Int(value), tensor.dtype(), tensor.shape(), Precision::Typed)
+}
+
+fn zeros(tensor: &Tensor) -> Tensor {
+    filled(tensor, 0)
+}
+
+fn ones(tensor: &Tensor) -> Tensor {
+    filled(tensor, 1)
+}
+
+fn counted(tensor: &Tensor) -> Tensor {
+    let elements: Vec<i64> = (1..=tensor.numel() as i64).collect();
+    Tensor::of(&elements, tensor.dtype(), tensor.shape(), Precision::Typed)
+}

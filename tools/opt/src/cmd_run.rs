@@ -1,0 +1,317 @@
+//! `jitopt run`: a graph, values in, values out.
+
+use crate::arguments::RunArgs;
+use crate::callees::{self, Calls};
+use crate::given_values::{self, Given};
+use crate::observing::VerifyEach;
+use crate::onlooker::Onlooker;
+use crate::optimise::{Refusal, refuse, warn_of_uncalled};
+use crate::verdicts::{self, Expectations};
+use crate::{World, batch, exit, kernel_table, panics, reporting};
+use jitopt_core::interpreter::description::{Described, describe};
+use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
+use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Pipeline, RunError, Session};
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::extract::looks_like_log;
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::verify;
+use jitopt_passes::REGISTRY;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
+    let result =
+        match panics::guard(|| if args.checks.coverage { kernel_table::run(args, world) } else { one(args, world) }) {
+            Ok(result) => result,
+            Err(message) => Err((exit::BUG, format!("error: a bug in jitopt: {message}"))),
+        };
+    result.unwrap_or_else(|(code, message)| {
+        world.say(&message);
+        code
+    })
+}
+
+/// Flags that make no sense alone or together.
+fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
+    let (values, checks) = (&args.values, &args.checks);
+    if args.files.len() > 1 {
+        return refuse(format_args!("{} graphs are given, and one is run at a time", args.files.len()));
+    }
+    if !values.shape.is_empty() && values.seed.is_none() && values.fill_unknown.is_none() {
+        return refuse("--shape: nothing is made up; add --seed or --fill-unknown");
+    }
+    if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
+        return refuse("--timeout: write a number of seconds from 0 on");
+    }
+    for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
+        if x.is_some_and(|x| x.is_nan() || x < 0.0) {
+            return refuse(format_args!("{name}: write a number from 0 on"));
+        }
+    }
+    Ok(())
+}
+
+fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    refuse_nonsense(args)?;
+    let pipeline = args.semantics.passes.as_deref().map(pipeline).transpose()?;
+    let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
+    let mut graph = read_graph(args, &path, world)?;
+    let given = Given::read(args, &path, world)?;
+    let mut env = environment(args, &graph, world)?;
+    if let Some(pipeline) = &pipeline {
+        transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
+    }
+    env.bindings = given_values::bindings(args, &graph, &env, world)?.into();
+    let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
+    make_up(args, &graph, &env, &given, &mut inputs, world)?;
+    let inputs = given_values::complete(&graph, inputs, &given)?;
+    let mut expectations = Expectations::read(args, &graph, world)?;
+    let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    env.deadline = time.and_then(|left| Instant::now().checked_add(left));
+    let ran = watched_run(args, &graph, &env, inputs, &mut expectations, world)?;
+    tell_side_effects(&env, world);
+    let results = match ran {
+        Ok(results) => results,
+        Err(stop) => return Ok(stopped(&path, &stop, world)),
+    };
+    finish(args, &given, &expectations, results, world)
+}
+
+fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
+    Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))
+}
+
+/// Reads and verifies a graph.
+pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
+    let (name, text) = batch::read(path, world);
+    let text = text.map_err(|message| (exit::USAGE, message))?;
+    let parsed = parse(&text, options(args)).map_err(|diagnostics| {
+        let log = looks_like_log(&text).map_or(String::new(), |kind| format!("  {kind}\n"));
+        (exit::PARSE, reporting::render(&name, &text, &diagnostics, world.colour) + &log)
+    })?;
+    if !parsed.warnings.is_empty() {
+        world.say(&reporting::render(&name, &text, &parsed.warnings, world.colour));
+    }
+    let report = verify::verify(&parsed.graph);
+    if !args.semantics.no_verify && report.has_errors() {
+        let shown = verify::render(&parsed.graph, &report);
+        return Err((exit::VERIFY, format!("{name}:\n{shown}  `--no-verify` runs the graph all the same\n")));
+    }
+    Ok(parsed.graph)
+}
+
+fn options(args: &RunArgs) -> ParseOptions {
+    ParseOptions { era: args.semantics.torch.map(|(era, _)| era), force_era: false }
+}
+
+fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<Environment, Refusal> {
+    let mut env = Environment::default();
+    let semantics = &args.semantics;
+    env.precision = if semantics.f64 { Precision::Double } else { Precision::Typed };
+    env.release = semantics.torch.map(|(_, release)| release);
+    env.seed = args.values.seed.unwrap_or(0);
+    if let Some(how) = &args.values.fill_unknown {
+        let (invent, seed) = given_values::fill_unknown(how)?;
+        (env.invent, env.invent_seed) = (Some(invent), seed);
+    }
+    env.max_steps = args.checks.max_steps;
+    let mut graphs = callees::load_all(&semantics.callee, semantics.no_verify, options(args), world)?;
+    let mut calls = Calls::default();
+    calls.add(graph);
+    if !graphs.is_empty() {
+        warn_of_uncalled(&graphs, calls.clone(), world);
+    }
+    graphs.values().for_each(|callee| calls.add(callee));
+    // Machines look for whole names; users may give short ones, as for `inline`.
+    for names in calls.each() {
+        let given = names.iter().find_map(|name| graphs.get(name)).cloned();
+        if let (Some(callee), Some(whole)) = (given, names.first()) {
+            graphs.entry(whole.clone()).or_insert(callee);
+        }
+    }
+    env.callees = graphs.into();
+    Ok(env)
+}
+
+fn transform(
+    path: &Path,
+    graph: &mut Graph,
+    pipeline: &Pipeline,
+    env: &Environment,
+    no_verify: bool,
+) -> Result<(), Refusal> {
+    let mut session = Session { callees: (*env.callees).clone(), ..Session::default() };
+    let mut verifier = VerifyEach;
+    let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
+    if !no_verify {
+        observers.push(&mut verifier);
+    }
+    pass::run(graph, pipeline, &mut session, &mut observers).map_err(|error| {
+        let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
+        (code, format!("error: {}: {error}", path.display()))
+    })
+}
+
+/// Makes up inputs that are not there, and contents that nobody bound, and says so.
+fn make_up(
+    args: &RunArgs,
+    graph: &Graph,
+    env: &Environment,
+    given: &Given,
+    inputs: &mut Vec<Option<IValue>>,
+    world: &mut World<'_>,
+) -> Result<(), Refusal> {
+    let shapes = given_values::shapes(args, graph, inputs)?;
+    let unknown = env.invent.is_some();
+    let Some(seed) = args.values.seed.or(unknown.then_some(env.invent_seed)) else { return Ok(()) };
+    if args.values.seed.is_none() && inputs.iter().any(Option::is_none) {
+        return Ok(());
+    }
+    let missing: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].is_none()).collect();
+    if missing.is_empty() && !unknown {
+        return refuse("--seed: all inputs are given, and nothing is made up");
+    }
+    let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
+    let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
+    let made = generator.complete(graph, env, std::mem::take(inputs));
+    for i in missing {
+        if let (Some(param), Some(Some(value))) = (graph.params(graph.root()).nth(i), made.get(i)) {
+            world.say(&format!("note: %{} is made up: {}", graph.name(param), verdicts::summary(value)));
+        }
+    }
+    *inputs = made;
+    Ok(())
+}
+
+/// Runs the graph while somebody looks on.
+#[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
+fn watched_run(
+    args: &RunArgs,
+    graph: &Graph,
+    env: &Environment,
+    inputs: Vec<IValue>,
+    expectations: &mut Expectations,
+    world: &mut World<'_>,
+) -> Result<Result<Vec<IValue>, Stop>, Refusal> {
+    let replayed = given_values::replayed(args, graph, env, world)?;
+    let mut onlooker = Onlooker::new(args, graph, replayed, expectations.values(), world.stderr);
+    onlooker.deadline = env.deadline;
+    let ran = Machine::new(graph, env).watched(&mut onlooker).run(inputs);
+    let (unreached, seen) = onlooker.end();
+    expectations.found = seen;
+    if ran.is_ok() {
+        unreached.iter().for_each(|name| world.say(&format!("warning: --replay %{name}: the run did not come there")));
+    }
+    Ok(ran)
+}
+
+/// What the program printed and warned of, and what was invented for it.
+fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
+    for text in [env.warned.borrow(), env.printed.borrow()] {
+        if !text.is_empty() {
+            world.say(&text);
+        }
+    }
+    let bindings = env.bindings.borrow();
+    for (name, ty) in env.invented.borrow().iter() {
+        let value = bindings.get(name).map_or(ty.clone(), verdicts::summary);
+        world.say(&format!("note: %{name} is made up: {value}"));
+    }
+}
+
+/// Says why a run ended early.
+fn stopped(path: &Path, stop: &Stop, world: &mut World<'_>) -> i32 {
+    let place = if path.as_os_str() == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
+    world.say(&format!("error: {place}: {stop}"));
+    match stop.reason {
+        Reason::Raised(_) | Reason::Unsupported(_) | Reason::Watcher(_) => exit::NO,
+        Reason::Unbound(_) => exit::USAGE,
+        Reason::Budget(_) => exit::BUDGET,
+    }
+}
+
+/// Compares, writes and prints results.
+fn finish(
+    args: &RunArgs,
+    given: &Given,
+    expectations: &Expectations,
+    mut results: Vec<IValue>,
+    world: &mut World<'_>,
+) -> Result<i32, Refusal> {
+    let whole = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
+    let mut tensors = Tensors::new();
+    let mut described = describe(&whole, "out", &mut tensors);
+    if let Some(path) = &args.values.outputs {
+        write_tensors(path, &tensors, world)?;
+        without_elements(&mut described);
+    }
+    if !args.checks.expect.is_empty() {
+        return expectations.judge(args, given, &whole, &tensors, world);
+    }
+    world.print(format!("{}\n", laid_out(&json!({"outputs": described.json()}), 0)).as_bytes());
+    Ok(exit::YES)
+}
+
+fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<(), Refusal> {
+    let bytes = match path.extension().is_some_and(|extension| extension == "npz") {
+        true => write_npz(tensors),
+        false => write_safetensors(tensors),
+    };
+    let name = path.display();
+    let bytes = bytes.or_else(|error| refuse(format_args!("cannot write `{name}`: {error}")))?;
+    std::fs::write(world.path(path), bytes).or_else(|error| refuse(format_args!("cannot write `{name}`: {error}")))
+}
+
+/// Elements that are in a file need not be printed.
+fn without_elements(described: &mut Described) {
+    match described {
+        Described::Tensor(note) => note.values = None,
+        Described::List(list) | Described::Tuple(list) => list.iter_mut().for_each(without_elements),
+        Described::Dict(items) => items.iter_mut().for_each(|(_, value)| without_elements(value)),
+        _ => {}
+    }
+}
+
+/// JSON for people: what fits on a line stands on one, and fields are put side by side.
+fn laid_out(json: &Value, indent: usize) -> String {
+    const WIDTH: usize = 110;
+    let flat = flat(json);
+    if indent + flat.len() <= WIDTH {
+        return flat;
+    }
+    let pad = " ".repeat(indent + 1);
+    match json {
+        Value::Array(parts) => {
+            let parts: Vec<String> = parts.iter().map(|part| laid_out(part, indent + 1)).collect();
+            format!("[\n{pad}{}\n{}]", parts.join(&format!(",\n{pad}")), " ".repeat(indent))
+        }
+        Value::Object(fields) => {
+            let (mut text, mut column) = (format!("{{\n{pad}"), pad.len());
+            for (i, (name, value)) in fields.iter().enumerate() {
+                let field = format!("{}: {}", json!(name), laid_out(value, indent + 1));
+                let breaks = i > 0 && (field.contains('\n') || column + field.len() > WIDTH);
+                text += &["", ", ", &format!(",\n{pad}")][usize::from(i > 0) + usize::from(breaks)];
+                text += &field;
+                column = if breaks { pad.len() + field.len() } else { column + field.len() + 2 };
+            }
+            format!("{text}\n{}}}", " ".repeat(indent))
+        }
+        _ => flat,
+    }
+}
+
+/// JSON on one line, with blanks as Python puts them.
+fn flat(json: &Value) -> String {
+    match json {
+        Value::Array(parts) => format!("[{}]", parts.iter().map(flat).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let field = |(name, value): (&String, &Value)| format!("{}: {}", json!(name), flat(value));
+            format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}

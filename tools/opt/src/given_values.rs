@@ -1,0 +1,497 @@
+//! Values that the user gives to a run: inputs, contents that the text does not show, values to be taken as they are.
+
+use crate::arguments::RunArgs;
+use crate::batch::unreadable;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit};
+use jitopt_core::interpreter::constants;
+use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
+use jitopt_core::interpreter::environment::Invent;
+use jitopt_core::interpreter::files::{Tensors, read_any};
+use jitopt_core::interpreter::generator;
+use jitopt_core::interpreter::{Environment, IValue, Reason};
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::log::did_you_mean;
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::layout::{self, Dims};
+use jitopt_core::types::TypeKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// What was read of inputs.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// The description; empty where there is none.
+    pub(crate) description: Description,
+    /// Its file, for messages.
+    described_in: Option<String>,
+    tensors: Tensors,
+    tensors_in: Option<String>,
+}
+
+impl Given {
+    /// Reads what the flags name; without them what lies beside the graph.
+    pub(crate) fn read(args: &RunArgs, graph: &Path, world: &World<'_>) -> Result<Given, Refusal> {
+        let mut given = Given::default();
+        let beside = |suffix: &str| {
+            let path = graph.with_extension("").with_added_suffix(suffix);
+            let wanted = args.values.seed.is_none() && graph.as_os_str() != "-";
+            (wanted && world.path(&path).is_file()).then_some(path)
+        };
+        if let Some(path) = args.values.args.clone().or_else(|| beside(".json")) {
+            let bytes = read(&path, world)?;
+            let name = path.display().to_string();
+            given.description =
+                description::parse(&bytes).or_else(|error| refuse(format_args!("`{name}`: {error}")))?;
+            given.described_in = Some(name);
+        }
+        if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")) {
+            given.tensors = read_tensors(&path, world)?;
+            given.tensors_in = Some(path.display().to_string());
+        }
+        Ok(given)
+    }
+
+    /// What the description says of tensors whose elements are to be made up, by param.
+    pub(crate) fn hints(&self, graph: &Graph) -> BTreeMap<usize, Described> {
+        let places = places(graph, self.description.inputs.len());
+        places.into_iter().zip(self.description.inputs.iter().map(|input| input.value.clone())).collect()
+    }
+}
+
+trait AddedSuffix {
+    fn with_added_suffix(self, suffix: &str) -> PathBuf;
+}
+
+impl AddedSuffix for PathBuf {
+    fn with_added_suffix(self, suffix: &str) -> PathBuf {
+        let mut text = self.into_os_string();
+        text.push(suffix);
+        text.into()
+    }
+}
+
+fn read(path: &Path, world: &World<'_>) -> Result<Vec<u8>, Refusal> {
+    std::fs::read(world.path(path)).map_err(|error| (exit::USAGE, unreadable(path, &error, world)))
+}
+
+/// The tensors of a file, which is named when it is broken.
+pub(crate) fn read_tensors(path: &Path, world: &World<'_>) -> Result<Tensors, Refusal> {
+    let bytes = read(path, world)?;
+    read_any(&bytes).or_else(|error| refuse(format_args!("`{}`: {error}", path.display())))
+}
+
+/// Whether a param is an object: those are bound by attribute, and descriptions may leave them out.
+fn is_object(graph: &Graph, param: Value) -> bool {
+    matches!(graph.ty(param).kind(), TypeKind::Class(_) | TypeKind::Interface(_))
+}
+
+/// The params that `n` inputs are for, by position.
+fn places(graph: &Graph, n: usize) -> Vec<usize> {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    let plain: Vec<usize> = (0..params.len()).filter(|&i| !is_object(graph, params[i])).collect();
+    if n == params.len() { (0..n).collect() } else { plain }
+}
+
+/// The inputs that are given, one place per param.
+pub(crate) fn inputs(
+    args: &RunArgs,
+    graph: &Graph,
+    given: &Given,
+    env: &Environment,
+) -> Result<Vec<Option<IValue>>, Refusal> {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    let mut inputs = vec![None; params.len()];
+    let source = Source::new(&given.tensors, env.precision);
+    let described = described_inputs(graph, given)?;
+    for (i, key, input) in &described {
+        let made_up = args.values.seed.is_some() && lacks_elements(&input.value, key, &given.tensors);
+        if made_up {
+            continue;
+        }
+        let value = source.value(&input.value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
+        let name = graph.name(params[*i]);
+        let value = fitted(value, graph.ty(params[*i]))
+            .or_else(|error| refuse(in_file(given, &format!("%{name}: {error}"))))?;
+        inputs[*i] = Some(value);
+    }
+    if let Some(lost) = source.unused().first() {
+        let file = given.tensors_in.as_deref().unwrap_or_default();
+        let names = described.iter().map(|(_, key, _)| key.as_str());
+        let near = did_you_mean(lost, names).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        return refuse(format_args!("`{file}`: tensor `{lost}` is no input of the graph{near}"));
+    }
+    for (i, &param) in params.iter().enumerate() {
+        let bound = env.bindings.borrow().get(&graph.name(param)).cloned();
+        if bound.is_some() && inputs[i].is_some() {
+            return refuse(format_args!("--bind: %{} is given as an input too", graph.name(param)));
+        }
+        let object = |class| constants::object(class, &graph.name(param));
+        inputs[i] = inputs[i].take().or(bound).or_else(|| match graph.ty(param).kind() {
+            TypeKind::Class(class) | TypeKind::Interface(class) => Some(object(*class)),
+            _ => None,
+        });
+    }
+    Ok(inputs)
+}
+
+fn in_file(given: &Given, message: &str) -> String {
+    let files = [given.described_in.as_deref(), given.tensors_in.as_deref()];
+    let files: Vec<String> = files.into_iter().flatten().map(|file| format!("`{file}`")).collect();
+    format!("{}: {message}", files.join(" with "))
+}
+
+/// For each input the param, the key of its tensors, and what it is. Without a description the tensors of the file speak for
+/// themselves.
+fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Input)>, Refusal> {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    if given.described_in.is_some() {
+        let inputs = &given.description.inputs;
+        let places = places(graph, inputs.len());
+        if places.len() != inputs.len() {
+            let (file, n) = (given.described_in.as_deref().unwrap_or_default(), inputs.len());
+            return refuse(format_args!("`{file}` describes {n} inputs, and the graph takes {}", places.len()));
+        }
+        let named = places.into_iter().zip(inputs).enumerate();
+        return Ok(named.map(|(k, (i, input))| (i, format!("in{k}"), input.clone())).collect());
+    }
+    let mut found = Vec::new();
+    for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
+        let mut keys = vec![format!("in{k}"), graph.name(params[i])];
+        keys.extend((k == 0 && given.tensors.len() == 1 && places(graph, usize::MAX).len() == 1).then(String::new));
+        if let Some((key, tensor)) = keys.iter().find_map(|key| given.tensors.get_key_value(key)) {
+            let note = TensorNote {
+                key: Some(key.clone()),
+                dtype: tensor.dtype(),
+                shape: tensor.shape().into(),
+                strides: (!tensor.is_contiguous()).then(|| tensor.strides().into()),
+                device: None,
+                requires_grad: false,
+                storage: None,
+                values: None,
+            };
+            found.push((i, key.clone(), Input { name: None, value: Described::Tensor(Box::new(note)) }));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether elements of a tensor in it are neither written out nor in the file.
+fn lacks_elements(described: &Described, key: &str, tensors: &Tensors) -> bool {
+    match described {
+        Described::Tensor(note) => {
+            let key = note.key.as_deref().unwrap_or(key);
+            note.values.is_none() && note.storage.is_none() && !tensors.contains_key(key)
+        }
+        Described::List(list) | Described::Tuple(list) => {
+            list.iter().enumerate().any(|(i, part)| lacks_elements(part, &format!("{key}.{i}"), tensors))
+        }
+        Described::Dict(items) => {
+            items.iter().enumerate().any(|(i, (_, value))| lacks_elements(value, &format!("{key}.v{i}"), tensors))
+        }
+        _ => false,
+    }
+}
+
+/// All inputs, or what is missing.
+pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given) -> Result<Vec<IValue>, Refusal> {
+    let mut plain = 0;
+    let mut all = Vec::new();
+    for (param, input) in graph.params(graph.root()).zip(inputs) {
+        let (name, ty) = (graph.name(param), graph.ty(param));
+        match input {
+            Some(value) => all.push(value),
+            None => {
+                let way = match (ty.is_tensor(), given.tensors_in.as_deref()) {
+                    (true, Some(file)) => format!("`{file}` has neither `in{plain}` nor `{name}`; bind it"),
+                    (true, None) => format!("give it with --inputs, as `in{plain}` or `{name}`, bind it"),
+                    _ => "describe it in a file for --args".to_owned(),
+                };
+                let bind = if ty.is_tensor() { format!(" with --bind '%{name}=FILE'") } else { String::new() };
+                return refuse(format_args!("%{name} : {ty} has no value: {way}{bind}, or make it up with --seed=1"));
+            }
+        }
+        plain += usize::from(!is_object(graph, param));
+    }
+    Ok(all)
+}
+
+/// `%x=3,4`, for inputs that are made up.
+pub(crate) fn shapes(
+    args: &RunArgs,
+    graph: &Graph,
+    inputs: &[Option<IValue>],
+) -> Result<BTreeMap<String, Dims>, Refusal> {
+    let mut shapes = BTreeMap::new();
+    for text in &args.values.shape {
+        let wrong = || refuse(format_args!("--shape {text}: write `--shape '%x=3,4'`"));
+        let Some((name, sizes)) = text.split_once('=') else { return wrong() };
+        let name = name.trim().trim_start_matches('%');
+        let sizes: Result<Dims, _> =
+            sizes.split([',', 'x']).map(str::trim).filter(|s| !s.is_empty()).map(str::parse).collect();
+        let Ok(sizes) = sizes else { return wrong() };
+        if let Err(error) = layout::checked(&sizes) {
+            return refuse(format_args!("--shape {text}: {error}"));
+        }
+        let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
+        let made_up = match param {
+            Some(i) => inputs.get(i).is_some_and(Option::is_none),
+            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains(name),
+        };
+        if !made_up {
+            let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
+            let near = did_you_mean(name, names.iter().map(String::as_str)).filter(|near| *near != name);
+            let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
+            return refuse(format_args!("--shape {text}: %{name} is not made up{near}"));
+        }
+        if shapes.insert(name.to_owned(), sizes).is_some() {
+            return refuse(format_args!("--shape {text}: %{name} has a shape already"));
+        }
+    }
+    Ok(shapes)
+}
+
+// ---- bindings
+
+/// `%name=FILE` or `%name=FILE:KEY`
+fn named_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+    let parts = text.strip_prefix('%').and_then(|rest| rest.split_once('='));
+    match parts.filter(|(name, file)| !name.is_empty() && !file.is_empty()) {
+        Some(parts) => Ok(parts),
+        None => refuse(format_args!("{flag} {text}: write `{flag} '%value=FILE'`")),
+    }
+}
+
+/// The tensors of `FILE`, or the one of `FILE:KEY`.
+fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
+    let parts = text.rsplit_once(':').filter(|_| !world.path(Path::new(text)).exists());
+    let Some((file, key)) = parts else { return read_tensors(Path::new(text), world) };
+    let mut tensors = read_tensors(Path::new(file), world)?;
+    match tensors.remove(key) {
+        Some(tensor) => Ok(Tensors::from([(String::new(), tensor)])),
+        None => {
+            let near = did_you_mean(key, tensors.keys().map(String::as_str));
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            refuse(format_args!("`{file}` has no tensor `{key}`{near}"))
+        }
+    }
+}
+
+/// The one tensor for a value.
+pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<jitopt_core::tensor::Tensor, Refusal> {
+    let mut tensors = tensors_of(file, world)?;
+    if let Some(tensor) = tensors.remove(name) {
+        return Ok(tensor);
+    }
+    match tensors.len() {
+        1 => Ok(tensors.pop_first().map(|(_, tensor)| tensor).expect("there is one")),
+        n => refuse(format_args!("`{file}` has {n} tensors, none of them `{name}`: write {file}:KEY")),
+    }
+}
+
+/// Contents that flags name, by the path of a value or an attribute.
+pub(crate) fn bindings(
+    args: &RunArgs,
+    graph: &Graph,
+    env: &Environment,
+    world: &mut World<'_>,
+) -> Result<BTreeMap<String, IValue>, Refusal> {
+    let mut bindings = BTreeMap::new();
+    let (known, open) = bindable(graph);
+    let mut bind = |flag: &str, name: String, tensor: &jitopt_core::tensor::Tensor| {
+        check_bindable(flag, &name, graph, &known, &open)?;
+        let tensor = tensor.converted(tensor.dtype(), env.precision);
+        match bindings.insert(name.clone(), IValue::Tensor(tensor)) {
+            None => Ok(()),
+            Some(_) => refuse(format_args!("{flag}: %{name} is bound before")),
+        }
+    };
+    for text in &args.values.bind {
+        let (name, file) = named_file("--bind", text)?;
+        let flag = format!("--bind {text}");
+        for (key, tensor) in contents(name, file, &known, world)? {
+            bind(&flag, key, &tensor)?;
+        }
+    }
+    if let Some(folder) = &args.values.bind_dir {
+        let flag = format!("--bind-dir {}", folder.display());
+        let found = in_folder(folder, &known, world)?;
+        let wanted: Vec<_> =
+            found.into_iter().filter(|(name, _)| check_bindable("", name, graph, &known, &open).is_ok()).collect();
+        if wanted.is_empty() {
+            return refuse(format_args!("{flag}: no file there is named as a value that the text does not show"));
+        }
+        for (name, tensor) in wanted {
+            if args.values.bind.iter().all(|text| !text.starts_with(&format!("%{name}="))) {
+                bind(&flag, name, &tensor)?;
+            }
+        }
+    }
+    Ok(bindings)
+}
+
+/// The tensor of a value, or those of the attributes of an object.
+fn contents(
+    name: &str,
+    file: &str,
+    known: &BTreeSet<String>,
+    world: &World<'_>,
+) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
+    let is_prefix = known.iter().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    if !is_prefix || known.contains(name) {
+        return Ok(vec![(name.to_owned(), single(name, file, world)?)]);
+    }
+    let path = |key: String| if key.is_empty() { name.to_owned() } else { format!("{name}.{key}") };
+    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), tensor)).collect())
+}
+
+/// What the files of a folder are for, by their names.
+fn in_folder(
+    folder: &Path,
+    known: &BTreeSet<String>,
+    world: &World<'_>,
+) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
+    let entries = std::fs::read_dir(world.path(folder))
+        .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", folder.display())))?;
+    let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    let mut found = Vec::new();
+    for name in names {
+        let Some((value, "npy" | "npz" | "safetensors")) = name.rsplit_once('.') else { continue };
+        let path = folder.join(&name);
+        let prefix = known.iter().any(|path| path == value || path.starts_with(&format!("{value}.")));
+        if prefix {
+            found.extend(contents(value, &path.to_string_lossy(), known, world)?);
+        }
+    }
+    Ok(found)
+}
+
+fn check_bindable(
+    flag: &str,
+    name: &str,
+    graph: &Graph,
+    known: &BTreeSet<String>,
+    open: &[String],
+) -> Result<(), Refusal> {
+    let below = |path: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));
+    if known.contains(name) || open.iter().any(below) {
+        return Ok(());
+    }
+    let near = did_you_mean(name, known.iter().map(String::as_str));
+    let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
+    match graph.value_named(name.as_bytes()).and_then(|value| graph.definer(value)) {
+        Some(node) if graph.kind(node) == prim::CONSTANT => {
+            refuse(format_args!("{flag}: the text shows what %{name} is; --replay puts another value in its place"))
+        }
+        Some(_) => refuse(format_args!("{flag}: %{name} is computed; --replay puts another value in its place{near}")),
+        None => refuse(format_args!("{flag}: there is no value %{name}{near}")),
+    }
+}
+
+/// The paths that may be bound, and those of objects that are passed on, of which anything may be asked.
+fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
+    let (mut known, mut open) = (BTreeSet::new(), Vec::new());
+    let mut objects: BTreeMap<Value, String> = BTreeMap::new();
+    for param in graph.params(graph.root()) {
+        match is_object(graph, param) {
+            true => drop(objects.insert(param, graph.name(param))),
+            false => drop(known.insert(graph.name(param))),
+        }
+    }
+    let probe = Environment::default();
+    for node in graph.all_nodes() {
+        let output = graph.single_output(node);
+        let object = graph.inputs(node).next().and_then(|value| objects.get(&value)).cloned();
+        match (graph.kind(node), output, object) {
+            (prim::GET_ATTR, Some(output), Some(object)) => {
+                let path = format!("{object}.{}", text_of(graph, node));
+                if is_object(graph, output) {
+                    objects.insert(output, path);
+                } else {
+                    known.insert(path);
+                }
+            }
+            (prim::CONSTANT, Some(output), _) => match constants::constant(graph, &probe, node) {
+                Ok(IValue::Object(_)) => drop(objects.insert(output, graph.name(output))),
+                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => drop(known.insert(graph.name(output))),
+                _ => {}
+            },
+            _ => open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
+        }
+        if let Some(inner) = graph.subgraph(node) {
+            let (names, more) = bindable(inner);
+            let params: BTreeSet<String> = inner.params(inner.root()).map(|param| inner.name(param)).collect();
+            known.extend(names.into_iter().filter(|name| !params.contains(name)));
+            open.extend(more);
+        }
+    }
+    (known, open)
+}
+
+fn text_of(graph: &Graph, node: Node) -> String {
+    match graph.attribute(node, attr::NAME) {
+        Some(Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
+        _ => String::new(),
+    }
+}
+
+// ---- replay
+
+/// A value of the graph that a flag names: one that a node makes.
+pub(crate) fn computed(flag: &str, name: &str, graph: &Graph) -> Result<Value, Refusal> {
+    let found = graph.value_named(name.as_bytes());
+    match found.filter(|&value| graph.definer(value).is_some() && !graph.is_param(value)) {
+        Some(value) => Ok(value),
+        None if found.is_some() => refuse(format_args!("{flag}: %{name} is a param; --inputs and --bind give those")),
+        None => {
+            let names: Vec<String> = graph.all_nodes().flat_map(|n| graph.outputs(n)).map(|v| graph.name(v)).collect();
+            let near = did_you_mean(name, names.iter().map(String::as_str));
+            let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
+            refuse(format_args!("{flag}: there is no value %{name}{near}"))
+        }
+    }
+}
+
+/// Values to be taken as they are.
+pub(crate) fn replayed(
+    args: &RunArgs,
+    graph: &Graph,
+    env: &Environment,
+    world: &World<'_>,
+) -> Result<BTreeMap<Value, IValue>, Refusal> {
+    let mut replayed = BTreeMap::new();
+    for text in &args.values.replay {
+        let (name, file) = named_file("--replay", text)?;
+        let value = computed("--replay", name, graph)?;
+        let tensor = single(name, file, world)?;
+        let tensor = tensor.converted(tensor.dtype(), env.precision);
+        let fits = fitted(IValue::Tensor(tensor), graph.ty(value));
+        let fits = fits.or_else(|error| refuse(format_args!("--replay {text}: {error}")))?;
+        if replayed.insert(value, fits).is_some() {
+            return refuse(format_args!("--replay {text}: %{name} is given before"));
+        }
+    }
+    Ok(replayed)
+}
+
+/// The file and the value of `%57=w.npy`.
+pub(crate) fn value_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+    named_file(flag, text)
+}
+
+/// How contents that nobody bound are made up: `zeros`, `ones`, `random`, `random:SEED`.
+pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Refusal> {
+    let (word, seed) = how.split_once(':').map_or((how, None), |(word, seed)| (word, Some(seed)));
+    let number = seed.map_or(Ok(0), str::parse);
+    match (word, number, seed) {
+        ("zeros", Ok(_), None) => Ok((generator::invent_zeros, 0)),
+        ("ones", Ok(_), None) => Ok((generator::invent_ones, 0)),
+        ("random", Ok(seed), _) => Ok((generator::invent_random, seed)),
+        _ => {
+            let near = did_you_mean(word, ["zeros", "ones", "random"]).filter(|near| *near != word);
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            refuse(format_args!("--fill-unknown={how}: write zeros, ones, random or random:SEED{near}"))
+        }
+    }
+}

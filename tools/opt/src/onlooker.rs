@@ -1,0 +1,168 @@
+//! Looks on while a graph runs: says what nodes compute, replays values, catches expected ones, and watches for NaN.
+
+use crate::arguments::RunArgs;
+use crate::verdicts::summary;
+use jitopt_core::interpreter::{IValue, Outs, Reason, Stop, Watch};
+use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::tensor::{C128, Tensor};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::time::Instant;
+
+/// Everything that the flags ask of a run.
+pub(crate) struct Onlooker<'a> {
+    /// The graph whose values the flags name; others are callees and sections.
+    graph: u64,
+    steps: bool,
+    assert_finite: bool,
+    /// When time is up.
+    pub(crate) deadline: Option<Instant>,
+    ran: u64,
+    replayed: BTreeMap<Value, IValue>,
+    reached: BTreeSet<Value>,
+    names: BTreeMap<Value, String>,
+    expected: BTreeSet<Value>,
+    /// The last that was computed of each expected value, as it was then.
+    seen: BTreeMap<Value, IValue>,
+    stderr: &'a mut (dyn Write + Send),
+}
+
+impl<'a> Onlooker<'a> {
+    pub(crate) fn new(
+        args: &RunArgs,
+        graph: &Graph,
+        replayed: BTreeMap<Value, IValue>,
+        expected: BTreeSet<Value>,
+        stderr: &'a mut (dyn Write + Send),
+    ) -> Onlooker<'a> {
+        Onlooker {
+            graph: graph.id().number(),
+            steps: args.checks.steps,
+            assert_finite: args.checks.assert_finite,
+            deadline: None,
+            ran: 0,
+            names: replayed.keys().map(|&value| (value, graph.name(value))).collect(),
+            replayed,
+            reached: BTreeSet::new(),
+            expected,
+            seen: BTreeMap::new(),
+            stderr,
+        }
+    }
+
+    /// The names of replayed values that the run did not come to, and what it saw of expected ones.
+    pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Value, IValue>) {
+        let unreached = self.names.into_iter().filter(|(value, _)| !self.reached.contains(value));
+        (unreached.map(|(_, name)| name).collect(), self.seen)
+    }
+
+    fn say(&mut self, line: &str) {
+        let _ = writeln!(self.stderr, "{line}");
+    }
+
+    /// The outputs of a node, those that are replayed.
+    fn replay(&mut self, graph: &Graph, node: Node) -> Option<Vec<Option<IValue>>> {
+        if self.replayed.is_empty() || graph.id().number() != self.graph {
+            return None;
+        }
+        let outputs: Vec<Option<IValue>> =
+            graph.outputs(node).map(|value| self.replayed.get(&value).map(copied)).collect();
+        outputs.iter().any(Option::is_some).then_some(outputs)
+    }
+}
+
+/// A copy: what the program writes must not come back in the next iteration.
+fn copied(value: &IValue) -> IValue {
+    match value {
+        IValue::Tensor(tensor) => IValue::Tensor(tensor.converted(tensor.dtype(), precision(tensor))),
+        other => other.clone(),
+    }
+}
+
+/// The precision that keeps the elements of a tensor as they are.
+fn precision(tensor: &Tensor) -> jitopt_core::tensor::Precision {
+    use jitopt_core::tensor::Precision;
+    if tensor.kept() == tensor.dtype() { Precision::Typed } else { Precision::Double }
+}
+
+impl Watch for Onlooker<'_> {
+    fn instead(&mut self, graph: &Graph, node: Node) -> Option<Outs> {
+        self.replay(graph, node)?.into_iter().collect()
+    }
+
+    fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        self.ran += 1;
+        if self.deadline.is_some_and(|end| Instant::now() > end) {
+            return Err(Stop::new(Reason::Budget(format!("time is up after {} operators", self.ran))));
+        }
+        if self.steps {
+            let operands: Vec<String> = operands.iter().map(summary).collect();
+            let line = step(graph, node, &format!("({})", operands.join(", ")), outputs);
+            self.say(&line);
+        }
+        let finite = |values: &[IValue]| values.iter().all(is_finite);
+        if self.assert_finite && !finite(outputs) && finite(operands) {
+            let operands: Vec<String> = operands.iter().map(summary).collect();
+            let outputs: Vec<String> = outputs.iter().map(summary).collect();
+            let (operands, outputs) = (operands.join(", "), outputs.join(", "));
+            return Err(Stop::new(Reason::Watcher(format!("{outputs} come out of {operands}, which are finite"))));
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
+        if let Some(replayed) = self.replay(graph, node) {
+            for (output, replayed) in outputs.iter_mut().zip(replayed) {
+                *output = replayed.unwrap_or(std::mem::replace(output, IValue::None));
+            }
+            self.reached.extend(graph.outputs(node).filter(|value| self.replayed.contains_key(value)));
+        }
+        if self.steps && graph.node_blocks(node).len() > 0 && graph.num_outputs(node) > 0 {
+            let line = step(graph, node, "", outputs);
+            self.say(&line);
+        }
+        if !self.expected.is_empty() && graph.id().number() == self.graph {
+            for (value, output) in graph.outputs(node).zip(outputs.iter()) {
+                if self.expected.contains(&value) {
+                    self.seen.insert(value, copied(output));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn step(graph: &Graph, node: Node, operands: &str, outputs: &[IValue]) -> String {
+    let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
+    let made: Vec<String> = outputs.iter().map(with_range).collect();
+    let (made, equals) = (made.join(", "), if names.is_empty() { "" } else { " = " });
+    let arrow = if made.is_empty() { "" } else { " -> " };
+    format!("{}{equals}{}{operands}{arrow}{made}", names.join(", "), graph.kind(node).as_str())
+}
+
+/// A value, with the range of its elements where it is a tensor.
+fn with_range(value: &IValue) -> String {
+    let IValue::Tensor(tensor) = value else { return summary(value) };
+    let (mut low, mut high, mut nans) = (f64::INFINITY, f64::NEG_INFINITY, 0);
+    for x in parts(tensor) {
+        nans += usize::from(x.is_nan());
+        (low, high) = (low.min(x), high.max(x));
+    }
+    let range = if low <= high { format!(" min={low} max={high}") } else { String::new() };
+    format!("{}{range} nan={nans}", summary(value))
+}
+
+fn parts(tensor: &Tensor) -> Vec<f64> {
+    match tensor.dtype().is_complex() {
+        true => tensor.read().into_iter().flat_map(|z: C128| [z.re, z.im]).collect(),
+        false => tensor.read(),
+    }
+}
+
+fn is_finite(value: &IValue) -> bool {
+    let mut finite = !matches!(value, IValue::Float(x) if !x.is_finite());
+    value.each_tensor(&mut |tensor| {
+        finite &= tensor.dtype().is_integral() || parts(tensor).iter().all(|x| x.is_finite())
+    });
+    finite
+}

@@ -1,0 +1,209 @@
+//! Whether results are as expected: what `--expect` names, how it is compared, the table of what differs.
+
+use crate::arguments::RunArgs;
+use crate::given_values::{Given, computed, read_tensors, single, value_and_file};
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit};
+use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
+use jitopt_core::interpreter::description::Source;
+use jitopt_core::interpreter::files::Tensors;
+use jitopt_core::interpreter::{IValue, rendering};
+use jitopt_core::ir::{Graph, Value};
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A value in a few words.
+pub(crate) fn summary(value: &IValue) -> String {
+    const SHOWN: usize = 40;
+    match value {
+        IValue::Tensor(tensor) => {
+            let device = tensor.device().name();
+            let device = if device == "cpu" { String::new() } else { format!(" on {device}") };
+            format!("{}{:?}{device}", tensor.dtype().python_name(), tensor.shape())
+        }
+        IValue::List(list) => format!("[{}]", joined(&list.borrow())),
+        IValue::Tuple(list) => format!("({})", joined(list)),
+        IValue::Dict(dict) => format!("a dict of {}", dict.borrow().len()),
+        other => {
+            let text: String = rendering::to_repr(other).chars().take(SHOWN + 1).collect();
+            if text.chars().count() > SHOWN {
+                format!("{}…", text.chars().take(SHOWN).collect::<String>())
+            } else {
+                text
+            }
+        }
+    }
+}
+
+fn joined(values: &[IValue]) -> String {
+    const SHOWN: usize = 6;
+    let shown: Vec<String> = values.iter().take(SHOWN).map(summary).collect();
+    let more = if values.len() > SHOWN { format!(", … {} in all", values.len()) } else { String::new() };
+    shown.join(", ") + &more
+}
+
+/// What `--expect` names.
+pub(crate) struct Expectations {
+    /// Files for the outputs.
+    outputs: Vec<(String, Tensors)>,
+    /// Tensors for values, with their names.
+    values: BTreeMap<Value, (String, Tensor)>,
+    /// What the run computed for those values.
+    pub(crate) found: BTreeMap<Value, IValue>,
+}
+
+impl Expectations {
+    pub(crate) fn read(args: &RunArgs, graph: &Graph, world: &World<'_>) -> Result<Expectations, Refusal> {
+        let mut all = Expectations { outputs: Vec::new(), values: BTreeMap::new(), found: BTreeMap::new() };
+        for text in &args.checks.expect {
+            if !text.starts_with('%') {
+                all.outputs.push((text.clone(), read_tensors(Path::new(text), world)?));
+                continue;
+            }
+            let (name, file) = value_and_file("--expect", text)?;
+            let value = computed("--expect", name, graph)?;
+            if all.values.insert(value, (name.to_owned(), single(name, file, world)?)).is_some() {
+                return refuse(format_args!("--expect {text}: %{name} is expected before"));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The values to look for.
+    pub(crate) fn values(&self) -> BTreeSet<Value> {
+        self.values.keys().copied().collect()
+    }
+
+    /// Compares everything, and says what differs.
+    pub(crate) fn judge(
+        &self,
+        args: &RunArgs,
+        given: &Given,
+        whole: &IValue,
+        results: &Tensors,
+        world: &mut World<'_>,
+    ) -> Result<i32, Refusal> {
+        let judge = Judge { args, described: given.description.tolerance };
+        let (mut compared, mut wrong) = (0, Vec::new());
+        for (file, tensors) in &self.outputs {
+            compared += judge.outputs(file, tensors, given, whole, results, &mut wrong)?;
+        }
+        for (value, (name, expected)) in &self.values {
+            compared += 1;
+            let path = format!("%{name}");
+            match self.found.get(value) {
+                Some(found) => wrong.extend(judge.tensor(expected, found, &path)),
+                None => {
+                    wrong.push(Difference { path, what: "the run did not come there".to_owned(), distance: None });
+                }
+            }
+        }
+        if wrong.is_empty() {
+            let s = if compared == 1 { " is" } else { "s are" };
+            world.say(&format!("{compared} value{s} as expected"));
+            return Ok(exit::YES);
+        }
+        world.say(&table(&wrong));
+        Ok(exit::MISMATCH)
+    }
+}
+
+struct Judge<'a> {
+    args: &'a RunArgs,
+    described: Option<Tolerance>,
+}
+
+impl Judge<'_> {
+    /// What the flags say, else the description, else PyTorch's `assert_close` by the element type.
+    fn tolerance(&self, dtype: DType) -> Tolerance {
+        let (rtol, atol) = match dtype {
+            DType::Half => (1e-3, 1e-5),
+            DType::BFloat16 => (1.6e-2, 1e-5),
+            DType::Float | DType::ComplexFloat => (1.3e-6, 1e-5),
+            _ => (1e-7, 1e-7),
+        };
+        let base = self.described.unwrap_or(Tolerance::of(rtol, atol));
+        Tolerance {
+            rtol: self.args.checks.rtol.unwrap_or(base.rtol),
+            atol: self.args.checks.atol.unwrap_or(base.atol),
+            // A shadow has no element type of its own.
+            dtypes: !self.args.semantics.f64,
+            ..base
+        }
+    }
+
+    fn tensor(&self, expected: &Tensor, found: &IValue, path: &str) -> Vec<Difference> {
+        differences(&expected.clone().into(), found, self.tolerance(expected.dtype()), path)
+    }
+
+    /// Compares the outputs with a file: as the description says, else key by key. How many values it were.
+    fn outputs(
+        &self,
+        file: &str,
+        tensors: &Tensors,
+        given: &Given,
+        whole: &IValue,
+        results: &Tensors,
+        wrong: &mut Vec<Difference>,
+    ) -> Result<usize, Refusal> {
+        if let Some(described) = given.description.outputs.as_ref().filter(|_| !self.args.semantics.f64) {
+            let source = Source::new(tensors, Precision::Typed).trusting();
+            let expected = source.value(described, "out").or_else(|error| refuse(format_args!("`{file}`: {error}")))?;
+            if let Some(lost) = source.unused().first() {
+                return refuse(format_args!("`{file}`: tensor `{lost}` is no output that the description has"));
+            }
+            wrong.extend(differences(&expected, whole, self.tolerance(DType::Float), "out"));
+            return Ok(1);
+        }
+        for (key, expected) in tensors {
+            // A file of one tensor need not name it.
+            let one = tensors.len() == 1 && results.len() == 1;
+            let found = results.get(key).or_else(|| results.values().next().filter(|_| one));
+            let path = if key.is_empty() { "out" } else { key };
+            let Some(found) = found else {
+                let keys: Vec<&str> = results.keys().map(String::as_str).collect();
+                return refuse(format_args!("`{file}`: `{key}` is no output; there are {}", keys.join(", ")));
+            };
+            wrong.extend(self.tensor(expected, &found.clone().into(), path));
+        }
+        let lost = results.keys().find(|key| !tensors.contains_key(*key) && tensors.len() < results.len());
+        if let Some(lost) = lost {
+            wrong.push(Difference { path: lost.clone(), what: format!("`{file}` does not have it"), distance: None });
+        }
+        Ok(tensors.len())
+    }
+}
+
+/// One row for each value that differs.
+fn table(wrong: &[Difference]) -> String {
+    let mut rows = vec![["value", "wrong", "by up to", "at", "found", "expected"].map(str::to_owned)];
+    let mut others = Vec::new();
+    for difference in wrong {
+        match &difference.distance {
+            None => others.push(format!("{}: {}", difference.path, difference.what)),
+            Some(distance) => rows.push([
+                difference.path.clone(),
+                format!("{} of {}", distance.wrong, distance.of),
+                format!("{:.3e}", distance.most),
+                format!("{:?}", distance.at),
+                number(distance.found),
+                number(distance.expected),
+            ]),
+        }
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let line = |row: &[String; 6]| {
+        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    let head = format!("error: {} value{} differ\n", wrong.len(), if wrong.len() == 1 { " does" } else { "s do" });
+    let head = head.replace(" does differ", " differs").replace(" do differ", " differ");
+    let numbers = if rows.len() > 1 { rows.iter().map(line).collect() } else { String::new() };
+    head + &numbers + &others.iter().map(|text| format!("{text}\n")).collect::<String>()
+}
+
+fn number(z: jitopt_core::tensor::C128) -> String {
+    if z.im == 0.0 { z.re.to_string() } else { z.to_string() }
+}

@@ -1,0 +1,70 @@
+//! Every pass keeps what random graphs compute.
+//!
+//! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
+
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::{PrintOptions, print};
+use jitopt_core::verify;
+use jitopt_judge::outcome::{Outcome, Settings};
+use jitopt_judge::smith::{Forged, Plan, forge};
+use jitopt_judge::verdict::{Policy, Verdict, judge_against};
+use jitopt_passes::REGISTRY;
+
+fn seeds() -> std::ops::Range<u64> {
+    let text = std::env::var("JITOPT_SMITH").unwrap_or("3000".to_owned());
+    let (from, to) = text.split_once('-').unwrap_or(("0", &text));
+    from.parse().expect("a seed")..to.parse().expect("a number")
+}
+
+/// What is wrong with one graph, if anything is, and how many comparisons were made.
+fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
+    let Forged { graph, inputs } = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
+    let settings = Settings::default();
+    let expected = Outcome::of(&graph, &settings, &inputs, Precision::Typed);
+    let mut judged = 0;
+    for (name, pipeline) in pipelines {
+        let mut after = graph.clone();
+        let text = |graph| String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned();
+        let wrong = |why: &str, after| format!("seed {seed}, {name}: {why}\n{}\nbecame\n{}", text(&graph), text(after));
+        if let Err(error) = run(&mut after, pipeline, &mut Session::default(), &mut []) {
+            return Err(wrong(&error.to_string(), &after));
+        }
+        if verify::verify(&after).has_errors() {
+            return Err(wrong("it is broken", &after));
+        }
+        match judge_against(
+            &graph,
+            &expected,
+            &after,
+            &settings,
+            &inputs,
+            Policy { signed_zero: true, tolerance: None },
+        ) {
+            Verdict::Same => judged += 1,
+            Verdict::Unjudged(_) => {}
+            Verdict::Differs(lines) => return Err(wrong(&lines.join("\n"), &after)),
+        }
+    }
+    Ok(judged)
+}
+
+#[test]
+fn passes_keep_what_random_graphs_compute() {
+    let mut pipelines: Vec<String> = REGISTRY.passes.iter().map(|pass| pass.name.to_owned()).collect();
+    pipelines.extend(["fixpoint(cse,constant-pooling,dce)".to_owned(), "@default".to_owned()]);
+    let parsed: Vec<(String, Pipeline)> = pipelines
+        .into_iter()
+        .map(|text| (text.clone(), Pipeline::parse(&text, &REGISTRY).expect("a pipeline")))
+        .collect();
+    let (mut judged, mut wrong) = (0, Vec::new());
+    for seed in seeds() {
+        match check(seed, &parsed) {
+            Ok(n) => judged += n,
+            Err(why) => wrong.push(why),
+        }
+    }
+    assert!(wrong.is_empty(), "{} graphs are wrong\n{}", wrong.len(), wrong[..wrong.len().min(3)].join("\n\n"));
+    let possible = seeds().count() * parsed.len();
+    assert!(judged * 2 > possible, "only {judged} of {possible} runs were compared");
+}
