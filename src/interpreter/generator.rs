@@ -41,8 +41,10 @@ const ATTEMPTS: u64 = 4;
 /// Most runs to find shapes that fit, and then to tell sizes apart.
 const MOST_TRIES: usize = 400;
 const MOST_REFINEMENTS: usize = 40;
-/// Most nodes that are run in all tries together.
-const MOST_STEPS: u64 = 2_000_000;
+/// Most nodes that are run, and numbers that are read, in all tries together.
+const MOST_WORK: u64 = 50_000_000;
+/// Most elements of a tensor whose shape is searched for.
+const MOST_ELEMENTS: i64 = 1 << 20;
 /// A run of so many nodes is taken to fit.
 const LONG: u64 = 100_000;
 
@@ -126,6 +128,8 @@ struct Run {
     failed: Option<Node>,
     /// Whether nothing that could be made up helps.
     hopeless: bool,
+    /// What it said.
+    message: String,
     shapes: BTreeMap<Value, Dims>,
 }
 
@@ -141,6 +145,8 @@ struct Tracker {
     graph: u64,
     last: Option<Node>,
     delivered: u64,
+    /// How many numbers were read, more or less.
+    work: u64,
     shapes: BTreeMap<Value, Dims>,
 }
 
@@ -150,6 +156,21 @@ impl Watch for Tracker {
             self.last = Some(node);
         }
         None
+    }
+
+    /// An element of a product of matrices or a convolution reads a row of the weights.
+    fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        let sizes = |values: &[IValue]| {
+            let mut sizes = Vec::new();
+            values.iter().for_each(|value| value.each_tensor(&mut |tensor| sizes.push(tensor.numel() as u64)));
+            sizes
+        };
+        let (read, written): (Vec<u64>, u64) = (sizes(operands), sizes(outputs).iter().sum());
+        let row = operands.get(1).and_then(IValue::tensor).filter(|weight| weight.rank() > 1);
+        let row = row.map_or(1, |weight| (weight.numel() / weight.size(0).max(1) as usize) as u64);
+        let work = read.iter().sum::<u64>().saturating_add(written.saturating_mul(row));
+        self.work = self.work.saturating_add(work);
+        Ok(())
     }
 
     fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut super::call::Outs) -> Result<(), Stop> {
@@ -176,6 +197,8 @@ struct Search<'a> {
     /// Sizes that the graph mentions.
     sizes: Vec<i64>,
     spent: u64,
+    /// Whether the graph runs on the sketches.
+    fits: bool,
 }
 
 impl<'a> Search<'a> {
@@ -193,7 +216,8 @@ impl<'a> Search<'a> {
         }
         let bound = env.bindings.borrow().clone();
         let draws = Philox::new(generator.seed, u64::MAX - 1, 0);
-        let mut search = Search { generator, graph, env, sketches, bound, draws, sizes: sizes_in(graph), spent: 0 };
+        let mut search =
+            Search { generator, graph, env, sketches, bound, draws, sizes: sizes_in(graph), spent: 0, fits: false };
         search.style_shapes();
         search
     }
@@ -260,14 +284,18 @@ impl<'a> Search<'a> {
         let steps = machine.steps();
         drop(machine);
         self.env.reset();
-        self.spent += steps;
+        self.spent = self.spent.saturating_add(steps).saturating_add(tracker.work);
         self.note_unbound();
         let reason = result.err().map(|stop| stop.reason);
+        let message = match &reason {
+            Some(Reason::Raised(exception)) => exception.message.clone(),
+            _ => String::new(),
+        };
         let failed = tracker.last.filter(|_| matches!(reason, Some(Reason::Raised(_))));
         let hopeless = matches!(reason, Some(Reason::Unsupported(_) | Reason::Unbound(_) | Reason::Budget(_)));
         // An exception that no node raised is about the graph, not about values.
         let hopeless = hopeless || (failed.is_none() && matches!(reason, Some(Reason::Raised(_))));
-        Run { steps, failed, hopeless, shapes: tracker.shapes }
+        Run { steps, failed, hopeless, message, shapes: tracker.shapes }
     }
 
     /// Sketches for what the environment invented in the last run.
@@ -301,7 +329,8 @@ impl<'a> Search<'a> {
         // Where the run first came so far: changes that bring nothing are not piled up for ever.
         let mut anchor = self.sketches.clone();
         for _ in 0..MOST_TRIES {
-            if best.fits() || best.hopeless || self.spent > MOST_STEPS {
+            self.fits = best.fits();
+            if self.fits || best.hopeless || self.spent > MOST_WORK {
                 return true;
             }
             if self.draws.one_in(2) {
@@ -322,19 +351,28 @@ impl<'a> Search<'a> {
             }
             best = run;
         }
-        best.fits()
+        self.fits = best.fits();
+        self.fits
     }
 
     /// Changes something that the failing node depends on; false when there is nothing.
     fn change(&mut self, run: &Run) -> bool {
         let Some(node) = run.failed else { return false };
-        let operands: Vec<Value> = self.graph.inputs(node).collect();
+        // What an exception is raised for stands in the conditions around it.
+        let around = std::iter::successors(Some(node), |&node| self.graph.enclosing(node));
+        let operands: Vec<Value> = around.flat_map(|node| self.graph.inputs(node)).collect();
         let mut sources: Vec<Source> = sources_of(self.graph, &operands).into_iter().collect();
         sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
         if sources.is_empty() {
             return false;
         }
-        let seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
+        let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
+        seen.extend(sizes_said(&run.message));
+        if self.draws.one_in(4) {
+            let size = self.some_size(&seen);
+            self.resize_equal(size, &|source| sources.contains(source));
+            return true;
+        }
         for _ in 0..1 + self.draws.below(3) {
             let source = sources[self.draws.below(sources.len())].clone();
             let Some(mut sketch) = self.sketches.remove(&source) else { continue };
@@ -363,7 +401,13 @@ impl<'a> Search<'a> {
         });
         let Some(mut part) = part_of else { return };
         match &mut part {
-            Sketch::Tensor(tensor) => self.change_tensor(tensor, seen),
+            Sketch::Tensor(tensor) => {
+                let before = tensor.clone();
+                self.change_tensor(tensor, seen);
+                if !is_small(tensor) {
+                    *tensor = before;
+                }
+            }
             Sketch::Int(n) => *n = [0, 1, 2, 3, -1, 4, 5][self.draws.below(7)],
             Sketch::Fixed(IValue::Bool(b)) => *b = !*b,
             _ => {}
@@ -393,12 +437,13 @@ impl<'a> Search<'a> {
                 tensor.dims.resize(rank, (FIRST_SIZE, true));
                 tensor.strides = None;
             }
-            2 if tensor.free_rank && !seen.is_empty() => {
-                let shape = seen[self.draws.below(seen.len())].clone();
+            2 if tensor.free_rank && seen.iter().any(|shape| shape.len() < 6) => {
+                let shapes: Vec<&Dims> = seen.iter().filter(|shape| shape.len() < 6).collect();
+                let shape = shapes[self.draws.below(shapes.len())].clone();
                 tensor.dims = shape.iter().map(|&n| (n, true)).collect();
                 tensor.strides = None;
             }
-            3 if tensor.free_dtype => {
+            3 if tensor.free_dtype && self.draws.one_in(2) => {
                 let all = [DType::Long, DType::Float, DType::Bool, DType::Double];
                 tensor.dtype = all[self.draws.below(all.len())];
             }
@@ -432,12 +477,12 @@ impl<'a> Search<'a> {
 
     /// Makes sizes differ where the graph still runs: what is square or equal hides mistakes.
     fn tell_apart(&mut self) {
-        if !self.run().fits() {
+        if !self.fits {
             return;
         }
         for _ in 0..MOST_REFINEMENTS {
             let before = self.sketches.clone();
-            if self.spent > MOST_STEPS || !self.resize_some() {
+            if self.spent > MOST_WORK || !self.resize_some() {
                 return;
             }
             if !self.run().fits() {
@@ -446,10 +491,29 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Gives one free size, or two, another value; false when none is free.
+    /// Gives all free sizes that are the same as one of them another value: operators tie them together.
+    fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
+        let mut all = BTreeSet::new();
+        self.each_free_size(wanted, &mut |n| drop(all.insert(*n)));
+        let all: Vec<i64> = all.into_iter().collect();
+        if !all.is_empty() {
+            let old = all[self.draws.below(all.len())];
+            let before = self.sketches.clone();
+            self.each_free_size(wanted, &mut |n| *n = if *n == old { size } else { *n });
+            let mut small = true;
+            for sketch in self.sketches.values_mut() {
+                sketch.each(&mut |part| small &= !matches!(part, Sketch::Tensor(tensor) if !is_small(tensor)));
+            }
+            if !small {
+                self.sketches = before;
+            }
+        }
+    }
+
+    /// Gives one free size, or two, or all that are the same, another value; false when none is free.
     fn resize_some(&mut self) -> bool {
         let mut free = 0;
-        self.each_free_size(&mut |_| free += 1);
+        self.each_free_size(&|_| true, &mut |_| free += 1);
         if free == 0 {
             return false;
         }
@@ -458,9 +522,13 @@ impl<'a> Search<'a> {
             Style::Broadcasting => 1,
             _ => self.draws.int(1, 7),
         };
+        if self.draws.one_in(4) {
+            self.resize_equal(size, &|_| true);
+            return true;
+        }
         let (a, b) = (self.draws.below(free), self.draws.below(free));
         let mut at = 0;
-        self.each_free_size(&mut |n| {
+        self.each_free_size(&|_| true, &mut |n| {
             if at == a || at == b {
                 *n = size;
             }
@@ -469,8 +537,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    fn each_free_size(&mut self, f: &mut dyn FnMut(&mut i64)) {
-        for sketch in self.sketches.values_mut() {
+    fn each_free_size(&mut self, wanted: &dyn Fn(&Source) -> bool, f: &mut dyn FnMut(&mut i64)) {
+        for (_, sketch) in self.sketches.iter_mut().filter(|(source, _)| wanted(source)) {
             sketch.each(&mut |part| {
                 if let Sketch::Tensor(tensor) = part {
                     tensor.dims.iter_mut().filter(|(_, free)| *free).for_each(|(n, _)| f(n));
@@ -478,6 +546,11 @@ impl<'a> Search<'a> {
             });
         }
     }
+}
+
+fn is_small(tensor: &TensorSketch) -> bool {
+    let n = tensor.dims.iter().try_fold(1i64, |n, (size, _)| n.checked_mul((*size).max(1)));
+    n.is_some_and(|n| n <= MOST_ELEMENTS)
 }
 
 fn with_shape(mut sketch: Sketch, shape: Option<&Dims>) -> Sketch {
@@ -489,6 +562,19 @@ fn with_shape(mut sketch: Sketch, shape: Option<&Dims>) -> Sketch {
         });
     }
     sketch
+}
+
+/// Numbers in a message, and products of those in brackets: one of them may be the size that is wanted.
+fn sizes_said(message: &str) -> Option<Dims> {
+    let mut sizes = Dims::new();
+    for part in message.split(['[', ']', '(', ')']) {
+        let numbers: Dims = part.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect();
+        let product = numbers.iter().try_fold(1i64, |product, &n| product.checked_mul(n));
+        sizes.extend(product.filter(|_| numbers.len() > 1));
+        sizes.extend(numbers);
+    }
+    sizes.retain(|n| (1..=4096).contains(n));
+    (!sizes.is_empty()).then_some(sizes)
 }
 
 /// Whether anything about it may be changed.
@@ -538,8 +624,8 @@ const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::conv2d", "bias", Some(1), None),
     ("aten::conv3d", "input", Some(5), None),
     ("aten::conv3d", "weight", Some(5), None),
-    ("aten::_convolution", "input", Some(4), None),
-    ("aten::_convolution", "weight", Some(4), None),
+    ("aten::_convolution", "input", Some(SPATIAL), None),
+    ("aten::_convolution", "weight", Some(SPATIAL), None),
     ("aten::_convolution", "bias", Some(1), None),
     ("aten::max_pool2d", "self", Some(4), None),
     ("aten::avg_pool2d", "self", Some(4), None),
@@ -568,6 +654,20 @@ const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::item", "self", Some(0), None),
 ];
 
+/// Stands for two dimensions more than there are strides.
+const SPATIAL: usize = usize::MAX;
+
+/// The number of dimensions of what is convolved.
+fn spatial_rank(graph: &Graph, node: Node) -> Option<usize> {
+    let strides = graph.inputs(node).nth(3)?;
+    let made = graph.definer(strides).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
+    match (made, graph.constant(strides)) {
+        (Some(made), _) => Some(graph.num_inputs(made) + 2),
+        (None, Some(Some(Attribute::List(parts)))) => Some(parts.len() + 2),
+        _ => None,
+    }
+}
+
 /// What uses say of a value.
 fn rank_hint(graph: &Graph, value: Value) -> Hint {
     let mut hint = Hint::default();
@@ -581,6 +681,7 @@ fn rank_hint(graph: &Graph, value: Value) -> Hint {
             if known.is_empty() || !operator.schemas.iter().any(|schema| schema.formal(formal) == Some(index)) {
                 continue;
             }
+            let rank = if *rank == Some(SPATIAL) { &spatial_rank(graph, node) } else { rank };
             hint = Hint { rank: hint.rank.or(*rank), dtype: hint.dtype.or(*dtype) };
         }
     }

@@ -137,8 +137,9 @@ impl TensorSketch {
     }
 
     fn realise(&self, style: Style, draws: &mut Philox, precision: Precision) -> Tensor {
-        let shape = self.shape();
-        let n = layout::checked(&shape).unwrap_or(0);
+        // What is declared larger than anything here can be is left empty.
+        let shape = Some(self.shape()).filter(|shape| layout::checked(shape).is_ok()).unwrap_or([0].as_slice().into());
+        let n = layout::numel(&shape);
         let made = elements(self, n, style, draws);
         let tensor = match made {
             Elements::Ints(ints) => Tensor::of(&ints, self.dtype, &shape, precision),
