@@ -39,8 +39,9 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
     if let Some(negative) = shape.iter().find(|&&n| n < 0) {
         return refuse(format!("Trying to create tensor with negative dimension {negative}: {shape:?}"));
     }
-    let total = shape.iter().try_fold(1i64, |total, &n| if n == 0 { Some(0) } else { total.checked_mul(n) });
-    match total.filter(|&n| n <= MAX_ELEMENTS) {
+    // Strides are products too, and those of a tensor without elements count its other sizes.
+    let total = shape.iter().try_fold(1i64, |total, &n| total.checked_mul(n.max(1)));
+    match total.map(|n| if shape.contains(&0) { 0 } else { n }).filter(|&n| n <= MAX_ELEMENTS) {
         Some(n) => Ok(n as usize),
         None => refuse(format!("a tensor of shape {shape:?} is larger than this interpreter makes")),
     }

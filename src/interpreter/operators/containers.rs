@@ -358,9 +358,13 @@ fn contains(call: &Call<'_>) -> Answer {
 }
 
 fn in_order(mut values: Vec<IValue>, reverse: bool) -> Vec<IValue> {
-    let key = |value: &IValue| value.tensor().map_or_else(|| value.clone(), |tensor| IValue::from(tensor.item()));
+    let single = |value: &IValue| value.tensor().filter(|tensor| tensor.numel() == 1).map(|tensor| tensor.item());
+    let key = |value: &IValue| single(value).map_or_else(|| value.clone(), IValue::from);
+    // What does not compare is not a number, or no number at all: behind the others, so that the order is one.
+    let real = |value: &IValue| value.scalar().map_or(f64::NAN, |number| number.real());
     values.sort_by(|a, b| {
-        let compared = order(&key(a), &key(b)).unwrap_or(std::cmp::Ordering::Equal);
+        let (a, b) = (key(a), key(b));
+        let compared = order(&a, &b).unwrap_or_else(|| real(&a).is_nan().cmp(&real(&b).is_nan()));
         if reverse { compared.reverse() } else { compared }
     });
     values
@@ -417,7 +421,7 @@ const MOST: usize = 1 << 24;
 
 fn times(list: &List, n: i64) -> Result<Vec<IValue>, Stop> {
     let list = list.borrow();
-    let n = n.max(0) as usize;
+    let n = if list.is_empty() { 0 } else { n.max(0) as usize };
     if list.len().saturating_mul(n) > MOST {
         return Err(Stop::unsupported("a list of so many elements"));
     }

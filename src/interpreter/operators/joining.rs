@@ -276,6 +276,7 @@ fn combinations(call: &Call<'_>) -> Answer {
         return one(call.made::<i64>(&[], x.dtype(), &[0]));
     }
     let n = x.numel();
+    layout::checked(&[n as i64, r])?;
     let mut rows: Vec<Vec<usize>> = vec![Vec::new()];
     for _ in 0..r {
         let next = |row: &Vec<usize>| row.last().map_or(0, |&last| if again { last } else { last + 1 });

@@ -159,3 +159,120 @@ fn element_name(dtype: DType) -> &'static str {
         _ => "double",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interpreter::{Environment, IValue, Machine};
+    use crate::tensor::Precision;
+    use crate::text::{ParseOptions, parse};
+
+    fn longs(elements: &[i64], shape: &[i64]) -> IValue {
+        Tensor::of(elements, DType::Long, shape, Precision::Typed).into()
+    }
+
+    fn count(n: i64, shape: &[i64]) -> IValue {
+        longs(&(0..n).collect::<Vec<_>>(), shape)
+    }
+
+    /// Runs one node on inputs of these types; its results as whole numbers, with their shapes.
+    fn run(types: &[&str], outputs: usize, node: &str, inputs: Vec<IValue>) -> Vec<(Vec<i64>, Vec<i64>)> {
+        let params: Vec<String> = types.iter().enumerate().map(|(i, ty)| format!("%{i} : {ty}")).collect();
+        let names: Vec<String> = (0..outputs).map(|i| format!("%r{i}")).collect();
+        let typed: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
+        let text = format!(
+            "graph({}):\n  {} = {node}\n  return ({})\n",
+            params.join(", "),
+            typed.join(", "),
+            names.join(", ")
+        );
+        let graph = parse(text.as_bytes(), ParseOptions::default()).expect("it is a graph").graph;
+        let results = Machine::new(&graph, &Environment::default()).run(inputs).expect("it runs");
+        let show = |value: &IValue| value.tensor().map(|x| (x.read::<i64>(), x.shape().to_vec()));
+        results.iter().map(|value| show(value).expect("results are tensors")).collect()
+    }
+
+    /// The rule of NumPy: indices that are no neighbours put their dimensions in front.
+    #[test]
+    fn indices_apart_come_first() {
+        let (x, i, j) = (count(24, &[2, 3, 4]), longs(&[0, 1], &[2]), longs(&[1, 2], &[2]));
+        let indices = IValue::list([i.clone(), IValue::None, j.clone()]);
+        let found = run(&["Tensor", "Tensor?[]"], 1, "aten::index(%0, %1)", vec![x.clone(), indices]);
+        assert_eq!(found, [(vec![1, 5, 9, 14, 18, 22], vec![2, 3])]);
+        let indices = IValue::list([IValue::None, i, j]);
+        let found = run(&["Tensor", "Tensor?[]"], 1, "aten::index(%0, %1)", vec![x, indices]);
+        assert_eq!(found, [(vec![1, 6, 13, 18], vec![2, 2])]);
+    }
+
+    /// The example of the documentation of `torch.mode`.
+    #[test]
+    fn modes() {
+        let rows = [
+            [0, 0, 0, 2, 0, 0, 2],
+            [0, 3, 0, 0, 2, 0, 1],
+            [2, 2, 2, 0, 0, 0, 3],
+            [2, 2, 3, 0, 1, 1, 0],
+            [1, 1, 0, 0, 2, 0, 2],
+        ];
+        let inputs = vec![longs(rows.as_flattened(), &[5, 7]), IValue::Int(0), IValue::Bool(false)];
+        let found = run(&["Tensor", "int", "bool"], 2, "aten::mode(%0, %1, %2)", inputs);
+        assert_eq!(found[0].0, [0, 2, 0, 0, 0, 0, 2]);
+        assert_eq!(found[1].0, [1, 3, 4, 4, 2, 4, 4]);
+    }
+
+    /// The example of the documentation of `torch.searchsorted`.
+    #[test]
+    fn bins_of_sorted_rows() {
+        let (edges, x) = (longs(&[1, 3, 5, 7, 9, 2, 4, 6, 8, 10], &[2, 5]), longs(&[3, 6, 9, 3, 6, 9], &[2, 3]));
+        let bins = |right: bool| {
+            let rest = [IValue::Bool(false), IValue::Bool(right), IValue::None, IValue::None];
+            let inputs = [edges.clone(), x.clone()].into_iter().chain(rest).collect();
+            let types = ["Tensor", "Tensor", "bool", "bool", "str?", "Tensor?"];
+            run(&types, 1, "aten::searchsorted(%0, %1, %2, %3, %4, %5)", inputs).remove(0).0
+        };
+        assert_eq!(bins(false), [1, 3, 4, 1, 2, 4]);
+        assert_eq!(bins(true), [2, 3, 5, 1, 3, 4]);
+    }
+
+    /// The example of the documentation of `Tensor.scatter_reduce`.
+    #[test]
+    fn scattering_with_a_reduction() {
+        let (source, index) = (longs(&[1, 2, 3, 4, 5, 6], &[6]), longs(&[0, 1, 0, 1, 2, 1], &[6]));
+        let scattered = |x: &[i64], how: &str, include: bool| {
+            let x = longs(x, &[4]);
+            let inputs = vec![x, IValue::Int(0), index.clone(), source.clone(), how.into(), include.into()];
+            let types = ["Tensor", "int", "Tensor", "Tensor", "str", "bool"];
+            run(&types, 1, "aten::scatter_reduce(%0, %1, %2, %3, %4, %5)", inputs).remove(0).0
+        };
+        assert_eq!(scattered(&[1, 2, 3, 4], "sum", true), [5, 14, 8, 4]);
+        assert_eq!(scattered(&[1, 2, 3, 4], "sum", false), [4, 12, 5, 4]);
+        assert_eq!(scattered(&[5, 4, 3, 2], "amax", true), [5, 6, 5, 2]);
+        assert_eq!(scattered(&[5, 4, 3, 2], "amax", false), [3, 6, 5, 2]);
+    }
+
+    /// The example of the documentation of `torch.roll`, and that of `torch.flip`.
+    #[test]
+    fn rolls_and_flips() {
+        let types = ["Tensor", "int[]", "int[]"];
+        let rolled = |shifts: &[i64], dims: &[i64]| {
+            let list = |dims: &[i64]| IValue::list(dims.iter().copied());
+            let inputs = vec![longs(&[1, 2, 3, 4, 5, 6, 7, 8], &[4, 2]), list(shifts), list(dims)];
+            run(&types, 1, "aten::roll(%0, %1, %2)", inputs).remove(0).0
+        };
+        assert_eq!(rolled(&[1], &[]), [8, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(rolled(&[-1], &[0]), [3, 4, 5, 6, 7, 8, 1, 2]);
+        assert_eq!(rolled(&[2, 1], &[0, 1]), [6, 5, 8, 7, 2, 1, 4, 3]);
+        let inputs = vec![count(8, &[2, 2, 2]), IValue::list([0i64, 1])];
+        let found = run(&["Tensor", "int[]"], 1, "aten::flip(%0, %1)", inputs);
+        assert_eq!(found[0].0, [6, 7, 4, 5, 2, 3, 0, 1]);
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit() {
+        assert!(check_fits(Scalar::Int(256), DType::Byte).is_err());
+        assert!(check_fits(Scalar::Int(-255), DType::Byte).is_ok());
+        assert!(check_fits(Scalar::Int(i64::MAX), DType::Long).is_ok());
+        assert!(check_fits(Scalar::Float(1e39), DType::Float).is_err());
+        assert!(check_fits(Scalar::Float(f64::NEG_INFINITY), DType::Half).is_ok());
+    }
+}

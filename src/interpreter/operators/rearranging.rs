@@ -232,6 +232,7 @@ fn pixel_unshuffle(call: &Call<'_>) -> Answer {
             "pixel_unshuffle expects height to be divisible by downscale_factor, but input.size(-2)={h} is not divisible by {r}"
         )));
     }
+    layout::checked(&[c, h / r, r, w / r, r])?;
     let deep = c.saturating_mul(r).saturating_mul(r);
     shuffled(&x, &batch, &[c, h / r, r, w / r, r], &[0, 2, 4, 1, 3], &[deep, h / r, w / r])
 }
@@ -244,6 +245,7 @@ fn channel_shuffle(call: &Call<'_>) -> Answer {
         ));
     }
     let rest: i64 = x.shape()[2..].iter().product();
+    layout::checked(&[x.size(0), groups, x.size(1) / groups, rest])?;
     let grouped = x.reshape(&[x.size(0), groups, x.size(1) / groups, rest]).transpose(1, 2).copied();
     one(grouped.reshape(x.shape()))
 }

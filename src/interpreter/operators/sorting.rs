@@ -101,6 +101,9 @@ fn topk(call: &Call<'_>) -> Answer {
     if k < 0 || k > x.size(dim) {
         return Err(Stop::raised("selected index k out of range"));
     }
+    if k == 0 && x.rank() == 0 {
+        return Err(Stop::unsupported("`aten::topk` of none of the elements of a tensor without dimensions"));
+    }
     several(chosen(call, &x, dim, &|places| places[..k as usize].to_vec(), call.bool("largest")?))
 }
 
