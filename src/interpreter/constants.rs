@@ -56,6 +56,13 @@ fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IVal
             Some(tensor) => tensor,
             None => unbound(env, name, ty)?,
         },
+        // Lists of tensors become constants when they are empty: others hold what is computed.
+        (Attribute::Opaque(text), TypeKind::List(_))
+            if &**text == "[<Tensors>]" && env.invent.is_some() && !env.bindings.borrow().contains_key(name) =>
+        {
+            env.invented.borrow_mut().insert(name.to_owned(), "an empty list".to_owned());
+            IValue::list(Vec::<IValue>::new())
+        }
         (Attribute::Opaque(_), _) => unbound(env, name, ty)?,
         (Attribute::Type(_) | Attribute::Graph(_), _) => {
             return Err(Stop::unsupported("a constant that is a type or a graph"));

@@ -7,7 +7,7 @@ use crate::tensor::{DType, Precision};
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// A release of PyTorch, `(1, 3)` or `(2, 15)`: its eager semantics hold.
@@ -50,6 +50,8 @@ pub struct Environment {
     pub warned: RefCell<String>,
     /// Values of constants that were invented, with what was invented.
     pub invented: RefCell<BTreeMap<String, String>>,
+    /// Callees whose results were made up.
+    pub made_up_calls: RefCell<BTreeSet<String>>,
     /// Invents what nobody bound, given the name of the value and its type.
     pub invent: Option<Invent>,
     /// Seed of what is invented.

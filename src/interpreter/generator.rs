@@ -9,13 +9,13 @@ use super::constants;
 use super::description::Described;
 use super::environment::{Environment, Invent};
 use super::ivalue::IValue;
-use super::machine::{Machine, Watch};
+use super::machine::{Machine, Watch, callee_name, result_of};
 use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
 use super::stop::{Reason, Stop};
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops;
-use crate::symbol::{attr, prim};
+use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::layout::Dims;
 use crate::tensor::{DType, Scalar, Tensor};
 use crate::types::{Type, TypeKind};
@@ -494,7 +494,9 @@ impl<'a> Search<'a> {
     /// Gives all free sizes that are the same as one of them another value: operators tie them together.
     fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
         let mut all = BTreeSet::new();
-        self.each_free_size(wanted, &mut |n| drop(all.insert(*n)));
+        self.each_free_size(wanted, &mut |n| {
+            all.insert(*n);
+        });
         let all: Vec<i64> = all.into_iter().collect();
         if !all.is_empty() {
             let old = all[self.draws.below(all.len())];
@@ -745,6 +747,15 @@ fn unbound_places(graph: &Graph) -> BTreeMap<String, Value> {
                     places.insert(path.clone(), output);
                     paths.insert(output, path);
                 }
+            }
+            prim::CALL_FUNCTION | prim::CALL_METHOD | prim::ENTER => {
+                let mut operands = Vec::new();
+                let function = graph.inputs(node).next().and_then(|value| graph.definer(value));
+                if let Some(Attribute::Str(name)) = function.and_then(|node| graph.attribute(node, attr::NAME)) {
+                    operands.push(IValue::Function(Symbol::new(&String::from_utf8_lossy(name))));
+                }
+                let name = callee_name(graph, node, &mut operands);
+                places.insert(result_of(&name, 0), output);
             }
             _ => {}
         }

@@ -4,6 +4,7 @@
 //! hands its results to whoever entered it. Values are dropped after the last node that reads them.
 
 use super::call::{Call, Outs};
+use super::constants;
 use super::environment::Environment;
 use super::ivalue::IValue;
 use super::library::Found;
@@ -290,40 +291,32 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
+    /// Makes up what a callee returns, the same in every call: enough to compare graphs that both call it.
+    fn invent_call(&mut self, graph: &Graph, node: Node, name: &str) -> Result<(), Stop> {
+        let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
+            .map(|(i, value)| constants::unbound(self.env, &result_of(name, i), graph.ty(value)))
+            .collect();
+        self.env.made_up_calls.borrow_mut().insert(name.to_owned());
+        self.deliver(graph, node, invented?)
+    }
+
     /// Calls a graph that the environment holds.
     fn call(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
         let mut inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
-        let name = match graph.attribute(node, attr::NAME) {
-            Some(crate::ir::Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
-            _ => match graph.kind(node) {
-                // `with` calls the methods of its object; what it leaves behind was not raised.
-                prim::ENTER => "__enter__".to_owned(),
-                prim::EXIT => {
-                    inputs.extend([IValue::None, IValue::None, IValue::None]);
-                    "__exit__".to_owned()
-                }
-                _ => String::new(),
-            },
-        };
-        let name = match inputs.first() {
-            Some(IValue::Function(function)) => {
-                let function = function.as_str().to_owned();
-                inputs.remove(0);
-                function
-            }
-            Some(_) => match graph.inputs(node).next().map(|value| graph.ty(value)).map(|ty| ty.kind().clone()) {
-                Some(TypeKind::Class(class) | TypeKind::Interface(class)) => format!("{}.{name}", class.as_str()),
-                _ => name,
-            },
-            None => name,
-        };
+        let name = callee_name(graph, node, &mut inputs);
         match self.env.callees.get(&name) {
             Some(callee) => self.activate(callee, inputs, Then::Return(node, Carries::Body)),
+            None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
                 "the graph of `{name}` is not given; give it with --callee '{name}=FILE'"
             )))),
         }
     }
+}
+
+/// What stands for the result of a callee that nobody gave, among the bindings.
+pub fn result_of(name: &str, i: usize) -> String {
+    if i == 0 { format!("{name}()") } else { format!("{name}().{i}") }
 }
 
 /// The outputs of a node from the results of its graph.
@@ -352,4 +345,26 @@ fn resolve_by_values(graph: &Graph, node: Node, args: &[IValue]) -> Option<&'sta
     found
         .or_else(|| operator.schemas.iter().find(|s| s.formals.len() == args.len()))
         .or_else(|| operator.schemas.iter().find(fits))
+}
+
+/// The qualified name of what a node calls. Operands that only say that are taken away; `with` adds those of a block that ended well.
+pub fn callee_name(graph: &Graph, node: Node, inputs: &mut Vec<IValue>) -> String {
+    if let Some(IValue::Function(function)) = inputs.first() {
+        let name = function.as_str().to_owned();
+        inputs.remove(0);
+        return name;
+    }
+    let method = match (graph.attribute(node, attr::NAME), graph.kind(node)) {
+        (Some(crate::ir::Attribute::Str(name)), _) => String::from_utf8_lossy(name).into_owned(),
+        (_, prim::ENTER) => "__enter__".to_owned(),
+        (_, prim::EXIT) => {
+            inputs.extend([IValue::None, IValue::None, IValue::None]);
+            "__exit__".to_owned()
+        }
+        _ => String::new(),
+    };
+    match graph.inputs(node).next().map(|value| graph.ty(value).kind()) {
+        Some(TypeKind::Class(class) | TypeKind::Interface(class)) => format!("{}.{method}", class.as_str()),
+        _ => method,
+    }
 }

@@ -157,7 +157,9 @@ fn arange(call: &Call<'_>) -> Answer {
     let (end, step) = (call.scalar("end")?, call.opt_scalar("step")?.unwrap_or(Scalar::Int(1)));
     let inclusive = call.kind().short() == "range";
     let whole = [start, end, step].iter().all(|n| n.kind() <= Kind::Int) && !inclusive;
-    let inferred = if whole { DType::Long } else { call.env.default_dtype() };
+    // Called from a graph, 1.3 makes reals of whole numbers: what its constant propagation printed.
+    let by_value = whole && call.release() >= Release(1, 5);
+    let inferred = if by_value { DType::Long } else { call.env.default_dtype() };
     let dtype = call.opt_dtype("dtype")?.unwrap_or(inferred);
     if step.real() == 0.0 {
         return Err(Stop::raised("step must be nonzero"));

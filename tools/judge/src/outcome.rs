@@ -5,7 +5,7 @@ use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,8 @@ pub struct Outcome {
     pub printed: String,
     /// How many nodes ran.
     pub steps: u64,
+    /// Callees whose results were made up.
+    pub made_up_calls: BTreeSet<String>,
 }
 
 impl Outcome {
@@ -85,7 +87,8 @@ impl Outcome {
             None => run(Machine::new(graph, &env), &inputs),
         };
         let printed = env.printed.borrow().clone();
-        Outcome { results, inputs, printed, steps }
+        let made_up_calls = env.made_up_calls.borrow().clone();
+        Outcome { results, inputs, printed, steps, made_up_calls }
     }
 }
 
