@@ -264,8 +264,8 @@ fn layer_norm_backward(call: &Call) -> Answer {
             of_bias[k] += g;
         }
     }
-    let known = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
-    let shape = known.map_or(Dims::from_elem(len as i64, 1), |weight| weight.shape().into());
+    let fitting = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
+    let shape = fitting.map_or(Dims::from_elem(len as i64, 1), |weight| weight.shape().into());
     let parameter = |numbers: &[f64]| like(call, numbers, x.dtype(), &shape, &x);
     let result = like(call, &result, x.dtype(), x.shape(), &x);
     masked(call, [result, parameter(&of_weight), parameter(&of_bias)])

@@ -361,15 +361,18 @@ fn true_div(call: &Call<'_>) -> Answer {
 /// Whole numbers are not divided by zero.
 fn refuse_zero(call: &Call<'_>) -> Result<(), Stop> {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
-    if common(&a, &b).arithmetic() > Some(Kind::Int) {
+    let dtype = common(&a, &b);
+    if dtype.arithmetic() > Some(Kind::Int) {
         return Ok(());
     }
+    // A divisor may become zero in the type that is divided in.
+    let is_zero = |n: i64| n.through(dtype) == 0;
     let zero = match &b {
         Operand::Tensor(tensor) => {
             let empty = if let Operand::Tensor(a) = &a { a.numel() == 0 } else { false };
-            !empty && tensor.read::<i64>().contains(&0)
+            !empty && tensor.read::<i64>().into_iter().any(is_zero)
         }
-        Operand::Number(scalar) => scalar.int() == 0,
+        Operand::Number(scalar) => is_zero(scalar.int()),
     };
     if zero { Err(Stop::raised("ZeroDivisionError")) } else { Ok(()) }
 }

@@ -264,6 +264,7 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
     check(sizes.len() == n + 2, || {
         format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len())
     })?;
+    layout::checked(&sizes)?;
     let axes = axes(&sizes[2..], Some(grad.shape()[2..].to_vec()), scales(call, n)?, call.bool("align_corners")?)?;
     let tables: Vec<Table> = axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
     one(resampled(call, &grad, &tables)?)
