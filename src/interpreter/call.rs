@@ -67,7 +67,12 @@ impl<'a> Call<'a> {
 
     /// The random numbers of this execution.
     pub fn draws(&self) -> Philox {
-        self.env.draws(self.graph.lineage_root(self.node).index())
+        if !self.env.draw_by_origin {
+            return self.env.draws(self.graph.lineage_root(self.node).index());
+        }
+        let fold = |hash: usize, byte: &u8| (hash ^ usize::from(*byte)).wrapping_mul(0x100_0193);
+        let from = self.graph.origin_location(self.node).unwrap_or_default();
+        self.env.draws(from.iter().chain(self.kind().as_str().as_bytes()).fold(0x811c_9dc5, fold))
     }
 
     // ---- operands

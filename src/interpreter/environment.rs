@@ -54,6 +54,8 @@ pub struct Environment {
     pub invent: Option<Invent>,
     /// Seed of what is invented.
     pub invent_seed: u64,
+    /// Random draws go by kind and source location of a node instead of its lineage.
+    pub draw_by_origin: bool,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
 }

@@ -22,6 +22,10 @@ pub struct Settings {
     pub bindings: BTreeMap<String, IValue>,
     /// Makes up what nobody bound.
     pub invent: Option<Invent>,
+    /// Seed of what is made up.
+    pub invent_seed: u64,
+    /// Random draws go by where nodes come from, not by their lineage: for two graphs of which one was not made from the other here.
+    pub by_origin: bool,
     /// Most nodes of one run.
     pub max_steps: Option<u64>,
     /// Longest time of one run.
@@ -39,6 +43,8 @@ impl Settings {
         env.max_steps = self.max_steps;
         env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
         env.invent = self.invent;
+        env.invent_seed = self.invent_seed;
+        env.draw_by_origin = self.by_origin;
         *env.bindings.borrow_mut() = self.bindings.iter().map(|(k, v)| (k.clone(), copier.copy(v))).collect();
         env
     }

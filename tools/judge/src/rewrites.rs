@@ -157,6 +157,22 @@ fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValu
     b.order.iter().find(off).map(|(_, line)| line.clone())
 }
 
+/// How far every value is off that has the same name in both graphs, with its node in the second.
+pub fn off_by_value(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Vec<(f64, String)> {
+    let record = |graph: &Graph| {
+        let mut recorder = Recorder::default();
+        Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
+        recorder
+    };
+    let (a, b) = (record(before), record(after));
+    let off = |(name, line): &(String, String)| {
+        let found = differences(a.values.get(name)?, b.values.get(name)?, Tolerance::of(0.0, 0.0), "");
+        let most = found.iter().map(|difference| difference.distance.as_ref().map_or(f64::INFINITY, |d| d.most));
+        Some((most.fold(0.0, f64::max), line.clone()))
+    };
+    b.order.iter().filter_map(off).collect()
+}
+
 /// Judges after each rewrite.
 pub struct EachRewrite(pub Rc<Reference>);
 

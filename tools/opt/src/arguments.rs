@@ -87,6 +87,14 @@ impl Cli {
 pub(crate) enum Command {
     /// Run a graph on tensors, as PyTorch would
     Run(Box<RunArgs>),
+    /// Run a graph before and after passes, or two graphs, and compare what they show
+    Validate(ValidateArgs),
+    /// Find the rewrites that make a pipeline wrong
+    Bisect(BisectArgs),
+    /// Make a failing graph small
+    Reduce(ReduceArgs),
+    /// Print random graphs that run
+    Smith(SmithArgs),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -214,7 +222,7 @@ Inputs and outputs go by the keys of the description; without one by in0, in1, â
 out.0, out.1, â€¦ of several. What is printed describes the outputs; `--args` reads the same format.";
 
 /// One graph, its inputs, and who looks on.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The graph; `-` or nothing is stdin. Several with --coverage
@@ -228,7 +236,7 @@ pub(crate) struct RunArgs {
     pub(crate) semantics: RunSemantics,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct RunValues {
     /// Tensors that go in: a file of safetensors, .npz or .npy
@@ -265,7 +273,7 @@ pub(crate) struct RunValues {
     pub(crate) replay: Vec<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct RunChecks {
     /// Compare the outputs with a file, or any value: `%57=w.npy`; may be repeated
@@ -294,7 +302,7 @@ pub(crate) struct RunChecks {
     pub(crate) coverage: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Semantics")]
 pub(crate) struct RunSemantics {
     /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
@@ -312,6 +320,151 @@ pub(crate) struct RunSemantics {
     /// Do not check the graph first
     #[arg(long)]
     pub(crate) no_verify: bool,
+}
+
+const VALIDATE_EXAMPLES: &str = "\
+Examples:
+  jitopt validate in.ir --passes='cse,dce'           before against after
+  jitopt validate a.ir b.ir --samples 32             two graphs
+  jitopt validate in.ir --passes='@default' --each=rewrite
+
+Without inputs, they are made up from the seed: ordinary numbers, special ones, broadcasting, empty tensors, one memory passed
+twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
+
+/// What is judged, and on which inputs.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Samples")]
+pub(crate) struct JudgeArgs {
+    /// Make up inputs so many times
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub(crate) samples: u64,
+    /// Seed of the first of them
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Shape of a tensor that is made up; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// Tensors that go in: a file of safetensors, .npz or .npy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// JSON that describes inputs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args: Option<PathBuf>,
+    /// Content that the text does not show; may be repeated
+    #[arg(long, value_name = "%V=FILE")]
+    pub(crate) bind: Vec<String>,
+    /// Folder of such contents
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bind_dir: Option<PathBuf>,
+    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
+    pub(crate) fill_unknown: Option<String>,
+    /// Judge by this tolerance instead of by what rounding can do
+    #[arg(long, value_name = "X")]
+    pub(crate) rtol: Option<f64>,
+    /// Allowed everywhere, with --rtol
+    #[arg(long, value_name = "X")]
+    pub(crate) atol: Option<f64>,
+    /// 0 and -0 are two numbers
+    #[arg(long)]
+    pub(crate) signed_zero: bool,
+    /// Give up a run after so many nodes
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    pub(crate) max_steps: u64,
+    /// Give up a run after so many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) timeout: Option<f64>,
+    /// PyTorch whose results are wanted, such as 1.3 or 2.15
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
+    /// Graph of a function or method that is called; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) callee: Vec<String>,
+    /// Do not check graphs first
+    #[arg(long)]
+    pub(crate) no_verify: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = VALIDATE_EXAMPLES)]
+pub(crate) struct ValidateArgs {
+    /// The graph, and perhaps what became of it
+    #[arg(required = true, num_args = 1..=2)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Passes to run in between
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
+    /// Compare at the end, after each pass, or after each rewrite
+    #[arg(long, value_name = "WHEN", default_value = "end", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["end", "pass", "rewrite"]))]
+    pub(crate) each: String,
+    /// Let only these rewrites of a rule happen; may be repeated
+    #[arg(long, value_name = "RULE=RANGES")]
+    pub(crate) debug_counter: Vec<String>,
+    /// How far each value of the same name is off, on the first sample
+    #[arg(long)]
+    pub(crate) per_node: bool,
+    /// Where reproducers of failures go
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repro_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BisectArgs {
+    /// The graph
+    pub(crate) file: PathBuf,
+    /// The pipeline that fails
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: String,
+    /// The graph is wrong when this command, which gets it on standard input, does not succeed
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) check: Option<String>,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReduceArgs {
+    /// The graph
+    pub(crate) file: PathBuf,
+    /// The pipeline that fails on it
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
+    /// The graph is of interest while this command, which gets it on standard input, does not succeed
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) check: Option<String>,
+    /// Write the result here instead of to stdout; what is there so far, should it be interrupted
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Let only these rewrites of a rule happen; may be repeated
+    #[arg(long, value_name = "RULE=RANGES")]
+    pub(crate) debug_counter: Vec<String>,
+    /// Most graphs to try
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) max_tries: usize,
+    #[command(flatten)]
+    pub(crate) judge: JudgeArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SmithArgs {
+    /// The seed: the same one gives the same graph
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// So many graphs, of as many seeds
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) count: u64,
+    /// About so many nodes each
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) nodes: usize,
+    /// Most blocks in blocks
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) depth: usize,
+    /// Run this pipeline over each graph, and compare before and after instead of printing
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -45,11 +45,27 @@ impl Given {
                 description::parse(&bytes).or_else(|error| refuse(format_args!("`{name}`: {error}")))?;
             given.described_in = Some(name);
         }
+        if given.described_in.is_none() && args.values.seed.is_none() {
+            given.inline(graph, world)?;
+        }
         if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")) {
             given.tensors = read_tensors(&path, world)?;
             given.tensors_in = Some(path.display().to_string());
         }
         Ok(given)
+    }
+
+    /// Takes the description that stands in the graph's own file, in lines `# ARGS: `: so that one file is a whole test.
+    fn inline(&mut self, graph: &Path, world: &World<'_>) -> Result<(), Refusal> {
+        let Ok(text) = std::fs::read_to_string(world.path(graph)) else { return Ok(()) };
+        let lines: Vec<&str> = text.lines().filter_map(|line| line.trim_start().strip_prefix("# ARGS:")).collect();
+        if !lines.is_empty() {
+            let name = format!("{}, lines `# ARGS:`", graph.display());
+            self.description = description::parse(format!("[{}]", lines.join("\n")).as_bytes())
+                .or_else(|error| refuse(format_args!("{name}: {error}")))?;
+            self.described_in = Some(name);
+        }
+        Ok(())
     }
 
     /// What the description says of tensors whose elements are to be made up, by param.

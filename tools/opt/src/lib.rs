@@ -6,14 +6,19 @@
 mod arguments;
 mod batch;
 mod callees;
+mod cmd_bisect;
 mod cmd_completions;
 mod cmd_extract;
 mod cmd_filecheck;
+mod cmd_reduce;
 mod cmd_run;
 mod cmd_samples;
+mod cmd_smith;
 mod cmd_test;
+mod cmd_validate;
 pub mod exit;
 mod given_values;
+mod judging;
 mod kernel_table;
 mod observing;
 mod onlooker;
@@ -99,6 +104,10 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     world.colour = cli.colours(world);
     match &cli.command {
         Some(Command::Run(args)) => cmd_run::run(args, world),
+        Some(Command::Validate(args)) => cmd_validate::run(args, world),
+        Some(Command::Bisect(args)) => cmd_bisect::run(args, world),
+        Some(Command::Reduce(args)) => cmd_reduce::run(args, world),
+        Some(Command::Smith(args)) => cmd_smith::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

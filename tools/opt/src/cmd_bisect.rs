@@ -1,0 +1,74 @@
+//! `jitopt bisect`: from a pipeline that is wrong to the rewrites at fault.
+
+use crate::arguments::BisectArgs;
+use crate::judging::{self, Trial};
+use crate::optimise::Refusal;
+use crate::{World, exit, panics};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::Rewrite;
+use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
+use jitopt_judge::rewrites::Reference;
+
+pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| bisect(args, world));
+    judging::ended(result, world)
+}
+
+fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let pipeline = judging::pipeline(&args.passes)?;
+    let trial = Trial::read(&args.judge, &args.file, world)?;
+    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+    let wrong = |graph: &Graph| match &args.check {
+        Some(command) => judging::fails_command(command, graph),
+        None => reference.check(graph).err().map(|finding| finding.to_string()),
+    };
+    let suspect = Suspect { graph: &trial.graph, pipeline: &pipeline, callees: &trial.settings.callees, check: &wrong };
+    match suspect.find() {
+        Culprit::Innocent => {
+            world.print(b"nothing is wrong\n");
+            Ok(exit::YES)
+        }
+        Culprit::Pass(pass, failure) => {
+            world.print(format!("{pass} fails without any rewrite\n{failure}\n").as_bytes());
+            Ok(exit::MISMATCH)
+        }
+        Culprit::Rewrites { numbers, rewrites, failure } => {
+            let found = found(args, &numbers, &rewrites, &failure);
+            world.print(found.as_bytes());
+            Ok(exit::MISMATCH)
+        }
+    }
+}
+
+fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str) -> String {
+    let mut text = match rewrites.len() {
+        1 => "one rewrite is at fault\n".to_owned(),
+        n => format!("{n} rewrites are at fault together\n"),
+    };
+    for Rewrite { pass, rule, node, location, .. } in rewrites {
+        let from = location.as_ref().map_or(String::new(), |location| format!("\n    from {location}"));
+        text += &format!("  {pass}.{rule} at {node}{from}\n");
+    }
+    text += &format!("{failure}\n");
+    let command = |numbers: &[u64]| {
+        let (file, passes, gate) = (args.file.display(), &args.passes, ranges(numbers));
+        match &args.check {
+            Some(check) => format!("jitopt {file} --passes='{passes}' --debug-counter='*={gate}' | {check}"),
+            None => format!("jitopt validate {file} --passes='{passes}' --debug-counter='*={gate}'{}", seeds(args)),
+        }
+    };
+    let last = numbers.len().saturating_sub(1);
+    text + &format!("wrong:  {}\nright:  {}\n", command(numbers), command(&numbers[..last]))
+}
+
+fn seeds(args: &BisectArgs) -> String {
+    let judge = &args.judge;
+    let mut text = String::new();
+    if judge.seed != 1 {
+        text += &format!(" --seed {}", judge.seed);
+    }
+    if judge.samples != 8 {
+        text += &format!(" --samples {}", judge.samples);
+    }
+    text
+}

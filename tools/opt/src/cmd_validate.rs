@@ -1,0 +1,159 @@
+//! `jitopt validate`: run before and after, compare.
+
+use crate::arguments::ValidateArgs;
+use crate::judging::{self, Trial};
+use crate::observing::VerifyEach;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit, panics};
+use jitopt_core::interpreter::Stop;
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
+use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
+use std::path::Path;
+use std::rc::Rc;
+
+pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| validate(args, world));
+    judging::ended(result, world)
+}
+
+/// Judges after each pass.
+struct EachPass(Rc<Reference>);
+
+impl Observer for EachPass {
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        match self.0.check(graph) {
+            Ok(_) => Ok(()),
+            Err(finding) => Err(RunError::Stopped(format!("{} is wrong\n{finding}", run.stage.pass.name))),
+        }
+    }
+}
+
+fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    if args.files.len() == 2 && (args.passes.is_some() || args.each != "end" || !args.debug_counter.is_empty()) {
+        return refuse("two graphs are given: no passes run in between");
+    }
+    if args.files.len() == 1 && args.passes.is_none() {
+        return refuse("there is nothing to compare with: give --passes, or a second graph");
+    }
+    let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    let gate = judging::gate(&args.debug_counter)?;
+    let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
+    let two = args.files.len() == 2;
+    trial.settings.by_origin = two;
+    let reference = Rc::new(Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone()));
+    let mut after = trial.graph.clone();
+    match &pipeline {
+        None => after = judging::read_another(&args.judge, &args.files[1], world)?,
+        Some(pipeline) => {
+            let mut session = Session { gate, callees: (*trial.settings.callees).clone(), ..Session::default() };
+            if let Err(error) = transform(args, &mut after, pipeline, &mut session, &reference) {
+                return Ok(failed_pipeline(args, &reference, &error, world));
+            }
+        }
+    }
+    if trial.graph.params(trial.graph.root()).len() != after.params(after.root()).len() {
+        return Ok(unjudgeable("the two graphs do not take the same number of inputs", world));
+    }
+    let code = match reference.check(&after) {
+        Ok(tally) => tell(&tally, world),
+        Err(finding) => wrong(args, &reference, &finding, &after, world),
+    };
+    if args.per_node {
+        table(&reference, &after, world);
+    }
+    Ok(code)
+}
+
+fn transform(
+    args: &ValidateArgs,
+    graph: &mut Graph,
+    pipeline: &Pipeline,
+    session: &mut Session,
+    reference: &Rc<Reference>,
+) -> Result<(), RunError> {
+    let (mut verifier, mut each) = (VerifyEach, EachPass(reference.clone()));
+    let mut observers: Vec<&mut dyn Observer> = Vec::new();
+    if !args.judge.no_verify {
+        observers.push(&mut verifier);
+    }
+    match args.each.as_str() {
+        "pass" => observers.push(&mut each),
+        "rewrite" => session.watch = Some(Box::new(EachRewrite(reference.clone()))),
+        _ => {}
+    }
+    pass::run(graph, pipeline, session, &mut observers)
+}
+
+fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError, world: &mut World<'_>) -> i32 {
+    world.say(&format!("error: {}: {error}", args.files[0].display()));
+    match error {
+        RunError::Broken { .. } => exit::BUG,
+        RunError::Pass { .. } => exit::NO,
+        RunError::Stopped(_) => {
+            reproduce(args, reference, 0, error.to_string().lines().next().unwrap_or_default(), world);
+            exit::MISMATCH
+        }
+    }
+}
+
+fn unjudgeable(why: &str, world: &mut World<'_>) -> i32 {
+    world.say(&format!("error: nothing could be compared: {why}"));
+    exit::NO
+}
+
+fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
+    let why = |stop: &Stop| stop.to_string().replace('\n', "\n  ");
+    match (&tally.same, &tally.unjudged) {
+        (0, Some((n, stop))) => unjudgeable(&format!("none of {n} samples ran to its end\n  {}", why(stop)), world),
+        (0, None) => unjudgeable("there is no sample; give inputs, or --samples", world),
+        (same, None) => {
+            world.print(format!("the same on {}\n", samples(*same)).as_bytes());
+            exit::YES
+        }
+        (same, Some((n, stop))) => {
+            world.print(format!("the same on {}\n", samples(*same)).as_bytes());
+            world.say(&format!("note: {} could not be compared: {}", samples(*n), why(stop)));
+            exit::YES
+        }
+    }
+}
+
+fn samples(n: usize) -> String {
+    format!("{n} sample{}", if n == 1 { "" } else { "s" })
+}
+
+fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &Graph, world: &mut World<'_>) -> i32 {
+    let (what, passes) = match (&args.passes, args.files.get(1)) {
+        (Some(passes), _) => (format!("is wrong after {passes}"), format!(" --passes='{passes}'")),
+        (None, other) => {
+            (format!("and {} differ", other.map_or(String::new(), |path| path.display().to_string())), String::new())
+        }
+    };
+    let first = args.files[0].display();
+    world.say(&format!("error: {first} {what}\n{finding}"));
+    if after.num_shown_nodes() > 0 && args.passes.is_some() {
+        world.say(&format!("  to find the rewrite: jitopt bisect {first}{passes}"));
+        reproduce(args, reference, finding.sample, &finding.to_string(), world);
+    }
+    exit::MISMATCH
+}
+
+/// Leaves a lit file that shows the failure.
+fn reproduce(args: &ValidateArgs, reference: &Reference, sample: usize, note: &str, world: &mut World<'_>) {
+    let (Some(dir), Some(passes)) = (&args.repro_dir, &args.passes) else { return };
+    let Some((sample, _)) = reference.samples().nth(sample) else { return };
+    let line = format!("jitopt validate %s --passes='{passes}' --samples 0");
+    let text = judging::lit_file(&line, note, reference.graph(), &sample.inputs);
+    let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
+    judging::write_reproducer(dir, &stem, &text, world);
+}
+
+fn table(reference: &Reference, after: &Graph, world: &mut World<'_>) {
+    let Some((sample, _)) = reference.samples().next() else { return };
+    let mut text = format!("with {}:\n{:>12}  node\n", sample.name, "off by");
+    for (off, line) in off_by_value(reference.graph(), after, reference.settings(), &sample.inputs) {
+        text += &format!("{off:>12.3e}  {line}\n");
+    }
+    world.say(&text);
+}

@@ -1,0 +1,237 @@
+//! What `validate`, `bisect` and `reduce` share: a graph, samples to run it on, and files that show a failure.
+
+use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
+use crate::callees::{self, Calls};
+use crate::cmd_run::read_graph;
+use crate::given_values::{self, Given};
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit};
+use jitopt_core::interpreter::comparison::Tolerance;
+use jitopt_core::interpreter::description::describe;
+use jitopt_core::interpreter::files::Tensors;
+use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::{IValue, Release};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Gate, Pipeline};
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::{ParseOptions, PrintOptions, print};
+use jitopt_judge::outcome::Settings;
+use jitopt_judge::rewrites::Sample;
+use jitopt_judge::sharing::{Copier, copies};
+use jitopt_judge::verdict::Policy;
+use jitopt_passes::REGISTRY;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A graph that is to be judged.
+pub(crate) struct Trial {
+    pub(crate) graph: Graph,
+    pub(crate) settings: Settings,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) policy: Policy,
+}
+
+pub(crate) fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
+    Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))
+}
+
+pub(crate) fn gate(counters: &[String]) -> Result<Gate, Refusal> {
+    let mut gate = Gate::default();
+    for text in counters {
+        gate.add_counter(text).or_else(refuse)?;
+    }
+    Ok(gate)
+}
+
+/// What `run` would be told.
+fn as_run(args: &JudgeArgs) -> RunArgs {
+    RunArgs {
+        values: RunValues {
+            inputs: args.inputs.clone(),
+            args: args.args.clone(),
+            shape: args.shape.clone(),
+            bind: args.bind.clone(),
+            bind_dir: args.bind_dir.clone(),
+            fill_unknown: args.fill_unknown.clone(),
+            ..RunValues::default()
+        },
+        semantics: RunSemantics {
+            torch: args.torch,
+            callee: args.callee.clone(),
+            no_verify: args.no_verify,
+            ..RunSemantics::default()
+        },
+        ..RunArgs::default()
+    }
+}
+
+/// Reads another graph under the same flags.
+pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
+    read_graph(&as_run(args), path, world)
+}
+
+fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
+    for (name, x) in [("--rtol", args.rtol), ("--atol", args.atol)] {
+        if x.is_some_and(|x| x.is_nan() || x < 0.0) {
+            return refuse(format_args!("{name}: write a number from 0 on"));
+        }
+    }
+    let given = args.rtol.or(args.atol).is_some();
+    let tolerance = given.then(|| Tolerance::of(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0)));
+    Ok(Policy { signed_zero: args.signed_zero, tolerance })
+}
+
+fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal> {
+    let options = ParseOptions { era: args.torch.map(|(era, _)| era), force_era: false };
+    let graphs = callees::load_all(&args.callee, args.no_verify, options, world)?;
+    let timeout = args.timeout.map(Duration::try_from_secs_f64);
+    let Ok(timeout) = timeout.transpose() else {
+        return refuse("--timeout: write a number of seconds from 0 on");
+    };
+    let release: Option<Release> = args.torch.map(|(_, release)| release);
+    let mut settings = Settings { release, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
+    settings.max_steps = Some(args.max_steps);
+    if let Some(how) = &args.fill_unknown {
+        let (invent, seed) = given_values::fill_unknown(how)?;
+        (settings.invent, settings.invent_seed) = (Some(invent), seed);
+    }
+    Ok(settings)
+}
+
+/// Callees by their whole names: machines look for those; users may give short ones, as for `inline`.
+fn with_whole_names(settings: &mut Settings, graph: &Graph) {
+    let mut calls = Calls::default();
+    calls.add(graph);
+    let mut graphs = (*settings.callees).clone();
+    graphs.values().for_each(|callee| calls.add(callee));
+    for names in calls.each() {
+        let given = names.iter().find_map(|name| graphs.get(name)).cloned();
+        if let (Some(callee), Some(whole)) = (given, names.first()) {
+            graphs.entry(whole.clone()).or_insert(callee);
+        }
+    }
+    settings.callees = Rc::new(graphs);
+}
+
+impl Trial {
+    /// Reads a graph and gets samples ready: the given inputs where there are some, then made-up ones.
+    pub(crate) fn read(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
+        let run = as_run(args);
+        let policy = policy(args)?;
+        let graph = read_graph(&run, path, world)?;
+        let mut settings = settings(args, world)?;
+        with_whole_names(&mut settings, &graph);
+        let env = settings.environment(Precision::Typed, &mut Copier::default());
+        settings.bindings = given_values::bindings(&run, &graph, &env, world)?;
+        let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
+        trial.given(&run, path, world)?;
+        trial.made_up(args, &run, path, world)?;
+        Ok(trial)
+    }
+
+    /// The inputs that lie beside the graph, or that flags name.
+    fn given(&mut self, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
+        let given = Given::read(run, path, world)?;
+        let env = self.settings.environment(Precision::Typed, &mut Copier::default());
+        let inputs = given_values::inputs(run, &self.graph, &given, &env)?;
+        if inputs.iter().all(Option::is_some) {
+            let name = if inputs.is_empty() { "no inputs" } else { "the given inputs" };
+            self.samples.push(Sample { name: name.to_owned(), inputs: inputs.into_iter().flatten().collect() });
+        } else if run.values.inputs.is_some() {
+            given_values::complete(&self.graph, inputs, &given)?;
+        }
+        Ok(())
+    }
+
+    fn made_up(&mut self, args: &JudgeArgs, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
+        let given = Given::read(run, path, world)?;
+        let n = self.graph.params(self.graph.root()).len();
+        let shapes = given_values::shapes(run, &self.graph, &vec![None; n])?;
+        // Without params there is one run, and what nobody bound is made up for it.
+        let rounds = if n == 0 { args.samples.min(1) } else { args.samples };
+        for k in 0..rounds {
+            let (name, style) = Style::ALL[k as usize % Style::ALL.len()];
+            let env = self.settings.environment(Precision::Typed, &mut Copier::default());
+            let hints = given.hints(&self.graph);
+            let generator = Generator { seed: args.seed + k, style, shapes: shapes.clone(), hints };
+            let inputs = generator.inputs(&self.graph, &env);
+            // What was invented for the first sample stays for all.
+            let known = env.bindings.borrow().clone();
+            for (name, value) in known {
+                if !self.settings.bindings.contains_key(&name) {
+                    world.say(&format!("note: %{name} is made up: {}", crate::verdicts::summary(&value)));
+                    self.settings.bindings.insert(name, value);
+                }
+            }
+            if n > 0 {
+                self.samples.push(Sample { name: format!("seed {} ({name})", args.seed + k), inputs });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs a shell command on a graph; what it said when it did not succeed.
+pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let child = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => return Some(format!("`{command}` cannot be run: {error}")),
+    };
+    if let Some(mut stdin) = child.stdin.take() {
+        // A command need not read.
+        let _ = stdin.write_all(&print(graph, PrintOptions::default()));
+    }
+    match child.wait_with_output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("`{command}` ends with {}", output.status)),
+        Err(error) => Some(format!("`{command}` cannot be run: {error}")),
+    }
+}
+
+/// A graph and its inputs as one lit file. Memory that inputs share is not shared any more.
+pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IValue]) -> String {
+    let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
+    text += &format!("# RUN: {run_line}\n");
+    let mut tensors = Tensors::new();
+    for (i, input) in copies(inputs, Precision::Typed).iter().enumerate() {
+        let described = describe(input, &format!("in{i}"), &mut tensors);
+        text += &format!("# ARGS: {}{}\n", described.json(), if i + 1 < inputs.len() { "," } else { "" });
+    }
+    text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
+}
+
+/// Writes a failing case where reproducers go.
+pub(crate) fn write_reproducer(dir: &Path, stem: &str, text: &str, world: &mut World<'_>) {
+    let folder = world.path(dir);
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+    let name = format!("{stem}-{hash:016x}.ir");
+    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(&name), text));
+    match written {
+        Ok(()) => world.say(&format!("  a reproducer is in `{}`", dir.join(name).display())),
+        Err(error) => world.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
+    }
+}
+
+/// The exit code of a work that may be refused, or may hit a bug of ours.
+pub(crate) fn ended(result: Result<Result<i32, Refusal>, String>, world: &mut World<'_>) -> i32 {
+    match result {
+        Ok(Ok(code)) => code,
+        Ok(Err((code, message))) => {
+            world.say(&message);
+            code
+        }
+        Err(message) => {
+            world.say(&format!("error: a bug in jitopt: {message}"));
+            exit::BUG
+        }
+    }
+}
