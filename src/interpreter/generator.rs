@@ -18,7 +18,7 @@ use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops;
 use crate::symbol::{attr, prim};
 use crate::tensor::layout::Dims;
-use crate::tensor::{DType, Scalar, Tensor};
+use crate::tensor::{DType, Scalar};
 use crate::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -561,7 +561,7 @@ impl<'a> Search<'a> {
     /// Gives all free sizes that are the same as one of them another value: operators tie them together.
     fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
         let mut all = BTreeSet::new();
-        self.each_free_size(wanted, &mut |n| drop(all.insert(*n)));
+        self.each_free_size(wanted, &mut |n| all.extend([*n]));
         let all: Vec<i64> = all.into_iter().collect();
         if !all.is_empty() {
             let old = all[self.draws.below(all.len())];
@@ -800,7 +800,7 @@ fn sizes_in(graph: &Graph) -> Vec<i64> {
     let mut sizes = BTreeSet::new();
     for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
         match graph.attribute(node, attr::VALUE) {
-            Some(Attribute::Int(n)) => drop(sizes.insert(*n)),
+            Some(Attribute::Int(n)) => sizes.extend([*n]),
             Some(Attribute::List(parts)) => sizes.extend(parts.iter().filter_map(Attribute::as_int)),
             _ => {}
         }
@@ -864,11 +864,4 @@ fn sources_of(graph: &Graph, values: &[Value]) -> BTreeSet<Source> {
         }
     }
     sources
-}
-
-/// The tensors of values, for those who compare what two runs left in them.
-pub fn tensors_of(values: &[IValue]) -> Vec<Tensor> {
-    let mut all = Vec::new();
-    values.iter().for_each(|value| value.each_tensor(&mut |tensor| all.push(tensor.clone())));
-    all
 }
