@@ -11,7 +11,8 @@
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
 //! - [`rendering`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
-//! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers
+//! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
+//!   want of their weights
 //!
 //! ```
 //! use jitopt_core::interpreter::{Environment, IValue, Machine};
@@ -39,6 +40,7 @@ pub mod random;
 pub mod rendering;
 pub mod sketch;
 pub mod stop;
+pub mod tailoring;
 
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};

@@ -13,11 +13,12 @@ use super::machine::{Machine, Watch, callee_name, result_of};
 use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
 use super::stop::{Reason, Stop};
+use super::tailoring;
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops;
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::layout::Dims;
-use crate::tensor::{DType, Scalar, Tensor};
+use crate::tensor::{DType, Scalar};
 use crate::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,6 +42,11 @@ const ATTEMPTS: u64 = 4;
 /// Most runs to find shapes that fit, and then to tell sizes apart.
 const MOST_TRIES: usize = 400;
 const MOST_REFINEMENTS: usize = 40;
+/// The same while layers get the weights they want, which leads somewhere; and the most elements of such a weight.
+const MOST_TAILORED: u64 = 1_000_000_000;
+const MOST_WANTED: i64 = 1 << 26;
+/// Most rounds in which layers get the weights they want.
+const ROUNDS: usize = 200;
 /// Most nodes that are run, and numbers that are read, in all tries together.
 const MOST_WORK: u64 = 50_000_000;
 /// Most elements of a tensor whose shape is searched for.
@@ -199,6 +205,8 @@ struct Search<'a> {
     spent: u64,
     /// Whether the graph runs on the sketches.
     fits: bool,
+    /// The sketches that values are, unchanged.
+    direct: BTreeMap<Value, Source>,
 }
 
 impl<'a> Search<'a> {
@@ -216,8 +224,21 @@ impl<'a> Search<'a> {
         }
         let bound = env.bindings.borrow().clone();
         let draws = Philox::new(generator.seed, u64::MAX - 1, 0);
-        let mut search =
-            Search { generator, graph, env, sketches, bound, draws, sizes: sizes_in(graph), spent: 0, fits: false };
+        let places = unbound_places(graph).into_iter().map(|(path, value)| (value, Source::Unbound(path)));
+        let params = graph.params(graph.root()).enumerate().map(|(i, param)| (param, Source::Param(i)));
+        let direct = places.chain(params).collect();
+        let mut search = Search {
+            generator,
+            graph,
+            env,
+            sketches,
+            bound,
+            draws,
+            sizes: sizes_in(graph),
+            spent: 0,
+            fits: false,
+            direct,
+        };
         search.style_shapes();
         search
     }
@@ -326,6 +347,13 @@ impl<'a> Search<'a> {
     /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.
     fn fit(&mut self) -> bool {
         let mut best = self.run();
+        for _ in 0..ROUNDS {
+            let ended = best.fits() || best.hopeless || self.spent > MOST_TAILORED;
+            if ended || !self.tailor_all(&best) {
+                break;
+            }
+            best = self.run();
+        }
         // Where the run first came so far: changes that bring nothing are not piled up for ever.
         let mut anchor = self.sketches.clone();
         for _ in 0..MOST_TRIES {
@@ -368,6 +396,9 @@ impl<'a> Search<'a> {
         }
         let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
         seen.extend(sizes_said(&run.message));
+        if !self.draws.one_in(3) && self.tailor(node, &run.shapes) {
+            return true;
+        }
         if self.draws.one_in(4) {
             let size = self.some_size(&seen);
             self.resize_equal(size, &|source| sources.contains(source));
@@ -380,6 +411,42 @@ impl<'a> Search<'a> {
             self.sketches.insert(source, sketch);
         }
         true
+    }
+
+    /// Gives all layers the weights that they want, but for those that made what their types say.
+    fn tailor_all(&mut self, run: &Run) -> bool {
+        let graph = self.graph;
+        let mut changed = false;
+        for node in graph.all_nodes() {
+            let made = graph.outputs(node).next();
+            let declared = made.and_then(|value| tailoring::declared_shape(graph, value));
+            let found = made.and_then(|value| run.shapes.get(&value));
+            let wrong = declared.is_some() && declared.as_ref() != found;
+            if wrong || run.failed == Some(node) {
+                changed |= self.tailor(node, &run.shapes);
+            }
+        }
+        changed
+    }
+
+    /// Gives operands of a layer the shapes that it wants of them; false where that changes nothing.
+    fn tailor(&mut self, node: Node, shapes: &BTreeMap<Value, Dims>) -> bool {
+        let mut changed = false;
+        for (value, mut shape) in tailoring::proposals(self.graph, node, shapes) {
+            let (origin, swapped) = tailoring::origin(self.graph, value);
+            if swapped {
+                shape.reverse();
+            }
+            let source = self.direct.get(&origin);
+            if let Some(sketch) = source.and_then(|source| self.sketches.get_mut(source)) {
+                sketch.each(&mut |part| {
+                    if let Sketch::Tensor(tensor) = part {
+                        changed |= take_shape(tensor, &shape);
+                    }
+                });
+            }
+        }
+        changed
     }
 
     /// Changes a part of a sketch.
@@ -494,9 +561,7 @@ impl<'a> Search<'a> {
     /// Gives all free sizes that are the same as one of them another value: operators tie them together.
     fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
         let mut all = BTreeSet::new();
-        self.each_free_size(wanted, &mut |n| {
-            all.insert(*n);
-        });
+        self.each_free_size(wanted, &mut |n| all.extend([*n]));
         let all: Vec<i64> = all.into_iter().collect();
         if !all.is_empty() {
             let old = all[self.draws.below(all.len())];
@@ -550,7 +615,29 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Takes a shape as far as that is free; whether it is another than before.
+fn take_shape(tensor: &mut TensorSketch, shape: &[i64]) -> bool {
+    let fits = tensor.dims.len() == shape.len();
+    let fixed = fits && tensor.dims.iter().zip(shape).any(|(&(n, free), &wanted)| !free && n != wanted);
+    if (!fits && !tensor.free_rank) || fixed || tensor.shape()[..] == *shape {
+        return false;
+    }
+    let before = tensor.clone();
+    let free = |i: usize| before.dims.get(i).is_none_or(|&(_, free)| free || !fits);
+    tensor.dims = shape.iter().enumerate().map(|(i, &n)| (n, free(i))).collect();
+    tensor.strides = None;
+    let n = shape.iter().try_fold(1i64, |n, &size| n.checked_mul(size.max(1)));
+    if n.is_none_or(|n| n > MOST_WANTED) {
+        *tensor = before;
+        return false;
+    }
+    true
+}
+
 fn is_small(tensor: &TensorSketch) -> bool {
+    if tensor.dims.iter().all(|(_, free)| !free) {
+        return true;
+    }
     let n = tensor.dims.iter().try_fold(1i64, |n, (size, _)| n.checked_mul((*size).max(1)));
     n.is_some_and(|n| n <= MOST_ELEMENTS)
 }
@@ -713,7 +800,7 @@ fn sizes_in(graph: &Graph) -> Vec<i64> {
     let mut sizes = BTreeSet::new();
     for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
         match graph.attribute(node, attr::VALUE) {
-            Some(Attribute::Int(n)) => drop(sizes.insert(*n)),
+            Some(Attribute::Int(n)) => sizes.extend([*n]),
             Some(Attribute::List(parts)) => sizes.extend(parts.iter().filter_map(Attribute::as_int)),
             _ => {}
         }
@@ -786,11 +873,4 @@ fn sources_of(graph: &Graph, values: &[Value]) -> BTreeSet<Source> {
         }
     }
     sources
-}
-
-/// The tensors of values, for those who compare what two runs left in them.
-pub fn tensors_of(values: &[IValue]) -> Vec<Tensor> {
-    let mut all = Vec::new();
-    values.iter().for_each(|value| value.each_tensor(&mut |tensor| all.push(tensor.clone())));
-    all
 }

@@ -294,7 +294,7 @@ fn laid_out(json: &Value, indent: usize) -> String {
             for (i, (name, value)) in fields.iter().enumerate() {
                 let field = format!("{}: {}", json!(name), laid_out(value, indent + 1));
                 let breaks = i > 0 && (field.contains('\n') || column + field.len() > WIDTH);
-                text += &["", ", ", &format!(",\n{pad}")][usize::from(i > 0) + usize::from(breaks)];
+                text += ["", ", ", &format!(",\n{pad}")][usize::from(i > 0) + usize::from(breaks)];
                 text += &field;
                 column = if breaks { pad.len() + field.len() } else { column + field.len() + 2 };
             }
