@@ -4,12 +4,12 @@
 //! them, types promote, integers wrap, NaN goes where it goes. Nothing here is shared with the rewrite rules and kernels
 //! that are judged.
 //!
-//! - [`ivalue`] what flows along the edges, [`constants`] how literals become it
+//! - [`ivalue`] what flows along the edges, [`literal_values`] how literals become it
 //! - [`machine`] steps through blocks with a stack of its own; [`plan`] is made once per graph: which kernel a node runs, and
 //!   which values nobody reads after it
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
-//! - [`rendering`] values as `print` shows them
+//! - [`shown_values`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
 //!   want of their weights
@@ -26,18 +26,18 @@
 
 pub mod call;
 pub mod comparison;
-pub mod constants;
 pub mod description;
 pub mod environment;
 pub mod files;
 pub mod generator;
 pub mod ivalue;
 pub mod library;
+pub mod literal_values;
 pub mod machine;
 pub mod operators;
 pub mod plan;
 pub mod random;
-pub mod rendering;
+pub mod shown_values;
 pub mod sketch;
 pub mod stop;
 pub mod tailoring;

@@ -105,7 +105,7 @@ fn shown(value: &IValue) -> String {
         IValue::Tensor(tensor) => format!("a tensor {}", typed(tensor)),
         IValue::List(_) | IValue::Tuple(_) | IValue::Dict(_) => format!("a {}", value.kind_name()),
         IValue::None | IValue::Undefined => "None".to_owned(),
-        other => format!("the {} {}", other.kind_name(), super::rendering::to_repr(other)),
+        other => format!("the {} {}", other.kind_name(), super::shown_values::to_repr(other)),
     }
 }
 

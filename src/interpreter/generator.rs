@@ -5,10 +5,10 @@
 //! the same at first, for that is what most operators agree to; when the graph runs, sizes are told apart as far as it still
 //! does. Everything is decided by the seed, and ends after a bounded number of tries.
 
-use super::constants;
 use super::description::Described;
 use super::environment::{Environment, Invent};
 use super::ivalue::IValue;
+use super::literal_values;
 use super::machine::{Machine, Watch, callee_name, result_of};
 use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
@@ -789,7 +789,7 @@ fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
 
 fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
     if let TypeKind::Class(class) | TypeKind::Interface(class) = graph.ty(param).kind() {
-        return Sketch::Fixed(constants::object(*class, name));
+        return Sketch::Fixed(literal_values::object(*class, name));
     }
     let hint = rank_hint(graph, param);
     hinted(Sketch::of_type(graph.ty(param), name, hint.rank.unwrap_or(2)), hint)

@@ -4,10 +4,10 @@
 //! hands its results to whoever entered it. Values are dropped after the last node that reads them.
 
 use super::call::{Call, Outs};
-use super::constants;
 use super::environment::Environment;
 use super::ivalue::IValue;
 use super::library::Found;
+use super::literal_values;
 use super::plan::{Action, Plan};
 use super::stop::{Reason, Stop};
 use crate::entity::Entity;
@@ -294,7 +294,7 @@ impl<'g> Machine<'g> {
     /// Makes up what a callee returns, the same in every call: enough to compare graphs that both call it.
     fn invent_call(&mut self, graph: &Graph, node: Node, name: &str) -> Result<(), Stop> {
         let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
-            .map(|(i, value)| constants::unbound(self.env, &result_of(name, i), graph.ty(value)))
+            .map(|(i, value)| literal_values::unbound(self.env, &result_of(name, i), graph.ty(value)))
             .collect();
         self.env.made_up_calls.borrow_mut().insert(name.to_owned());
         self.deliver(graph, node, invented?)

@@ -1,9 +1,9 @@
 //! What is found out once per graph: which kernel a node runs, and which values nobody reads after it.
 
-use super::constants;
 use super::environment::Environment;
 use super::ivalue::IValue;
 use super::library::{self, Found};
+use super::literal_values;
 use super::stop::Stop;
 use crate::entity::SecondaryMap;
 use crate::ir::{Graph, Node, Value};
@@ -115,7 +115,7 @@ fn is_later(graph: &Graph, a: Node, b: Node) -> bool {
 fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> {
     let kind = graph.kind(node);
     Ok(match kind {
-        prim::CONSTANT => Action::Constant(constants::constant(graph, env, node)?),
+        prim::CONSTANT => Action::Constant(literal_values::constant(graph, env, node)?),
         prim::IF => Action::If,
         prim::LOOP => Action::Loop,
         prim::GRAD_OF => Action::GradOf,

@@ -1,9 +1,9 @@
 //! What a value that is made up will be: everything but its numbers, which depend on a seed and a style alone.
 
-use super::constants;
 use super::description::Described;
 use super::environment::Environment;
 use super::ivalue::{EnumMember, IValue};
+use super::literal_values;
 use super::random::Philox;
 use crate::tensor::layout::{self, Dims};
 use crate::tensor::{C128, DType, Device, Precision, Tensor};
@@ -220,7 +220,7 @@ impl Sketch {
             TypeKind::NamedTuple(fields) => Sketch::Tuple(fields.iter().map(|field| inner(field.ty)).collect()),
             TypeKind::Union(members) => members.first().map_or(Sketch::Fixed(IValue::None), |&ty| inner(ty)),
             TypeKind::Future(ty) => inner(*ty),
-            TypeKind::Class(class) | TypeKind::Interface(class) => Sketch::Fixed(constants::object(*class, name)),
+            TypeKind::Class(class) | TypeKind::Interface(class) => Sketch::Fixed(literal_values::object(*class, name)),
             TypeKind::Enum(class) => {
                 Sketch::Fixed(IValue::Enum(Rc::new(EnumMember { class: *class, name: String::new(), value: None })))
             }

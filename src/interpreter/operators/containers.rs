@@ -116,7 +116,7 @@ fn out_of_range() -> Stop {
 }
 
 fn no_key(key: &IValue) -> Stop {
-    Stop::raised_as("KeyError", crate::interpreter::rendering::to_str(key))
+    Stop::raised_as("KeyError", crate::interpreter::shown_values::to_str(key))
 }
 
 fn len(call: &Call<'_>) -> Answer {
@@ -334,7 +334,7 @@ fn index_of(call: &Call<'_>) -> Answer {
                 || {
                     Err(Stop::raised_as(
                         "ValueError",
-                        format!("'{}' is not in list", crate::interpreter::rendering::to_str(wanted)),
+                        format!("'{}' is not in list", crate::interpreter::shown_values::to_str(wanted)),
                     ))
                 },
                 one,

@@ -4,7 +4,7 @@ use super::structure::wrapped;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
-use crate::interpreter::rendering::to_str;
+use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 
 /// The rows.

@@ -1,10 +1,10 @@
 //! What holds a graph together: tuples, lists, attributes, checks of types, printing, raising.
 
 use crate::interpreter::call::{Answer, Call, Outs, one, several};
-use crate::interpreter::constants;
 use crate::interpreter::ivalue::{IValue, Object};
 use crate::interpreter::library::Row;
-use crate::interpreter::rendering::to_str;
+use crate::interpreter::literal_values;
+use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::{Exception, Reason, Stop};
 use crate::ir::Attribute;
 use crate::symbol::{Symbol, attr};
@@ -146,12 +146,12 @@ fn get_attr(call: &Call<'_>) -> Answer {
     if let Some(value) = object.attributes.borrow().get(&name) {
         return one(value.clone());
     }
-    let path = match object.attributes.borrow().get(constants::PATH) {
+    let path = match object.attributes.borrow().get(literal_values::PATH) {
         Some(IValue::Str(path)) => format!("{path}.{name}"),
         _ => return Err(Stop::raised(format!("the object has no attribute `{name}`"))),
     };
     let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
-    let value = constants::unbound(call.env, &path, ty)?;
+    let value = literal_values::unbound(call.env, &path, ty)?;
     object.attributes.borrow_mut().insert(name, value.clone());
     one(value)
 }
@@ -267,7 +267,7 @@ fn enum_value(call: &Call<'_>) -> Answer {
         Some(value) => one(value.clone()),
         None => {
             let ty = call.graph.single_output(call.node).map_or(Type::int(), |value| call.graph.ty(value));
-            one(constants::unbound(call.env, &format!("{}.{}", member.class.as_str(), member.name), ty)?)
+            one(literal_values::unbound(call.env, &format!("{}.{}", member.class.as_str(), member.name), ty)?)
         }
     }
 }

@@ -8,7 +8,7 @@
 //! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or whose whole number changes, hangs on
 //! rounding alone and is not judged.
 
-use crate::outcome::{Outcome, Settings};
+use crate::showing::{Outcome, Settings};
 use crate::verdict::place;
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{IValue, Stop, Watch};

@@ -1,18 +1,18 @@
 //! Whether two graphs compute the same, and if not, whose fault it is.
 //!
 //! - [`sharing`] copies values with their aliasing, so that every run starts from the same memory
-//! - [`outcome`] is all that a run shows: results or an exception, what became of the inputs, what was printed
+//! - [`showing`] is all that a run shows: results or an exception, what became of the inputs, what was printed
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite
 
 pub mod bisecting;
 pub mod budget;
-pub mod outcome;
 pub mod reducing;
 pub mod rewrites;
 pub mod sharing;
+pub mod showing;
 pub mod smith;
 pub mod verdict;
 
-pub use outcome::{Outcome, Settings};
+pub use showing::{Outcome, Settings};
 pub use verdict::{Verdict, judge};

@@ -10,8 +10,8 @@
 //! - a value stands for another of its type that was there before
 //! - inputs get smaller: sizes, then plain numbers, then `float32`
 
-use crate::outcome::{Outcome, Settings};
 use crate::sharing::copies;
+use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::symbol::prim;

@@ -1,7 +1,7 @@
 //! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
 
-use crate::outcome::{Outcome, Settings};
 use crate::sharing::copies;
+use crate::showing::{Outcome, Settings};
 use crate::verdict::{Policy, Verdict, judge_against};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Stop, Watch};

@@ -4,8 +4,8 @@
 //! its type. So graphs are valid, shapes fit, and nearly every node does something: views and writes through them, broadcasting, odd
 //! element types, branches, loops, lists, tuples, repeated work, dead work, random draws, printing, raising.
 
-use crate::outcome::Settings;
 use crate::sharing::{Copier, copies};
+use crate::showing::Settings;
 use jitopt_core::interpreter::library::{self};
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{Call, Environment, IValue};
@@ -567,7 +567,7 @@ fn is_large(value: &IValue) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::Outcome;
+    use crate::showing::Outcome;
     use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
     use jitopt_core::verify;
 

@@ -6,7 +6,7 @@
 //! itself must stay.
 
 use crate::budget::{Budget, Excess};
-use crate::outcome::{Outcome, Settings};
+use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;

@@ -149,6 +149,13 @@ pub(crate) struct PipelineArgs {
     /// Skip a pass; may be repeated
     #[arg(long, value_name = "PASS")]
     pub(crate) disable: Vec<String>,
+    /// Run the graph before and after, and compare: at the end, after each pass, or after each rewrite
+    #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
+    #[arg(value_parser = PossibleValuesParser::new(["end", "pass", "rewrite"]))]
+    pub(crate) validate: Option<String>,
+    /// Where reproducers of failed validations go
+    #[arg(long, value_name = "DIR", requires = "validate")]
+    pub(crate) repro_dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -404,7 +411,7 @@ pub(crate) struct ValidateArgs {
     /// How far each value of the same name is off, on the first sample
     #[arg(long)]
     pub(crate) per_node: bool,
-    /// Where reproducers of failures go
+    /// Where reproducers of failed validations go
     #[arg(long, value_name = "DIR")]
     pub(crate) repro_dir: Option<PathBuf>,
     #[command(flatten)]

@@ -7,8 +7,8 @@ use crate::optimise::{Refusal, refuse};
 use crate::{World, exit, panics};
 use jitopt_core::pass::{self, Gate, Pipeline, RunError, Session};
 use jitopt_core::verify;
-use jitopt_judge::outcome::Settings;
 use jitopt_judge::reducing::{Case, Reducer};
+use jitopt_judge::showing::Settings;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
 use std::io::IsTerminal;
 

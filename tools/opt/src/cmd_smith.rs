@@ -6,7 +6,7 @@ use crate::observing::VerifyEach;
 use crate::optimise::Refusal;
 use crate::{World, exit, panics};
 use jitopt_core::pass::{self, Pipeline, Session};
-use jitopt_judge::outcome::Settings;
+use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::verdict::{Policy, Verdict, judge};
 

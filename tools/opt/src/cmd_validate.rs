@@ -18,7 +18,7 @@ pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
 }
 
 /// Judges after each pass.
-struct EachPass(Rc<Reference>);
+pub(crate) struct EachPass(pub(crate) Rc<Reference>);
 
 impl Observer for EachPass {
     fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
@@ -94,26 +94,30 @@ fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError,
     }
 }
 
-fn unjudgeable(why: &str, world: &mut World<'_>) -> i32 {
-    world.say(&format!("error: nothing could be compared: {why}"));
-    exit::NO
+/// What a tally means: what is to be said, and whether anything was compared.
+pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
+    let why = |stop: &Stop| stop.to_string().replace('\n', "\n  ");
+    let none = |why: &str| (format!("error: nothing could be compared: {why}"), None, false);
+    match (&tally.same, &tally.unjudged) {
+        (0, Some((n, stop))) => none(&format!("none of {n} samples ran to its end\n  {}", why(stop))),
+        (0, None) => none("there is no sample; give inputs, or --samples"),
+        (same, None) => (format!("the same on {}", samples(*same)), None, true),
+        (same, Some((n, stop))) => {
+            let note = format!("note: {} could not be compared: {}", samples(*n), why(stop));
+            (format!("the same on {}", samples(*same)), Some(note), true)
+        }
+    }
 }
 
 fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
-    let why = |stop: &Stop| stop.to_string().replace('\n', "\n  ");
-    match (&tally.same, &tally.unjudged) {
-        (0, Some((n, stop))) => unjudgeable(&format!("none of {n} samples ran to its end\n  {}", why(stop)), world),
-        (0, None) => unjudgeable("there is no sample; give inputs, or --samples", world),
-        (same, None) => {
-            world.print(format!("the same on {}\n", samples(*same)).as_bytes());
-            exit::YES
-        }
-        (same, Some((n, stop))) => {
-            world.print(format!("the same on {}\n", samples(*same)).as_bytes());
-            world.say(&format!("note: {} could not be compared: {}", samples(*n), why(stop)));
-            exit::YES
-        }
+    let (text, note, compared) = told(tally);
+    note.iter().for_each(|note| world.say(note));
+    if compared {
+        world.print(format!("{text}\n").as_bytes());
+        return exit::YES;
     }
+    world.say(&text);
+    exit::NO
 }
 
 fn samples(n: usize) -> String {
@@ -143,7 +147,10 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, sample: usize, note: &s
     let line = format!("jitopt validate %s --passes='{passes}' --samples 0");
     let text = judging::lit_file(&line, note, reference.graph(), &sample.inputs);
     let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
-    judging::write_reproducer(dir, &stem, &text, world);
+    match judging::write_reproducer(&world.path(dir), &stem, &text) {
+        Ok(path) => world.say(&format!("  a reproducer is in `{}`", path.display())),
+        Err(error) => world.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
+    }
 }
 
 fn table(reference: &Reference, after: &Graph, world: &mut World<'_>) {

@@ -4,11 +4,11 @@ use crate::arguments::RunArgs;
 use crate::batch::unreadable;
 use crate::optimise::{Refusal, refuse};
 use crate::{World, exit};
-use jitopt_core::interpreter::constants;
 use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
+use jitopt_core::interpreter::literal_values;
 use jitopt_core::interpreter::{Environment, IValue, Reason};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
@@ -142,7 +142,7 @@ pub(crate) fn inputs(
         if bound.is_some() && inputs[i].is_some() {
             return refuse(format_args!("--bind: %{} is given as an input too", graph.name(param)));
         }
-        let object = |class| constants::object(class, &graph.name(param));
+        let object = |class| literal_values::object(class, &graph.name(param));
         inputs[i] = inputs[i].take().or(bound).or_else(|| match graph.ty(param).kind() {
             TypeKind::Class(class) | TypeKind::Interface(class) => Some(object(*class)),
             _ => None,
@@ -428,7 +428,7 @@ fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
                     known.insert(path);
                 }
             }
-            (prim::CONSTANT, Some(output), _) => match constants::constant(graph, &probe, node) {
+            (prim::CONSTANT, Some(output), _) => match literal_values::constant(graph, &probe, node) {
                 Ok(IValue::Object(_)) => drop(objects.insert(output, graph.name(output))),
                 Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => drop(known.insert(graph.name(output))),
                 _ => {}

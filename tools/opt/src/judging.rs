@@ -15,12 +15,13 @@ use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Pipeline};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, print};
-use jitopt_judge::outcome::{Outcome, Settings};
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::{Copier, copies};
+use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::verdict::Policy;
 use jitopt_passes::REGISTRY;
-use std::path::Path;
+use std::collections::btree_map::Entry;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -117,9 +118,14 @@ fn with_whole_names(settings: &mut Settings, graph: &Graph) {
 impl Trial {
     /// Reads a graph and gets samples ready: the given inputs where there are some, then made-up ones.
     pub(crate) fn read(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
+        let graph = read_graph(&as_run(args), path, world)?;
+        Trial::of(graph, args, path, world)
+    }
+
+    /// Gets samples ready for a graph that was read from `path`.
+    pub(crate) fn of(graph: Graph, args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
         let run = as_run(args);
         let policy = policy(args)?;
-        let graph = read_graph(&run, path, world)?;
         let mut settings = settings(args, world)?;
         with_whole_names(&mut settings, &graph);
         let env = settings.environment(Precision::Typed, &mut Copier::default());
@@ -159,9 +165,9 @@ impl Trial {
             // What was invented for the first sample stays for all.
             let known = env.bindings.borrow().clone();
             for (name, value) in known {
-                if !self.settings.bindings.contains_key(&name) {
-                    world.say(&format!("note: %{name} is made up: {}", crate::verdicts::summary(&value)));
-                    self.settings.bindings.insert(name, value);
+                if let Entry::Vacant(place) = self.settings.bindings.entry(name) {
+                    world.say(&format!("note: %{} is made up: {}", place.key(), crate::verdicts::summary(&value)));
+                    place.insert(value);
                 }
             }
             let inputs = self.varied(inputs, k as usize);
@@ -231,16 +237,12 @@ pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IVal
     text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
 }
 
-/// Writes a failing case where reproducers go.
-pub(crate) fn write_reproducer(dir: &Path, stem: &str, text: &str, world: &mut World<'_>) {
-    let folder = world.path(dir);
+/// Writes a failing case where reproducers go; returns where it is.
+pub(crate) fn write_reproducer(folder: &Path, stem: &str, text: &str) -> std::io::Result<PathBuf> {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-    let name = format!("{stem}-{hash:016x}.ir");
-    let written = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(&name), text));
-    match written {
-        Ok(()) => world.say(&format!("  a reproducer is in `{}`", dir.join(name).display())),
-        Err(error) => world.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
-    }
+    let path = folder.join(format!("{stem}-{hash:016x}.ir"));
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(&path, text).map(|()| path)
 }
 
 /// The exit code of a work that may be refused, or may hit a bug of ours.

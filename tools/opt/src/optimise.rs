@@ -1,7 +1,9 @@
 //! The main job: IR in, passes, IR out.
 
-use crate::arguments::Cli;
+use crate::arguments::{Cli, JudgeArgs};
 use crate::callees::{self, Callees, Calls};
+use crate::cmd_validate::{self, EachPass};
+use crate::judging::{self, Trial};
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
@@ -11,9 +13,11 @@ use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_core::verify;
+use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 /// What the command line asks for, checked before any file is read.
@@ -358,18 +362,112 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     if !cli.pipeline.no_verify_each && !cli.input.no_verify {
         observers.push(&mut verifier);
     }
+    let judge = match Validation::of(cli, plan, name, graph, outcome) {
+        Ok(judge) => judge,
+        Err((code, message)) => {
+            outcome.fail(code, &message);
+            return false;
+        }
+    };
+    let mut each_pass = judge.as_ref().map(|judge| EachPass(judge.reference.clone()));
+    match (cli.pipeline.validate.as_deref(), &judge) {
+        (Some("pass"), _) => observers.extend(each_pass.as_mut().map(|each| each as &mut dyn Observer)),
+        (Some("rewrite"), Some(judge)) => session.watch = Some(Box::new(EachRewrite(judge.reference.clone()))),
+        _ => {}
+    }
     let result = pass::run(graph, &plan.pipeline, &mut session, &mut observers);
     outcome.stderr.append(&mut watcher.out);
     summaries(cli, &session, &timer, outcome);
     match result {
         Ok(()) => {
             note_unused_gates(&session, outcome);
-            true
+            judge.is_none_or(|judge| judge.at_the_end(cli, name, graph, outcome))
+        }
+        Err(RunError::Stopped(why)) => {
+            outcome.fail(exit::MISMATCH, &format!("error: {name}: {why}"));
+            judge.iter().for_each(|judge| judge.reproduce(cli, &why, outcome));
+            false
         }
         Err(error) => {
             let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
             outcome.fail(code, &format!("error: {name}: {error}"));
             false
+        }
+    }
+}
+
+/// The graph as it was, and what it computed.
+struct Validation {
+    reference: Rc<Reference>,
+    folder: PathBuf,
+}
+
+impl Validation {
+    /// Runs the graph on the inputs that lie beside it or stand in it, and on made-up ones; none when that is not asked for.
+    fn of(
+        cli: &Cli,
+        plan: &Plan,
+        name: &str,
+        graph: &Graph,
+        outcome: &mut Outcome,
+    ) -> Result<Option<Validation>, Refusal> {
+        if cli.pipeline.validate.is_none() {
+            return Ok(None);
+        }
+        let (mut nothing, mut said) = (Vec::new(), Vec::new());
+        let folder = plan.folder.clone();
+        let mut world = World {
+            stdin: Box::new(std::io::empty()),
+            stdout: &mut nothing,
+            stderr: &mut said,
+            env: BTreeMap::new(),
+            cwd: folder.clone(),
+            colour: false,
+            failed_write: None,
+        };
+        let args = JudgeArgs {
+            samples: 8,
+            seed: 1,
+            max_steps: 10_000_000,
+            callee: cli.input.callee.clone(),
+            ..JudgeArgs::default()
+        };
+        let path = if name == "<stdin>" { "-" } else { name };
+        let trial = Trial::of(graph.clone(), &args, Path::new(path), &mut world);
+        drop(world);
+        outcome.stderr.extend(said);
+        let trial = trial?;
+        let reference = Rc::new(Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples));
+        Ok(Some(Validation { reference, folder }))
+    }
+
+    /// Compares; false when the graph is not to be printed.
+    fn at_the_end(&self, cli: &Cli, name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
+        match self.reference.check(graph) {
+            Ok(tally) => {
+                let (text, note, compared) = cmd_validate::told(&tally);
+                note.iter().for_each(|note| outcome.say(note));
+                if !compared {
+                    outcome.fail(exit::NO, &text);
+                }
+                compared
+            }
+            Err(finding) => {
+                outcome.fail(exit::MISMATCH, &format!("error: {name} is wrong after the passes\n{finding}"));
+                self.reproduce(cli, &finding.to_string(), outcome);
+                false
+            }
+        }
+    }
+
+    fn reproduce(&self, cli: &Cli, note: &str, outcome: &mut Outcome) {
+        let (Some(dir), Some(passes)) = (&cli.pipeline.repro_dir, &cli.pipeline.passes) else { return };
+        let Some((sample, _)) = self.reference.samples().next() else { return };
+        let line = format!("jitopt validate %s --passes='{passes}'");
+        let text = judging::lit_file(&line, note, self.reference.graph(), &sample.inputs);
+        match judging::write_reproducer(&self.folder.join(dir), "wrong", &text) {
+            Ok(path) => outcome.say(&format!("  a reproducer is in `{}`", path.display())),
+            Err(error) => outcome.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::{World, exit};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::description::Source;
 use jitopt_core::interpreter::files::Tensors;
-use jitopt_core::interpreter::{IValue, rendering};
+use jitopt_core::interpreter::{IValue, shown_values};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(crate) fn summary(value: &IValue) -> String {
         IValue::Tuple(list) => format!("({})", joined(list)),
         IValue::Dict(dict) => format!("a dict of {}", dict.borrow().len()),
         other => {
-            let text: String = rendering::to_repr(other).chars().take(SHOWN + 1).collect();
+            let text: String = shown_values::to_repr(other).chars().take(SHOWN + 1).collect();
             if text.chars().count() > SHOWN {
                 format!("{}…", text.chars().take(SHOWN).collect::<String>())
             } else {

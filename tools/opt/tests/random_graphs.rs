@@ -6,7 +6,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
-use jitopt_judge::outcome::{Outcome, Settings};
+use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::verdict::{Policy, Verdict, judge_against};
 use jitopt_passes::REGISTRY;
