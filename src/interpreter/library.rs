@@ -86,7 +86,7 @@ impl Found {
 }
 
 /// An operator in place reads other tensors while it writes: those may be the same elements, but not some of them.
-fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
+pub fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
     let mut tensors = call.args.iter().filter_map(IValue::tensor);
     let Some(target) = tensors.next().filter(|_| call.release() >= Release(1, 7)) else { return Ok(()) };
     let dense = |tensor: &Tensor| layout::is_dense(tensor.shape(), tensor.strides());

@@ -250,6 +250,21 @@ macro_rules! wide {
         fn through(self, dtype: DType) -> Self { through!(self, dtype, $store) }
     })*};
 }
+/// Singles too: for functions that are much faster in 24 bits and no less exact there.
+impl Wide for f32 {
+    #[inline]
+    fn load<T: Narrow>(element: T) -> Self {
+        element.real() as f32
+    }
+    #[inline]
+    fn store<T: Narrow>(self) -> T {
+        T::from_real(f64::from(self))
+    }
+    fn through(self, dtype: DType) -> Self {
+        f64::from(self).through(dtype) as f32
+    }
+}
+
 wide! {
     i64, int, from_int;
     f64, real, from_real;

@@ -35,7 +35,7 @@ fn lookups(table: &Tensor, indices: &Tensor) -> Result<Vec<usize>, Stop> {
 fn embedding(call: &Call) -> Answer {
     let (table, indices) = (call.tensor("weight")?, call.tensor("indices")?);
     check(table.rank() == 2, || "'weight' must be 2-D".to_owned())?;
-    check(indices.dtype().is_integral(), || {
+    check(matches!(indices.dtype(), DType::Int | DType::Long), || {
         format!(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got {} instead",
             indices.dtype().name()

@@ -2,11 +2,13 @@
 
 use super::elements::{by_kind, like, placed};
 use super::picking::{Number, changed, check_fits, coordinates, index_error, picked, place, wrapped};
+use super::pointwise::c_name;
 use super::scattering::{dimensioned, gathered};
 use super::views::{diagonal_of, expanded, selected, sliced, strided};
 use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
-use crate::interpreter::library::Row;
+use crate::interpreter::library::{Row, refuse_overlap};
 use crate::interpreter::stop::Stop;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims};
@@ -223,11 +225,13 @@ fn index_put_in_place(call: &Call<'_>) -> Answer {
 
 fn check_mask(call: &Call<'_>, mask: &Tensor) -> Result<(), Stop> {
     match mask.dtype() {
-        DType::Bool | DType::Byte => Ok(()),
+        DType::Bool => Ok(()),
+        // `uint8` was deprecated with 1.2 and refused from 2.1 on.
+        DType::Byte if call.release() < Release(2, 1) => Ok(()),
         other => Err(Stop::raised(format!(
             "{}_ only supports boolean masks, but got mask with dtype {}",
             short(call),
-            other.name()
+            c_name(other)
         ))),
     }
 }
@@ -376,7 +380,9 @@ fn nonzero_static(call: &Call<'_>) -> Answer {
 fn copy_in_place(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     let source = if call.look("src").is_some() { call.tensor("src")? } else { call.tensor("other")? };
-    x.copy_from(&expanded_over(&source, &x)?)?;
+    let source = expanded_over(&source, &x)?;
+    refuse_overlap(call)?;
+    x.copy_from(&source)?;
     one(x)
 }
 
@@ -388,11 +394,7 @@ fn copy(call: &Call<'_>) -> Answer {
 }
 
 fn expanded_over(source: &Tensor, x: &Tensor) -> Result<Tensor, Stop> {
-    let mut source = source.clone();
-    while source.rank() > x.rank() && source.size(0) == 1 {
-        source = source.select(0, 0);
-    }
-    expanded(&source, x.shape())
+    Ok(source.broadcast_to(x.shape())?)
 }
 
 /// The number that a fill writes.

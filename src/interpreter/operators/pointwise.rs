@@ -143,7 +143,7 @@ pub const ROWS: &[Row] = &[
     ("aten::bitwise_left_shift", |call| shift(call, true)),
     ("aten::bitwise_right_shift", |call| shift(call, false)),
     // ---- whole numbers become reals
-    ("aten::exp", |call| real(call, f64::exp, C128::exp)),
+    ("aten::exp", |call| of_singles(call, f32::exp).unwrap_or_else(|| real(call, f64::exp, C128::exp))),
     ("aten::exp2", |call| real(call, f64::exp2, |z| z.expf(2.0))),
     ("aten::expm1", |call| real(call, f64::exp_m1, |z| z.exp() - 1.0)),
     ("aten::log", |call| real(call, f64::ln, C128::ln)),
@@ -164,11 +164,14 @@ pub const ROWS: &[Row] = &[
     ("aten::arctan", |call| real(call, f64::atan, C128::atan)),
     ("aten::sinh", |call| real(call, f64::sinh, C128::sinh)),
     ("aten::cosh", |call| real(call, f64::cosh, C128::cosh)),
-    ("aten::tanh", |call| real(call, f64::tanh, C128::tanh)),
+    ("aten::tanh", |call| of_singles(call, f32::tanh).unwrap_or_else(|| real(call, f64::tanh, C128::tanh))),
     ("aten::asinh", |call| real(call, f64::asinh, C128::asinh)),
     ("aten::acosh", |call| real(call, f64::acosh, C128::acosh)),
     ("aten::atanh", |call| real(call, f64::atanh, C128::atanh)),
-    ("aten::sigmoid", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
+    ("aten::sigmoid", |call| {
+        let single = of_singles(call, |x| 1.0 / (1.0 + (-x).exp()));
+        single.unwrap_or_else(|| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp())))
+    }),
     ("aten::special_expit", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
     ("aten::logit", logit),
     ("aten::erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
@@ -523,6 +526,7 @@ fn ternary(
     one(match dtype.arithmetic() {
         Some(Kind::Float) => map3([&a, &b, &c], types, |a, b, c| of_reals(a, b, c, value.real()))?,
         Some(Kind::Complex) => return Err(Stop::unsupported(format!("`{}` of complex tensors", call.kind()))),
+        Some(Kind::Bool) => return Err(not_implemented(&format!("{}_cpu_out", call.kind().short()), dtype)),
         _ => map3([&a, &b, &c], types, |a, b, c| of_ints(a, b, c, value.int()))?,
     })
 }
@@ -553,7 +557,7 @@ fn lerp(call: &Call<'_>) -> Answer {
 }
 
 /// As PyTorch names element types of C.
-fn c_name(dtype: DType) -> &'static str {
+pub fn c_name(dtype: DType) -> &'static str {
     match dtype {
         DType::Byte => "unsigned char",
         DType::Char => "signed char",
@@ -697,6 +701,12 @@ pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(
         true => map1(&x, types, of_complex)?,
         false => map1(&x, types, of_reals)?,
     })
+}
+
+/// Of a tensor that keeps singles; the functions that recurrent networks spend their time in.
+fn of_singles(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Option<Answer> {
+    let x = self_of(call).ok().filter(|x| x.kept() == DType::Float)?;
+    Some(map1(&x, Types::same(DType::Float, call.precision()), f).map_err(Stop::from).and_then(one))
 }
 
 /// Of reals only.
