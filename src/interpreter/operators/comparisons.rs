@@ -1,7 +1,8 @@
 //! Comparisons and logic, element by element.
 
-use super::pointwise::{comparison, self_of};
+use super::pointwise::{comparison, not_implemented, self_of};
 use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::{Row, write_into};
 use crate::tensor::blocks::{Types, map1};
 use crate::tensor::{C128, DType, Kind};
@@ -11,14 +12,14 @@ pub const ROWS: &[Row] = &[
     ("aten::eq", |call| comparison(call, |a, b| a == b, |a, b| a == b, |a, b| a == b)),
     ("aten::ne", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
     ("aten::not_equal", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
-    ("aten::lt", |call| comparison(call, |a, b| a < b, |a, b| a < b, |_, _| false)),
-    ("aten::le", |call| comparison(call, |a, b| a <= b, |a, b| a <= b, |_, _| false)),
-    ("aten::gt", |call| comparison(call, |a, b| a > b, |a, b| a > b, |_, _| false)),
-    ("aten::ge", |call| comparison(call, |a, b| a >= b, |a, b| a >= b, |_, _| false)),
-    ("aten::less", |call| comparison(call, |a, b| a < b, |a, b| a < b, |_, _| false)),
-    ("aten::less_equal", |call| comparison(call, |a, b| a <= b, |a, b| a <= b, |_, _| false)),
-    ("aten::greater", |call| comparison(call, |a, b| a > b, |a, b| a > b, |_, _| false)),
-    ("aten::greater_equal", |call| comparison(call, |a, b| a >= b, |a, b| a >= b, |_, _| false)),
+    ("aten::lt", |call| order(call, |a, b| a < b, |a, b| a < b)),
+    ("aten::le", |call| order(call, |a, b| a <= b, |a, b| a <= b)),
+    ("aten::gt", |call| order(call, |a, b| a > b, |a, b| a > b)),
+    ("aten::ge", |call| order(call, |a, b| a >= b, |a, b| a >= b)),
+    ("aten::less", |call| order(call, |a, b| a < b, |a, b| a < b)),
+    ("aten::less_equal", |call| order(call, |a, b| a <= b, |a, b| a <= b)),
+    ("aten::greater", |call| order(call, |a, b| a > b, |a, b| a > b)),
+    ("aten::greater_equal", |call| order(call, |a, b| a >= b, |a, b| a >= b)),
     ("aten::logical_and", |call| logical(call, |a, b| a && b)),
     ("aten::logical_or", |call| logical(call, |a, b| a || b)),
     ("aten::logical_xor", |call| logical(call, |a, b| a != b)),
@@ -31,6 +32,15 @@ pub const ROWS: &[Row] = &[
     ("aten::isreal", |call| question(call, |_| true, |_| true, |z| z.im == 0.0)),
     ("aten::signbit", |call| question(call, |n| n < 0, f64::is_sign_negative, |_| false)),
 ];
+
+/// Complex numbers have no order.
+fn order(call: &Call<'_>, of_ints: impl Fn(i64, i64) -> bool, of_reals: impl Fn(f64, f64) -> bool) -> Answer {
+    let complex = call.args.iter().filter_map(IValue::tensor).find(|tensor| tensor.dtype().is_complex());
+    match complex {
+        Some(tensor) => Err(not_implemented(&format!("{}_cpu", call.kind().short()), tensor.dtype())),
+        None => comparison(call, of_ints, of_reals, |_, _| false),
+    }
+}
 
 fn logical(call: &Call<'_>, f: fn(bool, bool) -> bool) -> Answer {
     let truth = C128::default();

@@ -575,7 +575,7 @@ pub fn c_name(dtype: DType) -> &'static str {
 }
 
 /// What PyTorch says where a kernel lacks a type.
-fn not_implemented(kernel: &str, dtype: DType) -> Stop {
+pub fn not_implemented(kernel: &str, dtype: DType) -> Stop {
     Stop::raised(format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
 }
 
@@ -725,6 +725,7 @@ fn abs(call: &Call<'_>) -> Answer {
             let types = Types { common: x.dtype(), out: x.dtype().to_real(), precision: call.precision() };
             one(map1(&x, types, |z: C128| C128::from(z.norm()))?)
         }
+        false if x.dtype() == DType::Bool => Err(not_implemented("abs_cpu", DType::Bool)),
         false => keeping(call, i64::wrapping_abs, f64::abs, |z| z),
     }
 }

@@ -211,6 +211,15 @@ impl Disturber {
     }
 }
 
+/// The largest number of a type.
+fn largest(dtype: DType) -> f64 {
+    match dtype.to_real() {
+        DType::Half => 65504.0,
+        DType::Float | DType::BFloat16 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
 /// Half the distance between the smallest numbers of a type.
 fn smallest(dtype: DType) -> f64 {
     match dtype.to_real() {
@@ -296,24 +305,29 @@ impl Budget {
     }
 
     /// The tensors of the second value that are further from the first than rounding can put them.
-    pub fn excess(&self, expected: &IValue, found: &IValue) -> Vec<Excess> {
+    pub fn excess(&self, expected: &IValue, found: &IValue, overflow_is_large: bool) -> Vec<Excess> {
         let (a, b) = (tensors(expected), tensors(found));
         let mut all = Vec::new();
         for (i, ((path, a), (_, b))) in a.iter().zip(&b).enumerate() {
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.get(i));
-            all.extend(excess_of(path, a, b, allowed.map(|allowed| &allowed[..])));
+            all.extend(excess_of(path, a, b, allowed.map(|allowed| &allowed[..]), overflow_is_large));
         }
         all.iter_mut().for_each(|excess| excess.dominated_by.clone_from(&self.dominated_by));
         all
     }
 }
 
-fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>) -> Option<Excess> {
+fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>, overflow_is_large: bool) -> Option<Excess> {
+    let limit = if overflow_is_large { largest(a.dtype()) / 2.0 } else { f64::INFINITY };
     let (a, b): (Vec<C128>, Vec<C128>) = (a.read(), b.read());
     let (mut wrong, mut worst, mut needed) = (0, None, 0f64);
     for (i, (&x, &y)) in a.iter().zip(&b).enumerate() {
         let allowed = allowed.and_then(|allowed| allowed.get(i)).copied().unwrap_or(0.0);
         if kind(x) == kind(y) && (kind(x) != 0 || (x - y).norm() <= allowed) || allowed.is_infinite() {
+            continue;
+        }
+        let beyond = |z: C128| z.im == 0.0 && z.re.abs() > limit;
+        if beyond(x) && beyond(y) && x.re.signum() == y.re.signum() {
             continue;
         }
         wrong += 1;

@@ -35,6 +35,8 @@ impl Verdict {
 pub struct Policy {
     /// Whether 0 and -0 are two.
     pub signed_zero: bool,
+    /// Whether an infinity and a number beyond half of the largest of its type, of the same sign, are one.
+    pub overflow_is_large: bool,
     /// Judge by a tolerance, not by the budget.
     pub tolerance: Option<Tolerance>,
 }
@@ -82,7 +84,7 @@ pub fn judge_against(
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
         Some(tolerance) => lines(&named(differences(&a, &b, tolerance, ""))),
-        None => beyond_budget(before, settings, inputs, &a, &b),
+        None => beyond_budget(before, settings, inputs, (&a, &b), policy),
     };
     if policy.signed_zero && wrong.is_empty() {
         wrong.extend(zeros_differ(&a, &b));
@@ -145,7 +147,13 @@ fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Ver
     }
 }
 
-fn beyond_budget(graph: &Graph, settings: &Settings, inputs: &[IValue], a: &IValue, b: &IValue) -> Vec<String> {
+fn beyond_budget(
+    graph: &Graph,
+    settings: &Settings,
+    inputs: &[IValue],
+    (a, b): (&IValue, &IValue),
+    policy: Policy,
+) -> Vec<String> {
     let exact = differences(a, b, Tolerance::of(0.0, 0.0), "");
     if exact.is_empty() {
         return Vec::new();
@@ -154,7 +162,7 @@ fn beyond_budget(graph: &Graph, settings: &Settings, inputs: &[IValue], a: &IVal
         return lines(&named(exact));
     }
     let budget = Budget::of(graph, settings, inputs);
-    budget.excess(a, b).iter().map(Excess::to_string).collect()
+    budget.excess(a, b, policy.overflow_is_large).iter().map(Excess::to_string).collect()
 }
 
 /// Paths by what they are of: `out.0`, `in1`.

@@ -375,6 +375,9 @@ pub(crate) struct JudgeArgs {
     /// 0 and -0 are two numbers
     #[arg(long)]
     pub(crate) signed_zero: bool,
+    /// An infinity, and a number beyond half of the largest of its type, are one
+    #[arg(long)]
+    pub(crate) overflow_is_large: bool,
     /// Give up a run after so many nodes
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     pub(crate) max_steps: u64,

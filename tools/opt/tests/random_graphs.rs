@@ -39,7 +39,7 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
             &after,
             &settings,
             &inputs,
-            Policy { signed_zero: true, tolerance: None },
+            Policy { signed_zero: true, ..Policy::default() },
         ) {
             Verdict::Same => judged += 1,
             Verdict::Unjudged(_) => {}
