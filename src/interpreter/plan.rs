@@ -6,7 +6,7 @@ use super::library::{self, Found};
 use super::literal_values;
 use super::stop::Stop;
 use crate::entity::SecondaryMap;
-use crate::ir::{Graph, Node, Value};
+use crate::ir::{Block, Graph, Node, Value};
 use crate::ops::rules::Carries;
 use crate::ops::schema::Schema;
 use crate::ops::{self};
@@ -69,7 +69,7 @@ impl Plan {
             let params = graph.params(block).map(|value| (graph.param_node(block), value));
             let outputs = graph.nodes(block).flat_map(|node| graph.outputs(node).map(move |value| (node, value)));
             let ends: Vec<(Node, Value)> =
-                params.chain(outputs).map(|(at, v)| (last_reader(graph, at, v), v)).collect();
+                params.chain(outputs).map(|(at, v)| (last_reader(graph, block, at, v), v)).collect();
             for (node, value) in ends {
                 plan.rows[node].as_mut().expect("every node has a row").drops.push(value);
             }
@@ -83,13 +83,12 @@ impl Plan {
     }
 }
 
-/// The last node of the value's own block that reads it, itself or in its blocks.
-fn last_reader(graph: &Graph, definer: Node, value: Value) -> Node {
-    let block = graph.block_of(definer).or_else(|| graph.is_param(value).then(|| owner_block(graph, definer)));
+/// The last node of the value's own block that reads it, itself or in its blocks; the definer when nobody does.
+fn last_reader(graph: &Graph, block: Block, definer: Node, value: Value) -> Node {
     let mut last: Option<Node> = None;
     for user in graph.users(value) {
         let mut at = user;
-        while let Some(around) = graph.enclosing(at).filter(|_| own_block(graph, at) != block) {
+        while let Some(around) = graph.enclosing(at).filter(|_| graph.block_of(at) != Some(block)) {
             at = around;
         }
         last = Some(match last {
@@ -98,14 +97,6 @@ fn last_reader(graph: &Graph, definer: Node, value: Value) -> Node {
         });
     }
     last.unwrap_or(definer)
-}
-
-fn own_block(graph: &Graph, node: Node) -> Option<crate::ir::Block> {
-    graph.block_of(node)
-}
-
-fn owner_block(graph: &Graph, param: Node) -> crate::ir::Block {
-    graph.all_blocks().find(|&block| graph.param_node(block) == param).unwrap_or(graph.root())
 }
 
 fn is_later(graph: &Graph, a: Node, b: Node) -> bool {
