@@ -1,11 +1,12 @@
 //! Which kernel runs a kind.
 
 use super::call::{Answer, Call, Kernel, one};
+use super::environment::Release;
 use super::ivalue::IValue;
 use super::operators;
 use super::stop::Stop;
 use crate::symbol::Symbol;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Tensor, layout};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
@@ -74,12 +75,35 @@ impl Found {
         let (kernel, of_tensors) = self.kernel(call);
         let results = kernel(call)?;
         if self.in_place && of_tensors {
+            refuse_overlap(call)?;
             return write_over(call, call.args.first().and_then(IValue::tensor), results);
         }
         match call.look("out").and_then(IValue::tensor) {
             Some(out) => write_over(call, Some(out), results),
             None => Ok(results),
         }
+    }
+}
+
+/// An operator in place reads other tensors while it writes: those may be the same elements, but not some of them.
+fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
+    let mut tensors = call.args.iter().filter_map(IValue::tensor);
+    let Some(target) = tensors.next().filter(|_| call.release() >= Release(1, 7)) else { return Ok(()) };
+    let dense = |tensor: &Tensor| layout::is_dense(tensor.shape(), tensor.strides());
+    let apart = |other: &Tensor| {
+        let (from, to) = (target.offset(), other.offset());
+        !other.shares_storage(target)
+            || other.is_same_view(target)
+            || !dense(other)
+            || !dense(target)
+            || from + target.numel() <= to
+            || to + other.numel() <= from
+    };
+    match tensors.all(apart) {
+        true => Ok(()),
+        false => Err(Stop::raised(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
+        )),
     }
 }
 
@@ -99,6 +123,11 @@ pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
             result.dtype().name(),
             target.dtype().name()
         )));
+    }
+    if target.shape().iter().zip(target.strides()).any(|(&size, &stride)| size > 1 && stride == 0) {
+        return Err(Stop::raised(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
+        ));
     }
     if result.shape() != target.shape() {
         return Err(Stop::raised(format!(

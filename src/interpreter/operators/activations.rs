@@ -5,12 +5,15 @@ use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map2};
-use crate::tensor::{Kind, layout};
+use crate::tensor::{DType, Kind, layout};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
-    ("aten::relu", |call| keeping(call, |n| n.max(0), positive, |z| z)),
+    ("aten::relu", |call| match self_of(call)?.dtype() {
+        DType::Bool => Err(Stop::raised("Boolean inputs not supported for relu")),
+        _ => keeping(call, |n| n.max(0), positive, |z| z),
+    }),
     ("aten::relu6", |call| keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)),
     ("aten::hardtanh", |call| {
         let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));

@@ -18,9 +18,10 @@ use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 pub const ROWS: &[Row] = &[
     ("aten::add", |call| scaled(call, i64::wrapping_add, |a, b| a + b, |a, b| a + b)),
     ("aten::_add_relu", |call| scaled(call, |a, b| a.wrapping_add(b).max(0), |a, b| positive(a + b), |a, b| a + b)),
-    ("aten::sub", |call| scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)),
-    ("aten::subtract", |call| scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)),
+    ("aten::sub", sub),
+    ("aten::subtract", sub),
     ("aten::rsub", |call| {
+        refuse_bools(call)?;
         let alpha = call.opt_scalar("alpha")?.unwrap_or(Scalar::Int(1));
         let (int, real, complex) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
         arithmetic(
@@ -78,8 +79,14 @@ pub const ROWS: &[Row] = &[
         };
         one(map2(&x, &y, Types::same(x.dtype(), call.precision()), f)?)
     }),
-    ("aten::maximum", |call| arithmetic(call, i64::max, larger, |a, _| a)),
-    ("aten::minimum", |call| arithmetic(call, i64::min, smaller, |a, _| a)),
+    ("aten::maximum", |call| {
+        ordered(call, "maximum not implemented for complex tensors.")?;
+        arithmetic(call, i64::max, larger, |a, _| a)
+    }),
+    ("aten::minimum", |call| {
+        ordered(call, "minimum not implemented for complex tensors.")?;
+        arithmetic(call, i64::min, smaller, |a, _| a)
+    }),
     ("aten::fmax", |call| arithmetic(call, i64::max, f64::max, |a, _| a)),
     ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
     ("aten::gcd", |call| arithmetic(call, gcd, |a, _| a, |a, _| a)),
@@ -112,9 +119,9 @@ pub const ROWS: &[Row] = &[
     ("aten::absolute", abs),
     ("aten::sign", |call| keeping(call, i64::signum, sign, sgn)),
     ("aten::sgn", |call| keeping(call, i64::signum, sign, sgn)),
-    ("aten::ceil", |call| keeping(call, |n| n, f64::ceil, |z| z)),
-    ("aten::floor", |call| keeping(call, |n| n, f64::floor, |z| z)),
-    ("aten::trunc", |call| keeping(call, |n| n, f64::trunc, |z| z)),
+    ("aten::ceil", |call| rounded(call, "ceil_vml_cpu", f64::ceil)),
+    ("aten::floor", |call| rounded(call, "floor_vml_cpu", f64::floor)),
+    ("aten::trunc", |call| rounded(call, "trunc_vml_cpu", f64::trunc)),
     ("aten::fix", |call| keeping(call, |n| n, f64::trunc, |z| z)),
     ("aten::round", round),
     ("aten::frac", |call| keeping(call, |_| 0, |x| x - x.trunc(), |z| z)),
@@ -164,12 +171,12 @@ pub const ROWS: &[Row] = &[
     ("aten::sigmoid", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
     ("aten::special_expit", |call| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp()))),
     ("aten::logit", logit),
-    ("aten::erf", |call| real(call, libm::erf, |z| z)),
-    ("aten::erfc", |call| real(call, libm::erfc, |z| z)),
-    ("aten::special_erf", |call| real(call, libm::erf, |z| z)),
-    ("aten::erfinv", |call| real(call, erfinv, |z| z)),
-    ("aten::lgamma", |call| real(call, libm::lgamma, |z| z)),
-    ("aten::digamma", |call| real(call, digamma, |z| z)),
+    ("aten::erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
+    ("aten::erfc", |call| of_reals(call, "erfc_vml_cpu", libm::erfc)),
+    ("aten::special_erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
+    ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
+    ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
+    ("aten::digamma", |call| of_reals(call, "digamma", digamma)),
     ("aten::sinc", |call| real(call, |x| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }, |z| z)),
     ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
     ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
@@ -343,6 +350,11 @@ fn scaled(
     }
 }
 
+fn sub(call: &Call<'_>) -> Answer {
+    refuse_bools(call)?;
+    scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)
+}
+
 /// With both operands as reals.
 fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
@@ -426,6 +438,10 @@ fn floor_real(a: f64, b: f64) -> f64 {
 
 /// With the sign of the divisor.
 fn remainder(call: &Call<'_>) -> Answer {
+    let complex = call.args.iter().filter_map(IValue::tensor).find(|tensor| tensor.dtype().is_complex());
+    if let Some(tensor) = complex {
+        return Err(not_implemented("remainder_cpu", tensor.dtype()));
+    }
     refuse_zero(call)?;
     let of_ints = |a: i64, b: i64| {
         let rest = a.wrapping_rem(b);
@@ -514,14 +530,80 @@ fn ternary(
 /// `self + weight * (end - self)`, from the nearer end.
 fn lerp(call: &Call<'_>) -> Answer {
     let (start, end) = (self_of(call)?, call.tensor("end")?);
-    let f = |a: f64, b: f64, w: f64| if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
+    if end.dtype() != start.dtype() {
+        let (wanted, found) = (c_name(start.dtype()), c_name(end.dtype()));
+        return Err(Stop::raised(format!("expected dtype {wanted} for `end` but got dtype {found}")));
+    }
     let types = Types::same(start.dtype(), call.precision());
-    match call.look("weight") {
-        Some(IValue::Tensor(weight)) => one(map3([&start, &end, weight], types, f)?),
+    let weight = match call.look("weight") {
+        Some(IValue::Tensor(weight)) => weight.clone(),
         _ => {
-            let weight = operand_scalar(call.scalar("weight")?, start.dtype(), call.precision()).real();
-            one(map2(&start, &end, types, |a, b| f(a, b, weight))?)
+            let weight = operand_scalar(call.scalar("weight")?, start.dtype(), call.precision());
+            let computed = if start.dtype().is_complex() { DType::ComplexDouble } else { DType::Double };
+            Tensor::scalar(weight, computed, call.precision())
         }
+    };
+    let f = |a: f64, b: f64, w: f64| if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
+    let of_complex = |a: C128, b: C128, w: C128| if w.norm() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
+    match start.dtype().arithmetic() {
+        Some(Kind::Float) => one(map3([&start, &end, &weight], types, f)?),
+        Some(Kind::Complex) => one(map3([&start, &end, &weight], types, of_complex)?),
+        _ => Err(not_implemented("lerp_kernel_scalar", start.dtype())),
+    }
+}
+
+/// As PyTorch names element types of C.
+fn c_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Byte => "unsigned char",
+        DType::Char => "signed char",
+        DType::Short => "short",
+        DType::Int => "int",
+        DType::Long => "long",
+        DType::Half => "c10::Half",
+        DType::BFloat16 => "c10::BFloat16",
+        DType::Float => "float",
+        DType::Double => "double",
+        DType::ComplexFloat => "c10::complex<float>",
+        DType::ComplexDouble => "c10::complex<double>",
+        _ => "bool",
+    }
+}
+
+/// What PyTorch says where a kernel lacks a type.
+fn not_implemented(kernel: &str, dtype: DType) -> Stop {
+    Stop::raised(format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
+}
+
+/// Refuses complex operands, for operators that order them.
+fn ordered(call: &Call<'_>, message: &str) -> Result<(), Stop> {
+    let complex = call.args.iter().filter_map(IValue::tensor).any(|tensor| tensor.dtype().is_complex());
+    if complex { Err(Stop::raised(message)) } else { Ok(()) }
+}
+
+/// Rounds; there is nothing to round in whole numbers, and no kernel for truth values and complex numbers.
+fn rounded(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    let dtype = self_of(call)?.dtype();
+    if dtype == DType::Bool || dtype.is_complex() {
+        return Err(not_implemented(kernel, dtype));
+    }
+    keeping(call, |n| n, f, |z| z)
+}
+
+/// Truth values are not subtracted.
+fn refuse_bools(call: &Call<'_>) -> Result<(), Stop> {
+    let is_bool = |value: &&IValue| match value {
+        IValue::Tensor(tensor) => tensor.dtype() == DType::Bool,
+        other => matches!(other, IValue::Bool(_)),
+    };
+    match call.args.iter().take(2).filter(is_bool).count() {
+        0 => Ok(()),
+        1 => Err(Stop::raised(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+        )),
+        _ => Err(Stop::raised(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.",
+        )),
     }
 }
 
@@ -535,6 +617,7 @@ fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
 
 /// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a bound wins since 1.5.
 fn clamp(call: &Call<'_>) -> Answer {
+    ordered(call, "clamp is not supported for complex types")?;
     let mut x = Operand::Tensor(self_of(call)?);
     let (low, high) = (bound(call, "min")?, bound(call, "max")?);
     if low.is_none() && high.is_none() {
@@ -616,6 +699,15 @@ pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(
     })
 }
 
+/// Of reals only.
+fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    let dtype = self_of(call)?.dtype();
+    if dtype.is_complex() {
+        return Err(not_implemented(kernel, dtype));
+    }
+    real(call, f, |z| z)
+}
+
 fn abs(call: &Call<'_>) -> Answer {
     let x = self_of(call)?;
     match x.dtype().is_complex() {
@@ -632,7 +724,7 @@ fn round(call: &Call<'_>) -> Answer {
     let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
     let scale = 10f64.powi(decimals.abs());
     match decimals {
-        0 => keeping(call, |n| n, f64::round_ties_even, |z| z),
+        0 => rounded(call, "round_vml_cpu", f64::round_ties_even),
         1.. => keeping(call, |n| n, |x| (x * scale).round_ties_even() / scale, |z| z),
         _ => keeping(call, |n| n, |x| (x / scale).round_ties_even() * scale, |z| z),
     }

@@ -41,6 +41,9 @@
 //! cargo run --release -p jitopt-bench -- toolkit --no-peers --nodes=20000,200000 --max-growth=2
 //! ```
 //!
+//! `jitopt-bench interpreter` times the interpreter on an LSTM cell and a small CNN, beside PyTorch's eager mode where `--python`
+//! has it.
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
 //!
 //! Exit codes: 0 measured, 1 `jitopt` failed or grew too much, 2 anything else went wrong.
@@ -49,6 +52,7 @@
 
 mod contender;
 mod dialect;
+mod eager;
 mod llvm;
 mod mlir;
 mod process;
@@ -83,6 +87,8 @@ struct Cli {
 enum Action {
     /// Time reading, CSE, DCE and printing of generated programs
     Toolkit(Toolkit),
+    /// Time the interpreter beside PyTorch's eager mode
+    Interpreter(Interpreter),
     /// Write one generated program and print how many nodes it has
     Generate(Generate),
 }
@@ -125,6 +131,16 @@ struct Toolkit {
 }
 
 #[derive(Args)]
+struct Interpreter {
+    /// A Python with PyTorch
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Runs of each model
+    #[arg(long, default_value_t = 20)]
+    runs: usize,
+}
+
+#[derive(Args)]
 struct Generate {
     /// Its shape
     shape: Shape,
@@ -140,6 +156,7 @@ struct Generate {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Action::Toolkit(options) => toolkit(options),
+        Action::Interpreter(options) => interpreter(&options).map(|()| true),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -185,6 +202,13 @@ fn toolkit(options: Toolkit) -> Result<bool> {
         }
         _ => Ok(true),
     }
+}
+
+/// Prints how long models take in the interpreter and in PyTorch.
+fn interpreter(options: &Interpreter) -> Result<()> {
+    let table = eager::measure(&options.python, options.runs)?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(())
 }
 
 /// Writes a program to a file, and its number of nodes to standard output.
