@@ -25,6 +25,8 @@ pub struct Settings {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// What the text does not show, by name.
     pub bindings: BTreeMap<String, IValue>,
+    /// Names under which constants are bound, by the root of their lineage: passes may rename values.
+    pub names: Rc<BTreeMap<usize, String>>,
     /// Makes up what nobody bound.
     pub invent: Option<Invent>,
     /// Seed of what is made up.
@@ -47,6 +49,7 @@ impl Settings {
         env.callees = self.callees.clone();
         env.max_steps = self.max_steps;
         env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        env.names = self.names.clone();
         env.invent = self.invent;
         env.invent_seed = self.invent_seed;
         env.draw_by_origin = self.by_origin;
