@@ -1,7 +1,9 @@
 //! Whether two values are the same, or near enough.
 
-use super::ivalue::IValue;
+use super::ivalue::{IValue, Object};
+use super::literal_values;
 use crate::tensor::{C128, Kind, Scalar, Tensor};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// How near is near enough.
@@ -90,7 +92,11 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
         (IValue::None | IValue::Undefined, IValue::None | IValue::Undefined) => return,
         (IValue::Str(a), IValue::Str(b)) if a == b => return,
         (IValue::Device(a), IValue::Device(b)) if a == b => return,
-        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return,
+        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return attributes(a, b, tolerance, path, all),
+        (IValue::Enum(a), IValue::Enum(b)) if (a.class, &a.name) == (b.class, &b.name) => return,
+        (IValue::Function(a), IValue::Function(b)) if a == b => return,
+        (IValue::Future(a), IValue::Future(b)) => return compare(a, b, tolerance, path, all),
+        (IValue::Uninitialized, IValue::Uninitialized) => return,
         _ => match (expected.scalar(), found.scalar()) {
             (Some(a), Some(b)) if a.kind() == b.kind() && near(a, b, tolerance) => return,
             _ => format!("it is {}, not {}", shown(found), shown(expected)),
@@ -130,6 +136,28 @@ fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &
     }
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         compare(a, b, tolerance, &format!("{path}.{i}"), all);
+    }
+}
+
+/// Objects nest so deep at most: they may hold themselves.
+const MOST_NESTED: usize = 64;
+
+/// Attributes by name. Where an object was found is no part of it.
+fn attributes(a: &Object, b: &Object, tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+    let (a, b) = (a.attributes.borrow(), b.attributes.borrow());
+    if path.matches('.').count() > MOST_NESTED {
+        return;
+    }
+    let names: BTreeSet<&String> = a.keys().chain(b.keys()).filter(|name| *name != literal_values::PATH).collect();
+    for name in names {
+        let path = format!("{path}.{name}");
+        match (a.get(name), b.get(name)) {
+            (Some(a), Some(b)) => compare(a, b, tolerance, &path, all),
+            (a, _) => {
+                let what = if a.is_some() { "it is not there" } else { "it was not there" };
+                all.push(Difference { path, what: what.to_owned(), distance: None });
+            }
+        }
     }
 }
 
@@ -224,7 +252,11 @@ fn place(mut position: usize, shape: &[i64]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::interpreter::ivalue::EnumMember;
+    use crate::symbol::Symbol;
     use crate::tensor::{DType, Precision};
+    use std::cell::RefCell;
+    use std::rc::Rc;
 
     fn tensor(elements: &[f64]) -> IValue {
         Tensor::of(elements, DType::Double, &[elements.len() as i64], Precision::Typed).into()
@@ -245,6 +277,19 @@ mod tests {
         assert_eq!(differ(&IValue::Int(1), &IValue::Float(1.0)), "out: it is the float 1., not the int 1");
         let (a, b) = (IValue::tuple([IValue::None, tensor(&[1.0])]), IValue::tuple([IValue::Undefined, tensor(&[])]));
         assert_eq!(differ(&a, &b), "out.1: it is float64[0], not float64[1]");
+        let object = |attributes: &[(&str, i64)]| {
+            let attributes = attributes.iter().map(|&(name, n)| (name.to_owned(), n.into())).collect();
+            IValue::Object(Rc::new(Object { class: Symbol::new("__torch__.C"), attributes: RefCell::new(attributes) }))
+        };
+        let (a, b) = (object(&[("n", 1), ("m", 2)]), object(&[("m", 2), ("n", 3), ("k", 4)]));
+        assert_eq!(differ(&a, &a), "");
+        assert_eq!(differ(&a, &b), "out.k: it was not there\nout.n: it is the int 3, not the int 1");
+        let member = |name: &str| {
+            let class = Symbol::new("__torch__.Color");
+            IValue::Enum(Rc::new(EnumMember { class, name: name.to_owned(), value: None }))
+        };
+        assert_eq!(differ(&member("RED"), &member("RED")), "");
+        assert!(!differ(&member("RED"), &member("BLUE")).is_empty());
         let shadow = Tolerance::of_largest(1e-2);
         assert!(differences(&tensor(&[100.0, 1.0]), &tensor(&[100.0, 1.9]), shadow, "").is_empty());
     }

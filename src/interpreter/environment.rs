@@ -58,6 +58,8 @@ pub struct Environment {
     pub invent_seed: u64,
     /// Random draws go by kind and source location of a node instead of its lineage.
     pub draw_by_origin: bool,
+    /// Names under which constants are bound, by the root of their lineage, for graphs whose values passes have renamed.
+    pub names: Rc<BTreeMap<usize, String>>,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
 }

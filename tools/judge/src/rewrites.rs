@@ -3,14 +3,16 @@
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::{Policy, Verdict, judge_against};
+use jitopt_core::entity::Entity;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{Rewrite, RewriteWatch};
+use jitopt_core::symbol::prim;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, Printer};
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::rc::Rc;
 
@@ -65,7 +67,10 @@ pub struct Tally {
 
 impl Reference {
     /// Runs the graph on every sample.
-    pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
+    pub fn new(graph: &Graph, mut settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
+        if !settings.by_origin {
+            settings.names = Rc::new(names_of_bound(graph, &settings));
+        }
         let run = |sample: Sample| {
             let outcome = Outcome::of(graph, &settings, &sample.inputs, Precision::Typed);
             (sample, outcome)
@@ -112,6 +117,16 @@ impl Reference {
         }
         Ok(tally)
     }
+}
+
+/// The constants whose contents are bound, by the roots of their lineages.
+fn names_of_bound(graph: &Graph, settings: &Settings) -> BTreeMap<usize, String> {
+    let constants = graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT);
+    let named = constants.filter_map(|node| {
+        let name = graph.name(graph.single_output(node)?);
+        settings.bindings.contains_key(&name).then(|| (graph.lineage_root(node).index(), name))
+    });
+    named.collect()
 }
 
 /// Keeps what every value was when it was made.

@@ -89,6 +89,10 @@ fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
     tests.args(["run", "--quiet", "--package", "jitopt", "--", "test", "testdata", "--bless"]);
     let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root).status()?;
     ensure!(status.success(), Told);
-    let mut generated = Command::new("cargo");
-    run(generated.args(["test", "--quiet", "--package", "jitopt-tidy", "readme"]).env("BLESS", "1").current_dir(root))
+    let generated = [["jitopt-tidy", "--test=tidy", "readme"], ["jitopt", "--test=coverage_matrix", "document"]];
+    for arguments in generated {
+        let mut test = Command::new("cargo");
+        run(test.args(["test", "--quiet", "--package"]).args(arguments).env("BLESS", "1").current_dir(root))?;
+    }
+    Ok(())
 }
