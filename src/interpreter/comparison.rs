@@ -1,8 +1,10 @@
 //! Whether two values are the same, or near enough.
 
-use super::ivalue::IValue;
+use super::ivalue::{IValue, Object};
+use super::literal_values::PATH;
 use crate::tensor::{C128, Kind, Scalar, Tensor};
 use std::fmt;
+use std::rc::Rc;
 
 /// How near is near enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,14 +75,21 @@ fn number(z: C128) -> String {
 
 /// All places where the second value is not the first.
 pub fn differences(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str) -> Vec<Difference> {
-    let mut all = Vec::new();
+    let mut all = All::default();
     compare(expected, found, tolerance, path, &mut all);
-    all
+    all.differences
 }
 
-fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+/// What was found so far, and the objects that were looked into: they may hold one another in circles.
+#[derive(Default)]
+struct All {
+    differences: Vec<Difference>,
+    seen: Vec<*const Object>,
+}
+
+fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, all: &mut All) {
     let what = match (expected, found) {
-        (IValue::Tensor(a), IValue::Tensor(b)) => return all.extend(of_tensors(a, b, tolerance, path)),
+        (IValue::Tensor(a), IValue::Tensor(b)) => return all.differences.extend(of_tensors(a, b, tolerance, path)),
         (IValue::List(a), IValue::List(b)) => return elements(&a.borrow(), &b.borrow(), tolerance, path, all),
         (IValue::Tuple(a), IValue::Tuple(b)) => return elements(a, b, tolerance, path, all),
         // What is a list in a graph may be a tuple in Python: `chunk`, `split`, `unbind`.
@@ -90,13 +99,17 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
         (IValue::None | IValue::Undefined, IValue::None | IValue::Undefined) => return,
         (IValue::Str(a), IValue::Str(b)) if a == b => return,
         (IValue::Device(a), IValue::Device(b)) if a == b => return,
-        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return,
+        (IValue::Enum(a), IValue::Enum(b)) if (a.class, &a.name) == (b.class, &b.name) => return,
+        (IValue::Function(a), IValue::Function(b)) if a == b => return,
+        (IValue::Uninitialized, IValue::Uninitialized) => return,
+        (IValue::Future(a), IValue::Future(b)) => return compare(a, b, tolerance, path, all),
+        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return attributes(a, b, tolerance, path, all),
         _ => match (expected.scalar(), found.scalar()) {
             (Some(a), Some(b)) if a.kind() == b.kind() && near(a, b, tolerance) => return,
             _ => format!("it is {}, not {}", shown(found), shown(expected)),
         },
     };
-    all.push(Difference { path: path.to_owned(), what, distance: None });
+    all.differences.push(Difference { path: path.to_owned(), what, distance: None });
 }
 
 /// A value in a few words.
@@ -123,10 +136,10 @@ fn near(a: Scalar, b: Scalar, tolerance: Tolerance) -> bool {
     }
 }
 
-fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &mut All) {
     if a.len() != b.len() {
         let what = format!("there are {} elements, not {}", b.len(), a.len());
-        return all.push(Difference { path: path.to_owned(), what, distance: None });
+        return all.differences.push(Difference { path: path.to_owned(), what, distance: None });
     }
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         compare(a, b, tolerance, &format!("{path}.{i}"), all);
@@ -138,13 +151,36 @@ fn items(
     b: &indexmap::IndexMap<super::ivalue::Key, IValue>,
     tolerance: Tolerance,
     path: &str,
-    all: &mut Vec<Difference>,
+    all: &mut All,
 ) {
     let keys =
         |dict: &indexmap::IndexMap<super::ivalue::Key, IValue>| IValue::list(dict.keys().map(|key| key.0.clone()));
     compare(&keys(a), &keys(b), tolerance, &format!("{path}.keys"), all);
     for (i, (a, b)) in a.values().zip(b.values()).enumerate() {
         compare(a, b, tolerance, &format!("{path}.v{i}"), all);
+    }
+}
+
+/// Attributes that were set. Objects among them are also there when they were only read.
+fn attributes(a: &Rc<Object>, b: &Rc<Object>, tolerance: Tolerance, path: &str, all: &mut All) {
+    if all.seen.contains(&Rc::as_ptr(a)) {
+        return;
+    }
+    all.seen.push(Rc::as_ptr(a));
+    let (a, b) = (a.attributes.borrow(), b.attributes.borrow());
+    let was_set = |(name, value): &(&String, &IValue)| *name != PATH && !matches!(value, IValue::Object(_));
+    for (name, value) in a.iter().filter(|item| was_set(item) || b.contains_key(item.0)) {
+        match b.get(name) {
+            Some(found) => compare(value, found, tolerance, &format!("{path}.{name}"), all),
+            None => {
+                let what = format!("attribute `{name}` is not set, to {}", shown(value));
+                all.differences.push(Difference { path: path.to_owned(), what, distance: None });
+            }
+        }
+    }
+    for (name, value) in b.iter().filter(|item| was_set(item) && !a.contains_key(item.0)) {
+        let what = format!("attribute `{name}` is set, to {}", shown(value));
+        all.differences.push(Difference { path: path.to_owned(), what, distance: None });
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Environment {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents of constants and objects that the text does not show, by the name of the value that they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
+    /// What constants were called when their contents were bound, by what passes call them now.
+    pub renamed: BTreeMap<String, String>,
     /// Most nodes to run.
     pub max_steps: Option<u64>,
     /// When to give up.

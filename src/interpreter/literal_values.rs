@@ -23,7 +23,7 @@ pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, 
     }
     match graph.attribute(node, attr::VALUE) {
         None => Ok(IValue::None),
-        Some(value) => of(env, value, ty, &name),
+        Some(value) => of(env, value, ty, env.renamed.get(&name).unwrap_or(&name)),
     }
 }
 

@@ -1,6 +1,7 @@
 //! All that a run shows.
 
 use crate::sharing::Copier;
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// What the text does not show, by name.
     pub bindings: BTreeMap<String, IValue>,
+    /// What constants of the graph were called when their contents were bound, by what they are called now.
+    pub renamed: BTreeMap<String, String>,
     /// Makes up what nobody bound.
     pub invent: Option<Invent>,
     /// Seed of what is made up.
@@ -39,6 +42,7 @@ impl Settings {
         env.precision = precision;
         env.release = self.release;
         env.seed = self.seed;
+        env.renamed = self.renamed.clone();
         env.callees = self.callees.clone();
         env.max_steps = self.max_steps;
         env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
@@ -63,6 +67,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Callees whose results were made up.
     pub made_up_calls: BTreeSet<String>,
+    /// What the run wrote to contents that the text does not show, such as buffers of modules.
+    pub written: BTreeMap<String, IValue>,
 }
 
 impl Outcome {
@@ -88,8 +94,18 @@ impl Outcome {
         };
         let printed = env.printed.borrow().clone();
         let made_up_calls = env.made_up_calls.borrow().clone();
-        Outcome { results, inputs, printed, steps, made_up_calls }
+        let written = written(settings, &env.bindings.borrow());
+        Outcome { results, inputs, printed, steps, made_up_calls, written }
     }
+}
+
+/// Bindings that are not any more what they were.
+fn written(settings: &Settings, after: &BTreeMap<String, IValue>) -> BTreeMap<String, IValue> {
+    let same = |before: &IValue, now: &IValue| differences(before, now, Tolerance::of(0.0, 0.0), "").is_empty();
+    let changed = |(name, before): (&String, &IValue)| {
+        after.get(name).filter(|now| !same(before, now)).map(|now| (name.clone(), now.clone()))
+    };
+    settings.bindings.iter().filter_map(changed).collect()
 }
 
 fn run(mut machine: Machine<'_>, inputs: &[IValue]) -> (Result<Vec<IValue>, Stop>, u64) {
