@@ -124,3 +124,22 @@ impl Default for Device {
         Device::cpu()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::layout::{MAX_ELEMENTS, checked};
+    use crate::tensor::{DType, Precision, Tensor};
+
+    #[test]
+    fn tensors_together_have_a_limit() {
+        let small = || checked(&[MAX_ELEMENTS]);
+        let before = super::bytes();
+        // Zeros that nobody touches take no memory.
+        let many: Vec<Tensor> = (0..4).map(|_| Tensor::zeros(DType::Long, &[MAX_ELEMENTS], Precision::Typed)).collect();
+        assert_eq!(super::bytes() - before, 4 << 30);
+        assert!(small().is_err_and(|error| error.0.contains("all tensors together")));
+        drop(many);
+        assert_eq!((super::bytes(), small()), (before, Ok(MAX_ELEMENTS as usize)));
+        assert!(checked(&[MAX_ELEMENTS, 2]).is_err());
+    }
+}

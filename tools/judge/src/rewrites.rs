@@ -10,7 +10,7 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{Rewrite, RewriteWatch};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, Printer};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
@@ -32,6 +32,8 @@ pub struct Reference {
     samples: Vec<(Sample, Outcome)>,
     /// The graph was printed like this when it was judged last, and was right.
     last: RefCell<Option<Vec<u8>>>,
+    /// The sample that differed last.
+    failed: Cell<usize>,
 }
 
 /// Why a graph is wrong.
@@ -72,7 +74,7 @@ impl Reference {
             (sample, outcome)
         };
         let samples = samples.into_iter().map(run).collect();
-        Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default() }
+        Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
     }
 
     /// The graph as it was.
@@ -83,6 +85,11 @@ impl Reference {
     /// The samples and what the graph showed on them.
     pub fn samples(&self) -> impl Iterator<Item = &(Sample, Outcome)> {
         self.samples.iter()
+    }
+
+    /// The sample that differed when a check failed last.
+    pub fn failed(&self) -> Option<&Sample> {
+        self.samples.get(self.failed.get()).map(|(sample, _)| sample)
     }
 
     /// What holds for the runs.
@@ -107,6 +114,7 @@ impl Reference {
                 }
                 Verdict::Differs(lines) => {
                     let first = first_off(&self.graph, graph, &self.settings, &sample.inputs);
+                    self.failed.set(i);
                     return Err(Finding { sample: i, name: sample.name.clone(), lines, first });
                 }
             }
