@@ -6,7 +6,7 @@ use super::random::Philox;
 use super::stop::Stop;
 use crate::entity::Entity;
 use crate::ir::{Graph, Node};
-use crate::ops::schema::Schema;
+use crate::ops::schema::{Formal, Schema};
 use crate::symbol::Symbol;
 use crate::tensor::{DType, Device, Precision, Scalar, Tensor};
 use crate::text::number::parse_float;
@@ -96,6 +96,16 @@ impl<'a> Call<'a> {
     /// An operand, without a clone; only those that the node has.
     pub fn look(&self, name: &str) -> Option<&'a IValue> {
         self.args.get(self.schema?.formal(name)?)
+    }
+
+    /// The operands that an overload such as `max.dim_max` or `add.out` writes its results to: as many as it has results,
+    /// the last ones.
+    pub fn outs(&self) -> Option<&'a [IValue]> {
+        let schema = self.schema.filter(|schema| !schema.returns.is_empty())?;
+        let from = schema.formals.len().checked_sub(schema.returns.len()).filter(|&from| from >= schema.positional)?;
+        let is_out = |formal: &Formal| formal.is_written() && formal.ty.is_tensor();
+        let are_outs = schema.formals[from..].iter().chain(&schema.returns).all(is_out);
+        self.args.get(from..schema.formals.len()).filter(|_| are_outs)
     }
 
     fn wrong(&self, name: &str, wanted: &str) -> Stop {

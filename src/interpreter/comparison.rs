@@ -1,10 +1,10 @@
 //! Whether two values are the same, or near enough.
 
 use super::ivalue::{IValue, Object};
-use super::literal_values;
+use super::literal_values::PATH;
 use crate::tensor::{C128, Kind, Scalar, Tensor};
-use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 
 /// How near is near enough.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,14 +75,21 @@ fn number(z: C128) -> String {
 
 /// All places where the second value is not the first.
 pub fn differences(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str) -> Vec<Difference> {
-    let mut all = Vec::new();
+    let mut all = All::default();
     compare(expected, found, tolerance, path, &mut all);
-    all
+    all.differences
 }
 
-fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+/// What was found so far, and the objects that were looked into: they may hold one another in circles.
+#[derive(Default)]
+struct All {
+    differences: Vec<Difference>,
+    seen: Vec<*const Object>,
+}
+
+fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, all: &mut All) {
     let what = match (expected, found) {
-        (IValue::Tensor(a), IValue::Tensor(b)) => return all.extend(of_tensors(a, b, tolerance, path)),
+        (IValue::Tensor(a), IValue::Tensor(b)) => return all.differences.extend(of_tensors(a, b, tolerance, path)),
         (IValue::List(a), IValue::List(b)) => return elements(&a.borrow(), &b.borrow(), tolerance, path, all),
         (IValue::Tuple(a), IValue::Tuple(b)) => return elements(a, b, tolerance, path, all),
         // What is a list in a graph may be a tuple in Python: `chunk`, `split`, `unbind`.
@@ -92,17 +99,17 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
         (IValue::None | IValue::Undefined, IValue::None | IValue::Undefined) => return,
         (IValue::Str(a), IValue::Str(b)) if a == b => return,
         (IValue::Device(a), IValue::Device(b)) if a == b => return,
-        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return attributes(a, b, tolerance, path, all),
         (IValue::Enum(a), IValue::Enum(b)) if (a.class, &a.name) == (b.class, &b.name) => return,
         (IValue::Function(a), IValue::Function(b)) if a == b => return,
-        (IValue::Future(a), IValue::Future(b)) => return compare(a, b, tolerance, path, all),
         (IValue::Uninitialized, IValue::Uninitialized) => return,
+        (IValue::Future(a), IValue::Future(b)) => return compare(a, b, tolerance, path, all),
+        (IValue::Object(a), IValue::Object(b)) if a.class == b.class => return attributes(a, b, tolerance, path, all),
         _ => match (expected.scalar(), found.scalar()) {
             (Some(a), Some(b)) if a.kind() == b.kind() && near(a, b, tolerance) => return,
             _ => format!("it is {}, not {}", shown(found), shown(expected)),
         },
     };
-    all.push(Difference { path: path.to_owned(), what, distance: None });
+    all.differences.push(Difference { path: path.to_owned(), what, distance: None });
 }
 
 /// A value in a few words.
@@ -129,35 +136,13 @@ fn near(a: Scalar, b: Scalar, tolerance: Tolerance) -> bool {
     }
 }
 
-fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
+fn elements(a: &[IValue], b: &[IValue], tolerance: Tolerance, path: &str, all: &mut All) {
     if a.len() != b.len() {
         let what = format!("there are {} elements, not {}", b.len(), a.len());
-        return all.push(Difference { path: path.to_owned(), what, distance: None });
+        return all.differences.push(Difference { path: path.to_owned(), what, distance: None });
     }
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         compare(a, b, tolerance, &format!("{path}.{i}"), all);
-    }
-}
-
-/// Objects nest so deep at most: they may hold themselves.
-const MOST_NESTED: usize = 64;
-
-/// Attributes by name. Where an object was found is no part of it.
-fn attributes(a: &Object, b: &Object, tolerance: Tolerance, path: &str, all: &mut Vec<Difference>) {
-    let (a, b) = (a.attributes.borrow(), b.attributes.borrow());
-    if path.matches('.').count() > MOST_NESTED {
-        return;
-    }
-    let names: BTreeSet<&String> = a.keys().chain(b.keys()).filter(|name| *name != literal_values::PATH).collect();
-    for name in names {
-        let path = format!("{path}.{name}");
-        match (a.get(name), b.get(name)) {
-            (Some(a), Some(b)) => compare(a, b, tolerance, &path, all),
-            (a, _) => {
-                let what = if a.is_some() { "it is not there" } else { "it was not there" };
-                all.push(Difference { path, what: what.to_owned(), distance: None });
-            }
-        }
     }
 }
 
@@ -166,13 +151,36 @@ fn items(
     b: &indexmap::IndexMap<super::ivalue::Key, IValue>,
     tolerance: Tolerance,
     path: &str,
-    all: &mut Vec<Difference>,
+    all: &mut All,
 ) {
     let keys =
         |dict: &indexmap::IndexMap<super::ivalue::Key, IValue>| IValue::list(dict.keys().map(|key| key.0.clone()));
     compare(&keys(a), &keys(b), tolerance, &format!("{path}.keys"), all);
     for (i, (a, b)) in a.values().zip(b.values()).enumerate() {
         compare(a, b, tolerance, &format!("{path}.v{i}"), all);
+    }
+}
+
+/// Attributes that were set. Objects among them are also there when they were only read.
+fn attributes(a: &Rc<Object>, b: &Rc<Object>, tolerance: Tolerance, path: &str, all: &mut All) {
+    if all.seen.contains(&Rc::as_ptr(a)) {
+        return;
+    }
+    all.seen.push(Rc::as_ptr(a));
+    let (a, b) = (a.attributes.borrow(), b.attributes.borrow());
+    let was_set = |(name, value): &(&String, &IValue)| *name != PATH && !matches!(value, IValue::Object(_));
+    for (name, value) in a.iter().filter(|item| was_set(item) || b.contains_key(item.0)) {
+        match b.get(name) {
+            Some(found) => compare(value, found, tolerance, &format!("{path}.{name}"), all),
+            None => {
+                let what = format!("attribute `{name}` is not set, to {}", shown(value));
+                all.differences.push(Difference { path: path.to_owned(), what, distance: None });
+            }
+        }
+    }
+    for (name, value) in b.iter().filter(|item| was_set(item) && !a.contains_key(item.0)) {
+        let what = format!("attribute `{name}` is set, to {}", shown(value));
+        all.differences.push(Difference { path: path.to_owned(), what, distance: None });
     }
 }
 
@@ -252,11 +260,7 @@ fn place(mut position: usize, shape: &[i64]) -> Vec<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interpreter::ivalue::EnumMember;
-    use crate::symbol::Symbol;
     use crate::tensor::{DType, Precision};
-    use std::cell::RefCell;
-    use std::rc::Rc;
 
     fn tensor(elements: &[f64]) -> IValue {
         Tensor::of(elements, DType::Double, &[elements.len() as i64], Precision::Typed).into()
@@ -277,19 +281,6 @@ mod tests {
         assert_eq!(differ(&IValue::Int(1), &IValue::Float(1.0)), "out: it is the float 1., not the int 1");
         let (a, b) = (IValue::tuple([IValue::None, tensor(&[1.0])]), IValue::tuple([IValue::Undefined, tensor(&[])]));
         assert_eq!(differ(&a, &b), "out.1: it is float64[0], not float64[1]");
-        let object = |attributes: &[(&str, i64)]| {
-            let attributes = attributes.iter().map(|&(name, n)| (name.to_owned(), n.into())).collect();
-            IValue::Object(Rc::new(Object { class: Symbol::new("__torch__.C"), attributes: RefCell::new(attributes) }))
-        };
-        let (a, b) = (object(&[("n", 1), ("m", 2)]), object(&[("m", 2), ("n", 3), ("k", 4)]));
-        assert_eq!(differ(&a, &a), "");
-        assert_eq!(differ(&a, &b), "out.k: it was not there\nout.n: it is the int 3, not the int 1");
-        let member = |name: &str| {
-            let class = Symbol::new("__torch__.Color");
-            IValue::Enum(Rc::new(EnumMember { class, name: name.to_owned(), value: None }))
-        };
-        assert_eq!(differ(&member("RED"), &member("RED")), "");
-        assert!(!differ(&member("RED"), &member("BLUE")).is_empty());
         let shadow = Tolerance::of_largest(1e-2);
         assert!(differences(&tensor(&[100.0, 1.0]), &tensor(&[100.0, 1.9]), shadow, "").is_empty());
     }

@@ -40,6 +40,8 @@ pub struct Environment {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents of constants and objects that the text does not show, by the name of the value that they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
+    /// What constants were called when their contents were bound, by what passes call them now.
+    pub renamed: BTreeMap<String, String>,
     /// Most nodes to run.
     pub max_steps: Option<u64>,
     /// When to give up.
@@ -58,8 +60,6 @@ pub struct Environment {
     pub invent_seed: u64,
     /// Random draws go by kind and source location of a node instead of its lineage.
     pub draw_by_origin: bool,
-    /// Names under which constants are bound, by the root of their lineage, for graphs whose values passes have renamed.
-    pub names: Rc<BTreeMap<usize, String>>,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
 }

@@ -78,8 +78,8 @@ impl Found {
             refuse_overlap(call)?;
             return write_over(call, call.args.first().and_then(IValue::tensor), results);
         }
-        match call.look("out").and_then(IValue::tensor) {
-            Some(out) => write_over(call, Some(out), results),
+        match call.outs() {
+            Some(outs) => write_outs(call, outs, &results),
             None => Ok(results),
         }
     }
@@ -105,6 +105,30 @@ pub fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory location. Please clone() the tensor before performing the operation.",
         )),
     }
+}
+
+/// Writes results over the operands of an `out=` overload. Where there are fewer, the rest is not computed.
+fn write_outs(call: &Call<'_>, outs: &[IValue], results: &[IValue]) -> Answer {
+    if outs.len() > results.len() {
+        return Err(Stop::unsupported(format!("`{}.{}`", call.kind(), call.overload())));
+    }
+    for (out, result) in outs.iter().zip(results) {
+        let (Some(out), Some(result)) = (out.tensor(), result.tensor()) else {
+            return Err(Stop::unsupported(format!(
+                "`{}.{}` on something that is no tensor",
+                call.kind(),
+                call.overload()
+            )));
+        };
+        if out.shape() != result.shape() {
+            let (kind, from, to) = (call.kind(), out.shape(), result.shape());
+            return Err(Stop::unsupported(format!("`{kind}` would resize its `out` from {from:?} to {to:?}")));
+        }
+        if !out.is_same_view(result) {
+            write_into(out, result)?;
+        }
+    }
+    Ok(outs.into())
 }
 
 fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Outs) -> Answer {

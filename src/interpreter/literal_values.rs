@@ -3,7 +3,6 @@
 use super::environment::Environment;
 use super::ivalue::{EnumMember, IValue, Object};
 use super::stop::{Reason, Stop};
-use crate::entity::Entity;
 use crate::ir::{Attribute, Graph, Node};
 use crate::symbol::{Symbol, attr};
 use crate::tensor::layout::numel;
@@ -18,14 +17,13 @@ pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, 
     let Some(output) = graph.single_output(node) else {
         return Err(Stop::unsupported("a constant without output"));
     };
-    let known = env.names.get(&graph.lineage_root(node).index()).cloned();
-    let (name, ty) = (known.unwrap_or_else(|| graph.name(output)), graph.ty(output));
+    let (name, ty) = (graph.name(output), graph.ty(output));
     if let Some(Attribute::Str(function)) = graph.attribute(node, attr::NAME) {
         return Ok(IValue::Function(Symbol::new(&String::from_utf8_lossy(function))));
     }
     match graph.attribute(node, attr::VALUE) {
         None => Ok(IValue::None),
-        Some(value) => of(env, value, ty, &name),
+        Some(value) => of(env, value, ty, env.renamed.get(&name).unwrap_or(&name)),
     }
 }
 

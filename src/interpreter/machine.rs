@@ -308,7 +308,7 @@ impl<'g> Machine<'g> {
             Some(callee) => self.activate(callee, inputs, Then::Return(node, Carries::Body)),
             None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
-                "the graph of `{name}` is not given; give it with --callee '{name}=FILE'"
+                "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or make up what it returns with --fill-unknown=random"
             )))),
         }
     }

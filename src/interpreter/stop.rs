@@ -80,7 +80,8 @@ impl Stop {
 
 impl From<TensorError> for Stop {
     fn from(error: TensorError) -> Stop {
-        Stop::raised(error.0)
+        let class = if error.0.starts_with("Dimension out of range") { "IndexError" } else { "RuntimeError" };
+        Stop::raised_as(class, error.0)
     }
 }
 

@@ -32,6 +32,11 @@ macro_rules! buffers {
                 match self { $(Buffer::$name(elements) => elements.len(),)* }
             }
 
+            /// Bytes of an element.
+            pub fn element_size(&self) -> usize {
+                match self { $(Buffer::$name(_) => size_of::<$element>(),)* }
+            }
+
             /// The element type.
             pub fn dtype(&self) -> DType {
                 match self { $(Buffer::$name(_) => DType::$name,)* }

@@ -1,5 +1,6 @@
 //! Shapes and strides.
 
+use super::storage;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -31,8 +32,12 @@ pub fn numel(shape: &[i64]) -> usize {
     shape.iter().product::<i64>().max(0) as usize
 }
 
-/// Most elements of a tensor: what is larger is refused before memory is asked for.
-pub const MAX_ELEMENTS: i64 = 1 << 31;
+/// Most elements of a tensor, 1 GiB of doubles: what is larger is refused before memory is asked for. Operators work on
+/// several copies of their operands in doubles.
+pub const MAX_ELEMENTS: i64 = 1 << 27;
+
+/// Most bytes that all tensors together take.
+pub const MAX_BYTES: usize = 4 << 30;
 
 /// Checks that a shape can be made.
 pub fn checked(shape: &[i64]) -> Result<usize> {
@@ -42,7 +47,11 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
     // Strides are products too, and those of a tensor without elements count its other sizes.
     let total = shape.iter().try_fold(1i64, |total, &n| total.checked_mul(n.max(1)));
     match total.map(|n| if shape.contains(&0) { 0 } else { n }).filter(|&n| n <= MAX_ELEMENTS) {
-        Some(n) => Ok(n as usize),
+        Some(n) if n as usize * size_of::<f64>() + storage::bytes() <= MAX_BYTES => Ok(n as usize),
+        Some(_) => refuse(format!(
+            "with a tensor of shape {shape:?} all tensors together would be larger than the {} GiB that this interpreter takes",
+            MAX_BYTES >> 30
+        )),
         None => refuse(format!("a tensor of shape {shape:?} is larger than this interpreter makes")),
     }
 }

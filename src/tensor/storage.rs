@@ -2,7 +2,7 @@
 
 use super::buffer::Buffer;
 use crate::symbol::Symbol;
-use std::cell::{Ref, RefCell, RefMut};
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::rc::Rc;
 
 /// Where memory is. Kernels that run elsewhere add their place.
@@ -12,30 +12,55 @@ pub enum Place {
     Host,
 }
 
+thread_local! {
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How many bytes the tensors of this thread take that are alive.
+pub fn bytes() -> usize {
+    BYTES.get()
+}
+
 /// Memory, shared by all tensors that look into it.
 #[derive(Clone, Debug)]
-pub struct Storage(Rc<(Place, RefCell<Buffer>)>);
+pub struct Storage(Rc<Memory>);
+
+#[derive(Debug)]
+struct Memory {
+    place: Place,
+    buffer: RefCell<Buffer>,
+    bytes: usize,
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // At the end of a thread the count may be gone before the last tensor is.
+        let _ = BYTES.try_with(|all| all.set(all.get().saturating_sub(self.bytes)));
+    }
+}
 
 impl Storage {
     /// Main memory that holds these elements.
     pub fn new(buffer: Buffer) -> Storage {
-        Storage(Rc::new((Place::Host, RefCell::new(buffer))))
+        let bytes = buffer.len() * buffer.element_size();
+        BYTES.set(BYTES.get().saturating_add(bytes));
+        Storage(Rc::new(Memory { place: Place::Host, buffer: RefCell::new(buffer), bytes }))
     }
 
     /// Where it is.
     pub fn place(&self) -> Place {
-        self.0.0
+        self.0.place
     }
 
     /// Its elements, to be read. Nobody holds on to this while somebody writes: every operator reads its operands before
     /// it writes to any.
     pub fn read(&self) -> Ref<'_, Buffer> {
-        self.0.1.borrow()
+        self.0.buffer.borrow()
     }
 
     /// Its elements, to be written.
     pub fn write(&self) -> RefMut<'_, Buffer> {
-        self.0.1.borrow_mut()
+        self.0.buffer.borrow_mut()
     }
 
     /// Whether two are the same memory.
@@ -97,5 +122,24 @@ impl Device {
 impl Default for Device {
     fn default() -> Self {
         Device::cpu()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tensor::layout::{MAX_ELEMENTS, checked};
+    use crate::tensor::{DType, Precision, Tensor};
+
+    #[test]
+    fn tensors_together_have_a_limit() {
+        let small = || checked(&[MAX_ELEMENTS]);
+        let before = super::bytes();
+        // Zeros that nobody touches take no memory.
+        let many: Vec<Tensor> = (0..4).map(|_| Tensor::zeros(DType::Long, &[MAX_ELEMENTS], Precision::Typed)).collect();
+        assert_eq!(super::bytes() - before, 4 << 30);
+        assert!(small().is_err_and(|error| error.0.contains("all tensors together")));
+        drop(many);
+        assert_eq!((super::bytes(), small()), (before, Ok(MAX_ELEMENTS as usize)));
+        assert!(checked(&[MAX_ELEMENTS, 2]).is_err());
     }
 }

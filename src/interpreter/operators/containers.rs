@@ -186,15 +186,21 @@ fn delete(call: &Call<'_>) -> Answer {
     }
 }
 
-/// The indices that `[start:end:step]` picks. Steps are positive.
+/// The indices that `[start:end:step]` picks, as Python does: a negative step walks backwards.
 pub fn picked(len: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<usize>, Stop> {
-    if step <= 0 {
-        return Err(Stop::raised("slice step must be positive"));
+    if step == 0 {
+        return Err(Stop::raised("List slice should have non-zero step"));
     }
-    let n = len as i64;
-    let bound = |at: i64| if at < 0 { at.saturating_add(n) } else { at }.clamp(0, n) as usize;
-    let (from, to) = (bound(start.unwrap_or(0)), bound(end.unwrap_or(i64::MAX)));
-    Ok((from..to.max(from)).step_by(step as usize).collect())
+    let (n, back) = (len as i64, step < 0);
+    let (least, most) = if back { (-1, n - 1) } else { (0, n) };
+    let bound = |at: i64| if at < 0 { at.saturating_add(n) } else { at }.clamp(least, most);
+    let from = start.map_or(if back { most } else { least }, bound);
+    let to = end.map_or(if back { least } else { most }, bound);
+    let far = usize::try_from(step.unsigned_abs()).unwrap_or(usize::MAX);
+    Ok(match back {
+        true => (to + 1..from + 1).rev().step_by(far).map(|i| i as usize).collect(),
+        false => (from..to).step_by(far).map(|i| i as usize).collect(),
+    })
 }
 
 fn slice(call: &Call<'_>) -> Answer {

@@ -152,7 +152,10 @@ fn get_attr(call: &Call<'_>) -> Answer {
     };
     let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
     let value = literal_values::unbound(call.env, &path, ty)?;
-    object.attributes.borrow_mut().insert(name, value.clone());
+    // Objects are made here, and must be the same ones the next time; whatever else it is, the bindings hold it.
+    if matches!(value, IValue::Object(_)) {
+        object.attributes.borrow_mut().insert(name, value.clone());
+    }
     one(value)
 }
 

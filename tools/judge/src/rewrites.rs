@@ -1,18 +1,17 @@
 //! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
 
+use crate::naming::{old_names, renamed};
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::{Policy, Verdict, judge_against};
-use jitopt_core::entity::Entity;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Stop, Watch};
-use jitopt_core::ir::{Graph, Node};
+use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{Rewrite, RewriteWatch};
-use jitopt_core::symbol::prim;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, Printer};
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
@@ -33,6 +32,8 @@ pub struct Reference {
     samples: Vec<(Sample, Outcome)>,
     /// The graph was printed like this when it was judged last, and was right.
     last: RefCell<Option<Vec<u8>>>,
+    /// The sample that differed last.
+    failed: Cell<usize>,
 }
 
 /// Why a graph is wrong.
@@ -67,16 +68,13 @@ pub struct Tally {
 
 impl Reference {
     /// Runs the graph on every sample.
-    pub fn new(graph: &Graph, mut settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
-        if !settings.by_origin {
-            settings.names = Rc::new(names_of_bound(graph, &settings));
-        }
+    pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
         let run = |sample: Sample| {
             let outcome = Outcome::of(graph, &settings, &sample.inputs, Precision::Typed);
             (sample, outcome)
         };
         let samples = samples.into_iter().map(run).collect();
-        Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default() }
+        Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
     }
 
     /// The graph as it was.
@@ -87,6 +85,11 @@ impl Reference {
     /// The samples and what the graph showed on them.
     pub fn samples(&self) -> impl Iterator<Item = &(Sample, Outcome)> {
         self.samples.iter()
+    }
+
+    /// The sample that differed when a check failed last.
+    pub fn failed(&self) -> Option<&Sample> {
+        self.samples.get(self.failed.get()).map(|(sample, _)| sample)
     }
 
     /// What holds for the runs.
@@ -111,6 +114,7 @@ impl Reference {
                 }
                 Verdict::Differs(lines) => {
                     let first = first_off(&self.graph, graph, &self.settings, &sample.inputs);
+                    self.failed.set(i);
                     return Err(Finding { sample: i, name: sample.name.clone(), lines, first });
                 }
             }
@@ -119,28 +123,31 @@ impl Reference {
     }
 }
 
-/// The constants whose contents are bound, by the roots of their lineages.
-fn names_of_bound(graph: &Graph, settings: &Settings) -> BTreeMap<usize, String> {
-    let constants = graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT);
-    let named = constants.filter_map(|node| {
-        let name = graph.name(graph.single_output(node)?);
-        settings.bindings.contains_key(&name).then(|| (graph.lineage_root(node).index(), name))
-    });
-    named.collect()
-}
-
 /// Keeps what every value was when it was made.
 #[derive(Default)]
 struct Recorder {
     values: HashMap<String, IValue>,
     order: Vec<(String, String)>,
+    /// What values were called before passes renamed them; without it, names are as they are.
+    old_names: Option<HashMap<Value, String>>,
+    /// The number of the graph that is run: values of callees and sections may have the same names.
+    graph: u64,
+}
+
+impl Recorder {
+    fn name(&self, graph: &Graph, value: Value) -> Option<String> {
+        self.old_names.as_ref().map_or_else(|| Some(graph.name(value)), |names| names.get(&value).cloned())
+    }
 }
 
 impl Watch for Recorder {
     fn after(&mut self, graph: &Graph, node: Node, _: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        if graph.id().number() != self.graph {
+            return Ok(());
+        }
         let mut line = None;
         for (value, made) in graph.outputs(node).zip(copies(outputs, Precision::Typed)) {
-            let name = graph.name(value);
+            let Some(name) = self.name(graph, value) else { continue };
             if !self.values.contains_key(&name) {
                 let line = line.get_or_insert_with(|| printed(graph, node)).clone();
                 self.order.push((name.clone(), line));
@@ -157,14 +164,21 @@ fn printed(graph: &Graph, node: Node) -> String {
     String::from_utf8_lossy(&printer.out).trim().to_owned()
 }
 
-/// The first node of the second graph that makes something else than the first graph made under the same name.
-fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
-    let record = |graph: &Graph| {
-        let mut recorder = Recorder::default();
+/// What both graphs compute, by the names of the first.
+fn recorded(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> (Recorder, Recorder) {
+    let record = |graph: &Graph, settings: &Settings, old_names| {
+        let mut recorder = Recorder { old_names, graph: graph.id().number(), ..Recorder::default() };
         Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
         recorder
     };
-    let (a, b) = (record(before), record(after));
+    let as_renamed = Settings { renamed: renamed(before, after, settings), ..settings.clone() };
+    let names = (!settings.by_origin).then(|| old_names(before, after));
+    (record(before, settings, None), record(after, &as_renamed, names))
+}
+
+/// The first node of the second graph that makes something else than the first graph made under the same name.
+fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
+    let (a, b) = recorded(before, after, settings, inputs);
     let off = |(name, _): &&(String, String)| match (a.values.get(name), b.values.get(name)) {
         (Some(x), Some(y)) => !differences(x, y, Tolerance::of(1e-4, 1e-5), "").is_empty(),
         _ => false,
@@ -174,12 +188,7 @@ fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValu
 
 /// How far every value is off that has the same name in both graphs, with its node in the second.
 pub fn off_by_value(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Vec<(f64, String)> {
-    let record = |graph: &Graph| {
-        let mut recorder = Recorder::default();
-        Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
-        recorder
-    };
-    let (a, b) = (record(before), record(after));
+    let (a, b) = recorded(before, after, settings, inputs);
     let off = |(name, line): &(String, String)| {
         let found = differences(a.values.get(name)?, b.values.get(name)?, Tolerance::of(0.0, 0.0), "");
         let most = found.iter().map(|difference| difference.distance.as_ref().map_or(f64::INFINITY, |d| d.most));

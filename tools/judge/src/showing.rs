@@ -3,13 +3,9 @@
 use crate::sharing::Copier;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::environment::Invent;
-use jitopt_core::interpreter::ivalue::Object;
-use jitopt_core::interpreter::literal_values::PATH;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
-use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::Precision;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -25,8 +21,8 @@ pub struct Settings {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// What the text does not show, by name.
     pub bindings: BTreeMap<String, IValue>,
-    /// Names under which constants are bound, by the root of their lineage: passes may rename values.
-    pub names: Rc<BTreeMap<usize, String>>,
+    /// What constants of the graph were called when their contents were bound, by what they are called now.
+    pub renamed: BTreeMap<String, String>,
     /// Makes up what nobody bound.
     pub invent: Option<Invent>,
     /// Seed of what is made up.
@@ -46,10 +42,10 @@ impl Settings {
         env.precision = precision;
         env.release = self.release;
         env.seed = self.seed;
+        env.renamed = self.renamed.clone();
         env.callees = self.callees.clone();
         env.max_steps = self.max_steps;
         env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        env.names = self.names.clone();
         env.invent = self.invent;
         env.invent_seed = self.invent_seed;
         env.draw_by_origin = self.by_origin;
@@ -63,7 +59,7 @@ impl Settings {
 pub struct Outcome {
     /// Results, or why there are none.
     pub results: Result<Vec<IValue>, Stop>,
-    /// The inputs, as they are afterwards, and then an object that holds all that is bound, as that is afterwards.
+    /// The inputs, as they are afterwards.
     pub inputs: Vec<IValue>,
     /// What the program printed.
     pub printed: String,
@@ -71,6 +67,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Callees whose results were made up.
     pub made_up_calls: BTreeSet<String>,
+    /// What the run wrote to contents that the text does not show, such as buffers of modules.
+    pub written: BTreeMap<String, IValue>,
 }
 
 impl Outcome {
@@ -94,70 +92,20 @@ impl Outcome {
             Some(watch) => run(Machine::new(graph, &env).watched(watch), &inputs),
             None => run(Machine::new(graph, &env), &inputs),
         };
-        let bindings = env.bindings.borrow();
-        results.iter().flatten().chain(&inputs).for_each(|value| forget_loaded(value, &bindings));
-        let contents: Vec<(String, IValue)> =
-            settings.bindings.keys().filter_map(|name| Some((name.clone(), bindings.get(name)?.clone()))).collect();
-        let mut inputs = inputs;
-        if !contents.is_empty() {
-            inputs.push(one_object(contents));
-        }
         let printed = env.printed.borrow().clone();
         let made_up_calls = env.made_up_calls.borrow().clone();
-        Outcome { results, inputs, printed, steps, made_up_calls }
+        let written = written(settings, &env.bindings.borrow());
+        Outcome { results, inputs, printed, steps, made_up_calls, written }
     }
 }
 
-fn one_object(attributes: Vec<(String, IValue)>) -> IValue {
-    let attributes = RefCell::new(attributes.into_iter().collect());
-    IValue::Object(Rc::new(Object { class: Symbol::new("bound"), attributes }))
-}
-
-/// Takes attributes out of objects that were bound and only read: those are told apart from what the program sets, and
-/// whether a program reads them is nothing that it shows.
-fn forget_loaded(value: &IValue, bindings: &BTreeMap<String, IValue>) {
-    match value {
-        IValue::Object(object) => forget_loaded_of(object, bindings),
-        IValue::List(list) => list.borrow().iter().for_each(|value| forget_loaded(value, bindings)),
-        IValue::Tuple(values) => values.iter().for_each(|value| forget_loaded(value, bindings)),
-        IValue::Dict(dict) => dict.borrow().values().for_each(|value| forget_loaded(value, bindings)),
-        _ => {}
-    }
-}
-
-fn path_of(object: &Object) -> Option<Rc<str>> {
-    match object.attributes.borrow().get(PATH) {
-        Some(IValue::Str(path)) => Some(path.clone()),
-        _ => None,
-    }
-}
-
-fn forget_loaded_of(object: &Object, bindings: &BTreeMap<String, IValue>) {
-    let Some(path) = path_of(object) else { return };
-    // Taken out meanwhile: an object may hold itself.
-    let mut attributes = object.attributes.take();
-    attributes.retain(|name, value| {
-        let path = format!("{path}.{name}");
-        match (value, bindings.get(&path)) {
-            (value, Some(bound)) => !is_same(value, bound),
-            (IValue::Object(inner), None) if path_of(inner).as_deref() == Some(&path) => {
-                forget_loaded_of(inner, bindings);
-                inner.attributes.borrow().len() > 1
-            }
-            _ => true,
-        }
-    });
-    *object.attributes.borrow_mut() = attributes;
-}
-
-/// Whether it is the very same memory, or the same number.
-fn is_same(a: &IValue, b: &IValue) -> bool {
-    match (a, b) {
-        (IValue::Tensor(a), IValue::Tensor(b)) => a.is_same_view(b),
-        (IValue::List(a), IValue::List(b)) => Rc::ptr_eq(a, b),
-        (IValue::Dict(a), IValue::Dict(b)) => Rc::ptr_eq(a, b),
-        (a, b) => differences(a, b, Tolerance::of(0.0, 0.0), "").is_empty(),
-    }
+/// Bindings that are not any more what they were.
+fn written(settings: &Settings, after: &BTreeMap<String, IValue>) -> BTreeMap<String, IValue> {
+    let same = |before: &IValue, now: &IValue| differences(before, now, Tolerance::of(0.0, 0.0), "").is_empty();
+    let changed = |(name, before): (&String, &IValue)| {
+        after.get(name).filter(|now| !same(before, now)).map(|now| (name.clone(), now.clone()))
+    };
+    settings.bindings.iter().filter_map(changed).collect()
 }
 
 fn run(mut machine: Machine<'_>, inputs: &[IValue]) -> (Result<Vec<IValue>, Stop>, u64) {

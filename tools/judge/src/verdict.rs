@@ -6,11 +6,13 @@
 //! itself must stay.
 
 use crate::budget::{Budget, Excess};
+use crate::naming::renamed;
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
+use std::collections::BTreeSet;
 
 /// What comes out of a comparison.
 #[derive(Debug)]
@@ -29,6 +31,9 @@ impl Verdict {
         matches!(self, Verdict::Differs(_))
     }
 }
+
+/// What written contents are judged by, which have no budget.
+const OF_CONTENTS: Tolerance = Tolerance { rtol: 1e-4, atol: 1e-5, of_largest: 0.0, dtypes: true };
 
 /// The policies of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,7 +64,8 @@ pub fn judge_against(
     if let Some(stop) = unjudged(expected) {
         return Verdict::Unjudged(stop.clone());
     }
-    let found = Outcome::of(after, settings, &fitting(after, inputs), Precision::Typed);
+    let renamed = Settings { renamed: renamed(before, after, settings), ..settings.clone() };
+    let found = Outcome::of(after, &renamed, &fitting(after, inputs), Precision::Typed);
     if let Some(name) = expected.made_up_calls.symmetric_difference(&found.made_up_calls).next() {
         let why = format!("only one of the two graphs calls `{name}`, whose graph is not given");
         return Verdict::Unjudged(Stop::new(Reason::Unbound(why)));
@@ -89,10 +95,24 @@ pub fn judge_against(
     if policy.signed_zero && wrong.is_empty() {
         wrong.extend(zeros_differ(&a, &b));
     }
+    wrong.extend(contents_differ(expected, &found, settings, policy));
     if expected.printed != found.printed {
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
+}
+
+/// What was bound or made up, and written to by one of the two only or otherwise.
+fn contents_differ(expected: &Outcome, found: &Outcome, settings: &Settings, policy: Policy) -> Vec<String> {
+    let tolerance = policy.tolerance.unwrap_or(OF_CONTENTS);
+    let names: BTreeSet<&String> = expected.written.keys().chain(found.written.keys()).collect();
+    let differ = |name: &String| {
+        let original = settings.bindings.get(name);
+        let a = expected.written.get(name).or(original)?;
+        let b = found.written.get(name).or(original)?;
+        Some(differences(a, b, tolerance, &format!("%{name} afterwards")))
+    };
+    lines(&names.into_iter().filter_map(differ).flatten().collect::<Vec<_>>())
 }
 
 /// What is in a tuple, and in tuples in it; other values are alone.
@@ -132,11 +152,9 @@ fn is_raised_by_program(stop: &Stop) -> bool {
 }
 
 fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Verdict {
+    // What is computed up to there is not seen, so that two such runs show nothing.
     if !is_raised_by_program(expected) {
-        return match found {
-            Err(stop) if stop.exception().is_some() && !is_raised_by_program(stop) => Verdict::Same,
-            _ => Verdict::Unjudged(expected.clone()),
-        };
+        return Verdict::Unjudged(expected.clone());
     }
     let message = |stop: &Stop| stop.exception().map(|exception| (exception.class.clone(), exception.message.clone()));
     match found {

@@ -301,7 +301,7 @@ pub(crate) struct RunChecks {
     /// Give up after so many nodes
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
-    /// Give up after so many seconds
+    /// Give up after so many seconds; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
     /// Run nothing: which kinds of operators the files have, and whether they can run
@@ -381,7 +381,7 @@ pub(crate) struct JudgeArgs {
     /// Give up a run after so many nodes
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
     pub(crate) max_steps: u64,
-    /// Give up a run after so many seconds
+    /// Give up a run after so many seconds; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
     /// PyTorch whose results are wanted, such as 1.3 or 2.15

@@ -63,10 +63,7 @@ fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str
 
 fn seeds(args: &BisectArgs) -> String {
     let judge = &args.judge;
-    let mut text = String::new();
-    if judge.seed != 1 {
-        text += &format!(" --seed {}", judge.seed);
-    }
+    let mut text = judging::flags(judge);
     if judge.samples != 8 {
         text += &format!(" --samples {}", judge.samples);
     }

@@ -103,7 +103,7 @@ fn text(args: &ReduceArgs, case: &Case, note: &str) -> String {
     let counters: String = args.debug_counter.iter().map(|counter| format!(" --debug-counter='{counter}'")).collect();
     let line = match &args.check {
         Some(check) => format!("jitopt %s{passes}{counters} | {check}"),
-        None => format!("jitopt validate %s{passes}{counters} --samples 0"),
+        None => format!("jitopt validate %s{passes}{counters}{} --samples 0", judging::flags(&args.judge)),
     };
     judging::lit_file(&line, note, &case.graph, &case.inputs)
 }

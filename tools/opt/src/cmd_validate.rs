@@ -88,7 +88,7 @@ fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError,
         RunError::Broken { .. } => exit::BUG,
         RunError::Pass { .. } => exit::NO,
         RunError::Stopped(_) => {
-            reproduce(args, reference, 0, error.to_string().lines().next().unwrap_or_default(), world);
+            reproduce(args, reference, error.to_string().lines().next().unwrap_or_default(), world);
             exit::MISMATCH
         }
     }
@@ -134,17 +134,18 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
     let first = args.files[0].display();
     world.say(&format!("error: {first} {what}\n{finding}"));
     if after.num_shown_nodes() > 0 && args.passes.is_some() {
-        world.say(&format!("  to find the rewrite: jitopt bisect {first}{passes}"));
-        reproduce(args, reference, finding.sample, &finding.to_string(), world);
+        world.say(&format!("  to find the rewrite: jitopt bisect {first}{passes}{}", judging::flags(&args.judge)));
+        reproduce(args, reference, &finding.to_string(), world);
     }
     exit::MISMATCH
 }
 
 /// Leaves a lit file that shows the failure.
-fn reproduce(args: &ValidateArgs, reference: &Reference, sample: usize, note: &str, world: &mut World<'_>) {
+fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut World<'_>) {
     let (Some(dir), Some(passes)) = (&args.repro_dir, &args.passes) else { return };
-    let Some((sample, _)) = reference.samples().nth(sample) else { return };
-    let line = format!("jitopt validate %s --passes='{passes}' --samples 0");
+    let Some(sample) = reference.failed() else { return };
+    let flags = judging::flags(&args.judge);
+    let line = format!("jitopt validate %s --passes='{passes}'{flags} --samples 0");
     let text = judging::lit_file(&line, note, reference.graph(), &sample.inputs);
     let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
     match judging::write_reproducer(&world.path(dir), &stem, &text) {

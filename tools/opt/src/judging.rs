@@ -67,6 +67,21 @@ fn as_run(args: &JudgeArgs) -> RunArgs {
     }
 }
 
+/// The flags that a command needs to judge alike, but for the samples.
+pub(crate) fn flags(args: &JudgeArgs) -> String {
+    let mut text = String::new();
+    if args.seed != 1 {
+        text += &format!(" --seed {}", args.seed);
+    }
+    if let Some(how) = &args.fill_unknown {
+        text += &format!(" --fill-unknown={how}");
+    }
+    for (name, x) in [("rtol", args.rtol), ("atol", args.atol)] {
+        text += &x.map_or(String::new(), |x| format!(" --{name} {x}"));
+    }
+    text + if args.signed_zero { " --signed-zero" } else { "" }
+}
+
 /// Reads another graph under the same flags.
 pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
     read_graph(&as_run(args), path, world)

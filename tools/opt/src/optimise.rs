@@ -462,8 +462,8 @@ impl Validation {
 
     fn reproduce(&self, cli: &Cli, note: &str, outcome: &mut Outcome) {
         let (Some(dir), Some(passes)) = (&cli.pipeline.repro_dir, &cli.pipeline.passes) else { return };
-        let Some((sample, _)) = self.reference.samples().next() else { return };
-        let line = format!("jitopt validate %s --passes='{passes}'");
+        let Some(sample) = self.reference.failed() else { return };
+        let line = format!("jitopt validate %s --passes='{passes}' --samples 0");
         let text = judging::lit_file(&line, note, self.reference.graph(), &sample.inputs);
         match judging::write_reproducer(&self.folder.join(dir), "wrong", &text) {
             Ok(path) => outcome.say(&format!("  a reproducer is in `{}`", path.display())),

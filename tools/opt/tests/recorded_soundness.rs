@@ -145,7 +145,7 @@ fn check(path: &str, pipelines: &[(String, Pipeline)], rounds: usize) -> Fate {
     if large && !is_whole() {
         return Fate::CannotRun("it is large: not run here".to_owned());
     }
-    let policy = Policy { signed_zero: true, tolerance: None };
+    let policy = Policy { signed_zero: true, ..Policy::default() };
     let reference = Reference::new(&before, settings.clone(), policy, samples);
     let ended = |stop: &Stop| matches!(stop.reason, Reason::Raised(_));
     let stops: Vec<&Stop> = reference.samples().filter_map(|(_, outcome)| outcome.results.as_ref().err()).collect();
