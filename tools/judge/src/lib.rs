@@ -2,14 +2,14 @@
 //!
 //! - [`sharing`] copies values with their aliasing, so that every run starts from the same memory
 //! - [`showing`] is all that a run shows: results or an exception, what became of the inputs, what was printed
-//! - `naming` knows what values were called before passes renamed them
+//! - `renaming` knows what values were called before passes renamed them
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite
 
 pub mod bisecting;
 pub mod budget;
-mod naming;
 pub mod reducing;
+mod renaming;
 pub mod rewrites;
 pub mod sharing;
 pub mod showing;

@@ -1,6 +1,6 @@
 //! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
 
-use crate::naming::{old_names, renamed};
+use crate::renaming::{old_names, renamed};
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::{Policy, Verdict, judge_against};

@@ -6,7 +6,7 @@
 //! itself must stay.
 
 use crate::budget::{Budget, Excess};
-use crate::naming::renamed;
+use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
