@@ -4,6 +4,8 @@
 //! the text does not show is made up too. Each pass runs on it alone, and what the graph shows afterwards is compared. Reads
 //! `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set; `JITOPT_SOUND` names graphs by a part of their path.
 
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
 #[path = "support/parallel.rs"]
 mod parallel;
 #[path = "support/recorded.rs"]

@@ -4,6 +4,8 @@
 //! the others are not to be blamed. Without `JITOPT_CORPUS` the entries in `testdata/corpus/passes/verdicts.txt` are judged,
 //! and each is to be right; with it those that its `manifest.json` marks with `same_result_when_run`.
 
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
 #[path = "support/parallel.rs"]
 mod parallel;
 #[path = "support/recorded.rs"]
