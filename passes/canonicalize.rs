@@ -12,7 +12,7 @@
 //!
 //! Linear in nodes.
 
-use jitopt_core::graph_dump;
+use jitopt_core::{graph_dump, planted};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 
@@ -45,13 +45,13 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let mut renamed = 0;
     for (number, &value) in order.iter().enumerate() {
         let kept = keep_names && graph.is_named(value);
-        let number = number as u32;
+        let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2, "same" => 0);
         if !kept && graph.name(value) != number.to_string() {
             graph.set_number(value, number);
             renamed += 1;
         }
     }
-    graph.set_next_number(order.len() as u32);
+    planted!("canonicalize.next", graph.set_next_number(order.len() as u32), "first" => graph.set_next_number(0));
     let carriers: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for node in carriers {
         renamed += graph.with_subgraph(node, |inner| renumber(inner, keep_names)).unwrap_or(0);

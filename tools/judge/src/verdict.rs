@@ -37,6 +37,10 @@ pub struct Policy {
     pub signed_zero: bool,
     /// Judge by a tolerance, not by the budget.
     pub tolerance: Option<Tolerance>,
+    /// Whether results and inputs must share memory afterwards as they did: whoever gets them may write to one.
+    pub sharing: bool,
+    /// Whether the elements of a tuple that is a result may be results themselves.
+    pub flat: bool,
 }
 
 /// Compares what two graphs show on the same inputs.
@@ -64,7 +68,8 @@ pub fn judge_against(
         (Ok(_), Err(stop)) => return ended_early(stop),
     };
     let shown = |results: &[IValue], inputs: &[IValue]| {
-        IValue::tuple([IValue::tuple(results.iter().cloned()), IValue::tuple(inputs.iter().cloned())])
+        let results: Vec<IValue> = if policy.flat { flattened(results) } else { results.to_vec() };
+        IValue::tuple([IValue::tuple(results), IValue::tuple(inputs.iter().cloned())])
     };
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
@@ -73,6 +78,9 @@ pub fn judge_against(
     };
     if policy.signed_zero && wrong.is_empty() {
         wrong.extend(zeros_differ(&a, &b));
+    }
+    if policy.sharing && wrong.is_empty() {
+        wrong.extend(sharing_differs(&a, &b));
     }
     if expected.printed != found.printed {
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
@@ -145,6 +153,32 @@ fn named(mut differences: Vec<Difference>) -> Vec<Difference> {
 
 fn lines(differences: &[Difference]) -> Vec<String> {
     differences.iter().map(ToString::to_string).collect()
+}
+
+/// What is in tuples, in order.
+fn flattened(values: &[IValue]) -> Vec<IValue> {
+    let mut all = Vec::new();
+    for value in values {
+        match value {
+            IValue::Tuple(parts) => all.extend(flattened(parts)),
+            other => all.push(other.clone()),
+        }
+    }
+    all
+}
+
+fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
+    // For each tensor the first one that looks into the same storage; empty ones share nothing.
+    let partners = |value: &IValue| {
+        let (mut storages, mut partners) = (Vec::new(), Vec::new());
+        value.each_tensor(&mut |tensor| {
+            let address = if tensor.numel() == 0 { 0 } else { tensor.storage().address() };
+            partners.push(storages.iter().position(|&other| other == address && address != 0));
+            storages.push(address);
+        });
+        partners
+    };
+    (partners(a) != partners(b)).then(|| "other results and inputs share memory than before".to_owned())
 }
 
 fn zeros_differ(a: &IValue, b: &IValue) -> Option<String> {
