@@ -24,7 +24,7 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update, planted};
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -43,7 +43,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before common subexpression elimination", graph);
     let db = cx.alias(graph);
-    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new() };
+    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new(), stand_ins: StandIns::default() };
     walk.all_blocks(graph, cx);
     // Nothing was merged that anybody writes to.
     cx.keep_writes(graph);
@@ -66,6 +66,35 @@ struct Walk {
     /// Half a hash and a node: eight bytes an entry, for graphs of a million nodes.
     table: HashTable<(u32, Node)>,
     scopes: Vec<Scope>,
+    stand_ins: StandIns,
+}
+
+/// Values that others were merged into, which may be seen from where those were seen: the analysis was made before.
+#[derive(Default)]
+pub(crate) struct StandIns {
+    returned: FxHashSet<Value>,
+    escaping: FxHashSet<Value>,
+}
+
+impl StandIns {
+    /// Notes that `new` stands where `old` stood.
+    pub(crate) fn note(&mut self, db: &AliasDb, old: Value, new: Value) {
+        if self.returned.contains(&old) || db.may_alias_graph_output(old) {
+            self.returned.insert(new);
+        }
+        if self.escapes(db, old) {
+            self.escaping.insert(new);
+        }
+    }
+
+    fn escapes(&self, db: &AliasDb, value: Value) -> bool {
+        self.escaping.contains(&value) || db.escapes_scope(value)
+    }
+
+    /// As [`AliasDb::safe_to_change_aliasing`], after what was noted.
+    pub(crate) fn safe(&self, db: &AliasDb, a: Value, b: Value) -> bool {
+        db.safe_to_change_aliasing(a, b) && !(self.escapes(db, a) && self.escapes(db, b))
+    }
 }
 
 impl Walk {
@@ -157,6 +186,7 @@ impl Walk {
                 "reversed" => count - 1 - i, "first" => 0, "next" => (i + 1) % count
             );
             let (old, new) = (graph.output(node, i), graph.output(existing, other));
+            planted!("cse.stand-ins", self.stand_ins.note(&self.db, old, new), "forgotten" => ());
             planted!(
                 "cse.direction", graph.replace_all_uses(old, new),
                 "back" => graph.replace_all_uses(new, old),
@@ -171,7 +201,7 @@ impl Walk {
     /// merges less, never more.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
-        closed || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
+        closed || self.stand_ins.returned.contains(&value) || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
     }
 
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
@@ -184,8 +214,8 @@ impl Walk {
                 !(shown(node) && shown(existing))
             }
             false => planted!(
-                "cse.across", pairs.all(|(a, b)| self.db.safe_to_change_aliasing(a, b)),
-                "always" => true, "any" => pairs.any(|(a, b)| self.db.safe_to_change_aliasing(a, b)),
+                "cse.across", pairs.all(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
+                "always" => true, "any" => pairs.any(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
             ),
         }
     }

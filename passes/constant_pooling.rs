@@ -14,7 +14,7 @@
 //!
 //! One walk and one hash table, linear in nodes.
 
-use crate::common_subexpression_elimination::{hash, same};
+use crate::common_subexpression_elimination::{StandIns, hash, same};
 use hashbrown::HashTable;
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -44,6 +44,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let constants: Vec<Node> = graph.all_nodes().filter(|&node| is_constant(graph, node)).collect();
+    let mut stand_ins = StandIns::default();
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
     for node in constants {
         let hash = hash(graph, node);
@@ -62,7 +63,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
         let safe = planted!(
-            "pooling.aliasing", db.safe_to_change_aliasing(old, new),
+            "pooling.aliasing", stand_ins.safe(&db, old, new),
             "ignored" => true,
             "of-first" => !db.has_writers(new),
             "of-second" => !db.has_writers(old),
@@ -76,6 +77,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);
+            planted!("pooling.stand-ins", stand_ins.note(&db, old, new), "forgotten" => ());
             planted!(
                 "pooling.direction", graph.replace_all_uses(old, new),
                 "back" => graph.replace_all_uses(new, old),

@@ -102,7 +102,8 @@ impl Smith {
         let (Some(large), Some(small)) = (self.earlier(O::Tensor), self.earlier(O::Tensor)) else { return };
         let IValue::Tensor(wanted) = &large.1 else { return };
         let sizes = IValue::list(wanted.shape().iter().map(|&n| IValue::Int(n)).collect::<Vec<_>>());
-        if wanted.rank() == 0 {
+        // One number without a dimension does not decide the element type, and would once it is expanded.
+        if wanted.rank() == 0 || small.1.tensor().is_none_or(|small| small.rank() == 0) {
             return;
         }
         let (first, last) = (self.graph.last(self.block), self.known.len());
