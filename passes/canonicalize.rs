@@ -45,13 +45,13 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let mut renamed = 0;
     for (number, &value) in order.iter().enumerate() {
         let kept = keep_names && graph.is_named(value);
-        let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2, "same" => 0);
+        let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2);
         if !kept && graph.name(value) != number.to_string() {
             graph.set_number(value, number);
             renamed += 1;
         }
     }
-    planted!("canonicalize.next", graph.set_next_number(order.len() as u32), "first" => graph.set_next_number(0));
+    graph.set_next_number(order.len() as u32);
     let carriers: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for node in carriers {
         renamed += graph.with_subgraph(node, |inner| renumber(inner, keep_names)).unwrap_or(0);

@@ -254,7 +254,7 @@ impl Liveness {
             for i in operands {
                 self.mark_value(graph.input(node, i));
             }
-            at = planted!("dce.around", graph.enclosing(node), "unmarked" => None);
+            at = graph.enclosing(node);
         }
         fresh
     }
@@ -316,8 +316,6 @@ fn sweep(graph: &mut Graph, cx: &mut PassContext<'_>, marked: &EntitySet<Node>) 
         let unread = planted!(
             "dce.unread", graph.outputs(node).all(|value| !graph.has_uses(value)),
             "ignored" => true,
-            "first" => graph.outputs(node).take(1).all(|value| !graph.has_uses(value)),
-            "any" => graph.num_outputs(node) == 0 || graph.outputs(node).any(|value| !graph.has_uses(value)),
         );
         let unused = planted!("dce.unused", unmarked && unread, "either" => unmarked || unread);
         if unused && cx.may("nodes-erased") {

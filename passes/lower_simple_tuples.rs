@@ -84,8 +84,7 @@ pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
 
 fn replacement(graph: &Graph, node: Node) -> Option<Replacement> {
     let construct = graph.definer(planted!("tuples.tuple", graph.inputs(node).next()?, "last" => graph.inputs(node).last()?))?;
-    let other = graph.kind(construct) != prim::TUPLE_CONSTRUCT;
-    if planted!("tuples.construct", other, "any" => false, "lists" => other && graph.kind(construct) != prim::LIST_CONSTRUCT) {
+    if planted!("tuples.construct", graph.kind(construct) != prim::TUPLE_CONSTRUCT, "any" => false) {
         return None;
     }
     let parts: Vec<Value> = graph.inputs(construct).collect();

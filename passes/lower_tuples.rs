@@ -40,7 +40,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     if !cx.may("tuples-lowered") {
         return Ok(());
     }
-    planted!("flatten.refused", refuse_other_uses(graph)?, "none" => ());
+    refuse_other_uses(graph)?;
     let mut work = vec![(graph.root(), None)];
     flatten_outputs(graph, cx, graph.param_node(graph.root()), graph.root());
     while let Some((block, cursor)) = work.pop() {
@@ -171,7 +171,7 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
         let packed = graph.output(pack, 0);
         graph.set_type(packed, graph.ty(value));
         graph.replace_all_uses(value, packed);
-        graph.remove_output(node, planted!("flatten.old-output", i, "next" => i + 1));
+        graph.remove_output(node, i);
     }
 }
 

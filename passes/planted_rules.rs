@@ -145,8 +145,8 @@ const RULES: &[Rule] = &[
     ("not-gone", "aten::__not__", any, Operand(0)),
     ("and-to-first", "aten::__and__", any, Operand(0)),
     ("getitem-first", "aten::__getitem__", any, With(1, Int(0))),
-    ("append-gone", "aten::append", |g, n| !g.has_uses(g.output(n, 0)), Gone),
-    ("set-item-gone", "aten::_set_item", |g, n| !g.has_uses(g.output(n, 0)), Gone),
+    ("append-gone", "aten::append", |g, n| !g.outputs(n).any(|value| g.has_uses(value)), Gone),
+    ("set-item-gone", "aten::_set_item", |g, n| !g.outputs(n).any(|value| g.has_uses(value)), Gone),
     ("set-item-first", "aten::_set_item", any, With(1, Int(0))),
     ("pop-to-getitem", "aten::pop", any, Op("aten::__getitem__", &[At(0), At(1)])),
     ("print-gone", "prim::Print", any, Gone),
@@ -207,7 +207,9 @@ fn replace(graph: &mut Graph, node: Node, new: New) {
 }
 
 fn forward(graph: &mut Graph, node: Node, value: Value) {
-    graph.replace_all_uses(graph.output(node, 0), value);
+    if graph.num_outputs(node) == 1 {
+        graph.replace_all_uses(graph.output(node, 0), value);
+    }
     graph.erase(node);
 }
 

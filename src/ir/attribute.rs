@@ -104,7 +104,6 @@ impl Attribute {
             (Opaque(_), Opaque(_)) => {
                 planted!("constants.opaque", false, "same-text" => format!("{self:?}") == format!("{other:?}"))
             }
-            (Int(_), _) | (_, Int(_)) => planted!("constants.kind", false, "any" => true),
             _ => false,
         }
     }
@@ -146,7 +145,7 @@ impl Attribute {
 /// Whether a mutant is active that takes unequal constants for equal ones: their hashes must not tell them apart.
 #[cfg(feature = "mutants")]
 fn is_blind() -> bool {
-    let sites = ["constants.int", "constants.float", "constants.text", "constants.list", "constants.kind"];
+    let sites = ["constants.int", "constants.float", "constants.text", "constants.list"];
     sites.into_iter().any(|site| crate::mutants::active::at(site).is_some())
 }
 

@@ -77,6 +77,10 @@ struct Smith {
     made: Vec<(Symbol, Vec<Value>)>,
     /// Whether this is the body of a fork or a callee, where nothing may be random: what is drawn depends on where a node stands.
     inside: bool,
+    /// Whether nothing is written: writes keep passes from doing much.
+    pure: bool,
+    /// Conditions and result types of branches so far.
+    branches: Vec<(Known, Vec<Type>)>,
 }
 
 /// Makes a graph.
@@ -91,8 +95,9 @@ pub fn forge(plan: Plan) -> Forged {
     let env = Settings::default().environment(Precision::Typed, &mut copier);
     let block = graph.root();
     let (known, constants, made) = (Vec::new(), Vec::new(), Vec::new());
-    let depth = plan.depth;
-    let mut smith = Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside: false };
+    let (depth, pure, branches) = (plan.depth, draws.one_in(3), Vec::new());
+    let mut smith =
+        Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside: false, pure, branches };
     let inputs = smith.params();
     smith.fill(plan.nodes);
     smith.finish();
@@ -179,7 +184,9 @@ templates! {
     "aten::_set_item" (Ints Small Int); "aten::append" (Ints Small); "aten::broadcast_tensors" (Tensors); "aten::cat" (Tensors Dim);
     "aten::rand_like" (Tensor None None None None None); "aten::dropout" (Tensor Number Bool); "aten::alias" (Tensor);
     "aten::scaled_dot_product_attention" (Tensor Tensor Tensor None Number No None No); "aten::einsum" (Str Tensors);
-    "aten::add" (Tensors Tensors); "aten::bernoulli" (Tensor None); "aten::empty_like" (Tensor None None None None None);
+    "aten::add" (Tensors Tensors); "aten::max" (Tensor Dim Bool); "aten::min" (Tensor Dim Bool); "aten::sort" (Tensor Dim Bool);
+    "aten::var_mean" (Tensor Bool); "aten::max" (Tensor Dim Bool); "aten::transpose" (Tensor Dim Dim); "aten::flatten" (Tensor Dim Dim);
+    "aten::eq" (Int Int); "aten::floordiv" (Int Int); "aten::lt" (Int Int); "aten::lt" (Tensor Tensor); "aten::bernoulli" (Tensor None); "aten::empty_like" (Tensor None None None None None);
 }
 
 impl Smith {
@@ -267,7 +274,11 @@ impl Smith {
 
     fn fill(&mut self, nodes: usize) {
         for _ in 0..nodes {
-            match self.draws.below(40) {
+            match self.draws.below(46) {
+                40 => self.twins(),
+                41 => self.equal_constants(),
+                42 | 43 if self.depth > 0 => self.fork(),
+                44 | 45 => self.wait(),
                 0 | 1 if self.depth > 0 => self.branch(),
                 2 | 3 if self.depth > 0 => self.cycle(),
                 4 | 5 => self.construct(),
@@ -290,6 +301,10 @@ impl Smith {
 
     fn operator(&mut self) {
         let template = &TEMPLATES[self.draws.below(TEMPLATES.len())];
+        let writes = template.kind.ends_with('_') && !template.kind.ends_with("__");
+        if self.pure && (writes || matches!(template.operands[0], O::Tensors | O::Dict | O::Ints)) {
+            return;
+        }
         let (first, last) = (self.graph.last(self.block), self.known.len());
         let operands: Option<Vec<Known>> = template.operands.iter().map(|&operand| self.operand(operand)).collect();
         let done = operands.is_some_and(|operands| self.run(template.kind, &operands));
@@ -538,6 +553,11 @@ impl Smith {
         self.graph.append(self.block, node);
         let n = self.draws.below(4);
         let wanted: Vec<Type> = (0..n).map(|_| self.wanted()).collect();
+        let before = if self.branches.is_empty() { None } else { Some(self.pick(&self.branches.clone())) };
+        // The same question again, with another answer.
+        let before = before.filter(|(known, _)| self.chance(3) && self.known.iter().any(|(value, _)| *value == known.0));
+        let (condition, wanted) = before.unwrap_or((condition, wanted));
+        self.branches.push((condition.clone(), wanted.clone()));
         let taken = matches!(condition.1, IValue::Bool(true));
         let mut outputs = Vec::new();
         for is_then in [true, false] {
@@ -569,7 +589,8 @@ impl Smith {
     /// The type of something that there is: mostly a tensor.
     fn wanted(&mut self) -> Type {
         let any = self.draws.one_in(3).then(|| self.pick(&self.known.clone()).1);
-        match any {
+        let tuple = self.earlier_tuple().filter(|_| self.draws.one_in(3)).map(|known| known.1);
+        match tuple.or(any) {
             Some(value @ (IValue::Tuple(_) | IValue::Int(_) | IValue::Bool(_) | IValue::List(_))) => returned(&value),
             _ => Type::tensor(),
         }
@@ -595,7 +616,7 @@ impl Smith {
         }
         self.graph.append(self.block, node);
         let saved = self.known.clone();
-        let nodes = 1 + self.draws.below(6);
+        let nodes = 1 + self.draws.below(8);
         let params: Vec<IValue> =
             std::iter::once(IValue::Int(0)).chain(carried.iter().map(|known| known.1.clone())).collect();
         let (block, inner) = self.block_of(node, nodes, &params);
@@ -646,7 +667,7 @@ impl Smith {
 
     /// Some values are returned; the rest is dead, or its writes are seen.
     fn finish(&mut self) {
-        let n = 1 + self.draws.below(3);
+        let n = if self.chance(2) { 4 + self.draws.below(8) } else { 1 + self.draws.below(3) };
         for _ in 0..n {
             let result = match self.draws.below(8) {
                 0 => self.operand(O::Int),

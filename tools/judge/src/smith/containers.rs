@@ -24,14 +24,15 @@ impl Smith {
     }
 
     fn part(&mut self) -> Option<Known> {
-        match self.draws.below(6) {
+        match self.draws.below(8) {
+            2 => self.earlier_future(),
             0 => self.earlier(O::Int),
             1 => self.earlier_tuple(),
             _ => self.earlier(O::Tensor),
         }
     }
 
-    fn earlier_tuple(&mut self) -> Option<Known> {
+    pub(super) fn earlier_tuple(&mut self) -> Option<Known> {
         let all: Vec<Known> =
             self.known.iter().filter(|(_, value)| matches!(value, IValue::Tuple(_))).cloned().collect();
         if all.is_empty() { None } else { Some(self.pick(&all)) }
@@ -49,6 +50,7 @@ impl Smith {
                 let node = self.graph.create(prim::TUPLE_UNPACK);
                 self.graph.add_input(node, tuple);
                 self.graph.append(self.block, node);
+                self.made.push((prim::TUPLE_UNPACK, vec![tuple]));
                 for (part, ty) in parts.iter().zip(types) {
                     let output = self.graph.add_output(node, ty);
                     self.known.push((output, part.clone()));

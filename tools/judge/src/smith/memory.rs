@@ -11,6 +11,9 @@ use jitopt_core::types::spelling::parse_all;
 impl Smith {
     /// A view of a view, a write through one of them, and a look at another.
     pub(super) fn write_through(&mut self) {
+        if self.pure {
+            return;
+        }
         let fresh = match self.draws.below(4) {
             0 => self.tensor_constant(),
             1 => None,
@@ -44,6 +47,57 @@ impl Smith {
         let read = self.pick(&chain);
         if self.chance(2) {
             self.made_of("aten::neg", &[read]);
+        }
+    }
+
+    /// The same twice, of what is random or has several results, and the difference of the two.
+    pub(super) fn twins(&mut self) {
+        let Some(x) = self.earlier(O::Tensor) else { return };
+        let (none, no) = (self.constant(IValue::None), self.constant(IValue::Bool(false)));
+        let (half, zero) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Int(0)));
+        let Some(flag) = self.operand(O::Bool) else { return };
+        let (kind, operands) = match self.draws.below(6) {
+            0 => ("aten::rand_like", vec![x, none.clone(), none.clone(), none.clone(), none.clone(), none]),
+            1 | 2 => ("aten::dropout", vec![x, half, flag]),
+            3 => ("aten::scaled_dot_product_attention", vec![x.clone(), x.clone(), x, none.clone(), half, no.clone(), none, no]),
+            4 => ("aten::max", vec![x, zero, no]),
+            _ => ("aten::sort", vec![x, zero, no]),
+        };
+        let at = self.known.len();
+        let (first, last) = (self.graph.last(self.block), self.known.len());
+        if !self.run(kind, &operands) || !self.run(kind, &operands) {
+            return self.take_back(first, last);
+        }
+        let made: Vec<Known> = self.known[at..].to_vec();
+        let (a, b) = (self.pick(&made), self.pick(&made));
+        let one = self.constant(IValue::Int(1));
+        self.made_of("aten::sub", &[a, b, one]);
+    }
+
+    /// Constants that are one another's equal and may be written to.
+    pub(super) fn equal_constants(&mut self) {
+        let mut made: Vec<Known> = Vec::new();
+        let list = self.chance(2);
+        for _ in 0..2 + self.draws.below(2) {
+            let known = if list {
+                let known = self.constant(IValue::list([IValue::Int(1), IValue::Int(2)]));
+                self.known.push(known.clone());
+                Some(known)
+            } else {
+                self.tensor_constant()
+            };
+            made.extend(known);
+        }
+        let written = self.pick(&made);
+        if self.pure || self.chance(3) {
+            return;
+        }
+        if list {
+            let number = self.constant(IValue::Int(7));
+            self.made_of("aten::append", &[written, number]);
+        } else {
+            let number = self.constant(IValue::Int(3));
+            self.made_of("aten::fill_", &[written, number]);
         }
     }
 

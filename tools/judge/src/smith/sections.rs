@@ -70,14 +70,15 @@ impl Smith {
         }
     }
 
-    /// Waits for a future.
-    pub(super) fn wait(&mut self) {
+    pub(super) fn earlier_future(&mut self) -> Option<Known> {
         let all: Vec<Known> =
             self.known.iter().filter(|(_, value)| matches!(value, IValue::Future(_))).cloned().collect();
-        if all.is_empty() {
-            return;
-        }
-        let (future, IValue::Future(value)) = self.pick(&all) else { return };
+        if all.is_empty() { None } else { Some(self.pick(&all)) }
+    }
+
+    /// Waits for a future.
+    pub(super) fn wait(&mut self) {
+        let Some((future, IValue::Future(value))) = self.earlier_future() else { return };
         let node = self.graph.create_op(aten::WAIT, &[future], Type::tensor());
         self.graph.append(self.block, node);
         self.known.push((self.graph.output(node, 0), (*value).clone()));
