@@ -261,7 +261,7 @@ fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
     match exact {
         Nondeterminism::Deterministic => true,
         Nondeterminism::UnlessFalse(i) => {
-            planted!("cse.unless-false", off(i), "ignored" => true, "other-operand" => off(i - 1))
+            planted!("cse.unless-false", off(i), "ignored" => true)
         }
         Nondeterminism::UnlessZero(i) => {
             planted!("cse.unless-zero", off(i) || is_zero(graph, node, i), "ignored" => true)

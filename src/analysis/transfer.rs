@@ -264,7 +264,6 @@ impl<'g> Transfer<'g> {
                 Some(Out::Points(operands)) => planted!(
                     "alias.views", self.set_operands(scope, node, value, operands),
                     "fresh" => self.set_fresh(scope, value),
-                    "unless-first" => if i == 0 { self.set_operands(scope, node, value, operands) } else { self.set_fresh(scope, value) },
                 ),
                 Some(Out::MayReturn(operand)) => planted!(
                     "alias.may-return", self.may_return(scope, node, value, *operand as usize),

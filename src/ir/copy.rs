@@ -130,7 +130,7 @@ impl Graph {
         if taken.brackets {
             self.set_empty_attributes(copy);
         }
-        for (name, value) in planted!("copy.attributes", taken.attributes, "lost" => Vec::new(), "first" => taken.attributes.into_iter().take(1).collect()) {
+        for (name, value) in planted!("copy.attributes", taken.attributes, "lost" => Vec::new()) {
             self.set_attribute(copy, name, value);
         }
         if let Some(text) = taken.location {
@@ -149,7 +149,7 @@ impl Graph {
             let first = planted!("copy.block", first, "empty" => None);
             work.push((from, to, first));
         }
-        planted!("copy.blocks", work.reverse(), "filled-last-first" => ());
+        work.reverse();
         (copy, work)
     }
 
@@ -159,7 +159,7 @@ impl Graph {
             if let Some(name) = name {
                 self.set_name(new, name);
             }
-            planted!("copy.mapped", map.insert(*old, new), "first-stays" => Some(*map.entry(*old).or_insert(new)), "none" => None);
+            planted!("copy.mapped", map.insert(*old, new), "none" => None);
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod containers;
 mod memory;
+mod patterns;
 mod sections;
 
 use crate::outcome::Settings;
@@ -274,7 +275,12 @@ impl Smith {
 
     fn fill(&mut self, nodes: usize) {
         for _ in 0..nodes {
-            match self.draws.below(46) {
+            match self.draws.below(56) {
+                46..=48 if !self.pure => self.look_write_look(),
+                49 if !self.pure => self.written_for_the_next_turn(),
+                50 if !self.pure && self.depth > 0 => self.made_in_a_branch(),
+                51 | 52 => self.identity(),
+                53 if self.depth > 0 => self.across(),
                 40 => self.twins(),
                 41 => self.equal_constants(),
                 42 | 43 if self.depth > 0 => self.fork(),
@@ -649,9 +655,9 @@ impl Smith {
         if self.depth == 0 || !self.chance(3) {
             return;
         }
-        let Some(condition) = self.earlier(O::Bool).filter(|(_, value)| matches!(value, IValue::Bool(false))) else {
-            return;
-        };
+        let taken = self.chance(12);
+        let wanted = |value: &IValue| matches!(value, IValue::Bool(b) if !b || taken);
+        let Some(condition) = self.operand(O::Bool).filter(|(_, value)| wanted(value)) else { return };
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);

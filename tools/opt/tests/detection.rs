@@ -96,6 +96,9 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
     if let Some(error) = verify::verify(graph).errors().next() {
         return Some(format!("verify: {}", error.message));
     }
+    if warnings(graph) > warnings(&subject.graph) {
+        return Some("verify: new warnings".to_owned());
+    }
     let judged = catch_unwind(AssertUnwindSafe(|| {
         judge_against(&subject.graph, &subject.expected, graph, &subject.settings, &subject.inputs, POLICY)
     }));
@@ -104,6 +107,12 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
         Ok(Verdict::Differs(lines)) => Some(format!("differs: {}", lines.first().cloned().unwrap_or_default())),
         Ok(_) => None,
     }
+}
+
+/// Results of other types than operators give: passes do not make any.
+fn warnings(graph: &jitopt_core::ir::Graph) -> usize {
+    let report = verify::verify(graph);
+    report.findings.iter().filter(|finding| finding.message.contains("returns `")).count()
 }
 
 impl Search {

@@ -56,10 +56,10 @@ impl Smith {
         let (none, no) = (self.constant(IValue::None), self.constant(IValue::Bool(false)));
         let (half, zero) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Int(0)));
         let Some(flag) = self.operand(O::Bool) else { return };
-        let (kind, operands) = match self.draws.below(6) {
+        let (kind, operands) = match self.draws.below(7) {
             0 => ("aten::rand_like", vec![x, none.clone(), none.clone(), none.clone(), none.clone(), none]),
             1 | 2 => ("aten::dropout", vec![x, half, flag]),
-            3 => ("aten::scaled_dot_product_attention", vec![x.clone(), x.clone(), x, none.clone(), half, no.clone(), none, no]),
+            3 | 5 => ("aten::scaled_dot_product_attention", vec![x.clone(), x.clone(), x, none.clone(), half, no.clone(), none, no]),
             4 => ("aten::max", vec![x, zero, no]),
             _ => ("aten::sort", vec![x, zero, no]),
         };
@@ -77,6 +77,9 @@ impl Smith {
     /// Constants that are one another's equal and may be written to.
     pub(super) fn equal_constants(&mut self) {
         let mut made: Vec<Known> = Vec::new();
+        if self.chance(4) {
+            return self.zeros_of_both_signs();
+        }
         let list = self.chance(2);
         for _ in 0..2 + self.draws.below(2) {
             let known = if list {
@@ -87,6 +90,9 @@ impl Smith {
                 self.tensor_constant()
             };
             made.extend(known);
+        }
+        if self.chance(2) {
+            made.iter().skip(usize::from(self.chance(2))).for_each(|known| self.shown(known.0));
         }
         let written = self.pick(&made);
         if self.pure || self.chance(3) {
@@ -101,7 +107,19 @@ impl Smith {
         }
     }
 
-    fn view(&mut self, from: Known) -> Option<Known> {
+    fn zeros_of_both_signs(&mut self) {
+        let Some(x) = self.earlier(O::Tensor) else { return };
+        let none = self.constant(IValue::None);
+        for zero in [0.0, -0.0] {
+            let zero = self.constant(IValue::Float(zero));
+            let rest = [none.clone(), none.clone(), none.clone(), none.clone(), none.clone()];
+            let operands: Vec<Known> = [x.clone(), zero].into_iter().chain(rest).collect();
+            let made = self.made_of("aten::full_like", &operands);
+            made.into_iter().for_each(|known| self.shown(known.0));
+        }
+    }
+
+    pub(super) fn view(&mut self, from: Known) -> Option<Known> {
         let zero = |smith: &mut Smith| smith.constant(IValue::Int(0));
         match self.draws.below(7) {
             0 => {
@@ -201,8 +219,15 @@ impl Smith {
         let [momentum, epsilon] = numbers;
         let x = (x, IValue::Tensor(input));
         let operands = [x, none.clone(), none, mean, var, training, momentum, epsilon, enabled];
+        let statistics = [operands[3].clone(), operands[4].clone()];
+        let which = self.draws.below(2);
+        let before = self.made_of("aten::mul", &[statistics[which].clone(), statistics[which].clone()]);
         if !self.run("aten::batch_norm", &operands) {
-            self.take_back(first, last);
+            return self.take_back(first, last);
+        }
+        let after = self.made_of("aten::mul", &[statistics[which].clone(), statistics[which].clone()]);
+        if let (Some(before), Some(after)) = (before, after) {
+            self.difference(before, after);
         }
     }
 

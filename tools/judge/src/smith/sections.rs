@@ -84,6 +84,45 @@ impl Smith {
         self.known.push((self.graph.output(node, 0), (*value).clone()));
     }
 
+    /// What a call, or a fork that is waited for, hands back: its argument, which it may write to.
+    pub(super) fn by_call(&mut self, base: &Known, forks: bool) -> Option<Known> {
+        let era = self.graph.era;
+        let outer = std::mem::replace(&mut self.graph, Graph::new());
+        self.graph.era = era;
+        let block = std::mem::replace(&mut self.block, self.graph.root());
+        let (constants, made, seen) = (std::mem::take(&mut self.constants), std::mem::take(&mut self.made), self.known.len());
+        let param = (self.graph.add_param(self.block, Type::tensor()), base.1.clone());
+        if self.chance(2) {
+            let number = self.constant(IValue::Int(5));
+            self.made_of("aten::fill_", &[param.clone(), number]);
+        }
+        if self.chance(3) {
+            let text = self.constant(IValue::from("called"));
+            self.run("prim::Print", &[text]);
+        }
+        self.graph.add_result(self.block, param.0);
+        let body = std::mem::replace(&mut self.graph, outer);
+        self.block = block;
+        (self.constants, self.made) = (constants, made);
+        self.known.truncate(seen);
+        if forks {
+            let future = Type::new(TypeKind::Future(Type::tensor()));
+            let node = self.graph.create_op(prim::FORK, &[base.0], future);
+            self.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(body)));
+            self.graph.append(self.block, node);
+            let wait = self.graph.create_op(aten::WAIT, &[self.graph.output(node, 0)], Type::tensor());
+            self.graph.append(self.block, wait);
+            return Some((self.graph.output(wait, 0), base.1.clone()));
+        }
+        let name = format!("f{}", self.env.callees.len());
+        let mut callees: BTreeMap<String, Graph> = (*self.env.callees).clone();
+        callees.insert(name.clone(), body);
+        self.env.callees = Rc::new(callees);
+        let at = self.known.len();
+        self.call_node(&name, None, std::slice::from_ref(base), vec![base.1.clone()]);
+        self.known.get(at).cloned()
+    }
+
     /// Calls a function or a method, a new one or one that was called before.
     pub(super) fn call(&mut self) {
         let objects: Vec<Known> =

@@ -120,7 +120,7 @@ pub struct Subjects {
 }
 
 /// Random graphs before the recorded ones.
-const FIRST: u64 = 300;
+const FIRST: u64 = 100;
 
 impl Subjects {
     /// So many random graphs, and the recorded ones.
