@@ -93,7 +93,8 @@ impl StandIns {
 
     /// As [`AliasDb::safe_to_change_aliasing`], after what was noted.
     pub(crate) fn safe(&self, db: &AliasDb, a: Value, b: Value) -> bool {
-        db.safe_to_change_aliasing(a, b) && !(self.escapes(db, a) && self.escapes(db, b))
+        let both_escape = || self.escapes(db, a) && self.escapes(db, b);
+        !db.has_writers(a) && !db.has_writers(b) && !both_escape()
     }
 }
 

@@ -187,13 +187,7 @@ impl AliasDb {
     /// nobody writes to either, and not both are seen outside, where somebody might.
     pub fn safe_to_change_aliasing(&self, a: Value, b: Value) -> bool {
         let both_escape = || self.escapes_scope(a) && self.escapes_scope(b);
-        planted!(
-            "alias.safe", !self.has_writers(a) && !self.has_writers(b) && !both_escape(),
-            "of-first" => !self.has_writers(a) && !both_escape(),
-            "of-second" => !self.has_writers(b) && !both_escape(),
-            "writers-only" => !self.has_writers(a) && !self.has_writers(b),
-            "escapes-only" => !both_escape(),
-        )
+        !self.has_writers(a) && !self.has_writers(b) && !both_escape()
     }
 
     // ---- locations

@@ -292,7 +292,7 @@ impl<'g> Transfer<'g> {
             self.draft.escaped.push(element);
         }
         match (of_tensor, to_tensor) {
-            (true, false) => planted!("alias.list-of-views", self.set_fresh(scope, value), "empty" => self.set_points(scope, value, std::iter::empty())),
+            (true, false) => self.set_fresh(scope, value),
             (false, true) => self.set_wild(scope, value),
             _ => self.set_points(scope, value, std::iter::once(Some(element))),
         }

@@ -11,6 +11,7 @@ use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
+use std::rc::Rc;
 
 /// What comes out of a comparison.
 #[derive(Debug)]
@@ -167,16 +168,25 @@ fn flattened(values: &[IValue]) -> Vec<IValue> {
     all
 }
 
+fn addresses(value: &IValue, places: &mut Vec<usize>) {
+    match value {
+        IValue::Tensor(tensor) => places.push(if tensor.numel() == 0 { 0 } else { tensor.storage().address() }),
+        IValue::List(list) => {
+            places.push(Rc::as_ptr(list).addr());
+            list.borrow().iter().for_each(|value| addresses(value, places));
+        }
+        IValue::Tuple(parts) => parts.iter().for_each(|value| addresses(value, places)),
+        other => other.each_tensor(&mut |tensor| addresses(&tensor.clone().into(), places)),
+    }
+}
+
 fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
-    // For each tensor the first one that looks into the same storage; empty ones share nothing.
+    // For each tensor and list the first one that is the same memory; empty tensors share nothing.
     let partners = |value: &IValue| {
-        let (mut storages, mut partners) = (Vec::new(), Vec::new());
-        value.each_tensor(&mut |tensor| {
-            let address = if tensor.numel() == 0 { 0 } else { tensor.storage().address() };
-            partners.push(storages.iter().position(|&other| other == address && address != 0));
-            storages.push(address);
-        });
-        partners
+        let mut places = Vec::new();
+        addresses(value, &mut places);
+        let first = |i: usize| places.iter().position(|&other| other == places[i] && places[i] != 0);
+        (0..places.len()).map(first).collect::<Vec<_>>()
     };
     (partners(a) != partners(b)).then(|| "other results and inputs share memory than before".to_owned())
 }

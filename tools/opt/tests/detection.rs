@@ -233,11 +233,12 @@ fn detect(mutants: Vec<Mutant>) -> Vec<(Find, Option<Result<usize, String>>)> {
     let mut all = Vec::new();
     for mutant in mutants {
         let find = search.find(mutant);
+        println!("{mutant}: {:?}", find.by);
         let named = match &find.by {
             Some((i, _, pipeline, why)) if !why.starts_with("its text") => Some(bisected(&search, mutant, *i, pipeline)),
             _ => None,
         };
-        println!("{mutant}: {:?} {named:?}", find.by);
+        println!("{mutant}: bisected {named:?}");
         all.push((find, named));
     }
     all

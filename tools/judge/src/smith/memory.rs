@@ -80,14 +80,14 @@ impl Smith {
         if self.chance(4) {
             return self.zeros_of_both_signs();
         }
-        let list = self.chance(2);
+        let (list, number) = (self.chance(2), self.draws.int(0, 2));
         for _ in 0..2 + self.draws.below(2) {
             let known = if list {
                 let known = self.constant(IValue::list([IValue::Int(1), IValue::Int(2)]));
                 self.known.push(known.clone());
                 Some(known)
             } else {
-                self.tensor_constant()
+                self.tensor_of(number)
             };
             made.extend(known);
         }
@@ -152,12 +152,16 @@ impl Smith {
 
     /// A tensor in the text, `{1}`.
     fn tensor_constant(&mut self) -> Option<Known> {
+        let number = self.draws.int(0, 2);
+        self.tensor_of(number)
+    }
+
+    fn tensor_of(&mut self, number: i64) -> Option<Known> {
         let (dtype, ty) = self.pick(&[
             (jitopt_core::tensor::DType::Long, "Long()"),
             (jitopt_core::tensor::DType::Float, "Float()"),
             (jitopt_core::tensor::DType::Long, "Long()"),
         ]);
-        let number = self.draws.int(0, 2);
         // With a point, for the text alone has to tell what element type it is.
         let scalar = if ty == "Float()" { Scalar::Float(number as f64 + 0.5) } else { Scalar::Int(number) };
         let value = IValue::Tensor(Tensor::scalar(scalar, dtype, Precision::Typed));

@@ -51,6 +51,8 @@ impl Smith {
     pub(super) fn look_write_look(&mut self) {
         let Some(base) = self.copied() else { return };
         let other = self.copied();
+        let joined = other.clone().filter(|_| self.chance(4)).and_then(|other| self.by_branch(&base, other));
+        let (base, other) = if joined.is_some() { (joined.unwrap_or(base.clone()), Some(base)) } else { (base, other) };
         let by_list = self.chance(2).then(|| self.list(&[base.clone()], Type::tensor())).flatten();
         let at = self.constant(IValue::Int(0));
         let look = |smith: &mut Smith| match &by_list {
@@ -58,9 +60,12 @@ impl Smith {
             None => smith.made_of("aten::mul", &[base.clone(), base.clone()]),
         };
         let before = look(self);
+        let called = self.env.callees.len();
         let Some(way) = self.another_way(&base, other) else { return };
-        let number = self.constant(IValue::Int(3));
-        self.made_of("aten::fill_", &[way, number]);
+        if self.env.callees.len() == called {
+            let number = self.constant(IValue::Int(3));
+            self.made_of("aten::fill_", &[way, number]);
+        }
         let after = look(self);
         if let (Some(before), Some(after)) = (before, after) {
             self.difference(before, after);
@@ -70,7 +75,13 @@ impl Smith {
     /// Another value that is the same memory, or may be.
     fn another_way(&mut self, base: &Known, other: Option<Known>) -> Option<Known> {
         let zero = self.constant(IValue::Int(0));
-        match self.draws.below(13) {
+        match self.draws.below(15) {
+            13 => other,
+            14 if self.depth > 0 => {
+                let list = self.list(&[base.clone()], Type::tensor())?;
+                self.by_call(&list, false);
+                Some(base.clone())
+            }
             0 => {
                 let list = self.list(&[base.clone()], Type::tensor())?;
                 self.made_of("aten::__getitem__", &[list, zero])
@@ -170,6 +181,8 @@ impl Smith {
     /// A loop in which a turn reads what the turn before wrote, and nobody reads it afterwards.
     pub(super) fn written_for_the_next_turn(&mut self) {
         let (Some(memory), Some(sum)) = (self.copied(), self.copied()) else { return };
+        let none = self.constant(IValue::None);
+        let Some(source) = self.made_of("aten::clone", &[memory.clone(), none]) else { return };
         let trips = self.draws.int(1, 4);
         let (most, condition) = (self.constant(IValue::Int(trips)), self.constant(IValue::Bool(true)));
         let one = self.constant(IValue::Int(1));
@@ -193,11 +206,15 @@ impl Smith {
             false => inner,
         };
         if self.depth > 0 && self.chance(3) {
-            self.nested_write(&next_memory, &one);
+            let written = if self.chance(2) { source.clone() } else { one.clone() };
+            self.nested_write(&next_memory, &written);
+            self.made_of("aten::add_", &[source, one.clone(), one.clone()]);
         } else {
             self.made_of("aten::add_", &[next_memory.clone(), one.clone(), one.clone()]);
         }
         let goes_on = self.goes_on(&next_memory).unwrap_or(condition);
+        let computed = carried.then(|| self.made_of("aten::mul", &[next_memory.clone(), next_memory.clone()])).flatten();
+        let next_memory = computed.filter(|_| self.chance(2)).unwrap_or(next_memory);
         self.block = outer;
         self.known.truncate(seen);
         self.graph.add_result(block, goes_on.0);
@@ -222,16 +239,26 @@ impl Smith {
         self.made_of("aten::Bool", &[sum])
     }
 
-    fn nested_write(&mut self, memory: &Known, one: &Known) {
+    /// Writes in a branch to what may come from outside.
+    pub(super) fn write_outside(&mut self) {
+        let (Some(fresh), Some(other)) = (self.copied(), self.earlier(O::Tensor)) else { return };
+        let Some(joined) = self.by_branch(&fresh, other) else { return };
+        let number = self.constant(IValue::Int(4));
+        self.made_of("aten::fill_", &[joined, number]);
+    }
+
+    fn nested_write(&mut self, memory: &Known, added: &Known) {
         let node = self.graph.create(prim::LOOP);
         let (most, condition) = (self.constant(IValue::Int(2)), self.constant(IValue::Bool(true)));
         [&most, &condition].into_iter().for_each(|value| self.graph.add_input(node, value.0));
         self.graph.append(self.block, node);
         let block = self.graph.add_block(node);
         self.graph.add_param(block, Type::int());
-        let outer = std::mem::replace(&mut self.block, block);
-        self.made_of("aten::add_", &[memory.clone(), one.clone(), one.clone()]);
+        let (outer, seen) = (std::mem::replace(&mut self.block, block), self.known.len());
+        let one = self.constant(IValue::Int(1));
+        self.made_of("aten::add_", &[memory.clone(), added.clone(), one]);
         self.block = outer;
+        self.known.truncate(seen);
         self.graph.add_result(block, condition.0);
     }
 
@@ -251,6 +278,8 @@ impl Smith {
             let view = self.view(made.clone()).unwrap_or(made.clone());
             let number = self.constant(IValue::Int(if is_then { 2 } else { 3 }));
             self.made_of("aten::fill_", &[view, number]);
+            let computed = self.made_of("aten::mul", &[made.clone(), made.clone()]);
+            let made = computed.filter(|_| self.chance(2)).unwrap_or(made);
             self.block = outer;
             self.known.truncate(seen);
             self.graph.add_result(block, made.0);

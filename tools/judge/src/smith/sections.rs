@@ -91,8 +91,12 @@ impl Smith {
         self.graph.era = era;
         let block = std::mem::replace(&mut self.block, self.graph.root());
         let (constants, made, seen) = (std::mem::take(&mut self.constants), std::mem::take(&mut self.made), self.known.len());
-        let param = (self.graph.add_param(self.block, Type::tensor()), base.1.clone());
-        if self.chance(2) {
+        let param = (self.graph.add_param(self.block, returned(&base.1)), base.1.clone());
+        if let IValue::List(_) = base.1 {
+            let (at, number) = (self.constant(IValue::Int(0)), self.constant(IValue::Int(5)));
+            let element = self.made_of("aten::__getitem__", &[param.clone(), at]);
+            element.and_then(|element| self.made_of("aten::fill_", &[element, number]));
+        } else if self.chance(2) {
             let number = self.constant(IValue::Int(5));
             self.made_of("aten::fill_", &[param.clone(), number]);
         }
@@ -110,7 +114,17 @@ impl Smith {
             let node = self.graph.create_op(prim::FORK, &[base.0], future);
             self.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(body)));
             self.graph.append(self.block, node);
-            let wait = self.graph.create_op(aten::WAIT, &[self.graph.output(node, 0)], Type::tensor());
+            let mut waited = self.graph.output(node, 0);
+            if self.chance(2) {
+                let pair = Type::tuple(&[future, Type::tensor()]);
+                let tuple = self.graph.create_op(prim::TUPLE_CONSTRUCT, &[waited, base.0], pair);
+                self.graph.append(self.block, tuple);
+                let (first, _) = self.constant(IValue::Int(0));
+                let index = self.graph.create_op(prim::TUPLE_INDEX, &[self.graph.output(tuple, 0), first], future);
+                self.graph.append(self.block, index);
+                waited = self.graph.output(index, 0);
+            }
+            let wait = self.graph.create_op(aten::WAIT, &[waited], Type::tensor());
             self.graph.append(self.block, wait);
             return Some((self.graph.output(wait, 0), base.1.clone()));
         }
