@@ -101,11 +101,7 @@ fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> boo
     let allowed = cx.may("constants-moved");
     if allowed {
         cx.did(graph, "constants-moved", node);
-        planted!(
-            "pooling.place", graph.move_before(node, first),
-            "stays" => (),
-            "end" => graph.append(graph.root(), node),
-        );
+        planted!("pooling.place", graph.move_before(node, first), "stays" => ());
     }
     allowed
 }

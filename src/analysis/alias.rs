@@ -123,12 +123,7 @@ impl AliasDb {
     /// Whether anybody writes to what `value` may be. Of a container that is the container, not what is in it.
     #[inline]
     pub fn has_writers(&self, value: Value) -> bool {
-        let mut locations = self.locations(value);
-        planted!(
-            "alias.has-writers", locations.any(|location| self.memory.is_written(location)),
-            "never" => false,
-            "first" => locations.next().is_some_and(|location| self.memory.is_written(location)),
-        )
+        planted!("alias.has-writers", self.locations(value).any(|location| self.memory.is_written(location)), "never" => false)
     }
 
     /// Whether anybody writes to what `value` may be, or to anything in it: whether looking at `value` twice may show two
@@ -151,10 +146,7 @@ impl AliasDb {
 
     /// Whether `value`, or anything in it, may be a result of the graph or be in one.
     pub fn may_alias_graph_output(&self, value: Value) -> bool {
-        planted!(
-            "alias.graph-output", self.any_reached(value, |location| self.memory.is_returned(location)),
-            "not-inside" => self.locations(value).any(|location| self.memory.is_returned(location)),
-        )
+        self.any_reached(value, |location| self.memory.is_returned(location))
     }
 
     /// Whether anybody outside may see `value`, or anything in it: it may be a param, a result, or behind a wildcard.
@@ -163,7 +155,6 @@ impl AliasDb {
             "alias.escapes-scope",
             self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location)),
             "never" => false,
-            "returned-only" => self.any_reached(value, |location| self.memory.is_returned(location)),
             "wild-only" => self.any_reached(value, |location| self.memory.is_wild(location)),
         )
     }

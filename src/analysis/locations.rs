@@ -288,11 +288,7 @@ impl Memory {
                 if self.has(reached, fact::HOLDS) {
                     let from = inside.partition_point(|(holder, _)| *holder < reached);
                     let held = inside[from..].iter().take_while(|(holder, _)| *holder == reached);
-                    planted!(
-                        "memory.escaped-contents",
-                        held.for_each(|&(_, content)| work.extend(self.members(self.sets[content]))),
-                        "kept" => held.for_each(|_| ()),
-                    );
+                    held.for_each(|&(_, content)| work.extend(self.members(self.sets[content])));
                 }
                 self.escape(draft, reached);
             }

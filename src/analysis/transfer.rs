@@ -159,7 +159,7 @@ impl<'g> Transfer<'g> {
         let Some(class) = self.class(scope, value) else { return };
         let element = self.draft.empty(class);
         let mut any = false;
-        let targets = targets.flatten().take(planted!("alias.targets", usize::MAX, "none" => 0, "first" => 1));
+        let targets = targets.flatten().take(planted!("alias.targets", usize::MAX, "none" => 0));
         for target in targets {
             self.draft.point(element, target);
             any = true;

@@ -113,7 +113,7 @@ impl Plan {
                 } else {
                     // An element of the list.
                     wild = planted!("plan.element", true, "fresh" => wild);
-                    planted!("plan.element-escapes", self.escapes.push(operand), "kept" => ());
+                    self.escapes.push(operand);
                 }
             }
         }

@@ -105,7 +105,7 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
         mutable.then(|| inner.into_iter().zip(parts).map(|(inner, part)| inner.unwrap_or(part)).collect())
     };
     match ty.kind() {
-        Tensor(_) => planted!("types.refined", Some(Type::tensor()), "told-apart" => Some(ty), "immutable" => None),
+        Tensor(_) => planted!("types.refined", Some(Type::tensor()), "immutable" => None),
         Simple(simple) => normal_simple(ty, *simple),
         Var(_) => Some(Type::simple(self::Simple::Any)),
         Optional(t) => planted!("types.optional", inner(*t), "immutable" => None),

@@ -276,7 +276,7 @@ impl Smith {
     fn fill(&mut self, nodes: usize) {
         for _ in 0..nodes {
             match self.draws.below(58) {
-                46..=48 if !self.pure => self.look_write_look(),
+                46..=48 => self.look_write_look(),
                 49 if !self.pure => self.written_for_the_next_turn(),
                 50 if !self.pure && self.depth > 0 => self.made_in_a_branch(),
                 51 | 52 => self.identity(),

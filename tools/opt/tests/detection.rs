@@ -105,6 +105,7 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
     match judged {
         Err(_) => Some("it cannot be judged".to_owned()),
         Ok(Verdict::Differs(lines)) => Some(format!("differs: {}", lines.first().cloned().unwrap_or_default())),
+        Ok(Verdict::Unjudged(stop)) if subject.expected.results.is_ok() => Some(format!("it does not run any more: {stop}")),
         Ok(_) => None,
     }
 }
@@ -377,7 +378,7 @@ fn signature(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Mutan
 /// The nodes of a failing graph before and after.
 fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
     for seed in 0..400 {
-        let subject = Subject::forged(Plan { seed, nodes: 330, ..Plan::default() });
+        let subject = Subject::forged(Plan { seed, nodes: 120, ..Plan::default() });
         let before = subject.graph.all_nodes().count();
         if before < 500 {
             continue;

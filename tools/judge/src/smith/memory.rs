@@ -109,6 +109,11 @@ impl Smith {
 
     fn zeros_of_both_signs(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
+        for alpha in [1, 2] {
+            let alpha = self.constant(IValue::Int(alpha));
+            let made = self.made_of("aten::add", &[x.clone(), x.clone(), alpha]);
+            made.into_iter().for_each(|known| self.shown(known.0));
+        }
         let none = self.constant(IValue::None);
         for zero in [0.0, -0.0] {
             let zero = self.constant(IValue::Float(zero));

@@ -97,8 +97,8 @@ impl Smith {
             let element = self.made_of("aten::__getitem__", &[param.clone(), at]);
             element.and_then(|element| self.made_of("aten::fill_", &[element, number]));
         } else if self.chance(2) {
-            let number = self.constant(IValue::Int(5));
-            self.made_of("aten::fill_", &[param.clone(), number]);
+            let one = self.constant(IValue::Int(1));
+            self.made_of("aten::add_", &[param.clone(), one.clone(), one]);
         }
         if self.chance(3) {
             let text = self.constant(IValue::from("called"));
