@@ -12,9 +12,9 @@
 //!
 //! Linear in nodes.
 
-use jitopt_core::{graph_dump, planted};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::{graph_dump, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {

@@ -43,7 +43,12 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before common subexpression elimination", graph);
     let db = cx.alias(graph);
-    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new(), stand_ins: StandIns::default() };
+    let mut walk = Walk {
+        db,
+        table: HashTable::with_capacity(graph.num_shown_nodes()),
+        scopes: Vec::new(),
+        stand_ins: StandIns::default(),
+    };
     walk.all_blocks(graph, cx);
     // Nothing was merged that anybody writes to.
     cx.keep_writes(graph);
@@ -202,7 +207,9 @@ impl Walk {
     /// merges less, never more.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
-        closed || self.stand_ins.returned.contains(&value) || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
+        closed
+            || self.stand_ins.returned.contains(&value)
+            || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
     }
 
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
@@ -251,13 +258,15 @@ fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
         let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         operator.nondeterminism(operator.resolve_erased(&types).schema())
     };
-    let off = |i: usize| graph.inputs(node).nth(i).is_some_and(|value| {
-        planted!(
-            "cse.off", graph.constant_int(value) == Some(0),
-            "on" => graph.constant_int(value) == Some(1),
-            "any" => graph.constant_int(value).is_some(),
-        )
-    });
+    let off = |i: usize| {
+        graph.inputs(node).nth(i).is_some_and(|value| {
+            planted!(
+                "cse.off", graph.constant_int(value) == Some(0),
+                "on" => graph.constant_int(value) == Some(1),
+                "any" => graph.constant_int(value).is_some(),
+            )
+        })
+    };
     match exact {
         Nondeterminism::Deterministic => true,
         Nondeterminism::UnlessFalse(i) => {

@@ -48,10 +48,12 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
     for node in constants {
         let hash = hash(graph, node);
-        let equal = |other| planted!(
-            "pooling.equal", same(graph, node, other),
-            "same-type" => graph.ty(graph.output(node, 0)) == graph.ty(graph.output(other, 0)),
-        );
+        let equal = |other| {
+            planted!(
+                "pooling.equal", same(graph, node, other),
+                "same-type" => graph.ty(graph.output(node, 0)) == graph.ty(graph.output(other, 0)),
+            )
+        };
         let hash = planted!("pooling.equal", hash, "same-type" => 0);
         let found = table.find(hash, |&(h, other)| h == hash && equal(other)).map(|&(_, other)| other);
         let Some(existing) = found else {

@@ -160,7 +160,9 @@ impl Liveness {
                 self.leave(graph, &mut frames);
                 continue;
             };
-            if top.nested < planted!("dce.nested", graph.num_blocks(node), "none" => 0, "first" => graph.num_blocks(node).min(1)) {
+            if top.nested
+                < planted!("dce.nested", graph.num_blocks(node), "none" => 0, "first" => graph.num_blocks(node).min(1))
+            {
                 let block = graph.node_block(node, top.nested);
                 top.nested += 1;
                 let frame = self.enter(graph, block);

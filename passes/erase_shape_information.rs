@@ -7,9 +7,9 @@
 //! Tensors inside optionals, lists, dicts, tuples and futures too, and in subgraphs; tensor constants too.
 //! Linear in values.
 
-use jitopt_core::{graph_dump, planted};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::{graph_dump, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {

@@ -73,7 +73,8 @@ pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
         }
     };
     for (i, value) in values.into_iter().enumerate() {
-        let output = graph.output(node, planted!("tuples.output", i, "reversed" => graph.num_outputs(node) - 1 - i, "first" => 0));
+        let output = graph
+            .output(node, planted!("tuples.output", i, "reversed" => graph.num_outputs(node) - 1 - i, "first" => 0));
         planted!(
             "tuples.direction", graph.replace_all_uses(output, value),
             "back" => graph.replace_all_uses(value, output),
@@ -83,7 +84,8 @@ pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
 }
 
 fn replacement(graph: &Graph, node: Node) -> Option<Replacement> {
-    let construct = graph.definer(planted!("tuples.tuple", graph.inputs(node).next()?, "last" => graph.inputs(node).last()?))?;
+    let construct =
+        graph.definer(planted!("tuples.tuple", graph.inputs(node).next()?, "last" => graph.inputs(node).last()?))?;
     if planted!("tuples.construct", graph.kind(construct) != prim::TUPLE_CONSTRUCT, "any" => false) {
         return None;
     }

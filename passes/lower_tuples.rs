@@ -50,7 +50,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         };
         let Some(node) = node else {
             let end = graph.return_node(block);
-            if planted!("flatten.results", true, "root-only" => block == graph.root(), "blocks-only" => block != graph.root()) {
+            if planted!("flatten.results", true, "root-only" => block == graph.root(), "blocks-only" => block != graph.root())
+            {
                 flatten_inputs(graph, cx, end)?;
             }
             continue;
@@ -155,11 +156,15 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
         };
         graph_update!("Flattening %{}", graph.name(value));
         cx.count("tuples-lowered", 1);
-        let parts: Vec<Value> =
-            elements.iter().enumerate().map(|(k, &ty)| {
-                let place = planted!("flatten.output", i + 1 + k, "reversed" => i + 1, "end" => graph.num_outputs(node));
+        let parts: Vec<Value> = elements
+            .iter()
+            .enumerate()
+            .map(|(k, &ty)| {
+                let place =
+                    planted!("flatten.output", i + 1 + k, "reversed" => i + 1, "end" => graph.num_outputs(node));
                 graph.insert_output(node, place, ty)
-            }).collect();
+            })
+            .collect();
         let parts = planted!("flatten.packed", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
         let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
         // Behind packs of earlier outputs the order does not matter: a pack of an inner tuple goes in front of its user.

@@ -174,7 +174,8 @@ impl<'g> Transfer<'g> {
 
     fn write(&mut self, scope: Scope<'_>, node: Node, operand: usize, note: impl Fn(Element) -> Write) {
         if operand < scope.graph.num_inputs(node) {
-            let operand = planted!("alias.written-operand", operand, "next" => (operand + 1) % scope.graph.num_inputs(node));
+            let operand =
+                planted!("alias.written-operand", operand, "next" => (operand + 1) % scope.graph.num_inputs(node));
             let element = self.element(scope, scope.graph.input(node, operand));
             self.draft.writes.extend(element.map(note));
         }
@@ -240,7 +241,8 @@ impl<'g> Transfer<'g> {
     fn apply(&mut self, scope: Scope<'g>, node: Node, plan: &Plan) {
         let graph = scope.graph;
         let (writes, deep, escapes) = (&plan.writes[..], &plan.deep_writes[..], &plan.escapes[..]);
-        let writes = planted!("alias.writes", writes, "none" => &writes[..0], "first" => &writes[..writes.len().min(1)]);
+        let writes =
+            planted!("alias.writes", writes, "none" => &writes[..0], "first" => &writes[..writes.len().min(1)]);
         writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
         let deep = planted!("alias.deep-writes", deep, "none" => &deep[..0]);
         deep.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
@@ -393,7 +395,8 @@ impl<'g> Transfer<'g> {
             }
             let class = self.draft.elements[element].class;
             let covered = |list| self.draft.classes.rows[self.draft.elements[list].class].parts.contains(&class);
-            let noted = planted!("alias.contents", held.filter(|&list| looked_at.is_some() || !covered(list)), "none" => None);
+            let noted =
+                planted!("alias.contents", held.filter(|&list| looked_at.is_some() || !covered(list)), "none" => None);
             if let Some(list) = noted {
                 self.draft.contains.push((list, element));
             }

@@ -79,7 +79,9 @@ impl Attribute {
             (Complex(a), Complex(b)) => a.0.same(b.0) && a.1.same(b.1),
             (Bool(a), Bool(b)) => a == b,
             (None, None) => true,
-            (Str(a), Str(b)) | (Device(a), Device(b)) => planted!("constants.text", a == b, "ignored" => true, "length" => a.len() == b.len()),
+            (Str(a), Str(b)) | (Device(a), Device(b)) => {
+                planted!("constants.text", a == b, "ignored" => true, "length" => a.len() == b.len())
+            }
             (List(a), List(b)) | (Tuple(a), Tuple(b)) => planted!(
                 "constants.list", all(a, b),
                 "ignored" => true,

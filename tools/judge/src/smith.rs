@@ -563,7 +563,8 @@ impl Smith {
         let wanted: Vec<Type> = (0..n).map(|_| self.wanted()).collect();
         let before = if self.branches.is_empty() { None } else { Some(self.pick(&self.branches.clone())) };
         // The same question again, with another answer.
-        let before = before.filter(|(known, _)| self.chance(3) && self.known.iter().any(|(value, _)| *value == known.0));
+        let before =
+            before.filter(|(known, _)| self.chance(3) && self.known.iter().any(|(value, _)| *value == known.0));
         let (condition, wanted) = before.unwrap_or((condition, wanted));
         self.branches.push((condition.clone(), wanted.clone()));
         let taken = matches!(condition.1, IValue::Bool(true));

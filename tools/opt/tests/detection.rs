@@ -78,7 +78,11 @@ fn parsed(text: &str) -> Pipeline {
 }
 
 /// Runs a pipeline with a mutant. The text it leaves, and the graph.
-fn transformed(subject: &Subject, pipeline: &Pipeline, mutant: Option<Mutant>) -> Result<jitopt_core::ir::Graph, String> {
+fn transformed(
+    subject: &Subject,
+    pipeline: &Pipeline,
+    mutant: Option<Mutant>,
+) -> Result<jitopt_core::ir::Graph, String> {
     let mut graph = subject.graph.clone();
     let mut session = Session { callees: subject.callees.clone(), ..Session::default() };
     let ran = catch_unwind(AssertUnwindSafe(|| {
@@ -105,7 +109,9 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
     match judged {
         Err(_) => Some("it cannot be judged".to_owned()),
         Ok(Verdict::Differs(lines)) => Some(format!("differs: {}", lines.first().cloned().unwrap_or_default())),
-        Ok(Verdict::Unjudged(stop)) if subject.expected.results.is_ok() => Some(format!("it does not run any more: {stop}")),
+        Ok(Verdict::Unjudged(stop)) if subject.expected.results.is_ok() => {
+            Some(format!("it does not run any more: {stop}"))
+        }
         Ok(_) => None,
     }
 }
@@ -128,7 +134,8 @@ impl Search {
             let of = |(_, pipeline): &(&str, Pipeline)| {
                 let mut text = None;
                 let reached = active::reached_by(|| {
-                    text = transformed(subject, pipeline, None).ok().map(|graph| print(&graph, PrintOptions::default()));
+                    text =
+                        transformed(subject, pipeline, None).ok().map(|graph| print(&graph, PrintOptions::default()));
                 });
                 Baseline { text, reached }
             };
@@ -202,8 +209,7 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
     let pipeline = parsed(pipeline);
     let subject = search.subjects.made(i);
     let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(subject, graph));
-    let suspect =
-        Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
+    let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
     match active::with(Some(mutant), || suspect.find()) {
         Culprit::Rewrites { numbers, rewrites, .. } => {
             let named = match rules_of(mutant.site) {
@@ -236,7 +242,9 @@ fn detect(mutants: Vec<Mutant>) -> Vec<(Find, Option<Result<usize, String>>)> {
         let find = search.find(mutant);
         println!("{mutant}: {:?}", find.by);
         let named = match &find.by {
-            Some((i, _, pipeline, why)) if !why.starts_with("its text") => Some(bisected(&search, mutant, *i, pipeline)),
+            Some((i, _, pipeline, why)) if !why.starts_with("its text") => {
+                Some(bisected(&search, mutant, *i, pipeline))
+            }
             _ => None,
         };
         println!("{mutant}: bisected {named:?}");
@@ -275,7 +283,11 @@ fn mutants_are_caught_and_named() {
     let named: Vec<usize> = found.iter().filter_map(|(_, named)| named.as_ref()?.as_ref().ok().copied()).collect();
     println!("{}", table(&found));
     let caught = total - survivors.len();
-    println!("{caught} of {total} mutants are caught; bisection names {} of {}", named.len(), named.len() + unnamed.len());
+    println!(
+        "{caught} of {total} mutants are caught; bisection names {} of {}",
+        named.len(),
+        named.len() + unnamed.len()
+    );
     println!("fewest rewrites: {} alone, at most {:?}", named.iter().filter(|n| **n == 1).count(), named.iter().max());
     let unexplained: Vec<String> = survivors
         .iter()
@@ -324,7 +336,8 @@ fn two_cooperating_rewrites_are_named_together() {
     let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
     let culprit = active::with(Some(mutant), || suspect.find());
     let Culprit::Rewrites { rewrites, .. } = culprit else { panic!("{culprit:?}") };
-    let named: Vec<(&str, &str)> = rewrites.iter().map(|r| (r.rule, r.node.split_once(' ').map_or("", |n| n.0))).collect();
+    let named: Vec<(&str, &str)> =
+        rewrites.iter().map(|r| (r.rule, r.node.split_once(' ').map_or("", |n| n.0))).collect();
     assert_eq!(named, [("relu-gone", "%a"), ("relu-gone", "%b")]);
 }
 
@@ -359,7 +372,8 @@ fn signature(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Mutan
     let mut graph = case.graph.clone();
     let mut session = Session { callees: template.callees.clone(), ..Session::default() };
     let ran = catch_unwind(AssertUnwindSafe(|| {
-        active::with(mutant.into(), || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
+        active::with(mutant.into(), || run(&mut graph, pipeline, &mut session, &mut []))
+            .map_err(|error| error.to_string())
     }));
     match ran {
         Err(_) => return Some("panic".to_owned()),
@@ -391,8 +405,12 @@ fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
                 continue;
             }
             let mut tried = 0;
-            let mut reducer =
-                Reducer { signature: &same, settings: &subject.settings, progress: &mut |_, n| tried = n, most: 20_000 };
+            let mut reducer = Reducer {
+                signature: &same,
+                settings: &subject.settings,
+                progress: &mut |_, n| tried = n,
+                most: 20_000,
+            };
             let Some((case, how)) = reducer.reduce(case) else { continue };
             let after = case.graph.all_nodes().count();
             if after > 10 || std::env::var_os("JITOPT_SHOW").is_some() {
@@ -411,7 +429,8 @@ fn failing_graphs_become_small() {
     let part = std::env::var("JITOPT_DETECTION").unwrap_or_default();
     let all = jitopt_passes::mutants();
     let named = |name: &&str| all.iter().find(|mutant| mutant.to_string() == **name).copied();
-    let mutants: Vec<Mutant> = REDUCED.iter().filter(|name| name.contains(&part)).map(|name| named(name).expect(name)).collect();
+    let mutants: Vec<Mutant> =
+        REDUCED.iter().filter(|name| name.contains(&part)).map(|name| named(name).expect(name)).collect();
     let found = in_threads(mutants, |part| part.into_iter().map(|mutant| (mutant, reduced(mutant))).collect());
     let _ = std::panic::take_hook();
     let mut large = Vec::new();

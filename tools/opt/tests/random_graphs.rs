@@ -41,14 +41,7 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
         if verify::verify(&after).has_errors() {
             return Err(wrong("it is broken", &after));
         }
-        match judge_against(
-            &graph,
-            &expected,
-            &after,
-            &settings,
-            &inputs,
-            POLICY,
-        ) {
+        match judge_against(&graph, &expected, &after, &settings, &inputs, POLICY) {
             Verdict::Same => judged += 1,
             Verdict::Unjudged(_) => {}
             Verdict::Differs(lines) => {

@@ -59,7 +59,10 @@ impl Smith {
         let (kind, operands) = match self.draws.below(7) {
             0 => ("aten::rand_like", vec![x, none.clone(), none.clone(), none.clone(), none.clone(), none]),
             1 | 2 => ("aten::dropout", vec![x, half, flag]),
-            3 | 5 => ("aten::scaled_dot_product_attention", vec![x.clone(), x.clone(), x, none.clone(), half, no.clone(), none, no]),
+            3 | 5 => (
+                "aten::scaled_dot_product_attention",
+                vec![x.clone(), x.clone(), x, none.clone(), half, no.clone(), none, no],
+            ),
             4 => ("aten::max", vec![x, zero, no]),
             _ => ("aten::sort", vec![x, zero, no]),
         };

@@ -127,8 +127,11 @@ impl Smith {
     }
 
     fn in_tuple(&mut self, base: &Known) -> Option<Known> {
-        let node =
-            self.graph.create_op(prim::TUPLE_CONSTRUCT, &[base.0, base.0], Type::tuple(&[Type::tensor(), Type::tensor()]));
+        let node = self.graph.create_op(
+            prim::TUPLE_CONSTRUCT,
+            &[base.0, base.0],
+            Type::tuple(&[Type::tensor(), Type::tensor()]),
+        );
         self.graph.append(self.block, node);
         let tuple = (self.graph.output(node, 0), IValue::tuple([base.1.clone(), base.1.clone()]));
         let tuple = if self.chance(2) { self.by_branch(&tuple.clone(), tuple)? } else { tuple };
@@ -197,7 +200,8 @@ impl Smith {
         let (outer, seen) = (std::mem::replace(&mut self.block, block), self.known.len());
         self.graph.add_param(block, Type::int());
         let total = (self.graph.add_param(block, Type::tensor()), sum.1.clone());
-        let inner = if carried { (self.graph.add_param(block, Type::tensor()), memory.1.clone()) } else { memory.clone() };
+        let inner =
+            if carried { (self.graph.add_param(block, Type::tensor()), memory.1.clone()) } else { memory.clone() };
         let read = self.made_of("aten::add", &[inner.clone(), inner.clone(), one.clone()]).unwrap_or(inner.clone());
         let next = self.made_of("aten::add", &[total.clone(), read, one.clone()]).unwrap_or(total);
         let next_memory = match carried && self.chance(2) {
@@ -215,7 +219,8 @@ impl Smith {
             self.made_of("aten::add_", &[next_memory.clone(), one.clone(), one.clone()]);
         }
         let goes_on = self.goes_on(&next_memory).unwrap_or(condition);
-        let computed = carried.then(|| self.made_of("aten::mul", &[next_memory.clone(), next_memory.clone()])).flatten();
+        let computed =
+            carried.then(|| self.made_of("aten::mul", &[next_memory.clone(), next_memory.clone()])).flatten();
         let next_memory = computed.filter(|_| self.chance(2)).unwrap_or(next_memory);
         self.block = outer;
         self.known.truncate(seen);

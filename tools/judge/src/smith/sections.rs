@@ -90,7 +90,8 @@ impl Smith {
         let outer = std::mem::replace(&mut self.graph, Graph::new());
         self.graph.era = era;
         let block = std::mem::replace(&mut self.block, self.graph.root());
-        let (constants, made, seen) = (std::mem::take(&mut self.constants), std::mem::take(&mut self.made), self.known.len());
+        let (constants, made, seen) =
+            (std::mem::take(&mut self.constants), std::mem::take(&mut self.made), self.known.len());
         let param = (self.graph.add_param(self.block, returned(&base.1)), base.1.clone());
         if let IValue::List(_) = base.1 {
             let (at, number) = (self.constant(IValue::Int(0)), self.constant(IValue::Int(5)));
