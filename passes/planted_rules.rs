@@ -157,6 +157,18 @@ const RULES: &[Rule] = &[
     ("loop-condition-true", "prim::Loop", any, With(1, Bool(true))),
     ("list-first-twice", "prim::ListConstruct", |g, n| has(g, n, 2) && same_types(g, n), With(1, At(0))),
     ("tuple-swapped", "prim::TupleConstruct", |g, n| has(g, n, 2) && same_types(g, n), With(0, At(1))),
+    ("sub-of-itself", "aten::sub", |g, n| has(g, n, 3) && of_tensors_twice(g, n),
+        Op("aten::zeros_like", &[At(0), Arg::None, Arg::None, Arg::None, Arg::None, Arg::None])),
+    ("div-of-itself", "aten::div", of_tensors_twice,
+        Op("aten::ones_like", &[At(0), Arg::None, Arg::None, Arg::None, Arg::None, Arg::None])),
+    ("neg-gone", "aten::neg", |g, n| tensor_at(g, n, 0), Operand(0)),
+    ("sigmoid-to-tanh", "aten::sigmoid", any, Op("aten::tanh", &[At(0)])),
+    ("floor-to-ceil", "aten::floor", any, Op("aten::ceil", &[At(0)])),
+    ("sqrt-gone", "aten::sqrt", any, Operand(0)),
+    ("logical-not-gone", "aten::logical_not", any, Operand(0)),
+    ("eq-to-ne", "aten::eq", |g, n| tensor_at(g, n, 0), Op("aten::ne", &[At(0), At(1)])),
+    ("add-second-alpha", "aten::add", |g, n| has(g, n, 3), With(2, Int(2))),
+    ("mul-to-square", "aten::mul", |g, n| tensor_at(g, n, 1), Op("aten::mul", &[At(0), At(0)])),
     ("batch-norm-in-evaluation", "aten::batch_norm", any, With(5, Bool(false))),
 ];
 

@@ -108,7 +108,6 @@ impl Operator {
             "none" => false,
             "raise-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Raise,
             "print-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Observable,
-            "call-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Call,
         )
     }
 

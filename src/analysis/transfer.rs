@@ -231,7 +231,7 @@ impl<'g> Transfer<'g> {
             return graph.outputs(node).for_each(|value| self.set_fresh(scope, value));
         }
         let plan = self.plans.get(index);
-        if planted!("alias.unknown", plan.conservative, "harmless" => false) {
+        if plan.conservative {
             self.conservative(scope, node, op);
         } else {
             self.apply(scope, node, &plan);
@@ -244,7 +244,6 @@ impl<'g> Transfer<'g> {
         let writes =
             planted!("alias.writes", writes, "none" => &writes[..0], "first" => &writes[..writes.len().min(1)]);
         writes.iter().for_each(|&i| self.write(scope, node, i as usize, Write::To));
-        let deep = planted!("alias.deep-writes", deep, "none" => &deep[..0]);
         deep.iter().for_each(|&i| self.write(scope, node, i as usize, Write::Deep));
         let escapes = planted!("alias.escapes", escapes, "none" => &escapes[..0]);
         for &i in escapes.iter().filter(|&&i| (i as usize) < graph.num_inputs(node)) {

@@ -75,7 +75,6 @@ impl Plan {
     fn operands(&mut self, schema: &Schema) {
         for i in schema.writes() {
             let deep = schema.formals[i].elements.as_ref().is_some_and(|alias| alias.write);
-            let deep = planted!("plan.deep", deep, "never" => false);
             if deep { &mut self.deep_writes } else { &mut self.writes }.push(i as u32);
         }
         for (i, formal) in schema.formals.iter().enumerate() {

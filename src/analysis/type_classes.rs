@@ -108,7 +108,7 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
         Tensor(_) => planted!("types.refined", Some(Type::tensor()), "immutable" => None),
         Simple(simple) => normal_simple(ty, *simple),
         Var(_) => Some(Type::simple(self::Simple::Any)),
-        Optional(t) => planted!("types.optional", inner(*t), "immutable" => None),
+        Optional(t) => inner(*t),
         List(t) => planted!(
             "types.list", Some(Type::list(kept(*t))),
             "immutable" => None,

@@ -112,10 +112,12 @@ impl Smith {
 
     fn zeros_of_both_signs(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
-        for alpha in [1, 2] {
+        let sums = [1, 2].map(|alpha| {
             let alpha = self.constant(IValue::Int(alpha));
-            let made = self.made_of("aten::add", &[x.clone(), x.clone(), alpha]);
-            made.into_iter().for_each(|known| self.shown(known.0));
+            self.made_of("aten::add", &[x.clone(), x.clone(), alpha])
+        });
+        if let [Some(one), Some(two)] = sums {
+            self.difference(one, two);
         }
         let none = self.constant(IValue::None);
         for zero in [0.0, -0.0] {

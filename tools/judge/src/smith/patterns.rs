@@ -314,7 +314,7 @@ impl Smith {
                 operands.push(self.constant(IValue::Int(1)));
             }
         }
-        let made = match self.draws.below(8) {
+        let made = match self.draws.below(12) {
             0 => self.made_of(self.draws_kind(), &[x.clone(), x]),
             1 => {
                 let (start, step) = self.pick(&[(1, 1), (0, 2), (1, 2)]);
@@ -322,7 +322,22 @@ impl Smith {
                 let [dim, start, end, step] = operands;
                 self.made_of("aten::slice", &[x, dim, start, end, step])
             }
-            2 => self.earlier(O::Tensor).and_then(|y| self.made_of("aten::type_as", &[x, y])),
+            2 => self.earlier(O::Tensor).and_then(|y| {
+                let kind = self.pick(&["aten::type_as", "aten::expand_as", "aten::ne"]);
+                self.made_of(kind, &[x, y])
+            }),
+            4 => {
+                let kind = self.pick(&["aten::any", "aten::max"]);
+                self.made_of(kind, &[x])
+            }
+            5 => {
+                let (kind, none) = (self.pick(&["aten::mean", "aten::sum"]), self.constant(IValue::None));
+                self.made_of(kind, &[x, none])
+            }
+            6 => {
+                let [dim, start, length] = [0, 1, 1].map(|n| self.constant(IValue::Int(n)));
+                self.made_of("aten::narrow", &[x, dim, start, length])
+            }
             3 => {
                 let transposed = self.made_of("aten::t", &[x.clone()]);
                 transposed.and_then(|t| self.made_of("aten::mm", &[x, t]))
