@@ -12,9 +12,9 @@
 //!
 //! Linear in nodes.
 
-use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::{graph_dump, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -45,7 +45,7 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let mut renamed = 0;
     for (number, &value) in order.iter().enumerate() {
         let kept = keep_names && graph.is_named(value);
-        let number = number as u32;
+        let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2);
         if !kept && graph.name(value) != number.to_string() {
             graph.set_number(value, number);
             renamed += 1;

@@ -23,8 +23,8 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, graph_update};
-use rustc_hash::FxHasher;
+use jitopt_core::{graph_dump, graph_update, planted};
+use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
@@ -43,7 +43,12 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before common subexpression elimination", graph);
     let db = cx.alias(graph);
-    let mut walk = Walk { db, table: HashTable::with_capacity(graph.num_shown_nodes()), scopes: Vec::new() };
+    let mut walk = Walk {
+        db,
+        table: HashTable::with_capacity(graph.num_shown_nodes()),
+        scopes: Vec::new(),
+        stand_ins: StandIns::default(),
+    };
     walk.all_blocks(graph, cx);
     // Nothing was merged that anybody writes to.
     cx.keep_writes(graph);
@@ -66,6 +71,36 @@ struct Walk {
     /// Half a hash and a node: eight bytes an entry, for graphs of a million nodes.
     table: HashTable<(u32, Node)>,
     scopes: Vec<Scope>,
+    stand_ins: StandIns,
+}
+
+/// Values that others were merged into, which may be seen from where those were seen: the analysis was made before.
+#[derive(Default)]
+pub(crate) struct StandIns {
+    returned: FxHashSet<Value>,
+    escaping: FxHashSet<Value>,
+}
+
+impl StandIns {
+    /// Notes that `new` stands where `old` stood.
+    pub(crate) fn note(&mut self, db: &AliasDb, old: Value, new: Value) {
+        if self.returned.contains(&old) || db.may_alias_graph_output(old) {
+            self.returned.insert(new);
+        }
+        if self.escapes(db, old) {
+            self.escaping.insert(new);
+        }
+    }
+
+    fn escapes(&self, db: &AliasDb, value: Value) -> bool {
+        self.escaping.contains(&value) || db.escapes_scope(value)
+    }
+
+    /// As [`AliasDb::safe_to_change_aliasing`], after what was noted.
+    pub(crate) fn safe(&self, db: &AliasDb, a: Value, b: Value) -> bool {
+        let both_escape = || self.escapes(db, a) && self.escapes(db, b);
+        !db.has_writers(a) && !db.has_writers(b) && !both_escape()
+    }
 }
 
 impl Walk {
@@ -86,7 +121,7 @@ impl Walk {
                 continue;
             };
             scope.cursor = graph.next(node);
-            if graph.num_blocks(node) > 0 {
+            if planted!("cse.blocks", graph.num_blocks(node) > 0, "merged" => false) {
                 scope.owner = Some((node, 0));
             } else if self.may_merge(graph, node) {
                 self.visit(graph, cx, node);
@@ -103,7 +138,8 @@ impl Walk {
         if self.scopes.is_empty() {
             return;
         }
-        for (hash, node) in scope.added {
+        let added = planted!("cse.scope", scope.added, "kept" => Vec::new(), "last-kept" => but_last(scope.added));
+        for (hash, node) in added {
             if let Ok(entry) = self.table.find_entry(spread(hash), |&(_, n)| n == node) {
                 entry.remove();
             }
@@ -116,9 +152,16 @@ impl Walk {
             return false;
         }
         let operator = ops::operator(graph.era, kind);
-        !operator.has_side_effects()
-            && is_deterministic(graph, node, operator)
-            && !self.db.node_has_writers(graph, node)
+        planted!("cse.effects", !operator.has_side_effects(), "ignored" => true)
+            && planted!("cse.random", is_deterministic(graph, node, operator), "ignored" => true)
+            && planted!(
+                "cse.writers", !self.db.node_has_writers(graph, node),
+                "ignored" => true,
+                "of-first" => graph.inputs(node).next().is_none_or(|v| !self.db.reaches_writers(v)),
+                "of-operands" => graph.inputs(node).all(|v| !self.db.reaches_writers(v)),
+                "of-results" => graph.outputs(node).all(|v| !self.db.reaches_writers(v)),
+                "not-inside" => graph.inputs(node).chain(graph.outputs(node)).all(|v| !self.db.has_writers(v)),
+            )
     }
 
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
@@ -131,7 +174,7 @@ impl Walk {
             }
             return;
         };
-        if !self.may_share_memory(graph, node, existing) {
+        if planted!("cse.sharing", !self.may_share_memory(graph, node, existing), "ignored" => false) {
             cx.missed(graph, "nodes-merged", node, || {
                 "merging would make two results of the graph share memory".to_owned()
             });
@@ -142,11 +185,21 @@ impl Walk {
         }
         graph_update!("Replacing\n{}with\n{}", line(graph, node), line(graph, existing));
         cx.did(graph, "nodes-merged", node);
-        for i in 0..graph.num_outputs(node) {
-            let (old, new) = (graph.output(node, i), graph.output(existing, i));
-            graph.replace_all_uses(old, new);
+        let count = graph.num_outputs(node);
+        for i in planted!("cse.outputs", 0..count, "first-only" => 0..count.min(1)) {
+            let other = planted!(
+                "cse.output", i,
+                "reversed" => count - 1 - i, "first" => 0, "next" => (i + 1) % count
+            );
+            let (old, new) = (graph.output(node, i), graph.output(existing, other));
+            planted!("cse.stand-ins", self.stand_ins.note(&self.db, old, new), "forgotten" => ());
+            planted!(
+                "cse.direction", graph.replace_all_uses(old, new),
+                "back" => graph.replace_all_uses(new, old),
+                "none" => (),
+            );
         }
-        graph.erase(node);
+        planted!("cse.erased", graph.erase(node), "existing" => graph.erase(existing));
     }
 
     /// Whether a value may be seen through the results of the graph. PyTorch 1.3.1 leaves two equal lists
@@ -154,7 +207,9 @@ impl Walk {
     /// merges less, never more.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
-        closed || self.db.may_alias_graph_output(value)
+        closed
+            || self.stand_ins.returned.contains(&value)
+            || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
     }
 
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
@@ -165,7 +220,10 @@ impl Walk {
                 let shown = |node| graph.outputs(node).any(|value| self.may_show(graph, value));
                 !(shown(node) && shown(existing))
             }
-            false => pairs.all(|(a, b)| self.db.safe_to_change_aliasing(a, b)),
+            false => planted!(
+                "cse.across", pairs.all(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
+                "always" => true, "any" => pairs.any(|(a, b)| self.stand_ins.safe(&self.db, a, b)),
+            ),
         }
     }
 }
@@ -200,18 +258,30 @@ fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
         let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         operator.nondeterminism(operator.resolve_erased(&types).schema())
     };
-    let off = |i: usize| graph.inputs(node).nth(i).is_some_and(|value| graph.constant_int(value) == Some(0));
+    let off = |i: usize| {
+        graph.inputs(node).nth(i).is_some_and(|value| {
+            planted!(
+                "cse.off", graph.constant_int(value) == Some(0),
+                "on" => graph.constant_int(value) == Some(1),
+                "any" => graph.constant_int(value).is_some(),
+            )
+        })
+    };
     match exact {
         Nondeterminism::Deterministic => true,
-        Nondeterminism::UnlessFalse(i) => off(i),
-        Nondeterminism::UnlessZero(i) => off(i) || is_zero(graph, node, i),
-        Nondeterminism::Undefined | Nondeterminism::Always => false,
+        Nondeterminism::UnlessFalse(i) => {
+            planted!("cse.unless-false", off(i), "ignored" => true)
+        }
+        Nondeterminism::UnlessZero(i) => {
+            planted!("cse.unless-zero", off(i) || is_zero(graph, node, i), "ignored" => true)
+        }
+        Nondeterminism::Undefined | Nondeterminism::Always => planted!("cse.always-random", false, "merged" => true),
     }
 }
 
 fn is_zero(graph: &Graph, node: Node, i: usize) -> bool {
     let constant = graph.inputs(node).nth(i).and_then(|value| graph.constant(value)).flatten();
-    matches!(constant, Some(Attribute::Float(float)) if float.value == 0.0)
+    matches!(constant, Some(Attribute::Float(float)) if planted!("cse.zero", float.value == 0.0, "below-1" => float.value < 1.0))
 }
 
 /// The table takes its bucket from the low bits of a hash and its tag from the high ones.
@@ -222,28 +292,64 @@ fn spread(hash: u32) -> u64 {
 /// A hash under which nodes that compute the same collide.
 pub(crate) fn hash(graph: &Graph, node: Node) -> u64 {
     let mut hasher = FxHasher::default();
-    graph.kind(node).hash(&mut hasher);
-    for value in graph.inputs(node) {
-        value.hash(&mut hasher);
-    }
-    for value in graph.outputs(node) {
-        graph.ty(value).hash(&mut hasher);
-    }
+    planted!("cse.kind", graph.kind(node).hash(&mut hasher), "ignored" => ());
+    planted!(
+        "cse.operands", graph.inputs(node).for_each(|value| value.hash(&mut hasher)),
+        "ignored" => (),
+        "commuted" => (),
+        "but-first" => graph.inputs(node).skip(1).for_each(|value| value.hash(&mut hasher)),
+        "but-last" => but_last(graph.inputs(node)).iter().for_each(|value| value.hash(&mut hasher)),
+        "first" => graph.inputs(node).take(1).for_each(|value| value.hash(&mut hasher)),
+        "first-two" => graph.inputs(node).take(2).for_each(|value| value.hash(&mut hasher)),
+    );
+    planted!(
+        "cse.types", graph.outputs(node).for_each(|value| graph.ty(value).hash(&mut hasher)),
+        "ignored" => (),
+        "count" => graph.num_outputs(node).hash(&mut hasher),
+    );
     // Order of attributes does not count.
     let attributes = graph.attributes(node).iter();
     let sum =
         attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));
-    sum.hash(&mut hasher);
+    planted!("cse.attributes", sum.hash(&mut hasher), "ignored" => (), "names" => ());
     hasher.finish()
 }
 
 /// Whether two nodes compute the same.
 pub(crate) fn same(graph: &Graph, a: Node, b: Node) -> bool {
     let types = |node| graph.outputs(node).map(|value| graph.ty(value));
-    graph.kind(a) == graph.kind(b)
-        && graph.inputs(a).eq(graph.inputs(b))
-        && types(a).eq(types(b))
-        && same_attributes(graph, a, b)
+    planted!("cse.kind", graph.kind(a) == graph.kind(b), "ignored" => true)
+        && planted!(
+            "cse.operands", graph.inputs(a).eq(graph.inputs(b)),
+            "ignored" => graph.num_inputs(a) == graph.num_inputs(b),
+            "commuted" => sorted(graph.inputs(a)) == sorted(graph.inputs(b)),
+            "but-first" => graph.inputs(a).skip(1).eq(graph.inputs(b).skip(1)),
+            "but-last" => but_last(graph.inputs(a)) == but_last(graph.inputs(b)),
+            "first" => graph.inputs(a).take(1).eq(graph.inputs(b).take(1)),
+            "first-two" => graph.inputs(a).take(2).eq(graph.inputs(b).take(2)),
+        )
+        && planted!(
+            "cse.types", types(a).eq(types(b)),
+            "ignored" => true,
+            "count" => graph.num_outputs(a) == graph.num_outputs(b),
+        )
+        && planted!("cse.attributes", same_attributes(graph, a, b),
+            "ignored" => true,
+            "names" => graph.attributes(a).iter().map(|(name, _)| name).eq(graph.attributes(b).iter().map(|(name, _)| name)))
+}
+
+#[cfg(feature = "mutants")]
+fn but_last<T>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.into_iter().collect();
+    all.pop();
+    all
+}
+
+#[cfg(feature = "mutants")]
+fn sorted(values: impl Iterator<Item = Value>) -> Vec<Value> {
+    let mut all: Vec<Value> = values.collect();
+    all.sort_unstable();
+    all
 }
 
 fn same_attributes(graph: &Graph, a: Node, b: Node) -> bool {

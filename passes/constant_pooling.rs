@@ -14,12 +14,12 @@
 //!
 //! One walk and one hash table, linear in nodes.
 
-use crate::common_subexpression_elimination::{hash, same};
+use crate::common_subexpression_elimination::{StandIns, hash, same};
 use hashbrown::HashTable;
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
-use jitopt_core::{graph_dump, graph_update};
+use jitopt_core::{graph_dump, graph_update, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -44,10 +44,18 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let constants: Vec<Node> = graph.all_nodes().filter(|&node| is_constant(graph, node)).collect();
+    let mut stand_ins = StandIns::default();
     let mut table: HashTable<(u64, Node)> = HashTable::with_capacity(constants.len());
     for node in constants {
         let hash = hash(graph, node);
-        let found = table.find(hash, |&(h, other)| h == hash && same(graph, node, other)).map(|&(_, other)| other);
+        let equal = |other| {
+            planted!(
+                "pooling.equal", same(graph, node, other),
+                "same-type" => graph.ty(graph.output(node, 0)) == graph.ty(graph.output(other, 0)),
+            )
+        };
+        let hash = planted!("pooling.equal", hash, "same-type" => 0);
+        let found = table.find(hash, |&(h, other)| h == hash && equal(other)).map(|&(_, other)| other);
         let Some(existing) = found else {
             // One that a gate keeps in its place may not be seen from where its equals stand.
             if move_to_front(graph, cx, node) {
@@ -56,15 +64,28 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
             continue;
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
-        if !db.safe_to_change_aliasing(old, new) {
+        let safe = planted!(
+            "pooling.aliasing", stand_ins.safe(&db, old, new),
+            "ignored" => true,
+            "of-first" => !db.has_writers(new),
+            "of-second" => !db.has_writers(old),
+            "writers-only" => !db.has_writers(new) && !db.has_writers(old),
+            "escapes-only" => !db.escapes_scope(new) || !db.escapes_scope(old),
+        );
+        if !safe {
             cx.missed(graph, "constants-merged", node, || {
                 "somebody could tell the two apart by writing to one".to_owned()
             });
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);
-            graph.replace_all_uses(old, new);
-            graph.erase(node);
+            planted!("pooling.stand-ins", stand_ins.note(&db, old, new), "forgotten" => ());
+            planted!(
+                "pooling.direction", graph.replace_all_uses(old, new),
+                "back" => graph.replace_all_uses(new, old),
+                "none" => (),
+            );
+            planted!("pooling.erased", graph.erase(node), "existing" => graph.erase(existing));
         }
     }
 }
@@ -82,7 +103,7 @@ fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> boo
     let allowed = cx.may("constants-moved");
     if allowed {
         cx.did(graph, "constants-moved", node);
-        graph.move_before(node, first);
+        planted!("pooling.place", graph.move_before(node, first), "stays" => ());
     }
     allowed
 }

@@ -19,7 +19,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
-use jitopt_core::{graph_dump, graph_update};
+use jitopt_core::{graph_dump, graph_update, planted};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -68,7 +68,8 @@ fn inline_calls(
                 format!("calls nest deeper than {MAX_DEPTH}: does a callee call itself?"),
             ));
         }
-        let callee = match prepared.get(&name) {
+        let known = planted!("inline.prepared", prepared.get(&name), "any" => prepared.values().next());
+        let callee = match known {
             Some(callee) => callee.clone(),
             None => prepare(name, graph.era, cx, prepared, depth)?,
         };
@@ -114,7 +115,11 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
         }
         names.push(method);
     }
-    names.into_iter().find(|name| cx.callee(name).is_some())
+    planted!(
+        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some()),
+        "last" => names.into_iter().rev().find(|name| cx.callee(name).is_some()),
+        "shortest" => Some("f0".to_owned()).filter(|name| cx.callee(name).is_some()),
+    )
 }
 
 fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
@@ -127,7 +132,13 @@ fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
 /// The operands that are handed to the callee: a method gets `self`, a function does not get itself.
 fn arguments(graph: &Graph, call: Node) -> Vec<Value> {
     let skip = usize::from(graph.kind(call) == prim::CALL_FUNCTION);
-    graph.inputs(call).skip(skip).collect()
+    let skip = planted!("inline.skipped", skip, "function-too" => 0, "self-too" => 1);
+    planted!(
+        "inline.arguments", graph.inputs(call).skip(skip).collect(),
+        "reversed" => { let mut all: Vec<Value> = graph.inputs(call).skip(skip).collect(); all.reverse(); all },
+        "first-twice" => { let all: Vec<Value> = graph.inputs(call).skip(skip).collect(); vec![all[0]; all.len()] },
+        "rotated" => { let mut all: Vec<Value> = graph.inputs(call).skip(skip).collect(); all.rotate_left(1); all },
+    )
 }
 
 fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
@@ -159,13 +170,31 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     );
     let (params, arguments) = (callee.params(callee.root()), arguments(graph, call));
     let mut map: ValueMap = params.zip(arguments).collect();
-    let mut cursor = callee.first(callee.root());
+    let first = callee.first(callee.root());
+    let mut cursor = planted!("inline.first", first, "skipped" => first.and_then(|node| callee.next(node)));
+    #[cfg(feature = "mutants")]
+    let start = graph.block_of(call).and_then(|block| graph.first(block)).unwrap_or(call);
     while let Some(node) = cursor {
         cursor = callee.next(node);
+        if planted!("inline.last", false, "skipped" => cursor.is_none()) {
+            break;
+        }
         let copy = graph.copy_node(Some(callee), node, &mut map);
-        graph.insert_before(call, copy);
+        planted!(
+            "inline.place", graph.insert_before(call, copy),
+            "reversed" => graph.insert_after(call, copy),
+            "start" => graph.insert_before(start, copy),
+            "end" => { let block = graph.block_of(call).unwrap_or(graph.root()); graph.append(block, copy) },
+            "root" => graph.append(graph.root(), copy),
+        );
     }
     let results: Vec<Value> = callee.results(callee.root()).collect();
+    let results = planted!(
+        "inline.results", results,
+        "reversed" => results.into_iter().rev().collect::<Vec<_>>(),
+        "first" => vec![results[0]; results.len()],
+        "params" => results.iter().enumerate().map(|(i, &r)| callee.params(callee.root()).nth(i).unwrap_or(r)).collect::<Vec<_>>(),
+    );
     for (i, result) in results.into_iter().enumerate() {
         let (new, old) = (graph.mapped(Some(callee), result, &mut map), graph.output(call, i));
         if graph.is_named(old) && !graph.is_param(new) && callee.params(callee.root()).all(|p| p != result) {
@@ -173,5 +202,5 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
         }
         graph.replace_all_uses(old, new);
     }
-    graph.erase(call);
+    planted!("inline.erased", graph.erase(call), "kept" => ());
 }

@@ -20,7 +20,7 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::Type;
-use jitopt_core::{graph_dump, graph_update};
+use jitopt_core::{graph_dump, graph_update, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -49,14 +49,20 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             Some(node) => graph.next(node),
         };
         let Some(node) = node else {
-            flatten_inputs(graph, cx, graph.return_node(block))?;
+            let end = graph.return_node(block);
+            if planted!("flatten.results", true, "root-only" => block == graph.root(), "blocks-only" => block != graph.root())
+            {
+                flatten_inputs(graph, cx, end)?;
+            }
             continue;
         };
         work.push((block, Some(node)));
         visit(graph, cx, node, block)?;
         let blocks: Vec<Block> = graph.node_blocks(node).collect();
         for &block in blocks.iter().rev() {
-            flatten_outputs(graph, cx, graph.param_node(block), block);
+            if planted!("flatten.params", true, "none" => false) {
+                flatten_outputs(graph, cx, graph.param_node(block), block);
+            }
             work.push((block, None));
         }
     }
@@ -102,7 +108,8 @@ fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) 
     if graph.kind(node) == prim::TUPLE_CONSTRUCT {
         return Ok(());
     }
-    if matches!(graph.kind(node), prim::IF | prim::LOOP) {
+    let passes_on = matches!(graph.kind(node), prim::IF | prim::LOOP);
+    if planted!("flatten.blocks", passes_on, "if-only" => graph.kind(node) == prim::IF) {
         flatten_inputs(graph, cx, node)?;
     }
     flatten_outputs(graph, cx, node, block);
@@ -125,9 +132,11 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
         };
         cx.did(graph, "tuples-lowered", construct);
         let parts: Vec<Value> = graph.inputs(construct).collect();
-        graph.remove_input(node, i);
+        planted!("flatten.operand", graph.remove_input(node, i), "first" => graph.remove_input(node, 0));
+        let parts = planted!("flatten.parts", parts, "first-twice" => vec![parts[0]; parts.len()]);
         for (k, part) in parts.into_iter().enumerate() {
-            graph.insert_input(node, i + k, part);
+            let place = planted!("flatten.place", i + k, "reversed" => i, "front" => k);
+            graph.insert_input(node, place, part);
         }
     }
     Ok(())
@@ -147,14 +156,22 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
         };
         graph_update!("Flattening %{}", graph.name(value));
         cx.count("tuples-lowered", 1);
-        let parts: Vec<Value> =
-            elements.iter().enumerate().map(|(k, &ty)| graph.insert_output(node, i + 1 + k, ty)).collect();
+        let parts: Vec<Value> = elements
+            .iter()
+            .enumerate()
+            .map(|(k, &ty)| {
+                let place =
+                    planted!("flatten.output", i + 1 + k, "reversed" => i + 1, "end" => graph.num_outputs(node));
+                graph.insert_output(node, place, ty)
+            })
+            .collect();
+        let parts = planted!("flatten.packed", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
         let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
         // Behind packs of earlier outputs the order does not matter: a pack of an inner tuple goes in front of its user.
         if graph.kind(node) == prim::PARAM {
-            graph.prepend(block, pack)
+            planted!("flatten.pack-place", graph.prepend(block, pack), "end" => graph.append(block, pack))
         } else {
-            graph.insert_after(node, pack)
+            planted!("flatten.pack-behind", graph.insert_after(node, pack), "before" => graph.insert_before(node, pack))
         }
         let packed = graph.output(pack, 0);
         graph.set_type(packed, graph.ty(value));

@@ -5,6 +5,7 @@ pub mod entity;
 pub mod interpreter;
 pub mod ir;
 pub mod log;
+pub mod mutants;
 pub mod ops;
 pub mod pass;
 pub mod symbol;

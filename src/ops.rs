@@ -21,6 +21,7 @@ pub mod overloads;
 pub mod rules;
 pub mod schema;
 
+use crate::planted;
 use crate::symbol::Symbol;
 use crate::types::Type;
 use crate::types::era::Era;
@@ -102,12 +103,18 @@ impl Operator {
     /// Whether a node of this kind must stay, and must not be crossed by other such nodes. What happens in its blocks and
     /// its subgraph is not counted: `prim::If` has no effect, what is in it may have.
     pub fn has_side_effects(&self) -> bool {
-        self.rule.effect.is_side_effect()
+        planted!(
+            "ops.effects", self.rule.effect.is_side_effect(),
+            "none" => false,
+            "raise-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Raise,
+            "print-is-none" => self.rule.effect.is_side_effect() && self.rule.effect != Effect::Observable,
+        )
     }
 
     /// Whether the same operands give the same result. Without a schema the worst of all overloads is answered.
     pub fn nondeterminism(&self, schema: Option<&Schema>) -> Nondeterminism {
         match (self.rule.nondeterminism, schema) {
+            (None, _) if planted!("ops.random", false, "never" => true) => Nondeterminism::Deterministic,
             (Some(known), _) => known,
             (None, Some(schema)) => rules::nondeterminism(schema),
             (None, None) => *self
@@ -119,7 +126,13 @@ impl Operator {
     /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it
     /// were unknown: the overload may be one of another version. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
     pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {
-        match (self.rule.alias, schema) {
+        let rule = planted!(
+            "ops.alias-rule", self.rule.alias,
+            "schema-only" => if matches!(self.rule.alias, AliasRule::MayReturn(_)) { AliasRule::Schema } else { self.rule.alias },
+            "statistics" => if matches!(self.rule.alias, AliasRule::BatchNorm { .. }) { AliasRule::Schema } else { self.rule.alias },
+            "next-operand" => if let AliasRule::MayReturn(i) = self.rule.alias { AliasRule::MayReturn(i + 1) } else { self.rule.alias },
+        );
+        match (rule, schema) {
             (AliasRule::Schema | AliasRule::MayReturn(_), None) => AliasRule::Conservative,
             (AliasRule::MayReturn(_), Some(schema)) if schema.returns.iter().any(schema::Formal::is_annotated) => {
                 AliasRule::Schema
@@ -130,7 +143,12 @@ impl Operator {
 
     /// Whether it may write to memory that its operands reach. Without a schema that is so unless a row says how it aliases.
     pub fn may_write(&self, schema: Option<&Schema>) -> bool {
-        self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing)
+        planted!(
+            "ops.may-write", self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing),
+            "never" => false,
+            "schema-only" => schema.is_some_and(Schema::is_writing),
+            "rule-only" => self.alias_rule(schema).writes(),
+        )
     }
 
     /// No effect, no write, and the same result every time: what it computes may be computed once, earlier, or not at all,

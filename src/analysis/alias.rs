@@ -24,6 +24,7 @@ use super::memory::{Draft, Element};
 use super::transfer::{Transfer, flag};
 use crate::entity::{Entity, EntitySet};
 use crate::ir::{Graph, Node, Value};
+use crate::planted;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -47,6 +48,7 @@ impl AliasDb {
     pub fn new(graph: &Graph) -> AliasDb {
         let walk = Transfer::of(graph);
         let returned: Vec<Element> = graph.results(graph.root()).filter_map(|v| walk.elements[v.index()]).collect();
+        let returned = planted!("alias.returned", returned, "none" => Vec::new(), "first" => returned.into_iter().take(1).collect());
         let memory = Memory::resolve(&walk.draft, &returned);
         let sets = walk.elements.iter().map(|element| element.map(|element| memory.set(element))).collect();
         AliasDb {
@@ -121,14 +123,20 @@ impl AliasDb {
     /// Whether anybody writes to what `value` may be. Of a container that is the container, not what is in it.
     #[inline]
     pub fn has_writers(&self, value: Value) -> bool {
-        self.locations(value).any(|location| self.memory.is_written(location))
+        planted!("alias.has-writers", self.locations(value).any(|location| self.memory.is_written(location)), "never" => false)
     }
 
     /// Whether anybody writes to what `value` may be, or to anything in it: whether looking at `value` twice may show two
     /// things. PyTorch does not ask this, and takes two `aten::cat` of a list for one across a write to an element.
     #[inline]
     pub fn reaches_writers(&self, value: Value) -> bool {
-        self.locations(value).any(|location| self.memory.is_written_in(location))
+        let mut locations = self.locations(value);
+        planted!(
+            "alias.reaches-writers", locations.any(|location| self.memory.is_written_in(location)),
+            "never" => false,
+            "first" => locations.next().is_some_and(|location| self.memory.is_written_in(location)),
+            "not-inside" => locations.any(|location| self.memory.is_written(location)),
+        )
     }
 
     /// Whether `value` may be something that is reachable from outside.
@@ -143,7 +151,12 @@ impl AliasDb {
 
     /// Whether anybody outside may see `value`, or anything in it: it may be a param, a result, or behind a wildcard.
     pub fn escapes_scope(&self, value: Value) -> bool {
-        self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location))
+        planted!(
+            "alias.escapes-scope",
+            self.any_reached(value, |location| self.memory.is_returned(location) || self.memory.is_wild(location)),
+            "never" => false,
+            "wild-only" => self.any_reached(value, |location| self.memory.is_wild(location)),
+        )
     }
 
     fn any_reached(&self, value: Value, is: impl Fn(Location) -> bool) -> bool {
@@ -201,12 +214,20 @@ impl AliasDb {
 
     /// Whether `node`, or a node in it, writes to something that is reachable from outside.
     pub fn writes_to_wildcard(&self, node: Node) -> bool {
-        self.writes(node).any(|location| self.memory.is_wild(location))
+        planted!(
+            "alias.writes-outside", self.writes(node).any(|location| self.memory.is_wild(location)),
+            "all" => self.is_writing(node) && self.writes(node).all(|location| self.memory.is_wild(location)),
+            "last" => self.writes(node).last().is_some_and(|location| self.memory.is_wild(location)),
+        )
     }
 
     /// Whether `node`, or a node in it, writes to one of these locations; see [`AliasDb::mark_reachable`].
     pub fn writes_to_any(&self, node: Node, locations: &EntitySet<Location>) -> bool {
-        self.writes(node).any(|location| locations.contains(location))
+        planted!(
+            "alias.writes-any", self.writes(node).any(|location| locations.contains(location)),
+            "all" => self.is_writing(node) && self.writes(node).all(|location| locations.contains(location)),
+            "last" => self.writes(node).last().is_some_and(|location| locations.contains(location)),
+        )
     }
 
     /// Whether `node`, or a node in it, writes to what one of the values may be, or to what may be in it.

@@ -9,6 +9,7 @@
 use super::memory::{Draft, Element, Write};
 use super::type_classes::{Breadth, TypeClass};
 use crate::entity::{Entity, EntityVec};
+use crate::planted;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
@@ -94,7 +95,7 @@ impl Memory {
         memory.bound_wildcards();
         memory.resolve_contents(draft);
         memory.resolve_writes(draft);
-        memory.spread_writes();
+        planted!("memory.spread", memory.spread_writes(), "none" => ());
         memory.mark_returned(returned);
         memory
     }
@@ -156,7 +157,7 @@ impl Memory {
         }
         let (root, other) = (a.min(b), a.max(b));
         self.parent[other.index()] = root.index() as u32;
-        self.facts[root.index()] |= self.facts[other.index()];
+        planted!("memory.united-facts", self.facts[root.index()] |= self.facts[other.index()], "lost" => ());
         if self.class[root.index()] != self.class[other.index()] {
             self.class[root.index()] = self.any;
         }
@@ -205,7 +206,10 @@ impl Memory {
         for target in members.iter().flat_map(|&member| draft.targets(member)) {
             self.work += 1;
             if self.sets[target] != unresolved() {
-                self.add_set(&mut union, self.sets[target]);
+                let taken = planted!("memory.joined", true, "first" => union.is_empty());
+                if taken {
+                    self.add_set(&mut union, self.sets[target]);
+                }
             }
         }
         if union.is_empty() {
@@ -247,6 +251,7 @@ impl Memory {
             None => (Some(Location::at(set.index())), &[]),
             Some(index) => {
                 let (start, len) = self.spans[index];
+                let len = planted!("memory.members", len, "first" => 1, "but-last" => len - 1);
                 (None, &self.pool[start as usize..][..len as usize])
             }
         };
@@ -272,7 +277,7 @@ impl Memory {
         let mut seen = vec![false; draft.elements.len()];
         let mut work: Vec<Location> = Vec::new();
         for class in draft.classes.rows.keys() {
-            self.mark(location(draft.wildcard(class)), fact::WILD);
+            planted!("memory.wild", self.mark(location(draft.wildcard(class)), fact::WILD), "none" => ());
         }
         for &element in &draft.escaped {
             work.extend(self.members(self.sets[element]));
@@ -294,7 +299,7 @@ impl Memory {
     fn escape(&mut self, draft: &Draft, reached: Location) {
         let class = self.class[reached.index()];
         self.escaped[class.index()] = true;
-        self.unite(reached, location(draft.wildcard(class)));
+        planted!("memory.escape", self.unite(reached, location(draft.wildcard(class))), "none" => reached);
     }
 
     /// Where what is reachable from outside may hide behind another type, types do not tell it apart.
@@ -371,7 +376,11 @@ impl Memory {
         let mut work: SmallVec<[Location; 8]> = SmallVec::new();
         work.extend(start.filter(|&location| enter(location)));
         while let Some(holder) = work.pop() {
-            work.extend(self.contents(holder).filter(|&content| enter(content)));
+            planted!(
+                "memory.reach", work.extend(self.contents(holder).filter(|&content| enter(content))),
+                "not-inside" => (),
+                "first" => work.extend(self.contents(holder).filter(|&content| enter(content)).take(1)),
+            );
         }
     }
 
@@ -382,13 +391,17 @@ impl Memory {
         for &write in &draft.writes {
             let mut targets = match write {
                 Write::To(element) => self.members(self.sets[element]).collect(),
+                Write::Deep(element) if planted!("memory.deep", false, "shallow" => true) => {
+                    self.members(self.sets[element]).collect()
+                }
                 Write::Deep(element) => self.bounded_reach(self.sets[element]),
                 Write::Everything => self.wildcards.iter().map(|&wildcard| self.find(wildcard)).collect::<Small>(),
             };
             targets.sort_unstable();
             targets.dedup();
             self.work += targets.len() as u64;
-            for &target in &targets {
+            let marked = planted!("memory.written", targets.len(), "none" => 0, "first" => targets.len().min(1));
+            for &target in &targets[..marked] {
                 self.mark(target, fact::WRITTEN);
             }
             self.written.extend(targets);
@@ -459,7 +472,7 @@ impl Memory {
             if !self.has(reached, fact::RETURNED) {
                 self.mark(reached, fact::RETURNED);
                 self.work += 1;
-                work.extend(self.contents(reached));
+                planted!("memory.returned-contents", work.extend(self.contents(reached)), "ignored" => ());
             }
         }
     }

@@ -7,6 +7,7 @@ use crate::ir::{Graph, Node};
 use crate::ops::Operator;
 use crate::ops::rules::AliasRule;
 use crate::ops::schema::{Alias, Formal, Schema, WILDCARD};
+use crate::planted;
 use crate::types::{Type, TypeKind};
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
@@ -78,7 +79,7 @@ impl Plan {
         }
         for (i, formal) in schema.formals.iter().enumerate() {
             if [&formal.alias, &formal.elements].into_iter().flatten().any(Alias::is_wildcard) {
-                self.escapes.push(i as u32);
+                planted!("plan.kept", self.escapes.push(i as u32), "none" => ());
             }
         }
     }
@@ -86,7 +87,10 @@ impl Plan {
     fn output(&mut self, schema: &Schema, formal: &Formal, rule: AliasRule) -> Out {
         if let Some(elements) = &formal.elements {
             // What is taken out of a list may be anything, so what was put in must be.
-            self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set)));
+            planted!(
+                "plan.taken-out", self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set))),
+                "kept" => (),
+            );
         }
         match (&formal.alias, rule) {
             (Some(alias), _) => self.annotated(schema, alias),
@@ -107,13 +111,13 @@ impl Plan {
                     operands.push(operand);
                 } else {
                     // An element of the list.
-                    wild = true;
+                    wild = planted!("plan.element", true, "fresh" => wild);
                     self.escapes.push(operand);
                 }
             }
         }
         if wild {
-            self.escapes.extend(operands);
+            planted!("plan.wild-operands", self.escapes.extend(operands), "kept" => ());
             return Out::Wild;
         }
         Out::Points(operands)

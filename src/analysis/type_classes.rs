@@ -2,6 +2,7 @@
 
 use super::memory::Element;
 use crate::entity::{Entity, EntityVec};
+use crate::planted;
 use crate::types::{Simple, Type, TypeKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -104,14 +105,20 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
         mutable.then(|| inner.into_iter().zip(parts).map(|(inner, part)| inner.unwrap_or(part)).collect())
     };
     match ty.kind() {
-        Tensor(_) => Some(Type::tensor()),
+        Tensor(_) => planted!("types.refined", Some(Type::tensor()), "immutable" => None),
         Simple(simple) => normal_simple(ty, *simple),
         Var(_) => Some(Type::simple(self::Simple::Any)),
         Optional(t) => inner(*t),
-        List(t) => Some(Type::list(kept(*t))),
-        Dict(k, v) => Some(Type::new(Dict(kept(*k), kept(*v)))),
+        List(t) => planted!(
+            "types.list", Some(Type::list(kept(*t))),
+            "immutable" => None,
+            "of-numbers-immutable" => inner(*t).map(|t| Type::list(t)),
+        ),
+        Dict(k, v) => planted!("types.dict", Some(Type::new(Dict(kept(*k), kept(*v)))), "immutable" => None),
+        Tuple(_) | NamedTuple(_) if planted!("types.tuple", false, "immutable" => true) => None,
         Tuple(_) | NamedTuple(_) => tuple(ty.parts()).map(|parts| Type::new(Tuple(parts))),
         Union(_) => tuple(ty.parts()).map(|parts| Type::new(Union(parts))),
+        Future(_) if planted!("types.future", false, "immutable" => true) => None,
         Future(t) => inner(*t).map(|t| Type::new(Future(t))),
         RRef(t) => inner(*t).map(|t| Type::new(RRef(t))),
         Await(t) => inner(*t).map(|t| Type::new(Await(t))),

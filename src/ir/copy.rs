@@ -3,6 +3,7 @@
 use super::attribute::Attribute;
 use super::graph::{Block, Graph, Node, Value};
 use super::naming::Label;
+use crate::planted;
 use crate::symbol::Symbol;
 use crate::types::Type;
 use rustc_hash::FxHashMap;
@@ -118,12 +119,18 @@ impl Graph {
         let taken = Taken::of(source.unwrap_or(self), node);
         let copy = self.create(taken.kind);
         let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
+        let inputs = planted!(
+            "copy.operands", inputs,
+            "reversed" => inputs.into_iter().rev().collect(),
+            "first-two-swapped" => { let mut all = inputs; if all.len() > 1 { all.swap(0, 1) } all },
+            "last-lost" => { let mut all = inputs; all.pop(); all },
+        );
         self.set_inputs(copy, inputs.into_iter());
         self.copy_outputs(copy, &taken.outputs, map);
         if taken.brackets {
             self.set_empty_attributes(copy);
         }
-        for (name, value) in taken.attributes {
+        for (name, value) in planted!("copy.attributes", taken.attributes, "lost" => Vec::new()) {
             self.set_attribute(copy, name, value);
         }
         if let Some(text) = taken.location {
@@ -139,6 +146,7 @@ impl Graph {
             let param_node = self.param_node(to);
             self.copy_outputs(param_node, &params, map);
             let first = source.unwrap_or(self).first(from);
+            let first = planted!("copy.block", first, "empty" => None);
             work.push((from, to, first));
         }
         work.reverse();
@@ -147,16 +155,17 @@ impl Graph {
 
     fn copy_outputs(&mut self, node: Node, outputs: &[Output], map: &mut ValueMap) {
         for (old, ty, name) in outputs {
-            let new = self.add_output_if_typed(node, *ty);
+            let new = self.add_output_if_typed(node, planted!("copy.type", *ty, "tensor" => Some(Type::tensor())));
             if let Some(name) = name {
                 self.set_name(new, name);
             }
-            map.insert(*old, new);
+            planted!("copy.mapped", map.insert(*old, new), "none" => None);
         }
     }
 
     fn copy_results(&mut self, source: Option<&Graph>, from: Block, to: Block, map: &mut ValueMap) {
         let results: Vec<Value> = source.unwrap_or(self).results(from).collect();
+        let results = planted!("copy.results", results, "reversed" => results.into_iter().rev().collect());
         for value in results {
             let value = self.mapped(source, value, map);
             self.add_result(to, value);

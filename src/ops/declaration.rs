@@ -135,6 +135,8 @@ impl Reader {
     fn formal(&mut self) -> Result<Formal> {
         self.blanks();
         let (mut ty, used) = match parse_base(self.rest().as_bytes()) {
+            // What stands in brackets behind it is an alias annotation: `Tensor(*)` says nothing about sizes.
+            Ok(_) if self.rest().starts_with("Tensor(") => (Type::tensor(), "Tensor".len()),
             Ok((ty, used)) => (known_base(ty), used),
             Err(error) => {
                 return Err(SchemaError { at: self.at + error.at, message: error.message });
@@ -237,6 +239,15 @@ mod tests {
         assert_eq!(schema.formals[3].default, Some("\"a,)\\\"\""));
         assert!(schema.formals[1].alias.as_ref().is_some_and(Alias::is_wildcard));
         assert_eq!(schema.text(Era::V2), text);
+    }
+
+    #[test]
+    fn a_star_behind_a_tensor_is_an_alias_set() {
+        for text in ["a::b(Tensor[](a!) x) -> Tensor(*)", "a::b(Tensor[](a!) x) -> (Tensor(*))"] {
+            let schema = parse(text).expect(text);
+            assert_eq!(schema.returns[0].ty, Type::tensor());
+            assert!(schema.returns[0].alias.as_ref().is_some_and(Alias::is_wildcard), "{text}");
+        }
     }
 
     #[test]

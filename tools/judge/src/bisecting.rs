@@ -30,7 +30,7 @@ pub struct Suspect<'a> {
 pub enum Culprit {
     /// It does not fail.
     Innocent,
-    /// It fails with no rewrite done: the first pass after which it does, and how.
+    /// It fails with no rewrite done, or before one is done: the first pass after which it does, and how.
     Pass(String, String),
     /// These rewrites make it fail, and no fewer of them do.
     Rewrites {
@@ -118,7 +118,7 @@ impl Suspect<'_> {
             return Culprit::Innocent;
         }
         if let Some(failure) = self.fails(&[]) {
-            return self.pass_at_fault(failure);
+            return self.pass_at_fault("0", failure);
         }
         let (mut right, mut wrong) = (0, total);
         while wrong - right > 1 {
@@ -130,15 +130,19 @@ impl Suspect<'_> {
         let seen = Rc::default();
         let (failure, _) = self.attempt(self.pipeline, &ranges(&numbers), Some(&seen));
         let rewrites = seen.borrow().clone();
+        if rewrites.is_empty() {
+            // It failed before the first of them was done.
+            return self.pass_at_fault(&ranges(&numbers), failure.unwrap_or_default());
+        }
         Culprit::Rewrites { numbers, rewrites, failure: failure.unwrap_or_default() }
     }
 
-    /// No rewrite is needed: the first pass after which it fails.
-    fn pass_at_fault(&self, failure: String) -> Culprit {
+    /// No rewrite is to blame: the first pass after which it fails.
+    fn pass_at_fault(&self, allowed: &str, failure: String) -> Culprit {
         for n in 0..=self.pipeline.steps.len() {
             let mut prefix = self.pipeline.clone();
             prefix.steps.truncate(n);
-            if let (Some(failure), _) = self.attempt(&prefix, "0", None) {
+            if let (Some(failure), _) = self.attempt(&prefix, allowed, None) {
                 let name = n.checked_sub(1).map_or("the input".to_owned(), |i| step_name(&self.pipeline.steps[i]));
                 return Culprit::Pass(name, failure);
             }

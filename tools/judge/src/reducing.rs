@@ -12,6 +12,7 @@
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
+use jitopt_core::interpreter::call::Outs;
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::symbol::prim;
@@ -270,7 +271,7 @@ struct Recorder {
 }
 
 impl Watch for Recorder {
-    fn after(&mut self, graph: &Graph, node: Node, _: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+    fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
         if self.graph == Some(graph.id().number()) {
             for (value, made) in graph.outputs(node).zip(copies(outputs, Precision::Typed)) {
                 self.values.entry(value).or_insert(made);

@@ -2,7 +2,12 @@
 //!
 //! Every node is run as soon as it is made: what raises is taken back, and what there is next is known by its value, not by
 //! its type. So graphs are valid, shapes fit, and nearly every node does something: views and writes through them, broadcasting, odd
-//! element types, branches, loops, lists, tuples, repeated work, dead work, random draws, printing, raising.
+//! element types, branches, loops, lists, tuples, repeated work, dead work, random draws, printing, raising, calls, forks.
+
+mod containers;
+mod memory;
+mod patterns;
+mod sections;
 
 use crate::sharing::{Copier, copies};
 use crate::showing::Settings;
@@ -11,9 +16,14 @@ use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{Call, Environment, IValue};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::ops;
+use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::tensor::{C128, DType, Precision, Tensor};
+use jitopt_core::tensor::{C128, DType, Precision, Scalar, Tensor};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::spelling::parse_all;
 use jitopt_core::types::{Simple, Type, TypeKind};
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// How large, and what may be in it.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +48,15 @@ pub struct Forged {
     pub graph: Graph,
     /// One value for each param.
     pub inputs: Vec<IValue>,
+    /// What it calls.
+    pub callees: BTreeMap<String, Graph>,
+}
+
+impl Forged {
+    /// Settings in which it can call what it calls.
+    pub fn settings(&self) -> Settings {
+        Settings { callees: Rc::new(self.callees.clone()), ..Settings::default() }
+    }
 }
 
 /// A value that may be used where the smith is, and what it was when the node ran.
@@ -53,21 +72,37 @@ struct Smith {
     depth: usize,
     /// Sizes that dimensions are made of, so that shapes meet.
     sizes: [i64; 3],
+    /// Constants made so far, for those who want the same one again.
+    constants: Vec<Known>,
+    /// Nodes made so far, also in blocks that are closed: what is repeated.
+    made: Vec<(Symbol, Vec<Value>)>,
+    /// Whether this is the body of a fork or a callee, where nothing may be random: what is drawn depends on where a node stands.
+    inside: bool,
+    /// Whether nothing is written: writes keep passes from doing much.
+    pure: bool,
+    /// Conditions and result types of branches so far.
+    branches: Vec<(Known, Vec<Type>)>,
 }
 
 /// Makes a graph.
 pub fn forge(plan: Plan) -> Forged {
-    let graph = Graph::new();
+    let mut graph = Graph::new();
     let mut draws = Philox::new(plan.seed, 0x736d_6974, 0);
+    if draws.one_in(8) {
+        graph.era = Era::V1_3;
+    }
     let sizes = [draws.int(0, 4), draws.int(1, 4), draws.int(1, 5)];
     let mut copier = Copier::new(Precision::Typed);
     let env = Settings::default().environment(Precision::Typed, &mut copier);
     let block = graph.root();
-    let mut smith = Smith { graph, draws, env, known: Vec::new(), block, depth: plan.depth, sizes };
+    let (known, constants, made) = (Vec::new(), Vec::new(), Vec::new());
+    let (depth, pure, branches) = (plan.depth, draws.one_in(3), Vec::new());
+    let mut smith =
+        Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside: false, pure, branches };
     let inputs = smith.params();
     smith.fill(plan.nodes);
     smith.finish();
-    Forged { graph: smith.graph, inputs }
+    Forged { graph: smith.graph, inputs, callees: (*smith.env.callees).clone() }
 }
 
 /// One operator that the smith knows: kind, and what each operand is.
@@ -80,6 +115,10 @@ struct Template {
 enum Operand {
     Tensor,
     Tensors,
+    /// A dict of tensors.
+    Dict,
+    /// A key of dicts.
+    Key,
     /// A number of the program.
     Int,
     Ints,
@@ -138,7 +177,17 @@ templates! {
     "aten::neg" (Int); "aten::lt" (Int Int); "aten::eq" (Int Int); "aten::__and__" (Bool Bool); "aten::__not__" (Bool);
     "aten::append" (Tensors Tensor); "aten::len" (Tensors); "aten::__getitem__" (Tensors Small); "aten::len" (Ints);
     "aten::__getitem__" (Ints Small); "aten::append" (Ints Int); "aten::_set_item" (Tensors Small Tensor); "aten::pop" (Tensors Small);
-    "aten::__is__" (Tensor None); "prim::Print" (Int Str); "prim::NumToTensor" (Int);
+    "aten::__is__" (Tensor None); "prim::Print" (Int Str); "prim::NumToTensor" (Int); "prim::Print" (Str); "prim::Print" (Tensor);
+    "aten::ne" (Tensor Tensor); "aten::le" (Int Int); "aten::floor_divide" (Tensor Tensor); "aten::clamp" (Tensor Number Number);
+    "aten::append" (Tensors Tensor); "aten::extend" (Tensors Tensors); "aten::insert" (Tensors Small Tensor); "aten::clear" (Tensors);
+    "aten::__getitem__" (Tensors Small); "aten::_set_item" (Tensors Small Tensor); "aten::list" (Tensors); "aten::copy" (Tensors);
+    "aten::__getitem__" (Dict Key); "aten::_set_item" (Dict Key Tensor); "aten::len" (Dict); "aten::values" (Dict);
+    "aten::_set_item" (Ints Small Int); "aten::append" (Ints Small); "aten::broadcast_tensors" (Tensors); "aten::cat" (Tensors Dim);
+    "aten::rand_like" (Tensor None None None None None); "aten::dropout" (Tensor Number Bool); "aten::alias" (Tensor);
+    "aten::scaled_dot_product_attention" (Tensor Tensor Tensor None Number No None No); "aten::einsum" (Str Tensors);
+    "aten::add" (Tensors Tensors); "aten::max" (Tensor Dim Bool); "aten::min" (Tensor Dim Bool); "aten::sort" (Tensor Dim Bool);
+    "aten::var_mean" (Tensor Bool); "aten::max" (Tensor Dim Bool); "aten::transpose" (Tensor Dim Dim); "aten::flatten" (Tensor Dim Dim);
+    "aten::eq" (Int Int); "aten::floordiv" (Int Int); "aten::lt" (Int Int); "aten::lt" (Tensor Tensor); "aten::bernoulli" (Tensor None); "aten::empty_like" (Tensor None None None None None);
 }
 
 impl Smith {
@@ -158,12 +207,15 @@ impl Smith {
         for i in 0..n {
             let value = match i {
                 0 | 1 => IValue::Tensor(self.tensor()),
-                _ => match self.draws.below(6) {
+                _ => match self.draws.below(8) {
                     0 => IValue::Int(self.draws.int(-2, 4)),
+                    4 => sections::module(),
                     1 => IValue::Bool(self.draws.one_in(2)),
                     2 => IValue::list([self.tensor(), self.tensor()]),
                     // The same memory twice.
                     3 => inputs[0].clone(),
+                    // A part of it.
+                    5 => part_of(&inputs[0]),
                     _ => IValue::Tensor(self.tensor()),
                 },
             };
@@ -223,13 +275,33 @@ impl Smith {
 
     fn fill(&mut self, nodes: usize) {
         for _ in 0..nodes {
-            match self.draws.below(24) {
-                0 if self.depth > 0 => self.branch(),
-                1 if self.depth > 0 => self.cycle(),
-                2 => self.construct(),
-                3 => self.tuple(),
-                4 => self.raise(),
-                5..=8 => self.repeat(),
+            match self.draws.below(58) {
+                46..=48 => self.look_write_look(),
+                49 if !self.pure => self.written_for_the_next_turn(),
+                50 if !self.pure && self.depth > 0 => self.made_in_a_branch(),
+                51 | 52 => self.identity(),
+                54 if !self.pure && self.depth > 0 => self.write_outside(),
+                55 if !self.pure => self.written_for_the_next_turn(),
+                53 if self.depth > 0 => self.across(),
+                40 => self.twins(),
+                41 => self.equal_constants(),
+                42 | 43 if self.depth > 0 => self.fork(),
+                44 | 45 => self.wait(),
+                0 | 1 if self.depth > 0 => self.branch(),
+                2 | 3 if self.depth > 0 => self.cycle(),
+                4 | 5 => self.construct(),
+                6 | 7 => self.tuple(),
+                8 => self.raise(),
+                9 | 10 => self.untuple(),
+                11 => self.dict(),
+                12 if self.depth > 0 => self.call(),
+                13 if self.depth > 0 => self.fork(),
+                14 => self.wait(),
+                15 => self.expand(),
+                16 | 17 => self.write_through(),
+                18 => self.batch_norm(),
+                19 => self.unpack_list(),
+                20..=27 => self.repeat(),
                 _ => self.operator(),
             }
         }
@@ -237,6 +309,10 @@ impl Smith {
 
     fn operator(&mut self) {
         let template = &TEMPLATES[self.draws.below(TEMPLATES.len())];
+        let writes = template.kind.ends_with('_') && !template.kind.ends_with("__");
+        if self.pure && (writes || matches!(template.operands[0], O::Tensors | O::Dict | O::Ints)) {
+            return;
+        }
         let (first, last) = (self.graph.last(self.block), self.known.len());
         let operands: Option<Vec<Known>> = template.operands.iter().map(|&operand| self.operand(operand)).collect();
         let done = operands.is_some_and(|operands| self.run(template.kind, &operands));
@@ -262,11 +338,12 @@ impl Smith {
             O::Alpha => int(if self.chance(5) { 2 } else { 1 }),
             O::Number => Some(match self.draws.below(4) {
                 0 => IValue::Int(self.draws.int(-2, 4)),
-                _ => IValue::Float(self.pick(&[0.0, 0.5, 1.0, -1.5, 2.0])),
+                _ => IValue::Float(self.pick(&[0.0, -0.0, 0.5, 0.25, 1.0, -1.5, 2.0])),
             }),
             O::No => Some(IValue::Bool(false)),
             O::None => Some(IValue::None),
-            O::Str => Some(IValue::from("printed")),
+            O::Str => Some(IValue::from(self.pick(&["printed", "painted", "again", ""]))),
+            O::Key => Some(IValue::from(self.pick(&["a", "b"]))),
             O::DType => int(self.pick(&[6, 7, 4, 5, 11, 15, 1])),
             O::Int if self.chance(3) => int(self.draws.int(-1, 5)),
             O::Bool if self.chance(2) => Some(IValue::Bool(self.draws.one_in(2))),
@@ -287,6 +364,7 @@ impl Smith {
             O::Bool => matches!(value, IValue::Bool(_)),
             O::Tensors => matches!(first(value), Some(IValue::Tensor(_))),
             O::Ints => matches!(first(value), Some(IValue::Int(_))),
+            O::Dict => matches!(value, IValue::Dict(_)),
             _ => false,
         };
         let all: Vec<Known> = self.known.iter().filter(fits).cloned().collect();
@@ -301,6 +379,11 @@ impl Smith {
     fn shape(&mut self) -> Option<Known> {
         let n = 1 + self.draws.below(3);
         let sizes = self.sizes;
+        if self.chance(3) {
+            let list: Vec<IValue> =
+                (0..n).map(|i| IValue::Int(if self.draws.one_in(3) { -1 } else { sizes[i % 3] })).collect();
+            return Some(self.constant(IValue::list(list)));
+        }
         let parts: Vec<Known> = (0..n)
             .map(|i| {
                 let size = if self.chance(3) { -1 } else { sizes[i % 3] };
@@ -321,18 +404,17 @@ impl Smith {
 
     fn constant(&mut self, value: IValue) -> Known {
         let node = self.graph.create(prim::CONSTANT);
-        let attribute = match &value {
-            IValue::Int(n) => Some(Attribute::Int(*n)),
-            IValue::Bool(b) => Some(Attribute::Int(i64::from(*b))),
-            IValue::Float(x) => Some(Attribute::Float(Float { value: *x, style: FloatStyle::Seventeen })),
-            IValue::Str(text) => Some(Attribute::Str(text.as_bytes().into())),
-            _ => None,
-        };
-        if let Some(attribute) = attribute {
+        if let Some(attribute) = written(&value) {
             self.graph.set_attribute(node, attr::VALUE, attribute);
         }
-        let output = self.graph.add_output(node, value.ty());
+        let ty = returned(&value);
+        self.constant_node(node, value, ty)
+    }
+
+    fn constant_node(&mut self, node: Node, value: IValue, ty: Type) -> Known {
+        let output = self.graph.add_output(node, ty);
         self.graph.append(self.block, node);
+        self.constants.push((output, value.clone()));
         (output, value)
     }
 
@@ -344,44 +426,88 @@ impl Smith {
         let operator = ops::operator(self.graph.era, kind);
         let Some(schema) = operator.resolve(&types).schema() else { return false };
         let Some(kernel) = library::find(kind) else { return false };
+        let random = operator.nondeterminism(Some(schema)) != Nondeterminism::Deterministic;
+        if self.inside && random {
+            return false;
+        }
         let node = self.graph.create(kind);
         operands.iter().for_each(|(value, _)| self.graph.add_input(node, *value));
         self.graph.append(self.block, node);
         let call = Call { graph: &self.graph, node, schema: Some(schema), args: &args, env: &self.env };
-        let Ok(outs) = kernel.run(&call) else { return false };
-        if outs.iter().any(is_large) {
+        let Some(outs) = kernel.run(&call).ok().filter(|outs| !outs.iter().any(is_large)) else {
+            self.graph.erase(node);
             return false;
-        }
+        };
+        self.made.push((kind, operands.iter().map(|operand| operand.0).collect()));
         for value in outs {
-            let ty = returned(&value);
+            let ty = match &value {
+                IValue::Tensor(tensor) if self.draws.one_in(8) => refined(tensor),
+                other => returned(other),
+            };
             let output = self.graph.add_output(node, ty);
             self.known.push((output, value));
         }
         true
     }
 
-    /// The same as an earlier node once more, for those who look for it.
+    /// The same as an earlier node once more, or nearly the same, for those who look for it.
     fn repeat(&mut self) {
-        let all: Vec<Node> = self.graph.nodes(self.block).filter(|&node| self.graph.num_blocks(node) == 0).collect();
-        if all.is_empty() {
+        if self.chance(6) && !self.constants.is_empty() {
+            let (_, value) = self.pick(&self.constants.clone());
+            let known = self.constant(copies(&[value], Precision::Typed).remove(0));
+            self.known.extend(matches!(known.1, IValue::Int(_) | IValue::Tensor(_) | IValue::List(_)).then_some(known));
             return;
         }
-        let node = self.pick(&all);
-        let kind = self.graph.kind(node);
-        let inputs: Vec<Value> = self.graph.inputs(node).collect();
-        if kind == prim::CONSTANT {
-            let value = self.known.iter().find(|(value, _)| *value == self.graph.output(node, 0)).cloned();
-            if let Some((_, value)) = value {
-                self.constant(value);
-            }
+        if self.made.is_empty() {
             return;
         }
-        let find = |value: &Value| self.known.iter().find(|(known, _)| known == value).cloned();
-        let operands: Option<Vec<Known>> = inputs.iter().map(find).collect();
+        let back = self.draws.below(self.made.len()).min(self.draws.below(self.made.len()));
+        let (kind, inputs) = self.made[self.made.len() - 1 - back].clone();
         let (first, last) = (self.graph.last(self.block), self.known.len());
-        if !operands.is_some_and(|operands| self.run(kind.as_str(), &operands)) {
+        let operands: Option<Vec<Known>> = inputs.iter().map(|&value| self.again(value)).collect();
+        let Some(mut operands) = operands else { return self.take_back(first, last) };
+        match self.draws.below(8) {
+            0 if operands.len() > 1 => operands.swap(0, 1),
+            1 => self.vary(&mut operands),
+            _ => {}
+        }
+        let kind = if self.chance(12) { self.pick(&["aten::neg", "aten::add", "aten::sub"]) } else { kind.as_str() };
+        if !self.run(kind, &operands) {
             self.take_back(first, last);
         }
+    }
+
+    /// An operand of an earlier node, here: itself where it is in scope, and another constant like it where it is not.
+    fn again(&mut self, value: Value) -> Option<Known> {
+        if let Some(known) = self.known.iter().find(|(known, _)| *known == value) {
+            return Some(known.clone());
+        }
+        let (_, constant) = self.constants.iter().find(|(known, _)| *known == value).cloned()?;
+        let standing = self.graph.definer(value).and_then(|node| self.graph.block_of(node));
+        let mut around = Some(self.block);
+        while let Some(block) = around {
+            if standing == Some(block) && !self.chance(8) {
+                return Some((value, constant));
+            }
+            around = self.graph.owner_node(block).and_then(|owner| self.graph.block_of(owner));
+        }
+        Some(self.constant(copies(&[constant], Precision::Typed).remove(0)))
+    }
+
+    /// Replaces one operand by another of its kind.
+    fn vary(&mut self, operands: &mut [Known]) {
+        if operands.is_empty() {
+            return;
+        }
+        let i = self.draws.below(operands.len());
+        let other = match &operands[i].1 {
+            IValue::Tensor(_) => self.earlier(O::Tensor),
+            IValue::Int(n) => Some(self.constant(IValue::Int(1 - n))),
+            IValue::Float(x) => Some(self.constant(IValue::Float(-x))),
+            IValue::Bool(b) => Some(self.constant(IValue::Bool(!b))),
+            _ => None,
+        };
+        operands[i] = other.unwrap_or(operands[i].clone());
     }
 
     fn construct(&mut self) {
@@ -391,28 +517,6 @@ impl Smith {
         if let Some(parts) = parts {
             let element = self.graph.ty(parts[0].0);
             self.list(&parts, element);
-        }
-    }
-
-    /// A tuple, and perhaps what is in it again.
-    fn tuple(&mut self) {
-        let parts: Option<Vec<Known>> =
-            [O::Tensor, O::Tensor].into_iter().map(|operand| self.earlier(operand)).collect();
-        let Some(parts) = parts else { return };
-        let types: Vec<Type> = parts.iter().map(|part| self.graph.ty(part.0)).collect();
-        let inputs: Vec<Value> = parts.iter().map(|part| part.0).collect();
-        let node = self.graph.create_op(prim::TUPLE_CONSTRUCT, &inputs, Type::tuple(&types));
-        self.graph.append(self.block, node);
-        let tuple = self.graph.output(node, 0);
-        if self.chance(3) {
-            return;
-        }
-        let unpack = self.graph.create(prim::TUPLE_UNPACK);
-        self.graph.add_input(unpack, tuple);
-        self.graph.append(self.block, unpack);
-        for ((_, value), ty) in parts.into_iter().zip(types) {
-            let output = self.graph.add_output(unpack, ty);
-            self.known.push((output, value));
         }
     }
 
@@ -439,7 +543,8 @@ impl Smith {
     fn results(&mut self, from: &[Known], wanted: &[Type]) -> Option<Vec<Known>> {
         let mut results = Vec::new();
         for &ty in wanted {
-            let all: Vec<Known> = from.iter().filter(|(value, _)| self.graph.ty(*value) == ty).cloned().collect();
+            let same = |other: Type| other == ty || (other.is_tensor() && ty.is_tensor());
+            let all: Vec<Known> = from.iter().filter(|(value, _)| same(self.graph.ty(*value))).cloned().collect();
             if all.is_empty() {
                 return None;
             }
@@ -454,7 +559,14 @@ impl Smith {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);
-        let wanted = vec![Type::tensor(); 1 + self.draws.below(2)];
+        let n = self.draws.below(4);
+        let wanted: Vec<Type> = (0..n).map(|_| self.wanted()).collect();
+        let before = if self.branches.is_empty() { None } else { Some(self.pick(&self.branches.clone())) };
+        // The same question again, with another answer.
+        let before =
+            before.filter(|(known, _)| self.chance(3) && self.known.iter().any(|(value, _)| *value == known.0));
+        let (condition, wanted) = before.unwrap_or((condition, wanted));
+        self.branches.push((condition.clone(), wanted.clone()));
         let taken = matches!(condition.1, IValue::Bool(true));
         let mut outputs = Vec::new();
         for is_then in [true, false] {
@@ -483,34 +595,62 @@ impl Smith {
         }
     }
 
+    /// The type of something that there is: mostly a tensor.
+    fn wanted(&mut self) -> Type {
+        let any = self.draws.one_in(3).then(|| self.pick(&self.known.clone()).1);
+        let tuple = self.earlier_tuple().filter(|_| self.draws.one_in(3)).map(|known| known.1);
+        match tuple.or(any) {
+            Some(value @ (IValue::Tuple(_) | IValue::Int(_) | IValue::Bool(_) | IValue::List(_))) => returned(&value),
+            _ => Type::tensor(),
+        }
+    }
+
     /// A loop of a few iterations. It is run once here; shapes that change make later iterations raise, which is fine too.
     fn cycle(&mut self) {
-        let Some(carried) = self.earlier(O::Tensor) else { return };
+        let n = self.draws.below(4);
+        let carried: Option<Vec<Known>> = (0..n)
+            .map(|_| {
+                let wanted = self.wanted();
+                let from = self.known.clone();
+                self.results(&from, &[wanted]).map(|mut found| found.remove(0))
+            })
+            .collect();
+        let Some(carried) = carried else { return };
         let trips = self.draws.int(0, 4);
         let most = self.constant(IValue::Int(trips));
         let condition = self.constant(IValue::Bool(true));
         let node = self.graph.create(prim::LOOP);
-        for value in [most.0, condition.0, carried.0] {
-            self.graph.add_input(node, value);
+        for value in [&most, &condition].into_iter().chain(&carried) {
+            self.graph.add_input(node, value.0);
         }
         self.graph.append(self.block, node);
         let saved = self.known.clone();
-        let nodes = 1 + self.draws.below(5);
-        let (block, inner) = self.block_of(node, nodes, &[IValue::Int(0), carried.1.clone()]);
+        let nodes = 1 + self.draws.below(8);
+        let params: Vec<IValue> =
+            std::iter::once(IValue::Int(0)).chain(carried.iter().map(|known| known.1.clone())).collect();
+        let (block, inner) = self.block_of(node, nodes, &params);
         self.known = saved;
-        let Some(results) = self.results(&inner, &[Type::tensor()]) else {
+        let types: Vec<Type> = carried.iter().map(|known| returned(&known.1)).collect();
+        let Some(mut results) = self.results(&inner, &types) else {
             self.graph.erase(node);
             return;
         };
+        if self.chance(4) && results.len() > 1 && types[0] == types[1] {
+            // They change places each turn.
+            let param = |i: usize| self.graph.params(block).nth(i).map(|value| (value, carried[i - 1].1.clone()));
+            (results[0], results[1]) = (param(2).unwrap_or(results[0].clone()), param(1).unwrap_or(results[1].clone()));
+        }
         let stop = inner.iter().rev().find(|(value, known)| {
             matches!(known, IValue::Bool(_))
                 && self.graph.definer(*value).is_some_and(|d| self.graph.block_of(d) == Some(block))
         });
         let goes_on = stop.map_or(condition.0, |known| known.0);
         self.graph.add_result(block, goes_on);
-        self.graph.add_result(block, results[0].0);
-        let output = self.graph.add_output(node, Type::tensor());
-        self.known.push((output, if trips > 0 { results[0].1.clone() } else { carried.1 }));
+        for (result, (ty, (_, before))) in results.into_iter().zip(types.into_iter().zip(carried)) {
+            self.graph.add_result(block, result.0);
+            let output = self.graph.add_output(node, ty);
+            self.known.push((output, if trips > 0 { result.1 } else { before }));
+        }
     }
 
     /// An exception in a branch that is seldom taken.
@@ -518,9 +658,9 @@ impl Smith {
         if self.depth == 0 || !self.chance(3) {
             return;
         }
-        let Some(condition) = self.earlier(O::Bool).filter(|(_, value)| matches!(value, IValue::Bool(false))) else {
-            return;
-        };
+        let taken = self.chance(12);
+        let wanted = |value: &IValue| matches!(value, IValue::Bool(b) if !b || taken);
+        let Some(condition) = self.operand(O::Bool).filter(|(_, value)| wanted(value)) else { return };
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);
@@ -536,11 +676,13 @@ impl Smith {
 
     /// Some values are returned; the rest is dead, or its writes are seen.
     fn finish(&mut self) {
-        let n = 1 + self.draws.below(3);
+        let n = if self.chance(2) { 4 + self.draws.below(8) } else { 1 + self.draws.below(3) };
         for _ in 0..n {
-            let result = match self.chance(6) {
-                true => self.operand(O::Int),
-                false => self.earlier(O::Tensor),
+            let result = match self.draws.below(8) {
+                0 => self.operand(O::Int),
+                1 => self.earlier(O::Tensors).or_else(|| self.earlier(O::Tensor)),
+                2 => self.earlier(O::Dict).or_else(|| self.earlier(O::Ints)).or_else(|| self.earlier(O::Tensor)),
+                _ => self.earlier(O::Tensor),
             };
             if let Some((value, _)) = result {
                 self.graph.add_result(self.graph.root(), value);
@@ -549,12 +691,43 @@ impl Smith {
     }
 }
 
+/// A constant as it is written, where it is.
+fn written(value: &IValue) -> Option<Attribute> {
+    Some(match value {
+        IValue::Int(n) => Attribute::Int(*n),
+        IValue::Bool(b) => Attribute::Int(i64::from(*b)),
+        IValue::Float(x) => Attribute::Float(Float { value: *x, style: FloatStyle::Seventeen }),
+        IValue::Str(text) => Attribute::Str(text.as_bytes().into()),
+        IValue::List(list) => Attribute::List(list.borrow().iter().filter_map(written).collect()),
+        IValue::Tensor(tensor) => Attribute::Tensor(match tensor.item() {
+            Scalar::Float(x) => format!("{{{x}}}").into(),
+            other => format!("{{{}}}", other.int()).into(),
+        }),
+        _ => return None,
+    })
+}
+
+/// What the node knows of the tensor it made.
+fn refined(tensor: &Tensor) -> Type {
+    let sizes: Vec<String> = tensor.shape().iter().map(ToString::to_string).collect();
+    let text = format!("{}({})", tensor.dtype().name(), sizes.join(", "));
+    parse_all(text.as_bytes()).unwrap_or(Type::tensor())
+}
+
 /// The type that a node declares for such a value: tensors are plain tensors.
 fn returned(value: &IValue) -> Type {
     match value {
         IValue::List(list) if list.borrow().is_empty() => Type::list(Type::tensor()),
         IValue::None => Type::new(TypeKind::Simple(Simple::None)),
         other => other.ty(),
+    }
+}
+
+/// A view of the first row of a tensor.
+fn part_of(value: &IValue) -> IValue {
+    match value {
+        IValue::Tensor(tensor) if tensor.rank() > 0 && tensor.size(0) > 0 => IValue::Tensor(tensor.narrow(0, 0, 1, 1)),
+        other => other.clone(),
     }
 }
 
@@ -582,7 +755,7 @@ mod tests {
             assert!(!findings.has_errors(), "seed {seed}: {findings:?}\n{shown}");
             let Ok(parsed) = parse(&text, ParseOptions::default()) else { panic!("seed {seed} is not read\n{shown}") };
             assert_eq!(print(&parsed.graph, PrintOptions::default()), text, "seed {seed}");
-            let outcome = Outcome::of(&forged.graph, &Settings::default(), &forged.inputs, Precision::Typed);
+            let outcome = Outcome::of(&forged.graph, &forged.settings(), &forged.inputs, Precision::Typed);
             ran += usize::from(outcome.results.is_ok());
             nodes += forged.graph.all_nodes().count();
         }

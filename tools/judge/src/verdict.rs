@@ -13,6 +13,7 @@ use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// What comes out of a comparison.
 #[derive(Debug)]
@@ -44,6 +45,8 @@ pub struct Policy {
     pub overflow_is_large: bool,
     /// Judge by a tolerance, not by the budget.
     pub tolerance: Option<Tolerance>,
+    /// Whether results and inputs must share memory afterwards as they did: whoever gets them may write to one.
+    pub sharing: bool,
 }
 
 /// Compares what two graphs show on the same inputs.
@@ -96,6 +99,9 @@ pub fn judge_against(
         wrong.extend(zeros_differ(&a, &b));
     }
     wrong.extend(contents_differ(expected, &found, settings, policy));
+    if policy.sharing && wrong.is_empty() {
+        wrong.extend(sharing_differs(&a, &b));
+    }
     if expected.printed != found.printed {
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
     }
@@ -200,6 +206,29 @@ fn named(mut differences: Vec<Difference>) -> Vec<Difference> {
 
 fn lines(differences: &[Difference]) -> Vec<String> {
     differences.iter().map(ToString::to_string).collect()
+}
+
+fn addresses(value: &IValue, places: &mut Vec<usize>) {
+    match value {
+        IValue::Tensor(tensor) => places.push(if tensor.numel() == 0 { 0 } else { tensor.storage().address() }),
+        IValue::List(list) => {
+            places.push(Rc::as_ptr(list).addr());
+            list.borrow().iter().for_each(|value| addresses(value, places));
+        }
+        IValue::Tuple(parts) => parts.iter().for_each(|value| addresses(value, places)),
+        other => other.each_tensor(&mut |tensor| addresses(&tensor.clone().into(), places)),
+    }
+}
+
+fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
+    // For each tensor and list the first one that is the same memory; empty tensors share nothing.
+    let partners = |value: &IValue| {
+        let mut places = Vec::new();
+        addresses(value, &mut places);
+        let first = |i: usize| places.iter().position(|&other| other == places[i] && places[i] != 0);
+        (0..places.len()).map(first).collect::<Vec<_>>()
+    };
+    (partners(a) != partners(b)).then(|| "other results and inputs share memory than before".to_owned())
 }
 
 fn zeros_differ(a: &IValue, b: &IValue) -> Option<String> {

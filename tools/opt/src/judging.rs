@@ -95,7 +95,7 @@ fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
     }
     let given = args.rtol.or(args.atol).is_some();
     let tolerance = given.then(|| Tolerance::of(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0)));
-    Ok(Policy { signed_zero: args.signed_zero, overflow_is_large: args.overflow_is_large, tolerance })
+    Ok(Policy { signed_zero: args.signed_zero, overflow_is_large: args.overflow_is_large, tolerance, sharing: false })
 }
 
 fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal> {

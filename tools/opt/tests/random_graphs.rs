@@ -2,14 +2,20 @@
 //!
 //! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
 
+use jitopt_core::interpreter::IValue;
+use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
+use jitopt_judge::bisecting::Suspect;
+use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::smith::{Forged, Plan, forge};
-use jitopt_judge::verdict::{Policy, Verdict, judge_against};
+use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
 use jitopt_passes::REGISTRY;
+
+const POLICY: Policy = Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true };
 
 fn seeds() -> std::ops::Range<u64> {
     let text = std::env::var("JITOPT_SMITH").unwrap_or("3000".to_owned());
@@ -19,34 +25,56 @@ fn seeds() -> std::ops::Range<u64> {
 
 /// What is wrong with one graph, if anything is, and how many comparisons were made.
 fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
-    let Forged { graph, inputs } = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
-    let settings = Settings::default();
+    let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
+    let settings = forged.settings();
+    let Forged { graph, inputs, callees } = forged;
     let expected = Outcome::of(&graph, &settings, &inputs, Precision::Typed);
     let mut judged = 0;
     for (name, pipeline) in pipelines {
         let mut after = graph.clone();
         let text = |graph| String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned();
         let wrong = |why: &str, after| format!("seed {seed}, {name}: {why}\n{}\nbecame\n{}", text(&graph), text(after));
-        if let Err(error) = run(&mut after, pipeline, &mut Session::default(), &mut []) {
+        let mut session = Session { callees: callees.clone(), ..Session::default() };
+        if let Err(error) = run(&mut after, pipeline, &mut session, &mut []) {
             return Err(wrong(&error.to_string(), &after));
         }
         if verify::verify(&after).has_errors() {
             return Err(wrong("it is broken", &after));
         }
-        match judge_against(
-            &graph,
-            &expected,
-            &after,
-            &settings,
-            &inputs,
-            Policy { signed_zero: true, ..Policy::default() },
-        ) {
+        match judge_against(&graph, &expected, &after, &settings, &inputs, POLICY) {
             Verdict::Same => judged += 1,
             Verdict::Unjudged(_) => {}
-            Verdict::Differs(lines) => return Err(wrong(&lines.join("\n"), &after)),
+            Verdict::Differs(lines) => {
+                let why = lines.join("\n");
+                let small = smallest(Case { graph: graph.clone(), inputs: inputs.clone() }, pipeline, &settings);
+                return Err(wrong(&format!("{why}\n{small}\nwhich was"), &after));
+            }
         }
     }
     Ok(judged)
+}
+
+/// A smaller graph that goes wrong, what becomes of it, and the rewrites at fault.
+fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
+    let wrong = |graph: &Graph, after: &Graph, inputs: &[IValue]| {
+        judge(graph, after, settings, inputs, POLICY).is_wrong().then(|| "differs".to_owned())
+    };
+    let transformed = |graph: &Graph| {
+        let mut after = graph.clone();
+        let mut session = Session { callees: (*settings.callees).clone(), ..Session::default() };
+        run(&mut after, pipeline, &mut session, &mut []).ok().map(|()| after)
+    };
+    let signature = |case: &Case| {
+        let after = transformed(&case.graph).filter(|_| !verify::verify(&case.graph).has_errors());
+        after.and_then(|after| wrong(&case.graph, &after, &case.inputs))
+    };
+    let mut reducer = Reducer { signature: &signature, settings, progress: &mut |_, _| {}, most: 5000 };
+    let Some((Case { graph, inputs }, _)) = reducer.reduce(case) else { return String::new() };
+    let check = |after: &Graph| wrong(&graph, after, &inputs);
+    let culprit = Suspect { graph: &graph, pipeline, callees: &settings.callees, check: &check }.find();
+    let text = |graph: &Graph| String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned();
+    let after = transformed(&graph).map_or(String::new(), |after| text(&after));
+    format!("in small:\n{}became\n{after}{culprit:#?}", text(&graph))
 }
 
 #[test]
@@ -64,7 +92,9 @@ fn passes_keep_what_random_graphs_compute() {
             Err(why) => wrong.push(why),
         }
     }
-    assert!(wrong.is_empty(), "{} graphs are wrong\n{}", wrong.len(), wrong[..wrong.len().min(3)].join("\n\n"));
+    let heads: Vec<&str> = wrong.iter().filter_map(|why| why.lines().next()).take(40).collect();
+    let shown = wrong[..wrong.len().min(3)].join("\n\n");
+    assert!(wrong.is_empty(), "{} graphs are wrong\n{}\n\n{shown}", wrong.len(), heads.join("\n"));
     let possible = seeds().count() * parsed.len();
     assert!(judged * 2 > possible, "only {judged} of {possible} runs were compared");
 }

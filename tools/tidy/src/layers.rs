@@ -11,8 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The modules of the core, lowest first.
-pub const LAYERS: [&str; 15] = [
+pub const LAYERS: [&str; 16] = [
     "log",
+    "mutants",
     "entity",
     "symbol",
     "tensor",

@@ -1,0 +1,481 @@
+//! Whether validation finds faults that were planted on purpose, whether bisection names them, and whether what fails
+//! becomes small.
+//!
+//! `cargo test --release -p jitopt --features mutants --test detection -- --nocapture`
+//!
+//! Every mutant runs over random graphs and recorded ones until one of them shows it. `JITOPT_DETECTION` names the mutants
+//! to look for by a part of their names, `JITOPT_SMITH` says how many random graphs there are.
+
+#[path = "support/recorded.rs"]
+mod recorded;
+#[path = "support/subjects.rs"]
+mod subjects;
+
+use jitopt_core::mutants::{Mutant, active};
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
+use jitopt_core::verify;
+use jitopt_judge::bisecting::{Culprit, Suspect};
+use jitopt_judge::reducing::{Case, Reducer};
+use jitopt_judge::smith::Plan;
+use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use subjects::{Subject, Subjects, registry};
+
+const POLICY: Policy = Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true };
+
+/// Mutants that nothing finds, and why not.
+const SURVIVORS: &[(&str, &str)] = &[
+    ("canonicalize.number:halved", "numbers of values compute nothing"),
+    (
+        "dce.unread:ignored",
+        "what is not marked is read by what is not marked, which goes first; only a gate leaves a reader",
+    ),
+    ("memory.united-facts:lost", "wildcards are what locations become part of, and have the facts already"),
+    ("memory.reach:first", "what is in a container escapes by itself, and is one location then"),
+    ("memory.returned-contents:ignored", "as above: elements of a returned list are wild, and so is what they may be"),
+    ("memory.reach:not-inside", "as above: whoever holds the container shares the wildcard of its elements"),
+    ("memory.deep:shallow", "as above: elements of a list that is handed to a call are wild"),
+    ("alias.call-writes:not-inside", "as above"),
+    ("alias.contents:none", "as above"),
+    ("alias.returned-elements:kept", "the list of views is made of fresh elements that point to nothing else"),
+    ("alias.wait-writes:nothing", "the interpreter runs a fork when it is made; nothing is written while one waits"),
+    ("alias.call-keeps:nothing", "whoever may keep an operand may write to it, and a write anywhere is a write"),
+    ("plan.taken-out:kept", "no operator that runs is annotated so"),
+    ("plan.wild-operands:kept", "no operator that runs is annotated so"),
+    ("plan.element:fresh", "no operator that runs is annotated so"),
+    ("types.tuple:immutable", "elements of tuples escape by themselves"),
+    ("types.future:immutable", "waiting for a future gives a wildcard"),
+    ("constants.tensor:rounded", "the text has the rounded elements only, and those are equal"),
+    ("constants.opaque:same-text", "contents that no text shows are made up by name, or none of those graphs runs"),
+    ("alias.writes-outside:last", "not found: such a node writes to one place last, which is the one from outside"),
+    (
+        "alias.writes-outside:all",
+        "not found: it takes a graph that reads nothing from outside and writes to it in a branch",
+    ),
+    ("alias.reaches-writers:first", "not found: it takes a value of a branch of which only the second side is written"),
+    (
+        "alias.writes:first",
+        "operators that write to several operands are the `out=` ones, which random graphs have none of",
+    ),
+];
+
+/// What is run, one after the other. The wrong rules are a pass of their own.
+const PIPELINES: &[&str] = &[
+    "cse",
+    "dce",
+    "constant-pooling",
+    "lower-simple-tuples",
+    "lower-all-tuples",
+    "inline",
+    "inline-fork-wait",
+    "remove-expands",
+    "canonicalize",
+    "erase-shape-information",
+    "dce{alias=false}",
+    "constant-pooling,cse",
+    "erase-shape-information,cse,dce",
+    "inline,inline-fork-wait,constant-pooling,cse,dce",
+    "@default",
+];
+const RULES: &str = "planted-rules";
+
+fn random_graphs() -> usize {
+    std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(2500)
+}
+
+/// How a mutant was found.
+#[derive(Clone, Debug)]
+struct Find {
+    mutant: Mutant,
+    /// Which subject, which pipeline, and what was wrong.
+    by: Option<(usize, String, String, String)>,
+}
+
+/// What a pipeline makes of a subject when nothing is wrong.
+struct Baseline {
+    text: Option<Vec<u8>>,
+    reached: BTreeSet<&'static str>,
+}
+
+/// Looks for mutants; one for each thread, for graphs stay in theirs.
+struct Search {
+    subjects: Subjects,
+    pipelines: Vec<(&'static str, Pipeline)>,
+    baselines: Vec<Vec<Baseline>>,
+}
+
+fn parsed(text: &str) -> Pipeline {
+    Pipeline::parse(text, registry()).expect("a pipeline")
+}
+
+/// Runs a pipeline with a mutant. The text it leaves, and the graph.
+fn transformed(
+    subject: &Subject,
+    pipeline: &Pipeline,
+    mutant: Option<Mutant>,
+) -> Result<jitopt_core::ir::Graph, String> {
+    let mut graph = subject.graph.clone();
+    let mut session = Session { callees: subject.callees.clone(), ..Session::default() };
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        active::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
+    }));
+    match ran {
+        Err(_) => Err("it panics".to_owned()),
+        Ok(Err(error)) => Err(format!("error: {error}")),
+        Ok(Ok(())) => Ok(graph),
+    }
+}
+
+/// What is wrong with a graph that came of a subject, if anything is.
+fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<String> {
+    if let Some(error) = verify::verify(graph).errors().next() {
+        return Some(format!("verify: {}", error.message));
+    }
+    if warnings(graph) > warnings(&subject.graph) {
+        return Some("verify: new warnings".to_owned());
+    }
+    let judged = catch_unwind(AssertUnwindSafe(|| {
+        judge_against(&subject.graph, &subject.expected, graph, &subject.settings, &subject.inputs, POLICY)
+    }));
+    match judged {
+        Err(_) => Some("it cannot be judged".to_owned()),
+        Ok(Verdict::Differs(lines)) => Some(format!("differs: {}", lines.first().cloned().unwrap_or_default())),
+        Ok(Verdict::Unjudged(stop)) if subject.expected.results.is_ok() => {
+            Some(format!("it does not run any more: {stop}"))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// Results of other types than operators give: passes do not make any.
+fn warnings(graph: &jitopt_core::ir::Graph) -> usize {
+    let report = verify::verify(graph);
+    report.findings.iter().filter(|finding| finding.message.contains("returns `")).count()
+}
+
+impl Search {
+    fn new() -> Search {
+        let pipelines = PIPELINES.iter().chain([&RULES]).map(|&text| (text, parsed(text))).collect();
+        Search { subjects: Subjects::new(random_graphs()), pipelines, baselines: Vec::new() }
+    }
+
+    fn baseline(&mut self, i: usize) -> &[Baseline] {
+        while self.baselines.len() <= i {
+            let subject = self.subjects.get(self.baselines.len()).expect("subjects are made in order");
+            let of = |(_, pipeline): &(&str, Pipeline)| {
+                let mut text = None;
+                let reached = active::reached_by(|| {
+                    text =
+                        transformed(subject, pipeline, None).ok().map(|graph| print(&graph, PrintOptions::default()));
+                });
+                Baseline { text, reached }
+            };
+            let all = self.pipelines.iter().map(of).collect();
+            self.baselines.push(all);
+        }
+        &self.baselines[i]
+    }
+
+    /// Runs a mutant until something is wrong.
+    fn find(&mut self, mutant: Mutant) -> Find {
+        let is_rule = !mutant.site.contains('.');
+        for i in 0.. {
+            if self.subjects.get(i).is_none() {
+                break;
+            }
+            self.baseline(i);
+            let subject = self.subjects.made(i);
+            for ((name, pipeline), baseline) in self.pipelines.iter().zip(&self.baselines[i]) {
+                let reached = if is_rule { *name == RULES } else { baseline.reached.contains(mutant.site) };
+                let Some(right) = baseline.text.as_ref().filter(|_| reached) else { continue };
+                if let Some(why) = self.wrong(subject, pipeline, mutant, right) {
+                    return Find { mutant, by: Some((i, subject.name.clone(), (*name).to_owned(), why)) };
+                }
+            }
+        }
+        Find { mutant, by: None }
+    }
+
+    fn wrong(&self, subject: &Subject, pipeline: &Pipeline, mutant: Mutant, right: &[u8]) -> Option<String> {
+        let graph = match transformed(subject, pipeline, Some(mutant)) {
+            Ok(graph) => graph,
+            Err(why) => return Some(why),
+        };
+        let text = print(&graph, PrintOptions::default());
+        if text == right {
+            return None;
+        }
+        if parse(&text, ParseOptions::default()).is_err() {
+            return Some("its text is not read".to_owned());
+        }
+        wrong_with(subject, &graph)
+    }
+}
+
+fn wanted() -> Vec<Mutant> {
+    let part = std::env::var("JITOPT_DETECTION").unwrap_or_default();
+    jitopt_passes::mutants().into_iter().filter(|mutant| mutant.to_string().contains(&part)).collect()
+}
+
+/// The rules that a site belongs to: what bisection has to name. None where any rewrite may go wrong.
+fn rules_of(site: &str) -> Option<&[&str]> {
+    Some(match site.split('.').next().unwrap_or(site) {
+        "cse" => &["nodes-merged", "constants-merged"],
+        "pooling" => &["constants-merged", "constants-moved"],
+        "dce" => &["nodes-erased", "results-removed", "loop-state-removed", "fork-inputs-removed"],
+        "tuples" | "flatten" => &["tuples-lowered"],
+        "inline" => &["calls-inlined"],
+        "forks" => &["forks-inlined"],
+        "copy" => &["calls-inlined", "forks-inlined"],
+        "expands" => &["expands-removed"],
+        "canonicalize" => &["values-renumbered"],
+        "erase" => &["types-erased"],
+        "alias" | "memory" | "plan" | "types" | "ops" | "constants" => return None,
+        _ => &[],
+    })
+}
+
+/// Whether bisection names a rewrite of the planted rule; what it named otherwise.
+fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result<usize, String> {
+    let pipeline = parsed(pipeline);
+    let subject = search.subjects.made(i);
+    let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(subject, graph));
+    let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
+    match active::with(Some(mutant), || suspect.find()) {
+        Culprit::Rewrites { numbers, rewrites, .. } => {
+            let named = match rules_of(mutant.site) {
+                None => true,
+                Some([]) => rewrites.iter().any(|rewrite| rewrite.rule == mutant.site),
+                Some(rules) => rewrites.iter().any(|rewrite| rules.contains(&rewrite.rule)),
+            };
+            if named { Ok(numbers.len()) } else { Err(format!("{rewrites:?}")) }
+        }
+        // It gives up before it does anything, on a graph that it could do.
+        Culprit::Pass(pass, _) if passes_of(mutant.site).contains(&pass.as_str()) => Ok(0),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+/// The passes that a site belongs to, where they can fail without a rewrite.
+fn passes_of(site: &str) -> &[&str] {
+    match site.split('.').next().unwrap_or(site) {
+        "tuples" | "flatten" => &["lower-simple-tuples", "lower-all-tuples"],
+        "inline" | "copy" => &["inline"],
+        _ => &[],
+    }
+}
+
+/// Everything that was found out about some mutants.
+fn detect(mutants: Vec<Mutant>) -> Vec<(Find, Option<Result<usize, String>>)> {
+    let mut search = Search::new();
+    let mut all = Vec::new();
+    for mutant in mutants {
+        let find = search.find(mutant);
+        println!("{mutant}: {:?}", find.by);
+        let named = match &find.by {
+            Some((i, _, pipeline, why)) if !why.starts_with("its text") => {
+                Some(bisected(&search, mutant, *i, pipeline))
+            }
+            _ => None,
+        };
+        println!("{mutant}: bisected {named:?}");
+        all.push((find, named));
+    }
+    all
+}
+
+fn in_threads<T: Send>(items: Vec<Mutant>, work: impl Fn(Vec<Mutant>) -> Vec<T> + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let parts: Vec<Vec<Mutant>> =
+        (0..threads).map(|k| items.iter().copied().skip(k).step_by(threads).collect()).collect();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let start = |part| {
+            let builder = std::thread::Builder::new().stack_size(64 << 20);
+            builder.spawn_scoped(scope, move || work(part)).expect("a thread")
+        };
+        let started: Vec<_> = parts.into_iter().map(start).collect();
+        started.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+    })
+}
+
+#[test]
+fn mutants_are_caught_and_named() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let mutants = wanted();
+    let total = mutants.len();
+    let found = in_threads(mutants, detect);
+    let _ = std::panic::take_hook();
+    let survivors: Vec<Mutant> = found.iter().filter(|(f, _)| f.by.is_none()).map(|(f, _)| f.mutant).collect();
+    let unnamed: Vec<String> = found
+        .iter()
+        .filter_map(|(f, named)| Some(format!("{}: {}", f.mutant, named.as_ref()?.as_ref().err()?)))
+        .collect();
+    let named: Vec<usize> = found.iter().filter_map(|(_, named)| named.as_ref()?.as_ref().ok().copied()).collect();
+    println!("{}", table(&found));
+    let caught = total - survivors.len();
+    println!(
+        "{caught} of {total} mutants are caught; bisection names {} of {}",
+        named.len(),
+        named.len() + unnamed.len()
+    );
+    println!("fewest rewrites: {} alone, at most {:?}", named.iter().filter(|n| **n == 1).count(), named.iter().max());
+    let unexplained: Vec<String> = survivors
+        .iter()
+        .map(Mutant::to_string)
+        .filter(|name| !SURVIVORS.iter().any(|(known, _)| known == name))
+        .collect();
+    println!("not named:\n{}", unnamed.join("\n"));
+    assert!(unexplained.is_empty(), "nobody knows why these survive: {unexplained:#?}");
+    assert!(caught * 100 >= total * 95, "{caught} of {total}");
+    assert!(unnamed.is_empty(), "{} are not named", unnamed.len());
+}
+
+fn table(found: &[(Find, Option<Result<usize, String>>)]) -> String {
+    let mut sites: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (Find { mutant, by }, _) in found {
+        let name = mutant.to_string();
+        let text = match by {
+            Some((_, subject, pipeline, why)) => {
+                let why: String = why.chars().take(60).collect();
+                format!("  {:<14} caught by {subject} with {pipeline}: {why}", mutant.kind)
+            }
+            None => {
+                let why = SURVIVORS.iter().find(|(known, _)| *known == name).map_or("unexplained", |(_, why)| why);
+                format!("  {:<14} SURVIVES: {why}", mutant.kind)
+            }
+        };
+        sites.entry(mutant.site).or_default().push(text);
+    }
+    sites.iter().map(|(site, lines)| format!("{site}\n{}\n", lines.join("\n"))).collect()
+}
+
+/// Only both rewrites together are wrong: the larger of the two is right as long as one is.
+#[test]
+fn two_cooperating_rewrites_are_named_together() {
+    let text = b"graph(%x : Tensor):\n  %a : Tensor = aten::relu(%x)\n  %n : Tensor = aten::neg(%a)\n  \
+        %b : Tensor = aten::relu(%x)\n  %y : Tensor = aten::maximum(%a, %b)\n  %r : Tensor = aten::relu(%y)\n  return (%y, %n)\n";
+    let _ = text;
+    let text = b"graph(%x : Tensor):\n  %u : Tensor = aten::abs(%x)\n  %v : Tensor = aten::relu(%u)\n  \
+        %a : Tensor = aten::relu(%x)\n  %b : Tensor = aten::relu(%x)\n  %y : Tensor = aten::maximum(%a, %b)\n  \
+        %w : Tensor = aten::relu(%y)\n  return (%y, %v)\n";
+    let graph = parse(text, ParseOptions::default()).expect("a graph").graph;
+    let subject = Subject::of_tensor(graph, &[-1.0, 2.0]);
+    let mutant = Mutant { site: "relu-gone", kind: "planted" };
+    let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(&subject, graph));
+    let pipeline = parsed("dce,planted-rules,cse");
+    let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
+    let culprit = active::with(Some(mutant), || suspect.find());
+    let Culprit::Rewrites { rewrites, .. } = culprit else { panic!("{culprit:?}") };
+    let named: Vec<(&str, &str)> =
+        rewrites.iter().map(|r| (r.rule, r.node.split_once(' ').map_or("", |n| n.0))).collect();
+    assert_eq!(named, [("relu-gone", "%a"), ("relu-gone", "%b")]);
+}
+
+/// Twenty mutants of all passes.
+const REDUCED: &[&str] = &[
+    "cse.kind:ignored",
+    "cse.operands:commuted",
+    "cse.writers:ignored",
+    "cse.random:ignored",
+    "cse.scope:kept",
+    "pooling.equal:same-type",
+    "pooling.place:stays",
+    "dce.live-writes:ignored",
+    "dce.effects:ignored",
+    "dce.memory:none",
+    "dce.branch-result:first",
+    "tuples.unpacked:reversed",
+    "tuples.index:reversed",
+    "flatten.place:reversed",
+    "inline.arguments:reversed",
+    "forks.place:at-wait",
+    "expands.implicit:explicit",
+    "alias.views:fresh",
+    "alias.carried:ignored",
+    "sub-commuted:planted",
+    "transpose-gone:planted",
+    "cast-gone:planted",
+];
+
+/// How a case fails with the mutant and not without, in a word.
+fn signature(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Mutant) -> Option<String> {
+    let wrong = failure(case, template, pipeline, Some(mutant))?;
+    failure(case, template, pipeline, None).is_none().then_some(wrong)
+}
+
+fn failure(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Option<Mutant>) -> Option<String> {
+    let mut graph = case.graph.clone();
+    let mut session = Session { callees: template.callees.clone(), ..Session::default() };
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        active::with(mutant, || run(&mut graph, pipeline, &mut session, &mut [])).map_err(|error| error.to_string())
+    }));
+    match ran {
+        Err(_) => return Some("panic".to_owned()),
+        Ok(Err(_)) => return Some("error".to_owned()),
+        Ok(Ok(())) => {}
+    }
+    if verify::verify(&case.graph).has_errors() {
+        return None;
+    }
+    if verify::verify(&graph).has_errors() {
+        return Some("broken".to_owned());
+    }
+    judge(&case.graph, &graph, &template.settings, &case.inputs, POLICY).is_wrong().then(|| "differs".to_owned())
+}
+
+/// The nodes of a failing graph before and after.
+fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
+    for seed in 0..400 {
+        let subject = Subject::forged(Plan { seed, nodes: 120, ..Plan::default() });
+        let before = subject.graph.all_nodes().count();
+        if before < 500 {
+            continue;
+        }
+        for text in PIPELINES.iter().chain([&RULES]) {
+            let pipeline = parsed(text);
+            let case = Case { graph: subject.graph.clone(), inputs: subject.inputs.clone() };
+            let same = |case: &Case| signature(case, &subject, &pipeline, mutant);
+            if same(&case).is_none_or(|how| how == "error") {
+                continue;
+            }
+            let mut tried = 0;
+            let mut reducer = Reducer {
+                signature: &same,
+                settings: &subject.settings,
+                progress: &mut |_, n| tried = n,
+                most: 20_000,
+            };
+            let Some((case, how)) = reducer.reduce(case) else { continue };
+            let after = case.graph.all_nodes().count();
+            if after > 10 || std::env::var_os("JITOPT_SHOW").is_some() {
+                let text = print(&case.graph, PrintOptions::default());
+                println!("{mutant}: seed {seed}, {how}\n{}", String::from_utf8_lossy(&text));
+            }
+            return Ok((before, after, tried));
+        }
+    }
+    Err("no graph of that size fails".to_owned())
+}
+
+#[test]
+fn failing_graphs_become_small() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let part = std::env::var("JITOPT_DETECTION").unwrap_or_default();
+    let all = jitopt_passes::mutants();
+    let named = |name: &&str| all.iter().find(|mutant| mutant.to_string() == **name).copied();
+    let mutants: Vec<Mutant> =
+        REDUCED.iter().filter(|name| name.contains(&part)).map(|name| named(name).expect(name)).collect();
+    let found = in_threads(mutants, |part| part.into_iter().map(|mutant| (mutant, reduced(mutant))).collect());
+    let _ = std::panic::take_hook();
+    let mut large = Vec::new();
+    for (mutant, result) in found {
+        println!("{mutant}: {result:?}");
+        if !matches!(result, Ok((_, after, _)) if after <= 10) {
+            large.push(mutant.to_string());
+        }
+    }
+    assert!(large.is_empty(), "these stay large: {large:?}");
+}
