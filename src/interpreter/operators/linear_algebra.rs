@@ -1,6 +1,6 @@
 //! Products of matrices.
 //!
-//! All of them are [`product`]: batches of matrices, found through strides without copying, optionally added to something.
+//! All of them are `product`: batches of matrices, found through strides without copying, optionally added to something.
 //! Singles and doubles of some size go through [`gemm::Real::multiply`], everything else through three loops in wide numbers.
 
 use super::elements::{add, by_kind, check, like, multiply, placed, subtract};
