@@ -30,16 +30,11 @@ const SURVIVORS: &[(&str, &str)] = &[
     ("canonicalize.number:halved", "numbers of values compute nothing"),
     (
         "dce.unread:ignored",
-        "what is not marked is read by what is not marked, which goes first; only a gate leaves a reader",
+        "an unmarked node is read by unmarked ones alone, which go first; only a gate leaves a reader",
     ),
-    ("memory.united-facts:lost", "wildcards are what locations become part of, and have the facts already"),
+    ("memory.united-facts:lost", "wildcards are what locations become part of, and they have the facts already"),
     ("memory.reach:first", "what is in a container escapes by itself, and is one location then"),
-    ("memory.returned-contents:ignored", "as above: elements of a returned list are wild, and so is what they may be"),
-    ("memory.reach:not-inside", "as above: whoever holds the container shares the wildcard of its elements"),
-    ("memory.deep:shallow", "as above: elements of a list that is handed to a call are wild"),
-    ("alias.call-writes:not-inside", "as above"),
     ("alias.contents:none", "as above"),
-    ("alias.returned-elements:kept", "the list of views is made of fresh elements that point to nothing else"),
     ("alias.wait-writes:nothing", "the interpreter runs a fork when it is made; nothing is written while one waits"),
     ("alias.call-keeps:nothing", "whoever may keep an operand may write to it, and a write anywhere is a write"),
     ("plan.taken-out:kept", "no operator that runs is annotated so"),
@@ -48,17 +43,17 @@ const SURVIVORS: &[(&str, &str)] = &[
     ("types.tuple:immutable", "elements of tuples escape by themselves"),
     ("types.future:immutable", "waiting for a future gives a wildcard"),
     ("constants.tensor:rounded", "the text has the rounded elements only, and those are equal"),
-    ("constants.opaque:same-text", "contents that no text shows are made up by name, or none of those graphs runs"),
-    ("alias.writes-outside:last", "not found: such a node writes to one place last, which is the one from outside"),
+    ("constants.opaque:same-text", "a gap: no graph that runs has two unknown constants; a lit test of cse has them"),
+    (
+        "alias.writes-outside:last",
+        "a gap: no random graph writes to two places of which the first is from outside, and reads neither",
+    ),
     (
         "alias.writes-outside:all",
-        "not found: it takes a graph that reads nothing from outside and writes to it in a branch",
+        "a gap: no random graph writes to what may come from outside or not, and reads nothing from outside",
     ),
-    ("alias.reaches-writers:first", "not found: it takes a value of a branch of which only the second side is written"),
-    (
-        "alias.writes:first",
-        "operators that write to several operands are the `out=` ones, which random graphs have none of",
-    ),
+    ("alias.writes:first", "a gap: only `out=` operators write to several operands, and random graphs have none"),
+    ("loop-condition-true:planted", "a gap: every loop of a random graph is entered"),
 ];
 
 /// What is run, one after the other. The wrong rules are a pass of their own.
@@ -82,7 +77,7 @@ const PIPELINES: &[&str] = &[
 const RULES: &str = "planted-rules";
 
 fn random_graphs() -> usize {
-    std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(2500)
+    std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(5000)
 }
 
 /// How a mutant was found.
@@ -355,9 +350,6 @@ fn table(found: &[(Find, Option<Result<usize, String>>)]) -> String {
 /// Only both rewrites together are wrong: the larger of the two is right as long as one is.
 #[test]
 fn two_cooperating_rewrites_are_named_together() {
-    let text = b"graph(%x : Tensor):\n  %a : Tensor = aten::relu(%x)\n  %n : Tensor = aten::neg(%a)\n  \
-        %b : Tensor = aten::relu(%x)\n  %y : Tensor = aten::maximum(%a, %b)\n  %r : Tensor = aten::relu(%y)\n  return (%y, %n)\n";
-    let _ = text;
     let text = b"graph(%x : Tensor):\n  %u : Tensor = aten::abs(%x)\n  %v : Tensor = aten::relu(%u)\n  \
         %a : Tensor = aten::relu(%x)\n  %b : Tensor = aten::relu(%x)\n  %y : Tensor = aten::maximum(%a, %b)\n  \
         %w : Tensor = aten::relu(%y)\n  return (%y, %v)\n";
@@ -374,7 +366,7 @@ fn two_cooperating_rewrites_are_named_together() {
     assert_eq!(named, [("relu-gone", "%a"), ("relu-gone", "%b")]);
 }
 
-/// Twenty mutants of all passes.
+/// Mutants of all passes.
 const REDUCED: &[&str] = &[
     "cse.kind:ignored",
     "cse.operands:commuted",
