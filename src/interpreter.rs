@@ -18,11 +18,12 @@
 //!
 //! ```
 //! use jitopt_core::interpreter::{Environment, IValue, Machine};
-//! use jitopt_core::text;
+//! use jitopt_core::text::{ParseOptions, parse};
 //!
-//! let graph = text::parse(b"graph(%n : int):\n  %m : int = aten::add(%n, %n)\n  return (%m)\n").expect("it is a graph");
+//! let text = b"graph(%n : int):\n  %m : int = aten::add(%n, %n)\n  return (%m)\n";
+//! let parsed = parse(text, ParseOptions::default()).expect("it is a graph");
 //! let environment = Environment::default();
-//! let results = Machine::new(&graph, &environment).run(vec![IValue::Int(21)]).expect("it runs");
+//! let results = Machine::new(&parsed.graph, &environment).run(vec![IValue::Int(21)]).expect("it runs");
 //! assert!(matches!(results[..], [IValue::Int(42)]));
 //! ```
 

@@ -4,8 +4,8 @@
 //! its type. So graphs are valid, shapes fit, and nearly every node does something: views and writes through them, broadcasting, odd
 //! element types, branches, loops, lists, tuples, repeated work, dead work, random draws, printing, raising, calls, forks.
 
-mod containers;
-mod memory;
+mod aliases;
+mod boxes;
 mod patterns;
 mod sections;
 
