@@ -305,6 +305,15 @@ impl Printer {
         self.out.pop();
     }
 
+    /// The attributes of a node, in their brackets; nothing when there are none.
+    pub fn attribute_list(&mut self, graph: &Graph, node: Node) {
+        self.adopt(graph.dialect);
+        let attributes = graph.attributes(node);
+        if !attributes.is_empty() {
+            self.attributes(attributes, graph.subgraph(node).is_some());
+        }
+    }
+
     fn head<'g>(&mut self, graph: &'g Graph, node: Node, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
         let kind = graph.kind(node).as_str();
         self.kind(kind.as_bytes());

@@ -172,6 +172,10 @@ pub(crate) struct OutputArgs {
     /// How much of types to print, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4), require_equals = true)]
     pub(crate) type_verbosity: Option<u8>,
+    /// What to print: the IR, the code of a register machine, or a drawing for Graphviz
+    #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "code", "dot"]))]
+    pub(crate) emit: String,
     /// Print what may share memory with what instead of the graph
     #[arg(long)]
     pub(crate) print_alias: bool,

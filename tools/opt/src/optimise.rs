@@ -10,6 +10,7 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
+use jitopt_core::report::{dot_form::dot, listing::listing};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_core::verify;
@@ -199,6 +200,12 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
     if cli.output.canonical && cli.output.print_alias {
         return refuse("--canonical: --print-alias prints no graph");
     }
+    if cli.output.emit != "ir" && (cli.output.canonical || cli.output.print_alias || cli.output.verify_roundtrip) {
+        return refuse(format_args!(
+            "--emit={}: prints no IR, so --canonical, --print-alias and --verify-roundtrip mean nothing",
+            cli.output.emit
+        ));
+    }
     if cli.files.iter().filter(|path| path.as_os_str() == "-").count() > 1 {
         return refuse("`-` is given twice, but standard input can be read only once");
     }
@@ -329,9 +336,14 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    let printed =
-        if cli.output.print_alias { AliasDb::new(&graph).dump(&graph).into_bytes() } else { print(&graph, plan.print) };
-    if cli.output.verify_roundtrip && !cli.output.print_alias {
+    let is_ir = cli.output.emit == "ir" && !cli.output.print_alias;
+    let printed = match cli.output.emit.as_str() {
+        _ if cli.output.print_alias => AliasDb::new(&graph).dump(&graph).into_bytes(),
+        "code" => listing(&graph).into_bytes(),
+        "dot" => dot(&graph).into_bytes(),
+        _ => print(&graph, plan.print),
+    };
+    if cli.output.verify_roundtrip && is_ir {
         round_trip(name, plan, &printed, outcome);
     }
     outcome.stdout.extend(printed);
