@@ -27,10 +27,13 @@ passes! {
     constant_pooling,
     dead_code_elimination,
     erase_shape_information,
+    fuse_addmm,
     inline_fork_wait,
     inliner,
     lower_simple_tuples,
     lower_tuples,
+    peephole,
+    refine_tuple_types,
     remove_expands,
 }
 
@@ -46,10 +49,19 @@ pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
         include_str!("constant_pooling.rs"),
         include_str!("dead_code_elimination.rs"),
         include_str!("erase_shape_information.rs"),
+        include_str!("fuse_addmm.rs"),
         include_str!("inline_fork_wait.rs"),
         include_str!("inliner.rs"),
         include_str!("lower_simple_tuples.rs"),
         include_str!("lower_tuples.rs"),
+        include_str!("peephole.rs"),
+        include_str!("peephole/cat_rules.rs"),
+        include_str!("peephole/container_rules.rs"),
+        include_str!("peephole/facts.rs"),
+        include_str!("peephole/number_rules.rs"),
+        include_str!("peephole/structure_rules.rs"),
+        include_str!("peephole/tensor_rules.rs"),
+        include_str!("refine_tuple_types.rs"),
         include_str!("remove_expands.rs"),
     ];
     let below = jitopt_core::mutants::SOURCES.iter();

@@ -26,6 +26,13 @@ const PAIRS: &[(&str, &str)] = &[
     ("lower_all_tuples", "lower-all-tuples"),
     ("inline", "inline"),
     ("inline_fork_wait", "inline-fork-wait"),
+    // PyTorch takes for granted what the texts do not say.
+    ("peephole", "peephole{trusting}"),
+    ("peephole_addmm", "peephole{trusting,addmm}"),
+    ("peephole_list_idioms", "peephole{only=lists}"),
+    ("peephole_list_idioms_refine", "peephole{only=lists,refine-list-len}"),
+    ("fuse_addmm", "fuse-addmm{trusting}"),
+    ("refine_tuple_types", "refine-tuple-types"),
 ];
 
 /// Recorded entries that end otherwise, and why.
