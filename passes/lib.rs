@@ -15,6 +15,10 @@ macro_rules! passes {
         $(pub mod $file;)*
         /// All passes, by file name.
         pub static PASSES: &[PassInfo] = &[$($file::PASS,)*];
+
+        /// The texts that have sites of mutants.
+        #[cfg(feature = "mutants")]
+        const TEXTS: &[&str] = &[$(include_str!(concat!(stringify!($file), ".rs")),)*];
     };
 }
 
@@ -43,29 +47,9 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 /// The mutants of all passes, of what they stand on, and of the rules that are wrong as a whole.
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
-    let here = [
-        include_str!("canonicalize.rs"),
-        include_str!("common_subexpression_elimination.rs"),
-        include_str!("constant_pooling.rs"),
-        include_str!("dead_code_elimination.rs"),
-        include_str!("erase_shape_information.rs"),
-        include_str!("fuse_addmm.rs"),
-        include_str!("inline_fork_wait.rs"),
-        include_str!("inliner.rs"),
-        include_str!("lower_simple_tuples.rs"),
-        include_str!("lower_tuples.rs"),
-        include_str!("peephole.rs"),
-        include_str!("peephole/cat_rules.rs"),
-        include_str!("peephole/container_rules.rs"),
-        include_str!("peephole/facts.rs"),
-        include_str!("peephole/number_rules.rs"),
-        include_str!("peephole/structure_rules.rs"),
-        include_str!("peephole/tensor_rules.rs"),
-        include_str!("refine_tuple_types.rs"),
-        include_str!("remove_expands.rs"),
-    ];
     let below = jitopt_core::mutants::SOURCES.iter();
-    let mut all: Vec<_> = here.iter().chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
+    let rules = peephole::TEXTS.iter();
+    let mut all: Vec<_> = TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());
     all
 }

@@ -190,6 +190,17 @@ fn result(new: New) -> Option<Edit> {
 pub static RULES: &[&[Rule]] =
     &[structure_rules::RULES, tensor_rules::RULES, container_rules::RULES, number_rules::RULES, cat_rules::RULES];
 
+/// The texts of the files of rules, which have sites of mutants.
+#[cfg(feature = "mutants")]
+pub(crate) const TEXTS: &[&str] = &[
+    include_str!("peephole/cat_rules.rs"),
+    include_str!("peephole/container_rules.rs"),
+    include_str!("peephole/facts.rs"),
+    include_str!("peephole/number_rules.rs"),
+    include_str!("peephole/structure_rules.rs"),
+    include_str!("peephole/tensor_rules.rs"),
+];
+
 /// Every rule.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten()

@@ -17,6 +17,7 @@
 
 pub mod alias;
 mod alias_dump;
+pub mod fingerprints;
 mod locations;
 mod memory;
 pub mod moves;

@@ -8,6 +8,7 @@ pub mod log;
 pub mod mutants;
 pub mod ops;
 pub mod pass;
+pub mod report;
 pub mod symbol;
 pub mod tensor;
 pub mod text;

@@ -139,6 +139,19 @@ impl AliasDb {
         )
     }
 
+    /// What `value` may be, or may be in it, and somebody writes to; sorted.
+    pub fn written_through(&self, value: Value) -> Vec<Location> {
+        if !self.reaches_writers(value) {
+            return Vec::new();
+        }
+        let mut seen = FxHashSet::default();
+        self.memory.reach(self.locations(value), &mut |location| seen.insert(location));
+        let mut written: Vec<Location> =
+            seen.into_iter().filter(|&location| self.memory.is_written(location)).collect();
+        written.sort_unstable_by_key(|location| location.index());
+        written
+    }
+
     /// Whether `value` may be something that is reachable from outside.
     pub fn may_alias_wildcard(&self, value: Value) -> bool {
         self.locations(value).any(|location| self.memory.is_wild(location))

@@ -95,6 +95,8 @@ pub(crate) enum Command {
     Reduce(ReduceArgs),
     /// Print random graphs that run
     Smith(SmithArgs),
+    /// Say what happened between two graphs; names and legal order are no change
+    Diff(DiffArgs),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -419,6 +421,37 @@ pub(crate) struct ValidateArgs {
     pub(crate) repro_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
+}
+
+const DIFF_EXAMPLES: &str = "\
+Examples:
+  jitopt diff before.ir after.ir
+  jitopt diff in.ir --passes='@default'              what a pipeline does to a graph
+  git config diff.jitopt.command 'jitopt diff'       with `*.ir diff=jitopt` in .gitattributes
+
+Exit codes: 0 no difference, 1 differences. When Git calls it, always 0.";
+
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_EXAMPLES)]
+pub(crate) struct DiffArgs {
+    /// Two graphs; or one, and --passes; or the seven arguments that Git gives
+    #[arg(required = true, num_args = 1..=9)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Compare with what these passes make of the graph
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
+    /// Types of values do not count
+    #[arg(long)]
+    pub(crate) ignore_types: bool,
+    /// One JSON array of changes
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// PyTorch whose rules hold where a file does not show it
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
+    /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) callee: Vec<String>,
 }
 
 #[derive(Debug, Args)]

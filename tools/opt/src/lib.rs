@@ -8,6 +8,7 @@ mod batch;
 mod callees;
 mod cmd_bisect;
 mod cmd_completions;
+mod cmd_diff;
 mod cmd_extract;
 mod cmd_filecheck;
 mod cmd_reduce;
@@ -108,6 +109,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Bisect(args)) => cmd_bisect::run(args, world),
         Some(Command::Reduce(args)) => cmd_reduce::run(args, world),
         Some(Command::Smith(args)) => cmd_smith::run(args, world),
+        Some(Command::Diff(args)) => cmd_diff::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

@@ -1,0 +1,460 @@
+//! What happened between two graphs, as few changes as explain it.
+//!
+//! ```text
+//! %a = aten::neg(%x)                          replaced   %a = aten::neg(%x)
+//! %b = aten::tanh(%a)            =>                   by %a = aten::exp(%x)
+//! %c = aten::mul(%b, %b)                      fused      %b = aten::tanh(%a)
+//!                                                        %c = aten::mul(%b, %b)
+//!                                                   into %7 = prim::FusionGroup_0(%a)
+//! ```
+//!
+//! Names and legal order are no change. A node whose operand was replaced is not changed by that: it uses the partner of
+//! what it used. Sections of partners are compared in turn.
+
+use super::pairing::Pairing;
+use crate::analysis::fingerprints::{Sight, equivalent};
+use crate::ir::{Graph, Node, Value};
+use crate::text::{PrintOptions, Printer};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Value as Json, json};
+use std::fmt;
+
+/// One change. Nodes are as they print.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The graph takes or gives something else: what, before, after.
+    Signature(&'static str, String, String),
+    /// A node is gone, and nobody stands in for it.
+    Removed(String),
+    /// A node is new.
+    Added(String),
+    /// Who used the results of the one uses those of a new one.
+    Replaced {
+        /// The node that is gone.
+        before: String,
+        /// The new node.
+        after: String,
+    },
+    /// Who used the results of nodes uses a value that was there before.
+    Redirected {
+        /// The nodes that are gone.
+        nodes: Vec<String>,
+        /// What is used now: a node, or a param.
+        into: String,
+    },
+    /// Nodes went into a section.
+    Fused {
+        /// The nodes that are gone.
+        nodes: Vec<String>,
+        /// The node with the section.
+        into: String,
+    },
+    /// A section was taken apart.
+    Split {
+        /// The node with the section.
+        group: String,
+        /// The new nodes.
+        nodes: Vec<String>,
+    },
+    /// A node stands in another block, or in another order among writes and effects.
+    Moved {
+        /// The node.
+        node: String,
+        /// From where to where.
+        how: String,
+    },
+    /// Types of results are others.
+    Retyped {
+        /// The node before.
+        before: String,
+        /// The node after.
+        after: String,
+        /// Name, type before, type after.
+        values: Vec<(String, String, String)>,
+    },
+    /// Attributes or the number of results are others.
+    Altered {
+        /// The node before.
+        before: String,
+        /// The node after.
+        after: String,
+    },
+    /// A node uses something else.
+    Rewired {
+        /// The node before.
+        before: String,
+        /// The node after.
+        after: String,
+        /// The operands, from 0; all when their number changed.
+        operands: Vec<usize>,
+    },
+    /// What changed in the section of a node.
+    Within {
+        /// The node.
+        node: String,
+        /// The changes.
+        changes: Vec<Change>,
+    },
+}
+
+/// What happened to `before` that made it `after`; nothing when they differ in names and legal order only.
+pub fn compare(before: &Graph, after: &Graph, types: bool) -> Vec<Change> {
+    if equivalent(before, after, Sight { types, order: true }) {
+        return Vec::new();
+    }
+    let mut finder = Finder {
+        before,
+        after,
+        types,
+        pairing: Pairing::new(before, after),
+        explained: FxHashSet::default(),
+        told: FxHashSet::default(),
+        changes: Vec::new(),
+    };
+    finder.signature();
+    finder.sections();
+    finder.replacements();
+    finder.partners();
+    finder.leftovers();
+    finder.reordered();
+    finder.changes
+}
+
+struct Finder<'a> {
+    before: &'a Graph,
+    after: &'a Graph,
+    types: bool,
+    pairing: Pairing,
+    /// Nodes without partner of the first graph that a change accounts for.
+    explained: FxHashSet<Node>,
+    /// The same of the second graph.
+    told: FxHashSet<Node>,
+    changes: Vec<Change>,
+}
+
+impl Finder<'_> {
+    fn gone(&self) -> Vec<Node> {
+        let open = |node: &Node| self.pairing.after(*node).is_none() && !self.explained.contains(node);
+        self.before.all_nodes().filter(open).collect()
+    }
+
+    fn new_nodes(&self) -> Vec<Node> {
+        let open = |node: &Node| self.pairing.before(*node).is_none() && !self.told.contains(node);
+        self.after.all_nodes().filter(open).collect()
+    }
+
+    /// Params and results by number and type.
+    fn signature(&mut self) {
+        let list = |graph: &Graph, values: &mut dyn Iterator<Item = Value>| {
+            values.map(|value| graph.ty(value).to_string()).collect::<Vec<_>>()
+        };
+        let of = |graph: &Graph| {
+            let root = graph.root();
+            [("params", list(graph, &mut graph.params(root))), ("results", list(graph, &mut graph.results(root)))]
+        };
+        for ((what, a), (_, b)) in of(self.before).into_iter().zip(of(self.after)) {
+            if a.len() != b.len() || self.types && a != b && what == "params" {
+                self.changes.push(Change::Signature(what, a.join(", "), b.join(", ")));
+            }
+        }
+    }
+
+    /// New sections take the nodes that look like theirs; sections that are gone give them.
+    fn sections(&mut self) {
+        for group in self.new_nodes() {
+            let Some(section) = self.after.subgraph(group) else { continue };
+            let nodes = taken(self.before, &self.gone(), section);
+            if !nodes.is_empty() {
+                self.explained.extend(&nodes);
+                self.told.insert(group);
+                let nodes = nodes.iter().map(|&node| line(self.before, node)).collect();
+                self.changes.push(Change::Fused { nodes, into: line(self.after, group) });
+            }
+        }
+        for group in self.gone() {
+            let Some(section) = self.before.subgraph(group) else { continue };
+            let nodes = taken(self.after, &self.new_nodes(), section);
+            if !nodes.is_empty() {
+                self.told.extend(&nodes);
+                self.explained.insert(group);
+                let nodes = nodes.iter().map(|&node| line(self.after, node)).collect();
+                self.changes.push(Change::Split { group: line(self.before, group), nodes });
+            }
+        }
+    }
+
+    /// A node that is gone was replaced by what its first user with a partner uses now.
+    fn replacements(&mut self) {
+        // Where the change stands that tells of merging into a value.
+        let mut merged: FxHashMap<Value, usize> = FxHashMap::default();
+        for node in self.gone() {
+            let Some(stand_in) = self.before.outputs(node).find_map(|value| self.stand_in(value)) else { continue };
+            let Some(definer) = self.after.definer(stand_in) else { continue };
+            self.explained.insert(node);
+            let before = line(self.before, node);
+            if !self.after.is_param(stand_in) && self.pairing.before(definer).is_none() {
+                self.told.insert(definer);
+                self.changes.push(Change::Replaced { before, after: line(self.after, definer) });
+                continue;
+            }
+            let at = *merged.entry(stand_in).or_insert(self.changes.len());
+            match self.changes.get_mut(at) {
+                Some(Change::Redirected { nodes, .. }) => nodes.push(before),
+                _ => self.changes.push(Change::Redirected { nodes: vec![before], into: shown(self.after, stand_in) }),
+            }
+        }
+    }
+
+    fn stand_in(&self, value: Value) -> Option<Value> {
+        self.before.uses(value).find_map(|u| {
+            let partner = self.pairing.after(self.before.user(u))?;
+            let i = self.before.operand_index(u);
+            let same_shape = self.after.num_inputs(partner) == self.before.num_inputs(self.before.user(u));
+            same_shape.then(|| self.after.input(partner, i))
+        })
+    }
+
+    fn partners(&mut self) {
+        let mut standing: FxHashMap<Value, Value> = FxHashMap::default();
+        for node in self.before.all_nodes().filter(|&node| self.explained.contains(&node)) {
+            standing.extend(self.before.outputs(node).filter_map(|value| Some((value, self.stand_in(value)?))));
+        }
+        let roots = (self.before.return_node(self.before.root()), self.after.return_node(self.after.root()));
+        let all: Vec<(Node, Node)> =
+            self.before.all_nodes().filter_map(|node| Some((node, self.pairing.after(node)?))).chain([roots]).collect();
+        for (node, partner) in all {
+            self.partner(node, partner, &standing);
+        }
+    }
+
+    fn partner(&mut self, node: Node, partner: Node, standing: &FxHashMap<Value, Value>) {
+        let (a, b) = (self.before, self.after);
+        let both = || (line(a, node), line(b, partner));
+        if let Some(how) = self.other_block(node, partner) {
+            self.changes.push(Change::Moved { node: line(b, partner), how });
+        }
+        let values: Vec<_> = a.outputs(node).zip(b.outputs(partner)).filter(|&(x, y)| a.ty(x) != b.ty(y)).collect();
+        if self.types && !values.is_empty() {
+            let (before, after) = both();
+            let told = |(x, y): (Value, Value)| (b.name(y), a.ty(x).to_string(), b.ty(y).to_string());
+            self.changes.push(Change::Retyped { before, after, values: values.into_iter().map(told).collect() });
+        }
+        if a.num_outputs(node) != b.num_outputs(partner) || !same_attributes(a, node, b, partner) {
+            let (before, after) = both();
+            self.changes.push(Change::Altered { before, after });
+        }
+        let operands = self.rewired(node, partner, standing);
+        if !operands.is_empty() {
+            let (before, after) = both();
+            self.changes.push(Change::Rewired { before, after, operands });
+        }
+        if let (Some(section), Some(other)) = (a.subgraph(node), b.subgraph(partner)) {
+            let changes = compare(section, other, self.types);
+            if !changes.is_empty() {
+                self.changes.push(Change::Within { node: line(b, partner), changes });
+            }
+        }
+    }
+
+    fn other_block(&self, node: Node, partner: Node) -> Option<String> {
+        let owner = |graph: &Graph, node| graph.enclosing(node).map(|owner| (owner, block_index(graph, node, owner)));
+        let (from, to) = (owner(self.before, node), owner(self.after, partner));
+        let same = match (from, to) {
+            (None, None) => true,
+            (Some((a, i)), Some((b, j))) => self.pairing.after(a) == Some(b) && i == j,
+            _ => false,
+        };
+        let place = |graph: &Graph, place: Option<(Node, usize)>| match place {
+            None => "the graph".to_owned(),
+            Some((owner, i)) => format!("block{i} of {}", line(graph, owner)),
+        };
+        (!same).then(|| format!("from {} to {}", place(self.before, from), place(self.after, to)))
+    }
+
+    fn rewired(&self, node: Node, partner: Node, standing: &FxHashMap<Value, Value>) -> Vec<usize> {
+        let (a, b) = (self.before, self.after);
+        if a.num_inputs(node) != b.num_inputs(partner) {
+            return (0..b.num_inputs(partner)).collect();
+        }
+        let is_partner = |x: Value, y: Value| self.pairing.value_after(x) == Some(y) || standing.get(&x) == Some(&y);
+        // A value that is gone and that nobody stands for was told of with its node.
+        let lost = |x: Value| a.definer(x).is_some_and(|definer| self.explained.contains(&definer));
+        let pairs = a.inputs(node).zip(b.inputs(partner)).enumerate();
+        pairs.filter(|&(_, (x, y))| !is_partner(x, y) && !lost(x)).map(|(i, _)| i).collect()
+    }
+
+    fn leftovers(&mut self) {
+        let (mut gone, mut new) = (self.gone(), self.new_nodes());
+        // What is in a node that was told of went or came with it.
+        gone.retain(|&node| self.before.enclosing(node).is_none_or(|owner| !self.explained.contains(&owner)));
+        new.retain(|&node| self.after.enclosing(node).is_none_or(|owner| !self.told.contains(&owner)));
+        let gone: Vec<Change> = outermost(self.before, &gone).into_iter().map(Change::Removed).collect();
+        let new: Vec<Change> = outermost(self.after, &new).into_iter().map(Change::Added).collect();
+        self.changes.extend(gone.into_iter().chain(new));
+    }
+
+    /// Nothing else changed: then it is the order among writes and effects.
+    fn reordered(&mut self) {
+        if self.changes.is_empty() {
+            let how = "another order among writes, readers of written memory, or effects";
+            let moved = |&(_, node): &(Node, Node)| Change::Moved { node: line(self.after, node), how: how.to_owned() };
+            self.changes = self.pairing.reordered.iter().map(moved).collect();
+        }
+    }
+}
+
+/// Nodes of `open` that look like those of a section, each once.
+fn taken(graph: &Graph, open: &[Node], section: &Graph) -> Vec<Node> {
+    let mut wanted: FxHashMap<String, usize> = FxHashMap::default();
+    let sign = |graph: &Graph, node: Node| {
+        let attributes: Vec<_> =
+            graph.attributes(node).iter().map(|(name, value)| format!("{name}={value:?}")).collect();
+        format!("{} {} {}", graph.kind(node), graph.num_inputs(node), attributes.join(","))
+    };
+    for node in section.all_nodes() {
+        *wanted.entry(sign(section, node)).or_default() += 1;
+    }
+    let mut take = |node: &Node| match wanted.get_mut(&sign(graph, *node)) {
+        Some(left) if *left > 0 => {
+            *left -= 1;
+            true
+        }
+        _ => false,
+    };
+    open.iter().copied().filter(|node| take(node)).collect()
+}
+
+fn same_attributes(a: &Graph, node: Node, b: &Graph, partner: Node) -> bool {
+    let text = |graph: &Graph, node: Node| {
+        let shown = graph.attributes(node).iter().filter(|(_, value)| !matches!(value, crate::ir::Attribute::Graph(_)));
+        let mut all: Vec<String> = shown.map(|(name, value)| format!("{name}={value:?}")).collect();
+        all.sort_unstable();
+        all
+    };
+    text(a, node) == text(b, partner)
+}
+
+fn block_index(graph: &Graph, node: Node, owner: Node) -> usize {
+    graph.node_blocks(owner).position(|block| graph.block_of(node) == Some(block)).unwrap_or(0)
+}
+
+/// The nodes that are in none of the others, with how many are in them.
+fn outermost(graph: &Graph, nodes: &[Node]) -> Vec<String> {
+    let all: FxHashSet<Node> = nodes.iter().copied().collect();
+    let owner = |node: Node| graph.enclosing(node).filter(|owner| all.contains(owner));
+    let mut inside: FxHashMap<Node, usize> = FxHashMap::default();
+    // Owners come before what is in them; so backwards, what is in a node is counted when the node's turn comes.
+    for &node in nodes.iter().rev() {
+        if let Some(owner) = owner(node) {
+            *inside.entry(owner).or_default() += 1 + inside.get(&node).copied().unwrap_or(0);
+        }
+    }
+    let shown = |&node: &Node| match inside.get(&node) {
+        None => line(graph, node),
+        Some(1) => format!("{} with a node in it", line(graph, node)),
+        Some(n) => format!("{} with {n} nodes in it", line(graph, node)),
+    };
+    nodes.iter().filter(|&&node| owner(node).is_none()).map(shown).collect()
+}
+
+/// The node that makes a value; of a param the name.
+fn shown(graph: &Graph, value: Value) -> String {
+    let definer = graph.definer(value).filter(|_| !graph.is_param(value));
+    definer.map_or_else(|| format!("%{}", graph.name(value)), |node| line(graph, node))
+}
+
+fn line(graph: &Graph, node: Node) -> String {
+    let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+    match graph.enclosing(node).is_none() && graph.return_node(graph.root()) == node {
+        true => {
+            let results: Vec<String> =
+                graph.results(graph.root()).map(|value| format!("%{}", graph.name(value))).collect();
+            return format!("return ({})", results.join(", "));
+        }
+        false => printer.node_line(graph, node),
+    }
+    String::from_utf8_lossy(&printer.out).trim().to_owned()
+}
+
+impl Change {
+    /// One word.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Change::Signature(..) => "signature",
+            Change::Removed(_) => "removed",
+            Change::Added(_) => "added",
+            Change::Replaced { .. } => "replaced",
+            Change::Redirected { .. } => "redirected",
+            Change::Fused { .. } => "fused",
+            Change::Split { .. } => "split",
+            Change::Moved { .. } => "moved",
+            Change::Retyped { .. } => "retyped",
+            Change::Altered { .. } => "altered",
+            Change::Rewired { .. } => "rewired",
+            Change::Within { .. } => "within",
+        }
+    }
+
+    /// For tools: `change` is the kind, nodes are as they print.
+    pub fn json(&self) -> Json {
+        let kind = self.kind();
+        match self {
+            Change::Signature(what, a, b) => json!({"change": kind, "what": what, "before": a, "after": b}),
+            Change::Removed(node) | Change::Added(node) => json!({"change": kind, "node": node}),
+            Change::Replaced { before, after } | Change::Altered { before, after } => {
+                json!({"change": kind, "before": before, "after": after})
+            }
+            Change::Redirected { nodes, into } | Change::Fused { nodes, into } => {
+                json!({"change": kind, "nodes": nodes, "into": into})
+            }
+            Change::Split { group, nodes } => json!({"change": kind, "group": group, "nodes": nodes}),
+            Change::Moved { node, how } => json!({"change": kind, "node": node, "how": how}),
+            Change::Retyped { before, after, values } => {
+                json!({"change": kind, "before": before, "after": after, "values": values})
+            }
+            Change::Rewired { before, after, operands } => {
+                json!({"change": kind, "before": before, "after": after, "operands": operands})
+            }
+            Change::Within { node, changes } => {
+                json!({"change": kind, "node": node, "changes": changes.iter().map(Change::json).collect::<Vec<_>>()})
+            }
+        }
+    }
+
+    /// The lines behind the kind: a mark, `-`, `+` or a blank, and the text.
+    fn lines(&self) -> Vec<(char, String)> {
+        let marked = |mark: char, texts: &[String]| texts.iter().map(|text| (mark, text.clone())).collect::<Vec<_>>();
+        let two = |a: &String, b: &String| vec![('-', a.clone()), ('+', b.clone())];
+        match self {
+            Change::Signature(what, a, b) => vec![('-', format!("{what} ({a})")), ('+', format!("{what} ({b})"))],
+            Change::Removed(node) => vec![('-', node.clone())],
+            Change::Added(node) => vec![('+', node.clone())],
+            Change::Redirected { nodes, into } => [marked('-', nodes), vec![(' ', into.clone())]].concat(),
+            Change::Replaced { before, after } | Change::Altered { before, after } => two(before, after),
+            Change::Rewired { before, after, .. } => two(before, after),
+            Change::Fused { nodes, into } => [marked('-', nodes), vec![('+', into.clone())]].concat(),
+            Change::Split { group, nodes } => [vec![('-', group.clone())], marked('+', nodes)].concat(),
+            Change::Moved { node, how } => vec![(' ', node.clone()), (' ', how.clone())],
+            Change::Retyped { after, values, .. } => {
+                let told = values.iter().map(|(name, a, b)| (' ', format!("%{name} : {a} -> {b}")));
+                [(' ', after.clone())].into_iter().chain(told).collect()
+            }
+            Change::Within { node, changes } => {
+                let inner = changes.iter().flat_map(|change| {
+                    change.to_string().lines().map(|line| (' ', format!("  {line}"))).collect::<Vec<_>>()
+                });
+                [(' ', node.clone())].into_iter().chain(inner).collect()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (mark, text)) in self.lines().iter().enumerate() {
+            let kind = if i == 0 { self.kind() } else { "" };
+            writeln!(f, "{}", format!("{kind:10} {mark} {text}").trim_end())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! `jitopt diff`: what happened between two graphs.
+
+use crate::arguments::{DiffArgs, RunArgs, RunSemantics};
+use crate::callees;
+use crate::cmd_run::read_graph;
+use crate::judging;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit, panics};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Session};
+use jitopt_core::report::{Change, compare};
+use jitopt_core::text::ParseOptions;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(args: &DiffArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| diff(args, world));
+    judging::ended(result, world)
+}
+
+/// What is compared, and whether Git asks: it takes any exit code but 0 for a crash.
+struct Sides {
+    before: Option<PathBuf>,
+    after: Option<PathBuf>,
+    git: bool,
+}
+
+/// Git calls `PATH OLD-FILE OLD-HEX OLD-MODE NEW-FILE NEW-HEX NEW-MODE`, with two more for a renamed file; a file that is
+/// not there is `/dev/null`.
+fn sides(args: &DiffArgs) -> Result<Sides, Refusal> {
+    let file = |i: usize| Some(args.files[i].clone()).filter(|path| path.as_os_str() != "/dev/null");
+    match (args.files.len(), args.passes.is_some()) {
+        (1, true) => Ok(Sides { before: file(0), after: None, git: false }),
+        (1, false) => refuse("there is nothing to compare with: give a second graph, or --passes"),
+        (2, false) => Ok(Sides { before: file(0), after: file(1), git: false }),
+        (7 | 9, false) => Ok(Sides { before: file(1), after: file(4), git: true }),
+        (_, true) => refuse("several files are given: no passes run in between"),
+        (n, false) => refuse(format_args!("{n} files: give two graphs, or let Git give its seven arguments")),
+    }
+}
+
+fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let sides = sides(args)?;
+    let before = read(args, sides.before.as_deref(), world)?;
+    let after = match &args.passes {
+        Some(passes) => transformed(args, passes, &before, world)?,
+        None => read(args, sides.after.as_deref(), world)?,
+    };
+    let changes = compare(&before, &after, !args.ignore_types);
+    match args.json {
+        true => {
+            let all: Vec<_> = changes.iter().map(Change::json).collect();
+            world.print(format!("{}\n", serde_json::Value::Array(all)).as_bytes());
+        }
+        false => world.print(text(&changes, &sides, args).as_bytes()),
+    }
+    Ok(if changes.is_empty() || sides.git { exit::YES } else { exit::NO })
+}
+
+fn read(args: &DiffArgs, path: Option<&Path>, world: &mut World<'_>) -> Result<Graph, Refusal> {
+    let semantics = RunSemantics { torch: args.torch, no_verify: true, ..RunSemantics::default() };
+    match path {
+        Some(path) => read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world),
+        None => Ok(Graph::new()),
+    }
+}
+
+fn transformed(args: &DiffArgs, passes: &str, before: &Graph, world: &mut World<'_>) -> Result<Graph, Refusal> {
+    let pipeline = judging::pipeline(passes)?;
+    let options = ParseOptions { era: args.torch.map(|(era, _)| era), force_era: false };
+    let callees = callees::load_all(&args.callee, true, options, world)?;
+    let mut session = Session { callees, ..Session::default() };
+    let mut after = before.clone();
+    let ran = pass::run(&mut after, &pipeline, &mut session, &mut []);
+    ran.map_err(|error| (exit::NO, format!("error: {}: {error}", args.files[0].display())))?;
+    Ok(after)
+}
+
+fn text(changes: &[Change], sides: &Sides, args: &DiffArgs) -> String {
+    if changes.is_empty() {
+        return String::new();
+    }
+    let shown =
+        |path: &Option<PathBuf>| path.as_ref().map_or("/dev/null".to_owned(), |path| path.display().to_string());
+    let after = args.passes.as_ref().map_or_else(|| shown(&sides.after), |passes| format!("after {passes}"));
+    let (before, after) = match sides.git {
+        true => (format!("a/{}", args.files[0].display()), format!("b/{}", args.files[0].display())),
+        false => (shown(&sides.before), after),
+    };
+    let body: String = changes.iter().map(Change::to_string).collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    changes.iter().for_each(|change| *counts.entry(change.kind()).or_default() += 1);
+    let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
+    format!("--- {before}\n+++ {after}\n{body}{}\n", counts.join(", "))
+}
