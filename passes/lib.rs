@@ -31,10 +31,13 @@ passes! {
     constant_pooling,
     dead_code_elimination,
     erase_shape_information,
+    fuse_addmm,
     inline_fork_wait,
     inliner,
     lower_simple_tuples,
     lower_tuples,
+    peephole,
+    refine_tuple_types,
     remove_expands,
 }
 
@@ -45,7 +48,8 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
-    let mut all: Vec<_> = TEXTS.iter().chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
+    let rules = peephole::TEXTS.iter();
+    let mut all: Vec<_> = TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());
     all
 }

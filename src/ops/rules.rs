@@ -165,6 +165,11 @@ pub struct Rule {
     /// Whether it only looks at the elements of a list operand and keeps none: a list made for it alone does not make its
     /// elements reachable from outside.
     pub reads_list_only: bool,
+    /// Whether strides decide what it returns, or whether it fails: putting a strided tensor in the place of a contiguous copy is
+    /// seen by it. Calls and unknown operators may.
+    pub reads_strides: bool,
+    /// Whether no tensor result has elements of type bool: gradients, and what refuses to take bools.
+    pub never_bool: bool,
 }
 
 impl Default for Rule {
@@ -182,6 +187,8 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         structure: Structure::None,
         carries: Carries::Nothing,
         reads_list_only: false,
+        reads_strides: false,
+        never_bool: false,
     }
 }
 
@@ -209,6 +216,14 @@ impl Rule {
     const fn reads_list_only(self) -> Rule {
         Rule { reads_list_only: true, ..self }
     }
+
+    const fn reads_strides(self) -> Rule {
+        Rule { reads_strides: true, ..self }
+    }
+
+    const fn never_bool(self) -> Rule {
+        Rule { never_bool: true, ..self }
+    }
 }
 
 /// The row of an operator that nothing is known of.
@@ -226,7 +241,7 @@ pub const RULES: &[Rule] = &{
         row(&["prim::Param", "prim::Return", "prim::Drop"]).alias(A::Nothing).is(Deterministic),
         row(&["prim::If"]).alias(A::If).structure(S::If).is(Deterministic),
         row(&["prim::Loop"]).alias(A::Loop).structure(S::Loop).is(Deterministic),
-        row(&["prim::GradOf"]).alias(A::Block).structure(S::GradOf).is(Deterministic),
+        row(&["prim::GradOf"]).alias(A::Block).structure(S::GradOf).is(Deterministic).never_bool(),
         row(&["prim::With"]).effect(Call).alias(A::Conservative).structure(S::With),
         row(&["prim::Closure", "prim::forkClosure", "prim::LocalVariableScope"])
             .effect(Call).alias(A::Conservative).structure(S::Closure),
@@ -237,7 +252,8 @@ pub const RULES: &[Rule] = &{
         row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic),
         row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined),
         // Autograd and sizes.
-        row(&["prim::AutogradAdd", "prim::MMTreeReduce", "prim::MMBatchSide", "prim::FusedConcat", "prim::VarConcat"])
+        row(&["prim::AutogradAdd"]).alias(A::Fresh).is(Deterministic).never_bool(),
+        row(&["prim::MMTreeReduce", "prim::MMBatchSide", "prim::FusedConcat", "prim::VarConcat"])
             .alias(A::Fresh).is(Deterministic),
         row(&["prim::VarStack", "prim::BroadcastSizes", "prim::ChunkSizes", "prim::ReductionSizes", "prim::tolist"])
             .alias(A::Fresh).is(Deterministic),
@@ -303,9 +319,9 @@ pub const RULES: &[Rule] = &{
             .alias(A::MayReturn(0)),
         row(&["aten::flatten", "aten::pin_memory", "aten::reshape", "aten::reshape_as", "aten::slice", "aten::split"])
             .alias(A::MayReturn(0)),
-        row(&["aten::split_with_sizes", "aten::to", "aten::unbind", "aten::view_as", "aten::_ncf_unsqueeze"])
-            .alias(A::MayReturn(0)),
-        row(&["aten::_ncf_view", "aten::type_as", "aten::meshgrid", "aten::_unwrap_optional", "aten::data"])
+        row(&["aten::split_with_sizes", "aten::to", "aten::unbind", "aten::_ncf_unsqueeze"]).alias(A::MayReturn(0)),
+        row(&["aten::view_as", "aten::_ncf_view"]).alias(A::MayReturn(0)).reads_strides(),
+        row(&["aten::type_as", "aten::meshgrid", "aten::_unwrap_optional", "aten::data"])
             .alias(A::MayReturn(0)),
         row(&["aten::_cast_*", "aten::cartesian_prod", "aten::_grad_sum_to_size", "aten::atleast_*"]).alias(A::MayReturn(0)),
         row(&["aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"])
@@ -316,8 +332,13 @@ pub const RULES: &[Rule] = &{
         // Lists that are only looked at. The results of `broadcast_tensors` are views of the elements all the same.
         row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
         row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
+        // What looks at strides, and what takes no bools.
+        row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset", "aten::data_ptr"])
+            .reads_strides(),
+        row(&["aten::empty_like"]).is(Undefined).reads_strides(),
+        row(&["aten::neg"]).never_bool(),
         // Contents that nobody wrote.
-        row(&["aten::empty", "aten::empty_like", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
+        row(&["aten::empty", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
             .is(Undefined),
         row(&["aten::new_empty_strided", "aten::_empty_affine_quantized", "aten::empty_quantized"]).is(Undefined),
     ]

@@ -34,7 +34,13 @@ pub const ROWS: &[Row] = &[
     }),
     ("prim::NumToTensor", |call| {
         let value = call.arg(0)?.scalar().ok_or_else(|| Stop::unsupported("a tensor of what is no number"))?;
-        one(Tensor::scalar(value, number_type(call, value), call.precision()))
+        // Not of the default type: a number keeps all its digits.
+        let dtype = match number_type(call, value) {
+            dtype if dtype.is_float() => DType::Double,
+            dtype if dtype.is_complex() => DType::ComplexDouble,
+            dtype => dtype,
+        };
+        one(Tensor::scalar(value, dtype, call.precision()))
     }),
     ("aten::tensor", tensor),
     ("aten::as_tensor", tensor),

@@ -42,9 +42,16 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),
     ("erase_shape_information", "erase-shape-information", Text),
+    ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     ("inline", "inline", Exactly),
     ("inline_fork_wait", "inline-fork-wait", Text),
     ("lower_all_tuples", "lower-all-tuples", Text),
+    // PyTorch takes for granted what the texts do not say.
+    ("peephole", "peephole{trusting}", Exactly),
+    ("peephole_addmm", "peephole{trusting,addmm}", Exactly),
+    ("peephole_list_idioms", "peephole{only=lists}", Exactly),
+    ("peephole_list_idioms_refine", "peephole{only=lists,refine-list-len}", Exactly),
+    ("refine_tuple_types", "refine-tuple-types", Exactly),
     ("remove_expands", "remove-expands", Text),
 ];
 

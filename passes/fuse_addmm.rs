@@ -1,0 +1,125 @@
+//! Makes one matrix product with a summand of a product and a sum.
+//!
+//! ```text
+//! %m : Tensor = aten::mm(%a, %b)            %1 : int = prim::Constant[value=1]()
+//! %y : Tensor = aten::add(%m, %c, %1)  =>   %y : Tensor = aten::addmm(%c, %a, %b, %1, %1)
+//! ```
+//!
+//! The kernel of a product writes to its result what was there before, times a factor, plus the product: the sum is free. Only
+//! where the types say that all elements are of one type and that the summand is stretched to the product, never the other way
+//! round: `aten::addmm` refuses what `aten::add` broadcasts. Nobody may write to a factor, for it is read later. `alpha` is 1.
+//!
+//! With `{trusting}` element types and sizes may be unknown, and where both sides are products both are folded and the second is
+//! left for `dce`, as in PyTorch, which makes an `aten::addmm` that fails of `Float(1, 4) + Float(2, 4)`. Linear in nodes;
+//! idempotent, for a sum that nobody reads is left alone.
+
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::{DType, Dim, Type};
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "fuse-addmm",
+    aliases: &[],
+    summary: "fold a sum with a matrix product into the product",
+    example: "%m : Tensor = aten::mm(%a, %b), %y : Tensor = aten::add(%m, %c, %1)  =>  %y : Tensor = aten::addmm(%c, %a, %b, %1, %1)",
+    options: &[PassOption {
+        name: "trusting",
+        default: "false",
+        summary: "also where types tell no sizes, and both of two products, as PyTorch",
+    }],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before fusing addmm", graph);
+    let trusting = cx.flag("trusting")?;
+    let is_sum = |graph: &Graph, node: Node| graph.kind(node).as_str() == "aten::add" && graph.num_inputs(node) == 3;
+    let sums: Vec<Node> = graph.all_nodes().filter(|&node| is_sum(graph, node)).collect();
+    let db = cx.alias(graph);
+    for sum in sums {
+        if !graph.outputs(sum).any(|output| graph.has_uses(output)) {
+            continue;
+        }
+        for side in 0..2 {
+            let Some(product) = product(graph, &db, sum, side, trusting) else { continue };
+            let done = cx.rewrite(graph, "sums-folded", sum, |graph| fold(graph, sum, side, product));
+            if done.is_some() && !trusting {
+                break;
+            }
+        }
+    }
+    graph_dump!("After fusing addmm", graph);
+    Ok(())
+}
+
+/// The product that is operand `side` of a sum, when the sum can be folded into it.
+pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trusting: bool) -> Option<Node> {
+    let operands: Vec<Value> = graph.inputs(sum).collect();
+    let [.., alpha] = operands[..] else { return None };
+    let (product, summand) = (operands[side], operands[1 - side]);
+    let mm = graph.definer(product).filter(|&node| graph.kind(node).as_str() == "aten::mm")?;
+    let unscaled = planted!("addmm.alpha", is_one(graph, alpha), "ignored" => true);
+    let quiet = graph.inputs(mm).chain([product]).all(|value| !db.has_writers(value));
+    let quiet = planted!("addmm.writers", quiet, "ignored" => true);
+    let [a, b] = graph.inputs(mm).collect::<Vec<_>>()[..] else { return None };
+    let fits = if trusting { might_fit(graph, summand, a) } else { fits(graph, summand, a, b) };
+    (unscaled && quiet && planted!("addmm.fits", fits, "ignored" => graph.ty(summand).is_tensor())).then_some(mm)
+}
+
+fn is_one(graph: &Graph, value: Value) -> bool {
+    match graph.constant(value).flatten() {
+        Some(Attribute::Int(n)) => *n == 1,
+        Some(Attribute::Float(x)) => x.value == 1.0,
+        _ => false,
+    }
+}
+
+fn dtype(graph: &Graph, value: Value) -> Option<DType> {
+    graph.ty(value).as_tensor()?.dtype
+}
+
+/// What PyTorch asks: both element types are known.
+fn might_fit(graph: &Graph, summand: Value, a: Value) -> bool {
+    dtype(graph, summand).is_some() && dtype(graph, a).is_some()
+}
+
+/// Whether the summand is stretched to the product of `a` and `b`, by what their types say, and all have one element type.
+fn fits(graph: &Graph, summand: Value, a: Value, b: Value) -> bool {
+    let size = |value: Value, rank: usize, i: usize| -> Option<Dim> {
+        let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
+        (sizes.len() == rank).then(|| sizes[i])
+    };
+    let one_dtype = dtype(graph, summand).is_some() && [a, b].iter().all(|&v| dtype(graph, v) == dtype(graph, summand));
+    let (Some(rows), Some(columns)) = (size(a, 2, 0), size(b, 2, 1)) else { return false };
+    let Some(sizes) = graph.ty(summand).as_tensor().and_then(|tensor| tensor.sizes.as_ref()) else { return false };
+    let stretches = |from: Dim, to: Dim| from == Dim::Known(1) || from == to && to != Dim::Unknown;
+    one_dtype
+        && match sizes[..] {
+            [] => true,
+            [n] => stretches(n, columns),
+            [m, n] => stretches(m, rows) && stretches(n, columns),
+            _ => false,
+        }
+}
+
+/// Puts `addmm` in front of the sum; the product is left for `dce`.
+fn fold(graph: &mut Graph, sum: Node, side: usize, mm: Node) {
+    graph_update!("Folding %{} into a product", graph.name(graph.output(sum, 0)));
+    let (summand, old) = (graph.input(sum, 1 - side), graph.output(sum, 0));
+    let one = graph.create_op(prim::CONSTANT, &[], Type::int());
+    graph.set_attribute(one, attr::VALUE, Attribute::Int(1));
+    graph.insert_before(sum, one);
+    let one = graph.output(one, 0);
+    let factors: Vec<Value> = graph.inputs(mm).collect();
+    let factors = planted!("addmm.factors", factors, "swapped" => factors.into_iter().rev().collect());
+    let operands: Vec<Value> = [summand].into_iter().chain(factors).chain([one, one]).collect();
+    let addmm = graph.create_op(Symbol::new("aten::addmm"), &operands, graph.ty(old));
+    graph.insert_before(sum, addmm);
+    graph.replace_all_uses(old, graph.output(addmm, 0));
+}

@@ -1,0 +1,470 @@
+//! Replaces small patterns by something cheaper that computes the same: one node and what makes its operands.
+//!
+//! ```text
+//! %u : Tensor = aten::t(%x)              %y : Tensor = aten::relu(%x)
+//! %v : Tensor = aten::t(%u)       =>
+//! %y : Tensor = aten::relu(%v)
+//! ```
+//!
+//! The rules are rows of [`RULES`], in files by what they are about: each with its name, which is its counter, the algebra
+//! beside it, whether PyTorch has it, and a function that only looks and answers with an [`Edit`]. The driver here gates,
+//! counts and does them. `tools/opt/tests/peephole_universe.rs` proves every row on all small operands.
+//!
+//! A rule that makes two values share memory that did not (`x * 1`) is refused where anybody writes to either, where both
+//! are seen from outside, and where something in the graph can tell strides apart. Which rules run depends on the era of the
+//! graph, as in PyTorch; `{more}` runs all of them.
+//!
+//! Where PyTorch is wrong we are not: `i / 1` of an int is a float, NaN differs from itself, `-0.0 + 0` is `0.0`, a bool
+//! tensor times 1 is a tensor of ints, a type printed by 1.3 does not tell the device, and the caller may write to a
+//! list of sizes that is returned. With `{trusting}` the last four are taken for granted, as PyTorch does; the first two
+//! never are.
+//!
+//! One worklist in printed order; a node comes again when an operand of it was replaced, so rules that enable each other meet.
+//! Every rewrite takes away a use or shortens a chain. Linear in nodes: one alias analysis at the start, amended as values
+//! take the place of others. Ends with `dce` that knows no aliases, as PyTorch. Idempotent, but for `{trusting}` on graphs of
+//! 2.x, which like PyTorch leaves alone what shares memory with what it replaced.
+
+mod cat_rules;
+mod container_rules;
+mod facts;
+mod number_rules;
+mod structure_rules;
+mod tensor_rules;
+
+use crate::common_subexpression_elimination::StandIns;
+use crate::dead_code_elimination;
+pub use facts::{Facts, Number};
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{Simple, Type};
+use jitopt_core::{graph_dump, graph_update, planted};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "peephole",
+    aliases: &["peephole-optimize"],
+    summary: "replace small patterns by something cheaper that computes the same",
+    example: "%u : Tensor = aten::t(%x), %v : Tensor = aten::t(%u)  =>  %x",
+    options: &[
+        flag("disable-shape", "leave out rules that need sizes, element types or devices, as PyTorch's flag"),
+        flag("refine-list-len", "in a branch that is taken when a list has some length, it has that length"),
+        flag("addmm", "make addmm of mm and add, as peephole_addmm of 1.3"),
+        flag("more", "also rules that PyTorch of the graph's era lacks"),
+        flag(
+            "trusting",
+            "zeros have no sign, `Tensor` is no bool, 1.3's types are of the cpu, callers do not write to sizes",
+        ),
+        PassOption {
+            name: "only",
+            default: "all",
+            summary: "one group of rules: core, lists, dicts, identities, numbers, cats",
+        },
+    ],
+    required: false,
+    run,
+    file: file!(),
+};
+
+const fn flag(name: &'static str, summary: &'static str) -> PassOption {
+    PassOption { name, default: "false", summary }
+}
+
+/// One rule.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Its name, which is its counter.
+    pub name: &'static str,
+    /// Kinds of nodes it looks at; none for all.
+    pub kinds: &'static [&'static str],
+    /// What `only=` calls it.
+    pub group: &'static str,
+    /// Who else has it.
+    pub known: Known,
+    /// Whether it needs sizes, element types or devices.
+    pub shapes: bool,
+    /// Whether the result shares memory with an operand afterwards that it did not share memory with.
+    pub shares: bool,
+    /// The algebra, and when it holds.
+    pub law: &'static str,
+    /// What to do about a node, if anything.
+    pub find: fn(&Facts<'_>, Node) -> Option<Edit>,
+}
+
+/// The PyTorch that has a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// All versions.
+    Always,
+    /// Versions from 1.5 on.
+    New,
+    /// None: it runs under `{more}`.
+    Nowhere,
+    /// An option of this name turns it on.
+    Option(&'static str),
+}
+
+impl Rule {
+    /// The usual row; what differs is said with struct update.
+    const fn new(
+        name: &'static str,
+        kinds: &'static [&'static str],
+        law: &'static str,
+        find: fn(&Facts<'_>, Node) -> Option<Edit>,
+    ) -> Rule {
+        Rule { name, kinds, group: "core", known: Known::Always, shapes: false, shares: false, law, find }
+    }
+
+    const fn known(self, known: Known) -> Rule {
+        Rule { known, ..self }
+    }
+
+    const fn group(self, group: &'static str) -> Rule {
+        Rule { group, ..self }
+    }
+
+    const fn shapes(self) -> Rule {
+        Rule { shapes: true, ..self }
+    }
+
+    const fn shares(self) -> Rule {
+        Rule { shares: true, ..self }
+    }
+}
+
+/// What becomes of a node. Nothing is erased here: what lost its last use is for `dce`.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    /// Users of this output read something else.
+    Output(usize, New),
+    /// Users of the outputs read these, in order.
+    Outputs(Vec<Value>),
+    /// The node reads something else here.
+    Operands(Vec<(usize, New)>),
+    /// This output has a better type.
+    Retype(usize, Type),
+}
+
+/// A value that a rule wants, made in front of the node if need be.
+#[derive(Clone, Debug)]
+pub enum New {
+    /// One that there is.
+    Value(Value),
+    /// A constant.
+    Constant(Option<Attribute>, Type),
+    /// A list of numbers that nobody shares.
+    Numbers(Vec<i64>),
+    /// A node with one output.
+    Op(&'static str, Vec<New>, Type),
+}
+
+impl New {
+    fn int(n: i64) -> New {
+        New::Constant(Some(Attribute::Int(n)), Type::int())
+    }
+
+    fn bool(b: bool) -> New {
+        New::Constant(Some(Attribute::Int(i64::from(b))), Type::bool())
+    }
+
+    fn device(name: &str) -> New {
+        New::Constant(Some(Attribute::Str(name.as_bytes().into())), Type::simple(Simple::Device))
+    }
+}
+
+/// The output of a node with one output becomes `value`.
+fn forward(value: Value) -> Option<Edit> {
+    Some(Edit::Output(0, New::Value(value)))
+}
+
+fn result(new: New) -> Option<Edit> {
+    Some(Edit::Output(0, new))
+}
+
+/// All rules, those of one node in the order in which they are tried.
+pub static RULES: &[&[Rule]] =
+    &[structure_rules::RULES, tensor_rules::RULES, container_rules::RULES, number_rules::RULES, cat_rules::RULES];
+
+/// The texts of the files of rules, which have sites of mutants.
+#[cfg(feature = "mutants")]
+pub(crate) const TEXTS: &[&str] = &[
+    include_str!("peephole/cat_rules.rs"),
+    include_str!("peephole/container_rules.rs"),
+    include_str!("peephole/facts.rs"),
+    include_str!("peephole/number_rules.rs"),
+    include_str!("peephole/structure_rules.rs"),
+    include_str!("peephole/tensor_rules.rs"),
+];
+
+/// Every rule.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().copied().flatten()
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default)]
+struct Options {
+    disable_shape: bool,
+    more: bool,
+    trusting: bool,
+    only: Option<String>,
+    on: Vec<&'static str>,
+}
+
+impl Options {
+    fn read(cx: &PassContext<'_>) -> Result<Options, PassError> {
+        let only: String = cx.option("only")?;
+        let groups: Vec<&str> = rules().map(|rule| rule.group).collect();
+        if only != "all" && !groups.contains(&only.as_str()) {
+            return Err(PassError::new(format!("there is no group of rules called `{only}`"))
+                .with_help(PASS.options[5].summary));
+        }
+        let mut on = Vec::new();
+        for name in ["refine-list-len", "addmm"] {
+            on.extend(cx.flag(name)?.then_some(name));
+        }
+        Ok(Options {
+            disable_shape: cx.flag("disable-shape")?,
+            more: cx.flag("more")?,
+            trusting: cx.flag("trusting")?,
+            only: (only != "all").then_some(only),
+            on,
+        })
+    }
+
+    fn wants(&self, rule: &Rule, era: Era) -> bool {
+        let known = match rule.known {
+            Known::Always => true,
+            Known::New => era == Era::V2 || self.more,
+            Known::Nowhere => self.more,
+            Known::Option(name) => self.on.contains(&name),
+        };
+        known && !(self.disable_shape && rule.shapes) && self.only.as_deref().is_none_or(|only| only == rule.group)
+    }
+}
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let options = Options::read(cx)?;
+    graph_dump!("Before peephole", graph);
+    let wanted: Vec<&Rule> = rules().filter(|rule| options.wants(rule, graph.era)).collect();
+    let changed = apply(graph, cx, &wanted, options.trusting);
+    if options.only.is_none() && (changed || graph.era == Era::V1_3) {
+        dead_code_elimination::eliminate(graph, cx, false);
+    }
+    graph_dump!("After peephole", graph);
+    Ok(())
+}
+
+/// Applies rules until none applies; whether one did. What [`PASS`] does without options, and what tests do with rules of
+/// their own.
+pub fn apply(graph: &mut Graph, cx: &mut PassContext<'_>, rules: &[&'static Rule], trusting: bool) -> bool {
+    let mut walk = Walk::new(graph, cx.alias(graph), rules, trusting);
+    let mut changed = false;
+    while let Some(node) = walk.queue.pop_front() {
+        walk.queued.remove(&node);
+        changed |= walk.visit(graph, cx, node);
+    }
+    changed
+}
+
+struct Walk {
+    db: Rc<AliasDb>,
+    by_kind: FxHashMap<Symbol, Vec<&'static Rule>>,
+    /// Rules of every kind.
+    general: Vec<&'static Rule>,
+    queue: VecDeque<Node>,
+    queued: FxHashSet<Node>,
+    /// Values made since the analysis, and the value whose memory they are.
+    stands_for: FxHashMap<Value, Value>,
+    sharing: Sharing,
+    trusting: bool,
+    strides_matter: bool,
+}
+
+/// Which values began to share memory.
+enum Sharing {
+    /// Kept exactly.
+    Exact(StandIns),
+    /// As PyTorch 2.x: whatever took part once is left alone.
+    Once(FxHashSet<Value>),
+    /// As PyTorch 1.3, which asked nothing; we ask for writers.
+    Unasked,
+}
+
+impl Walk {
+    fn new(graph: &Graph, db: Rc<AliasDb>, rules: &[&'static Rule], trusting: bool) -> Walk {
+        let mut by_kind: FxHashMap<Symbol, Vec<&'static Rule>> = FxHashMap::default();
+        for rule in rules {
+            for kind in rule.kinds {
+                by_kind.entry(Symbol::new(kind)).or_default().push(rule);
+            }
+        }
+        let general: Vec<&'static Rule> = rules.iter().copied().filter(|rule| rule.kinds.is_empty()).collect();
+        let concerned = |node: &Node| !general.is_empty() || by_kind.contains_key(&graph.kind(*node));
+        let queue: VecDeque<Node> = graph.all_nodes().filter(concerned).collect();
+        let sharing = match (trusting, graph.era) {
+            (false, _) => Sharing::Exact(StandIns::default()),
+            (true, Era::V2) => Sharing::Once(FxHashSet::default()),
+            (true, Era::V1_3) => Sharing::Unasked,
+        };
+        let (queued, stands_for) = (queue.iter().copied().collect(), FxHashMap::default());
+        let strides_matter = !trusting && facts::reads_strides(graph);
+        Walk { db, by_kind, general, queue, queued, stands_for, sharing, trusting, strides_matter }
+    }
+
+    fn facts<'a>(&'a self, graph: &'a Graph) -> Facts<'a> {
+        Facts { graph, db: &self.db, stands_for: &self.stands_for, trusting: self.trusting }
+    }
+
+    /// Applies rules to a node until none does.
+    fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
+        if graph.block_of(node).is_none() || !graph.outputs(node).any(|output| graph.has_uses(output)) {
+            return false;
+        }
+        let of_kind = self.by_kind.get(&graph.kind(node)).cloned().unwrap_or_default();
+        for rule in of_kind.iter().chain(&self.general.clone()) {
+            let Some(edit) = (rule.find)(&self.facts(graph), node) else { continue };
+            if self.may_do(graph, cx, rule, node, &edit) {
+                cx.rewrite(graph, rule.name, node, |graph| self.edit(graph, node, edit));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Asks about memory that begins to be shared, then the gate through [`PassContext::rewrite`].
+    fn may_do(&mut self, graph: &Graph, cx: &mut PassContext<'_>, rule: &Rule, node: Node, edit: &Edit) -> bool {
+        let (true, Edit::Output(i, New::Value(new))) = (rule.shares, edit) else { return true };
+        let (old, new) = (graph.output(node, *i), *new);
+        let why = if planted!("peephole.sharing", !self.may_share(graph, old, new), "ignored" => false) {
+            "the result would share memory that is written to, or seen from outside twice"
+        } else if self.strides_matter && !self.facts(graph).is_contiguous(new) {
+            "the graph looks at strides, which may differ"
+        } else {
+            self.share(old, new);
+            return true;
+        };
+        cx.missed(graph, rule.name, node, || why.to_owned());
+        false
+    }
+
+    fn may_share(&self, graph: &Graph, old: Value, new: Value) -> bool {
+        let facts = self.facts(graph);
+        let (before, after) = (facts.memory(old), facts.memory(new));
+        match &self.sharing {
+            Sharing::Exact(stand_ins) => stand_ins.safe(&self.db, before, after),
+            Sharing::Once(stale) => {
+                !stale.contains(&old) && !stale.contains(&new) && self.db.safe_to_change_aliasing(before, after)
+            }
+            Sharing::Unasked => !self.db.has_writers(before) && !self.db.has_writers(after),
+        }
+    }
+
+    fn share(&mut self, old: Value, new: Value) {
+        let memory = |value: Value| self.stands_for.get(&value).copied().unwrap_or(value);
+        let (before, after) = (memory(old), memory(new));
+        match &mut self.sharing {
+            Sharing::Exact(stand_ins) => stand_ins.note(&self.db, before, after),
+            Sharing::Once(stale) => stale.extend([old, new]),
+            Sharing::Unasked => {}
+        }
+    }
+
+    fn edit(&mut self, graph: &mut Graph, node: Node, edit: Edit) {
+        graph_update!(
+            "Simplifying {} of %{}",
+            graph.kind(node),
+            graph.outputs(node).next().map_or(String::new(), |v| graph.name(v))
+        );
+        match edit {
+            Edit::Output(i, new) => {
+                let old = graph.output(node, i);
+                let made = !matches!(new, New::Value(_));
+                let value = make(graph, node, new);
+                if made {
+                    let memory = self.stands_for.get(&old).copied().unwrap_or(old);
+                    self.stands_for.insert(value, memory);
+                }
+                self.replace(graph, old, value);
+            }
+            Edit::Outputs(values) => {
+                for (i, value) in values.into_iter().enumerate() {
+                    self.replace(graph, graph.output(node, i), value);
+                }
+            }
+            Edit::Operands(operands) => {
+                for (i, new) in operands {
+                    let value = make(graph, node, new);
+                    graph.set_input(node, i, value);
+                }
+            }
+            Edit::Retype(i, ty) => {
+                graph.set_type(graph.output(node, i), ty);
+                self.enqueue_users(graph, graph.output(node, i));
+            }
+        }
+        self.enqueue(graph, node);
+    }
+
+    fn replace(&mut self, graph: &mut Graph, old: Value, new: Value) {
+        self.enqueue_users(graph, old);
+        graph.replace_all_uses(old, new);
+    }
+
+    /// What a block returns is looked at by the node that the block belongs to.
+    fn enqueue_users(&mut self, graph: &Graph, value: Value) {
+        let users: Vec<Node> = graph.users(value).collect();
+        for user in users {
+            let owner = (graph.kind(user) == prim::RETURN).then(|| graph.enclosing(user));
+            owner.unwrap_or(Some(user)).into_iter().for_each(|user| self.enqueue(graph, user));
+        }
+    }
+
+    fn enqueue(&mut self, graph: &Graph, node: Node) {
+        let concerned = !self.general.is_empty() || self.by_kind.contains_key(&graph.kind(node));
+        if concerned && self.queued.insert(node) {
+            self.queue.push_back(node);
+        }
+    }
+}
+
+/// Makes what a rule wants in front of `node`.
+fn make(graph: &mut Graph, node: Node, new: New) -> Value {
+    let made = match new {
+        New::Value(value) => return value,
+        New::Constant(attribute, ty) => {
+            let constant = graph.create_op(prim::CONSTANT, &[], ty);
+            attribute.into_iter().for_each(|attribute| graph.set_attribute(constant, attr::VALUE, attribute));
+            constant
+        }
+        New::Numbers(numbers) => {
+            let numbers: Vec<Value> = numbers.into_iter().map(|n| make(graph, node, New::int(n))).collect();
+            graph.create_op(prim::LIST_CONSTRUCT, &numbers, Type::list(Type::int()))
+        }
+        New::Op(kind, operands, ty) => {
+            let operands: Vec<Value> = operands.into_iter().map(|operand| make(graph, node, operand)).collect();
+            graph.create_op(Symbol::new(kind), &operands, ty)
+        }
+    };
+    graph.insert_before(node, made);
+    graph.output(made, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_used_once_and_laws_are_said() {
+        let mut seen = FxHashSet::default();
+        for rule in rules() {
+            assert!(seen.insert(rule.name), "{} is there twice", rule.name);
+            assert!(!rule.law.is_empty() && PASS.options[5].summary.contains(rule.group), "{}", rule.name);
+        }
+    }
+}

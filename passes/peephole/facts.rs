@@ -1,0 +1,210 @@
+//! What rules ask about values.
+
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::Effect;
+use jitopt_core::planted;
+use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{DType, Dim, Simple, Strides, TensorType, Type, TypeKind};
+use rustc_hash::FxHashMap;
+
+/// A graph that a rule looks at, and what is known of it.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    pub(super) db: &'a AliasDb,
+    pub(super) stands_for: &'a FxHashMap<Value, Value>,
+    /// Whether what PyTorch takes for granted may be; see `{trusting}`.
+    pub trusting: bool,
+}
+
+/// A constant number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A whole one.
+    Int(i64),
+    /// A real one.
+    Float(f64),
+}
+
+impl Number {
+    pub(super) fn is_one(self) -> bool {
+        matches!(self, Number::Int(1)) || matches!(self, Number::Float(1.0))
+    }
+
+    /// Zero of either sign.
+    pub(super) fn is_zero(self) -> bool {
+        matches!(self, Number::Int(0)) || matches!(self, Number::Float(x) if x == 0.0)
+    }
+
+    pub(super) fn is_negative_zero(self) -> bool {
+        matches!(self, Number::Float(x) if x == 0.0 && x.is_sign_negative())
+    }
+}
+
+/// Whether a node of the graph, or code that is not in it, can tell strides apart.
+pub(super) fn reads_strides(graph: &Graph) -> bool {
+    let reads = |graph: &Graph, node: Node| {
+        let rule = ops::operator(graph.era, graph.kind(node)).rule;
+        rule.reads_strides || matches!(rule.effect, Effect::Call | Effect::Unknown) || graph.subgraph(node).is_some()
+    };
+    graph.all_nodes().any(|node| reads(graph, node))
+}
+
+impl<'a> Facts<'a> {
+    // ---- nodes
+
+    /// The node that makes `value`, when it is of this kind.
+    pub fn made_by(&self, value: Value, kind: &str) -> Option<Node> {
+        self.graph.definer(value).filter(|&node| self.graph.kind(node).as_str() == kind)
+    }
+
+    /// Operand `i`.
+    pub fn operand(&self, node: Node, i: usize) -> Option<Value> {
+        self.graph.inputs(node).nth(i)
+    }
+
+    /// All operands, when there are as many.
+    pub fn operands<const N: usize>(&self, node: Node) -> Option<[Value; N]> {
+        if self.graph.num_inputs(node) != N {
+            return None;
+        }
+        let all: Vec<Value> = self.graph.inputs(node).collect();
+        all.try_into().ok()
+    }
+
+    /// The type of the only output.
+    pub fn output_type(&self, node: Node) -> Option<Type> {
+        self.graph.single_output(node).map(|output| self.ty(output))
+    }
+
+    // ---- values
+
+    /// The type.
+    pub fn ty(&self, value: Value) -> Type {
+        self.graph.ty(value)
+    }
+
+    /// The type, when it is a tensor.
+    pub fn tensor(&self, value: Value) -> Option<&'static TensorType> {
+        self.ty(value).as_tensor()
+    }
+
+    /// Whether it is exactly of this simple type.
+    pub fn is(&self, value: Value, simple: Simple) -> bool {
+        self.ty(value).is(simple)
+    }
+
+    /// The constant whole number, no bool.
+    pub fn int(&self, value: Value) -> Option<i64> {
+        self.is(value, Simple::Int).then(|| self.graph.constant_int(value)).flatten()
+    }
+
+    /// The constant truth value.
+    pub fn bool(&self, value: Value) -> Option<bool> {
+        let constant = self.is(value, Simple::Bool).then(|| self.graph.constant_int(value)).flatten();
+        constant.map(|n| n != 0)
+    }
+
+    /// The constant number, no bool.
+    pub fn number(&self, value: Value) -> Option<Number> {
+        match self.graph.constant(value)?? {
+            Attribute::Int(n) if self.is(value, Simple::Int) => Some(Number::Int(*n)),
+            Attribute::Float(x) if self.is(value, Simple::Float) => Some(Number::Float(x.value)),
+            _ => None,
+        }
+    }
+
+    /// Whether it is None, whatever happens.
+    pub fn is_none(&self, value: Value) -> bool {
+        self.is(value, Simple::None) || matches!(self.graph.constant(value), Some(None))
+    }
+
+    /// Whether it is never None: its type does not hold None. Of a type that says little nothing is known.
+    pub fn is_never_none(&self, value: Value) -> bool {
+        use TypeKind as K;
+        let ty = self.ty(value);
+        !self.is_none(value)
+            && match ty.kind() {
+                K::Tensor(tensor) => tensor.undefined != Some(true),
+                K::List(_) | K::Dict(..) | K::Tuple(_) | K::NamedTuple(_) | K::Class(_) | K::Enum(_) => true,
+                K::Simple(simple) => is_plain(*simple),
+                _ => planted!("peephole.never-none", false, "always" => true),
+            }
+    }
+
+    // ---- tensors
+
+    /// The element type.
+    pub fn dtype(&self, value: Value) -> Option<DType> {
+        self.tensor(value)?.dtype
+    }
+
+    /// The sizes, when all of them are known.
+    pub fn sizes(&self, value: Value) -> Option<Vec<i64>> {
+        let known = |dim: &Dim| if let Dim::Known(n) = dim { Some(*n) } else { None };
+        self.tensor(value)?.sizes.as_ref()?.iter().map(known).collect()
+    }
+
+    /// The device. A type that 1.3 printed with all its sizes is read by 1.3 as one of the cpu.
+    pub fn device(&self, value: Value) -> Option<&'static str> {
+        let tensor = self.tensor(value)?;
+        let assumed = || {
+            let cpu =
+                self.trusting && self.graph.era == Era::V1_3 && tensor.dtype.is_some() && self.sizes(value).is_some();
+            cpu.then_some("cpu")
+        };
+        tensor.device.map(Symbol::as_str).or_else(assumed)
+    }
+
+    /// Whether elements of an operand of `node` are known not to be bools: by type, because the operator makes none, or because
+    /// `node` belongs to the formula of a gradient, which it is.
+    pub fn is_never_bool(&self, node: Node, value: Value) -> bool {
+        let made = self.graph.definer(value);
+        let never = made.is_some_and(|node| ops::operator(self.graph.era, self.graph.kind(node)).rule.never_bool);
+        let formula = self.graph.enclosing(node).filter(|&owner| self.graph.kind(owner) == prim::GRAD_OF);
+        let gradient = formula.is_some_and(|owner| self.graph.inputs(owner).any(|operand| operand == value));
+        planted!("peephole.never-bool", never || gradient, "always" => true)
+    }
+
+    /// Whether the strides are known to be those of a fresh tensor.
+    pub fn is_contiguous(&self, value: Value) -> bool {
+        let (Some(sizes), Some(tensor)) = (self.sizes(value), self.tensor(value)) else { return false };
+        let Strides::Known(strides) = &tensor.strides else { return false };
+        let mut expected = 1i64;
+        sizes.iter().zip(strides.iter()).rev().all(|(size, stride)| {
+            let fits = *stride == expected;
+            expected = expected.saturating_mul((*size).max(1));
+            fits
+        })
+    }
+
+    // ---- memory
+
+    /// The value of the analysed graph whose memory `value` is.
+    pub(super) fn memory(&self, value: Value) -> Value {
+        self.stands_for.get(&value).copied().unwrap_or(value)
+    }
+
+    /// Whether anybody writes to what it may be: of a container that is the container itself.
+    pub fn is_written(&self, value: Value) -> bool {
+        planted!("peephole.written", self.db.has_writers(self.memory(value)), "never" => false)
+    }
+
+    /// Whether anybody outside of the graph may see it.
+    pub fn escapes(&self, value: Value) -> bool {
+        self.db.escapes_scope(self.memory(value))
+    }
+}
+
+/// Simple types whose values are never None.
+fn is_plain(simple: Simple) -> bool {
+    use Simple::*;
+    matches!(
+        simple,
+        Int | Float | Bool | Str | Complex | Number | Scalar | Device | Generator | Function | Layout | SymInt
+    )
+}

@@ -1,0 +1,262 @@
+//! Rules about tensors: views that undo each other, questions that the type answers, identities.
+
+use super::facts::Number;
+use super::{Edit, Facts, Known, New, Rule, forward, result};
+use jitopt_core::ir::{Attribute, Node, Value};
+use jitopt_core::planted;
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{DType, Dim, Simple, Type};
+
+/// The rows.
+pub const RULES: &[Rule] = &[
+    // Views, and what returns its operand itself.
+    Rule::new("t-of-t", &["aten::t"], "(xᵀ)ᵀ = x", |facts, node| {
+        let [inner] = facts.operands(node)?;
+        forward(facts.operand(facts.made_by(inner, "aten::t")?, 0)?)
+    }),
+    Rule::new(
+        "transpose-of-transpose",
+        &["aten::transpose"],
+        "swapping the same dimensions twice is nothing",
+        |facts, node| {
+            let [outer, a, b] = facts.operands(node)?;
+            let [x, c, d] = facts.operands(facts.made_by(outer, "aten::transpose")?)?;
+            let (a, b, c, d) = (facts.int(a)?, facts.int(b)?, facts.int(c)?, facts.int(d)?);
+            ((a, b) == (c, d) || (a, b) == (d, c)).then(|| forward(x))?
+        },
+    )
+    .known(Known::Nowhere),
+    Rule::new("expand-to-own-size", &["aten::expand"], "expand(x, size of x) = x", |facts, node| {
+        let (x, size) = (facts.operand(node, 0)?, facts.operand(node, 1)?);
+        (facts.sizes(x)? == numbers(facts, size)?).then(|| forward(x))?
+    })
+    .shapes(),
+    Rule::new(
+        "type-as-own",
+        &["aten::type_as"],
+        "type_as(x, y) = x, when element types and devices are equal",
+        |facts, node| {
+            let [x, y] = facts.operands(node)?;
+            let same_dtype = planted!("peephole.type-as", facts.dtype(x)? == facts.dtype(y)?, "any" => true);
+            (same_dtype && facts.device(x)? == facts.device(y)?).then(|| forward(x))?
+        },
+    )
+    .shapes(),
+    Rule::new("dropout-off", &["aten::dropout"], "dropout(x, p, train=false) = x", |facts, node| {
+        let [x, _, train] = facts.operands(node)?;
+        (facts.bool(train)? == planted!("peephole.train", false, "on" => true)).then(|| forward(x))?
+    })
+    .known(Known::Nowhere),
+    // Gradients.
+    Rule::new("sum-to-none", &["aten::_grad_sum_to_size"], "sum_to(x, None) = x", |facts, node| {
+        let [x, size] = facts.operands(node)?;
+        facts.is_none(size).then(|| forward(x))?
+    }),
+    Rule::new(
+        "sum-to-of-sum-to",
+        &["aten::_grad_sum_to_size"],
+        "sum_to(sum_to(x, s), t) = sum_to(x, t), when t is not None, the sum between is not seen otherwise and nobody writes to x",
+        |facts, node| {
+            let [inner, size] = facts.operands(node)?;
+            let [x, _] = facts.operands(facts.made_by(inner, "aten::_grad_sum_to_size")?)?;
+            // Where sizes are equal the sum is its operand itself, and who else holds the inner one shares memory with it.
+            let alone = facts.trusting || facts.graph.single_use(inner).is_some();
+            let quiet = alone && !facts.is_written(x) && !facts.is_written(inner);
+            let given = facts.ty(size) == Type::list(Type::int());
+            (quiet && planted!("peephole.sum-to", given, "optional" => true))
+                .then(|| Edit::Operands(vec![(0, New::Value(x))]))
+        },
+    ),
+    // Numbers that were tensors for a while.
+    Rule::new(
+        "number-of-tensor-of-number",
+        &["aten::Int", "aten::Float", "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit"],
+        "number(tensor(n)) = n, when it is a number of that type and nobody writes to the tensor",
+        |facts, node| {
+            let [tensor] = facts.operands(node)?;
+            let [n] = facts.operands(facts.made_by(tensor, "prim::NumToTensor")?)?;
+            let same = planted!("peephole.number", facts.ty(n).is_subtype_of(facts.output_type(node)?), "any" => true);
+            (same && !facts.is_written(tensor)).then(|| forward(n))?
+        },
+    ),
+    // Questions that the type answers.
+    Rule::new("size-known", &["aten::size"], "size(x) = [2, 3] for x : Float(2, 3)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        let (sizes, output) = (facts.sizes(x)?, facts.graph.single_output(node)?);
+        if facts.is_written(output) {
+            return None;
+        }
+        // Each call returned a list of its own; a constant is one list for all of them.
+        let shared = facts.trusting || !facts.escapes(output);
+        let constant = || Attribute::List(sizes.iter().map(|&n| Attribute::Int(n)).collect());
+        result(match shared {
+            true if !sizes.is_empty() => New::Constant(Some(constant()), Type::list(Type::int())),
+            _ => New::Numbers(sizes.clone()),
+        })
+    })
+    .shapes(),
+    Rule::new("size-of-dimension-known", &["aten::size"], "size(x, 1) = 3 for x : Float(*, 3)", |facts, node| {
+        let [x, dim] = facts.operands(node)?;
+        let sizes = facts.tensor(x)?.sizes.as_ref()?;
+        let dim = wrapped(facts.int(dim)?, sizes.len())?;
+        match sizes[dim] {
+            Dim::Known(n) => result(New::int(n)),
+            _ => None,
+        }
+    })
+    .shapes()
+    .known(Known::New),
+    Rule::new("rank-known", &["aten::dim"], "dim(x) = 2 for x : Float(*, *)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        result(New::int(facts.tensor(x)?.rank()? as i64))
+    })
+    .shapes(),
+    Rule::new(
+        "length-of-size-known",
+        &["aten::len"],
+        "len(size(x)) = 2 for x : Float(*, *), when nobody writes to the list",
+        |facts, node| {
+            let [size] = facts.operands(node)?;
+            let [x] = facts.operands(facts.made_by(size, "aten::size")?)?;
+            (!facts.is_written(size)).then(|| result(New::int(facts.tensor(x)?.rank()? as i64)))?
+        },
+    )
+    .shapes()
+    .known(Known::New),
+    Rule::new("dtype-known", &["prim::dtype"], "dtype(x) = 6 for x : Float(*)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        result(New::int(facts.dtype(x)?.code()?))
+    })
+    .shapes(),
+    Rule::new("device-known", &["prim::device"], "device(x) = cpu for x : Float(2, device=cpu)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        result(New::device(facts.device(x)?))
+    })
+    .shapes(),
+    Rule::new("is-cuda-known", &["prim::is_cuda"], "is_cuda(x) = false for x : Float(2, device=cpu)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        result(New::bool(facts.device(x)?.starts_with("cuda")))
+    })
+    .shapes(),
+    Rule::new(
+        "is-floating-point-known",
+        &["aten::is_floating_point"],
+        "is_floating_point(x) = true for x : Float(*)",
+        |facts, node| {
+            let [x] = facts.operands(node)?;
+            result(New::bool(facts.dtype(x)?.is_float()))
+        },
+    )
+    .shapes()
+    .known(Known::New),
+    Rule::new("is-complex-known", &["aten::is_complex"], "is_complex(x) = false for x : Float(*)", |facts, node| {
+        let [x] = facts.operands(node)?;
+        result(New::bool(facts.dtype(x)?.is_complex()))
+    })
+    .shapes()
+    .known(Known::New),
+    // Identities. The constant must not change the element type; of complex numbers a product with 1 + 0i makes NaN of
+    // infinities.
+    Rule::new(
+        "mul-one",
+        &["aten::mul"],
+        "x · 1 = x, for numbers that are not complex, of the element type of x · 1",
+        |facts, node| {
+            let [x, one] = facts.operands(node)?;
+            let one = facts.number(one).filter(|one| one.is_one())?;
+            keeps_dtype(facts, node, x, one).then(|| forward(x))?
+        },
+    )
+    .group("identities")
+    .shares(),
+    Rule::new("div-one", &["aten::div"], "x / 1 = x, for real x", |facts, node| {
+        let [x, one] = facts.operands(node)?;
+        let one = facts.number(one).filter(|one| one.is_one())?;
+        let real = match facts.dtype(x) {
+            Some(dtype) => dtype.is_float(),
+            None => facts.trusting && facts.graph.era == Era::V1_3,
+        };
+        let real = planted!("peephole.div", real, "of-ints" => facts.dtype(x).is_some());
+        (facts.tensor(x).is_some() && real && keeps_dtype(facts, node, x, one)).then(|| forward(x))?
+    })
+    .group("identities")
+    .shares(),
+    Rule::new("add-zero", &["aten::add"], "x + 0 = x, unless x may be -0.0 and the zero is not", |facts, node| {
+        let [x, zero, alpha] = facts.operands(node)?;
+        let (zero, alpha) = (facts.number(zero).filter(|zero| zero.is_zero())?, facts.number(alpha)?);
+        let whole = facts.dtype(x).is_some_and(DType::is_integral);
+        let signed =
+            planted!("peephole.signed-zero", facts.trusting || whole || zero.is_negative_zero(), "ignored" => true);
+        (planted!("peephole.alpha", alpha.is_one(), "ignored" => true) && signed && keeps_dtype(facts, node, x, zero))
+            .then(|| forward(x))?
+    })
+    .group("identities")
+    .shares(),
+    Rule::new("sub-zero", &["aten::sub"], "x - 0 = x, for a zero that is not -0.0", |facts, node| {
+        let [x, zero, alpha] = facts.operands(node)?;
+        let (zero, alpha) = (facts.number(zero).filter(|zero| zero.is_zero())?, facts.number(alpha)?);
+        let signed = facts.trusting || !zero.is_negative_zero();
+        (alpha.is_one() && signed && keeps_dtype(facts, node, x, zero)).then(|| forward(x))?
+    })
+    .group("identities")
+    .shares(),
+    Rule::new("pow-one", &["aten::pow"], "x¹ = x, of the element type of x¹", |facts, node| {
+        let [x, one] = facts.operands(node)?;
+        let one = facts.number(one).filter(|one| one.is_one())?;
+        (facts.dtype(x).is_some_and(|dtype| dtype.is_float()) && keeps_dtype(facts, node, x, one))
+            .then(|| forward(x))?
+    })
+    .group("identities")
+    .shares()
+    .known(Known::Nowhere),
+    Rule::new("neg-of-neg", &["aten::neg"], "-(-x) = x", |facts, node| twice(facts, node, "aten::neg"))
+        .group("identities")
+        .shares()
+        .known(Known::Nowhere),
+    Rule::new("relu-of-relu", &["aten::relu"], "relu(relu(x)) = relu(x)", |facts, node| {
+        let [inner] = facts.operands(node)?;
+        facts.made_by(inner, "aten::relu").and_then(|_| forward(inner))
+    })
+    .group("identities")
+    .shares()
+    .known(Known::Nowhere),
+];
+
+/// What the operator was applied to twice, when nobody writes to what is between.
+fn twice(facts: &Facts<'_>, node: Node, kind: &str) -> Option<Edit> {
+    let [inner] = facts.operands(node)?;
+    let [x] = facts.operands(facts.made_by(inner, kind)?)?;
+    (facts.tensor(x).is_some() && !facts.is_written(inner)).then(|| forward(x))?
+}
+
+/// Whether a tensor combined with a number has the element type of the tensor, and is not complex. Versions of 1.3 have no
+/// complex tensors to speak of.
+fn keeps_dtype(facts: &Facts<'_>, node: Node, x: Value, number: Number) -> bool {
+    let Some(tensor) = facts.tensor(x) else { return false };
+    let old = facts.graph.era == Era::V1_3;
+    match (tensor.dtype, number) {
+        (Some(dtype), Number::Float(_)) => {
+            planted!("peephole.promotes", dtype.is_float(), "ignored" => dtype.arithmetic().is_some())
+        }
+        (Some(dtype), Number::Int(_)) => {
+            let bools = planted!("peephole.bools", dtype == DType::Bool, "ignored" => false);
+            dtype.arithmetic().is_some() && !dtype.is_complex() && !bools
+        }
+        (None, Number::Int(_)) => facts.trusting || old && facts.is_never_bool(node, x),
+        (None, Number::Float(_)) => facts.trusting && old,
+    }
+}
+
+/// The constant list of whole numbers.
+fn numbers(facts: &Facts<'_>, list: Value) -> Option<Vec<i64>> {
+    match facts.graph.constant(list)?? {
+        Attribute::List(parts) if !facts.is(list, Simple::Any) => parts.iter().map(Attribute::as_int).collect(),
+        _ => None,
+    }
+}
+
+/// A position counted from either end.
+pub(super) fn wrapped(i: i64, len: usize) -> Option<usize> {
+    let i = if i < 0 { i.checked_add(len as i64)? } else { i };
+    usize::try_from(i).ok().filter(|&i| i < len)
+}

@@ -1,0 +1,57 @@
+//! Says of a tuple that is constructed what is known of its elements.
+//!
+//! ```text
+//! %t : (Tensor, int?) = prim::TupleConstruct(%x, %i)    =>    %t : (Float(2, 3), int) = prim::TupleConstruct(%x, %i)
+//! ```
+//!
+//! Shapes are found out after tuples were typed, and a tuple hides them from what unpacks it. Only the construct is given a new
+//! type, and only one that refines the old: named tuples keep their names. What takes it apart keeps its types, as in PyTorch.
+//! A tuple in a tuple is typed before the outer one, for its construct stands before. Linear in nodes.
+
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::{Field, Type, TypeKind};
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "refine-tuple-types",
+    aliases: &[],
+    summary: "give tuple constructs the types of their operands",
+    example: "%t : (Tensor, int?) = prim::TupleConstruct(%x, %i)  =>  %t : (Float(2, 3), int) = prim::TupleConstruct(%x, %i)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before refining tuple types", graph);
+    let constructs: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::TUPLE_CONSTRUCT).collect();
+    for node in constructs {
+        let Some(ty) = refined(graph, node) else { continue };
+        cx.rewrite(graph, "tuples-refined", node, |graph| {
+            graph_update!("Typing %{} as {ty}", graph.name(graph.output(node, 0)));
+            graph.set_type(graph.output(node, 0), ty);
+        });
+    }
+    graph_dump!("After refining tuple types", graph);
+    Ok(())
+}
+
+/// The type of a construct by its operands, when it is another one than it has, and a subtype of it.
+fn refined(graph: &Graph, node: Node) -> Option<Type> {
+    let output = graph.single_output(node)?;
+    let (old, parts) = (graph.ty(output), graph.inputs(node).map(|value| graph.ty(value)));
+    let parts: Vec<Type> = planted!("refine.parts", parts.collect(), "reversed" => parts.rev().collect());
+    let ty = match old.kind() {
+        TypeKind::Tuple(elements) if elements.len() == parts.len() => Type::tuple(&parts),
+        TypeKind::NamedTuple(fields) if fields.len() == parts.len() => {
+            let named = fields.iter().zip(parts).map(|(field, ty)| Field { ty, ..*field });
+            Type::new(TypeKind::NamedTuple(named.collect()))
+        }
+        _ => return None,
+    };
+    (ty != old && ty.is_subtype_of(old)).then_some(ty)
+}
