@@ -246,7 +246,8 @@ fn is_closed(graph: &Graph, value: Value) -> bool {
     false
 }
 
-fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
+/// Whether the same operands give the same results, as far as operands tell.
+pub(crate) fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
     let worst = operator.nondeterminism(None);
     // Nobody reads it on a path where it matters which garbage it is.
     if graph.kind(node) == prim::UNINITIALIZED || worst == Nondeterminism::Deterministic {

@@ -364,7 +364,7 @@ fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) 
 }
 
 /// Whether blocks, operands and outputs correspond; a graph that nobody verified may say anything.
-fn fits(graph: &Graph, node: Node) -> bool {
+pub(crate) fn fits(graph: &Graph, node: Node) -> bool {
     let outputs = graph.num_outputs(node);
     let extra = usize::from(graph.kind(node) == prim::LOOP);
     let results = graph.node_blocks(node).all(|block| graph.results(block).len() == outputs + extra);

@@ -28,12 +28,16 @@ pub mod planted_rules;
 passes! {
     canonicalize,
     common_subexpression_elimination,
+    constant_loop_unrolling,
     constant_pooling,
+    constant_propagation,
     dead_code_elimination,
     erase_shape_information,
     fuse_addmm,
     inline_fork_wait,
     inliner,
+    loop_peeling,
+    loop_unrolling,
     lower_simple_tuples,
     lower_tuples,
     peephole,
@@ -49,7 +53,8 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
     let rules = peephole::TEXTS.iter();
-    let mut all: Vec<_> = TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
+    let mut all: Vec<_> =
+        TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());
     all
 }

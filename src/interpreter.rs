@@ -4,7 +4,7 @@
 //! them, types promote, integers wrap, NaN goes where it goes. Nothing here is shared with the rewrite rules and kernels
 //! that are judged.
 //!
-//! - [`ivalue`] what flows along the edges, [`literal_values`] how literals become it
+//! - [`ivalue`] what flows along the edges, [`literal_values`] how literals become it, [`exact_literals`] the way back
 //! - [`machine`] steps through blocks with a stack of its own; [`plan`] is made once per graph: which kernel a node runs, and
 //!   which values nobody reads after it
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
@@ -31,6 +31,7 @@ pub mod call;
 pub mod comparison;
 pub mod description;
 pub mod environment;
+pub mod exact_literals;
 pub mod files;
 pub mod generator;
 pub mod ivalue;

@@ -123,6 +123,12 @@ impl Operator {
         }
     }
 
+    /// Whether a node of this kind may be replaced by its results when its operands are constants, as far as the kind decides.
+    pub fn is_folded(&self) -> bool {
+        let counted = || !self.schemas.is_empty() && !self.schemas.iter().any(|schema| schema.vararg);
+        self.rule.folded.unwrap_or_else(counted)
+    }
+
     /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it
     /// were unknown: the overload may be one of another version. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
     pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {

@@ -111,7 +111,7 @@ fn clamped(bound: i64, len: usize) -> usize {
 /// is -0.0: only whole numbers and texts are looked at.
 fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Value)>> {
     let construct = facts.made_by(dict, prim::DICT_CONSTRUCT.as_str())?;
-    if facts.is_written(dict) || facts.graph.num_inputs(construct) % 2 != 0 {
+    if facts.is_written(dict) || !facts.graph.num_inputs(construct).is_multiple_of(2) {
         return None;
     }
     let all: Vec<Value> = facts.graph.inputs(construct).collect();

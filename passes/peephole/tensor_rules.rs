@@ -44,7 +44,7 @@ pub const RULES: &[Rule] = &[
     .shapes(),
     Rule::new("dropout-off", &["aten::dropout"], "dropout(x, p, train=false) = x", |facts, node| {
         let [x, _, train] = facts.operands(node)?;
-        (facts.bool(train)? == planted!("peephole.train", false, "on" => true)).then(|| forward(x))?
+        planted!("peephole.train", !facts.bool(train)?, "on" => facts.bool(train)?).then(|| forward(x))?
     })
     .known(Known::Nowhere),
     // Gradients.

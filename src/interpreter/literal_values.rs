@@ -7,7 +7,7 @@ use crate::ir::{Attribute, Graph, Node};
 use crate::symbol::{Symbol, attr};
 use crate::tensor::layout::numel;
 use crate::tensor::{C128, DType, Device, Tensor};
-use crate::types::{Simple, Type, TypeKind};
+use crate::types::{Dim, Simple, TensorType, Type, TypeKind};
 use indexmap::IndexMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,7 +27,8 @@ pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, 
     }
 }
 
-fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IValue, Stop> {
+/// The value of a literal of a constant of this type; `name` is what the value is called, for what the text does not show.
+pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IValue, Stop> {
     let ty = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
     Ok(match (value, ty.kind()) {
         (Attribute::Int(n), TypeKind::Simple(Simple::Bool)) => IValue::Bool(*n != 0),
@@ -133,7 +134,8 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
     let (body, dtype, shape) = match text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         Some(number) => {
             let guess = if number.contains(['.', 'e', 'n']) { DType::Float } else { DType::Long };
-            (number, declared.unwrap_or(guess), Vec::new())
+            // One element is printed without its dimensions.
+            (number, declared.unwrap_or(guess), vec![1; declared_rank(kind)])
         }
         None => {
             // `[ CPULongType{2} ]`, and `[ Variable[CPULongType]{2} ]` up to 1.4.
@@ -146,6 +148,12 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
     };
     let numbers = printed_numbers(body)?;
     (numbers.len() == numel(&shape)).then(|| IValue::Tensor(Tensor::of(&numbers, dtype, &shape, env.precision)))
+}
+
+/// How many dimensions the declared type tells, where all its sizes are 1.
+fn declared_rank(kind: &TypeKind) -> usize {
+    let TypeKind::Tensor(TensorType { sizes: Some(sizes), .. }) = kind else { return 0 };
+    if sizes.iter().all(|&size| size == Dim::Known(1)) { sizes.len() } else { 0 }
 }
 
 /// `CPULongType`, `CUDAFloatType`

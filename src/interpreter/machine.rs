@@ -6,7 +6,7 @@
 use super::call::{Call, Outs};
 use super::environment::Environment;
 use super::ivalue::IValue;
-use super::library::Found;
+use super::library::{self, Found};
 use super::literal_values;
 use super::plan::{Action, Plan};
 use super::stop::{Reason, Stop};
@@ -16,7 +16,7 @@ use crate::ops::rules::Carries;
 use crate::ops::schema::Schema;
 use crate::ops::{self};
 use crate::symbol::{attr, prim};
-use crate::types::TypeKind;
+use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -331,6 +331,16 @@ fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue
         _ => {}
     }
     results.into()
+}
+
+/// Runs one node, which has no blocks and no subgraph, on these operands.
+pub fn run_node(graph: &Graph, node: Node, args: &[IValue], env: &Environment) -> Result<Outs, Stop> {
+    let kind = graph.kind(node);
+    let found = library::find(kind).ok_or_else(|| Stop::unsupported(format!("`{}` has no kernel", kind.as_str())))?;
+    let types: SmallVec<[Type; 8]> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let schema = ops::operator(graph.era, kind).resolve(&types).schema();
+    let schema = schema.or_else(|| resolve_by_values(graph, node, args));
+    found.run(&Call { graph, node, schema, args, env })
 }
 
 /// The overload that takes these values, for graphs whose types say too little.

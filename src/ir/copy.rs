@@ -118,6 +118,9 @@ impl Graph {
     ) -> (Node, Vec<(Block, Block, Option<Node>)>) {
         let taken = Taken::of(source.unwrap_or(self), node);
         let copy = self.create(taken.kind);
+        if source.is_none() {
+            self.descend(copy, node);
+        }
         let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
         let inputs = planted!(
             "copy.operands", inputs,

@@ -30,6 +30,14 @@ impl Graph {
         self.current_rewrite = outer;
     }
 
+    /// Notes that `copy`, made by the current rewrite, is another `node`: its draws and its place in the source are those.
+    pub(super) fn descend(&mut self, copy: Node, node: Node) {
+        if let Some(current) = self.current_rewrite {
+            let row = LineageRow { rule: self.lineages[current].rule, sources: SmallVec::from_slice(&[node]) };
+            self.nodes[copy].lineage = Some(self.lineages.push(row));
+        }
+    }
+
     /// The rule and the nodes that made `node`; `None` for a node that was read.
     pub fn origin(&self, node: Node) -> Option<(Symbol, &[Node])> {
         let row = &self.lineages[self.nodes[node].lineage?];

@@ -170,6 +170,9 @@ pub struct Rule {
     pub reads_strides: bool,
     /// Whether no tensor result has elements of type bool: gradients, and what refuses to take bools.
     pub never_bool: bool,
+    /// Whether it may be replaced by its results when its operands are constants; without an answer all may whose schema
+    /// tells how many operands there are.
+    pub folded: Option<bool>,
 }
 
 impl Default for Rule {
@@ -189,6 +192,7 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         reads_list_only: false,
         reads_strides: false,
         never_bool: false,
+        folded: None,
     }
 }
 
@@ -211,6 +215,10 @@ impl Rule {
 
     const fn is(self, nondeterminism: Nondeterminism) -> Rule {
         Rule { nondeterminism: Some(nondeterminism), ..self }
+    }
+
+    const fn folded(self, folded: bool) -> Rule {
+        Rule { folded: Some(folded), ..self }
     }
 
     const fn reads_list_only(self) -> Rule {
@@ -248,24 +256,27 @@ pub const RULES: &[Rule] = &{
         row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
         row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
         // Values made from nothing. What an uninitialised value holds is never looked at.
-        row(&["prim::Constant", "prim::AutogradZero", "prim::ConstantMKLDNNTensor"]).alias(A::Fresh).is(Deterministic),
-        row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic),
-        row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined),
+        row(&["prim::Constant", "prim::AutogradZero", "prim::ConstantMKLDNNTensor"])
+            .alias(A::Fresh).is(Deterministic).folded(false),
+        row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic).folded(false),
+        row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined).folded(false),
         // Autograd and sizes.
         row(&["prim::AutogradAdd"]).alias(A::Fresh).is(Deterministic).never_bool(),
         row(&["prim::MMTreeReduce", "prim::MMBatchSide", "prim::FusedConcat", "prim::VarConcat"])
             .alias(A::Fresh).is(Deterministic),
         row(&["prim::VarStack", "prim::BroadcastSizes", "prim::ChunkSizes", "prim::ReductionSizes", "prim::tolist"])
             .alias(A::Fresh).is(Deterministic),
-        row(&["prim::AutogradAnyNonZero", "prim::AutogradAllNonZero", "prim::AutogradAllZero", "prim::isinstance"])
+        row(&["prim::AutogradAnyNonZero", "prim::AutogradAllNonZero", "prim::AutogradAllZero"])
             .alias(A::Nothing).is(Deterministic),
+        row(&["prim::isinstance"]).alias(A::Nothing).is(Deterministic).folded(true),
         row(&["prim::HasAttr"]).alias(A::Nothing).is(Deterministic),
         row(&["prim::mkldnn_convolution"]).is(Deterministic),
         // Containers and objects.
-        row(&["prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"]).alias(A::FreshContainer).is(Deterministic),
+        row(&["prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"])
+            .alias(A::FreshContainer).is(Deterministic).folded(true),
         row(&["prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::ListUnpack", "prim::DictIndex"])
-            .alias(A::Wildcard).is(Deterministic),
-        row(&["prim::GetAttr", "prim::ModuleContainerIndex"]).alias(A::Wildcard).is(Deterministic),
+            .alias(A::Wildcard).is(Deterministic).folded(true),
+        row(&["prim::GetAttr", "prim::ModuleContainerIndex"]).alias(A::Wildcard).is(Deterministic).folded(false),
         row(&["prim::SetAttr"]).effect(Write).alias(A::SetAttr).is(Deterministic),
         row(&["prim::ConstantChunk"]).alias(A::ChunkPointsTo).is(Deterministic),
         row(&["prim::BroadcastingChunk"]).alias(A::BroadcastingChunk).is(Deterministic),
@@ -273,7 +284,9 @@ pub const RULES: &[Rule] = &{
         row(&["prim::unchecked_cast"]).alias(A::PointsTo(0)).is(Deterministic),
         // Speculation. PyTorch takes `prim::profile` for free of effects; that it counts is not seen by the graph.
         row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional", "prim::Guard"])
-            .alias(A::PointsTo(0)).is(Deterministic),
+            .alias(A::PointsTo(0)).is(Deterministic).folded(false),
+        // Types and passes hang on that it stands where it does; a quantised tensor is no constant that text can hold.
+        row(&["prim::unchecked_unwrap_optional", "aten::dequantize"]).folded(false),
         row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic),
         row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
         row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic),

@@ -2,6 +2,7 @@
 
 use super::storage;
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::fmt;
 
 /// Sizes or strides, one number per dimension, in elements.
@@ -39,6 +40,18 @@ pub const MAX_ELEMENTS: i64 = 1 << 27;
 /// Most bytes that all tensors together take.
 pub const MAX_BYTES: usize = 4 << 30;
 
+thread_local! {
+    static LIMIT: Cell<i64> = const { Cell::new(MAX_ELEMENTS) };
+}
+
+/// Runs `f` with a smaller bound on the elements of a tensor, for work that must stay small whatever a graph asks for.
+pub fn with_most_elements<R>(most: i64, f: impl FnOnce() -> R) -> R {
+    let outer = LIMIT.replace(most.min(LIMIT.get()));
+    let result = f();
+    LIMIT.set(outer);
+    result
+}
+
 /// Checks that a shape can be made.
 pub fn checked(shape: &[i64]) -> Result<usize> {
     if let Some(negative) = shape.iter().find(|&&n| n < 0) {
@@ -46,7 +59,7 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
     }
     // Strides are products too, and those of a tensor without elements count its other sizes.
     let total = shape.iter().try_fold(1i64, |total, &n| total.checked_mul(n.max(1)));
-    match total.map(|n| if shape.contains(&0) { 0 } else { n }).filter(|&n| n <= MAX_ELEMENTS) {
+    match total.map(|n| if shape.contains(&0) { 0 } else { n }).filter(|&n| n <= LIMIT.get()) {
         Some(n) if n as usize * size_of::<f64>() + storage::bytes() <= MAX_BYTES => Ok(n as usize),
         Some(_) => refuse(format!(
             "with a tensor of shape {shape:?} all tensors together would be larger than the {} GiB that this interpreter takes",

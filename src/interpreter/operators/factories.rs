@@ -111,7 +111,9 @@ fn tensor(call: &Call<'_>) -> Answer {
     measure(data, &mut shape);
     flatten(data, &shape, &mut numbers)?;
     let inferred = numbers.iter().map(|&n| number_type(call, n)).reduce(join).unwrap_or(call.env.default_dtype());
-    let dtype = call.opt_dtype("dtype")?.unwrap_or(inferred);
+    // A float alone was a double in 1.3, a list of them was not.
+    let alone = call.release() < Release(1, 5) && matches!(data, IValue::Float(_));
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(if alone { DType::Double } else { inferred });
     let made = match dtype.arithmetic() {
         Some(Kind::Complex) => {
             call.made(&numbers.iter().map(|n| n.wide()).collect::<Vec<crate::tensor::C128>>(), dtype, &shape)

@@ -4,6 +4,7 @@
 //! ints is a float unless the overload says otherwise.
 
 use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -120,6 +121,10 @@ pub const ROWS: &[Row] = &[
         _ => one(converted(call)?.int()),
     }),
     ("aten::Float", |call| match call.arg(0)? {
+        // 1.3 knew these two and no other texts.
+        IValue::Str(text) if call.release() < Release(1, 5) && !matches!(&**text, "inf" | "-inf") => {
+            Err(Stop::raised(format!("Only 'inf' or '-inf' can be cast to a float, but got '{text}'")))
+        }
         IValue::Str(text) => match text.trim().parse::<f64>() {
             Ok(x) => one(x),
             Err(_) => Err(Stop::raised("could not convert string to float")),

@@ -9,6 +9,8 @@
 //!
 //! Rules that are wrong, as peephole passes had them, go through the same test and are refused.
 
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
 #[path = "support/universe.rs"]
 mod universe;
 

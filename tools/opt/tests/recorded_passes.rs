@@ -37,7 +37,11 @@ use Alike::{Exactly, Text};
 const PAIRS: &[(&str, &str, Alike)] = &[
     ("canonicalize", "canonicalize", Text),
     ("canonicalize_renumber", "canonicalize", Text),
+    ("constant_loop_unrolling", "constant-loop-unrolling", Exactly),
     ("constant_pooling", "constant-pooling", Text),
+    // PyTorch also makes constants of what callers may write to, and gives them types that say more.
+    ("constant_propagation", "constant-propagation{escaping}", Exactly),
+    ("constant_propagation_immutable_types", "constant-propagation{immutable-only}", Exactly),
     ("cse", "cse", Text),
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),
@@ -45,6 +49,7 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     ("inline", "inline", Exactly),
     ("inline_fork_wait", "inline-fork-wait", Text),
+    ("loop_unrolling", "loop-unrolling", Exactly),
     ("lower_all_tuples", "lower-all-tuples", Text),
     // PyTorch takes for granted what the texts do not say.
     ("peephole", "peephole{trusting}", Exactly),
@@ -58,6 +63,9 @@ const PAIRS: &[(&str, &str, Alike)] = &[
 /// The parts of a hundred that must be equal: of the entries that PyTorch's pass changed, and of the others. A group of
 /// fewer than twenty may miss one.
 const ENOUGH: [(&str, f64); 2] = [("changed", 0.95), ("unchanged", 0.99)];
+
+/// How a reason begins where PyTorch's result is a mistake that ours is not to repeat.
+const WRONG: &str = "wrong in PyTorch";
 
 /// One output file.
 struct Entry {
@@ -141,7 +149,8 @@ fn shown(graph: &Graph) -> String {
 fn is_alike(ours: &Graph, theirs: &Graph, alike: Alike) -> bool {
     match alike {
         Text => shown(ours) == shown(theirs),
-        Exactly => equivalent(ours, theirs, Sight::EXACT),
+        // Tensors of reals equal nothing, not even those of the same text.
+        Exactly => equivalent(ours, theirs, Sight::EXACT) || shown(ours) == shown(theirs),
         Alike::Computation => equivalent(ours, theirs, Sight::COMPUTATION),
     }
 }
@@ -190,6 +199,9 @@ fn passes_make_what_pytorch_made() {
         tally.all += 1;
         let found = difference(&entry, &expected, before, &mut session);
         tally.equal += usize::from(found.is_none());
+        // What is wrong with good reason counts for neither.
+        let excused = differences.get(&entry.name).is_some_and(|reason| reason.starts_with(WRONG));
+        tally.all -= usize::from(excused && found.is_some());
         match (found, differences.get(&entry.name)) {
             (Some(found), None) => wrong.push(found),
             (None, Some(_)) => wrong.push(format!("{} is equal, and listed as different", entry.name)),
