@@ -27,6 +27,7 @@ pub mod planted_rules;
 
 passes! {
     canonicalize,
+    canonicalize_ops,
     common_subexpression_elimination,
     constant_loop_unrolling,
     constant_pooling,

@@ -36,6 +36,9 @@ use Alike::{Exactly, Text};
 /// PyTorch's binding, the pass of ours that does the same, and what counts.
 const PAIRS: &[(&str, &str, Alike)] = &[
     ("canonicalize", "canonicalize", Text),
+    // PyTorch asks for no element types.
+    ("canonicalize_graph_fuser_ops", "canonicalize-ops{trusting}", Exactly),
+    ("canonicalize_ops", "canonicalize-ops{trusting}", Exactly),
     ("canonicalize_renumber", "canonicalize", Text),
     ("constant_loop_unrolling", "constant-loop-unrolling", Exactly),
     ("constant_pooling", "constant-pooling", Text),

@@ -1,0 +1,164 @@
+//! Brings operators into the form that groups of pointwise operators take.
+//!
+//! ```text
+//! %two : Long() = prim::Constant[value={2}]()
+//! %y : Float(4, 6) = aten::mul(%x, %two)             %2 : int = prim::Constant[value=2]()
+//! %l : Tensor[] = aten::chunk(%y, %n, %1)       =>   %y : Float(4, 6) = aten::mul(%x, %2)
+//! %a : Tensor, %b : Tensor = prim::ListUnpack(%l)    %a : Tensor, %b : Tensor = prim::ConstantChunk[chunks=2, dim=1](%y)
+//! ```
+//!
+//! - The second operand of add, sub, mul or div that is a constant tensor without dimensions becomes a number, which is part of a kernel
+//!   where the tensor is one operand more. A tensor takes another part in the promotion of types than a number: the element type of
+//!   the first operand must be known and the result must keep its own, the number must be exact in it, and nobody may write
+//!   to the tensor. A bool stays a tensor: no schema of arithmetic takes a plain one. PyTorch asks nothing of this, changes
+//!   element types, and fails on bools; a tensor of reals it reads from memory, we from a text that is rounded. `{trusting}` does as it does, but for bools and writes.
+//! - `aten::chunk` into a constant number of pieces that is only unpacked, into as many, becomes one node without the list.
+//!
+//! Ends with `dce`, as PyTorch. Linear in nodes; idempotent.
+
+use crate::dead_code_elimination;
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::interpreter::exact_literals::prints_all_elements;
+use jitopt_core::interpreter::{Environment, literal_values};
+use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Value};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::promotion::join;
+use jitopt_core::tensor::{Kind, Scalar};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{DType, Simple, TensorType, Type};
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "canonicalize-ops",
+    aliases: &["canonicalize-graph-fuser-ops"],
+    summary: "numbers for constant tensors of one element, constant chunks for unpacked lists of them",
+    example: "%l : Tensor[] = aten::chunk(%x, %2, %1), %a : Tensor, %b : Tensor = prim::ListUnpack(%l)  =>  %a : Tensor, %b : Tensor = prim::ConstantChunk[chunks=2, dim=1](%x)",
+    options: &[PassOption {
+        name: "trusting",
+        default: "false",
+        summary: "numbers also where the element type may change, and reals as their text says",
+    }],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before canonicalizing operators", graph);
+    let trusting = cx.flag("trusting")?;
+    numbers_for_tensors(graph, cx, trusting);
+    let chunks: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node).as_str() == "aten::chunk").collect();
+    for node in chunks {
+        let Some(chunk) = Chunk::of(graph, node) else { continue };
+        cx.rewrite(graph, "chunks-unpacked", node, |graph| chunk.make(graph));
+    }
+    dead_code_elimination::eliminate(graph, cx, true);
+    graph_dump!("After canonicalizing operators", graph);
+    Ok(())
+}
+
+/// How many operands these have when the second is a summand or a factor. More of them say how quotients are rounded.
+const ARITHMETIC: &[(&str, usize)] = &[("aten::add", 3), ("aten::sub", 3), ("aten::mul", 2), ("aten::div", 2)];
+
+fn numbers_for_tensors(graph: &mut Graph, cx: &mut PassContext<'_>, trusting: bool) {
+    let arithmetic = |graph: &Graph, node: Node| {
+        ARITHMETIC.contains(&(graph.kind(node).as_str(), graph.num_inputs(node)))
+            && graph.constant(graph.input(node, 1)).is_some()
+    };
+    let nodes: Vec<Node> = graph.all_nodes().filter(|&node| arithmetic(graph, node)).collect();
+    if nodes.is_empty() {
+        return;
+    }
+    let db = cx.alias(graph);
+    for node in nodes {
+        let Some((number, ty)) = number(graph, &db, node, trusting) else { continue };
+        cx.rewrite(graph, "numbers-for-tensors", node, |graph| {
+            graph_update!("%{} takes a number", graph.name(graph.output(node, 0)));
+            let constant = graph.create_op(prim::CONSTANT, &[], ty);
+            graph.set_attribute(constant, attr::VALUE, number);
+            graph.insert_before(node, constant);
+            graph.set_input(node, 1, graph.output(constant, 0));
+        });
+    }
+}
+
+/// The number that may stand for the second operand.
+fn number(graph: &Graph, db: &AliasDb, node: Node, trusting: bool) -> Option<(Attribute, Type)> {
+    let [x, constant] = [0, 1].map(|i| graph.input(node, i));
+    let (x, ty) = (graph.ty(x).as_tensor()?, graph.ty(constant).as_tensor()?);
+    let dtype = ty.dtype.filter(|&dtype| dtype != DType::Bool)?;
+    let Some(Some(Attribute::Tensor(text))) = graph.constant(constant) else { return None };
+    let exact = planted!("canonicalize.exact", trusting || prints_all_elements(text, Some(dtype)), "ignored" => true);
+    let quiet = planted!("canonicalize.writers", !db.has_writers(constant), "ignored" => true);
+    if ty.rank() != Some(0) || !exact || !quiet {
+        return None;
+    }
+    let value = literal_values::constant(graph, &Environment::default(), graph.definer(constant)?).ok()?;
+    let number = value.tensor()?.item();
+    let keeps = planted!("canonicalize.keeps", keeps_dtype(x, dtype, number), "ignored" => true);
+    (trusting || keeps).then(|| literal(number, graph.era))?
+}
+
+fn literal(number: Scalar, era: Era) -> Option<(Attribute, Type)> {
+    let style = if era == Era::V1_3 { FloatStyle::Six } else { FloatStyle::Seventeen };
+    match number.kind() {
+        Kind::Int => Some((Attribute::Int(number.int()), Type::int())),
+        Kind::Float => Some((Attribute::Float(Float { value: number.real(), style }), Type::simple(Simple::Float))),
+        _ => None,
+    }
+}
+
+/// Whether a whole number has the same part in the promotion of types as a tensor without dimensions of this element type, and
+/// converts alike: a number that does not fit is an exception, an element wraps around.
+fn keeps_dtype(x: &TensorType, constant: DType, number: Scalar) -> bool {
+    let Some(dtype) = x.dtype.filter(|_| number.kind() == Kind::Int) else { return false };
+    let dimensioned = x.rank().is_some_and(|rank| rank > 0);
+    let n = number.int();
+    match dtype.arithmetic() {
+        Some(Kind::Bool) => constant == DType::Long,
+        Some(Kind::Int) => {
+            let fits = dtype.range().is_some_and(|(least, most)| (least..=most).contains(&n));
+            fits && (dimensioned || join(dtype, constant) == dtype)
+        }
+        // Exact in the element type, so rounded by nobody.
+        Some(Kind::Float | Kind::Complex) => n as f64 * dtype.to_real().epsilon() <= 1.0 && n > i64::MIN,
+        None => false,
+    }
+}
+
+/// A chunk that one node unpacks, all of it.
+struct Chunk {
+    node: Node,
+    unpack: Node,
+    chunks: i64,
+    dim: i64,
+}
+
+impl Chunk {
+    fn of(graph: &Graph, node: Node) -> Option<Chunk> {
+        let unpack = graph.user(graph.single_use(graph.single_output(node)?)?);
+        let [_, chunks, dim] = graph.inputs(node).collect::<Vec<Value>>()[..] else { return None };
+        let (chunks, dim) = (graph.constant_int(chunks)?, graph.constant_int(dim)?);
+        let whole = planted!("canonicalize.chunks", graph.num_outputs(unpack) as i64 == chunks, "ignored" => true);
+        (graph.kind(unpack) == prim::LIST_UNPACK && whole && chunks > 0).then_some(Chunk { node, unpack, chunks, dim })
+    }
+
+    fn make(self, graph: &mut Graph) {
+        graph_update!("Unpacking %{} at once", graph.name(graph.output(self.node, 0)));
+        let chunk = graph.create(prim::CONSTANT_CHUNK);
+        graph.add_input(chunk, graph.input(self.node, 0));
+        graph.set_attribute(chunk, attr::CHUNKS, Attribute::Int(self.chunks));
+        let dim = planted!("canonicalize.dim", self.dim, "first" => 0, "negated" => -self.dim);
+        graph.set_attribute(chunk, attr::DIM, Attribute::Int(dim));
+        graph.insert_before(self.node, chunk);
+        let pieces: Vec<Value> = graph.outputs(self.unpack).collect();
+        for old in pieces {
+            let new = graph.add_output(chunk, graph.ty(old));
+            graph.replace_all_uses(old, new);
+        }
+        graph.erase(self.unpack);
+        graph.erase(self.node);
+    }
+}
