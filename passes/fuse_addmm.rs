@@ -72,7 +72,7 @@ pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trust
     (unscaled && quiet && planted!("addmm.fits", fits, "ignored" => graph.ty(summand).is_tensor())).then_some(mm)
 }
 
-fn is_one(graph: &Graph, value: Value) -> bool {
+pub(crate) fn is_one(graph: &Graph, value: Value) -> bool {
     match graph.constant(value).flatten() {
         Some(Attribute::Int(n)) => *n == 1,
         Some(Attribute::Float(x)) => x.value == 1.0,

@@ -26,6 +26,7 @@ macro_rules! passes {
 pub mod planted_rules;
 
 passes! {
+    batch_mm,
     canonicalize,
     canonicalize_ops,
     common_subexpression_elimination,

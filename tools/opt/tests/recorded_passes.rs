@@ -35,6 +35,7 @@ use Alike::{Exactly, Text};
 
 /// PyTorch's binding, the pass of ours that does the same, and what counts.
 const PAIRS: &[(&str, &str, Alike)] = &[
+    ("batch_mm", "batch-mm", Exactly),
     ("canonicalize", "canonicalize", Text),
     // PyTorch asks for no element types.
     ("canonicalize_graph_fuser_ops", "canonicalize-ops{trusting}", Exactly),

@@ -1,0 +1,353 @@
+//! Makes one operator of many products of matrices: of a sum of them, and of those that share a factor.
+//!
+//! ```text
+//! %m : Tensor = aten::mm(%a, %b)
+//! %n : Tensor = aten::mm(%c, %d)
+//! …
+//! %s : Tensor = aten::add(%m, %n, %1)
+//! …
+//! %y : Tensor = aten::add(%r, %s, %1)    =>    %y : Tensor = prim::MMTreeReduce(…, %c, %a, …, %d, %b)
+//!
+//! %y0 : Tensor = aten::mm(%w, %x0)
+//! …                                      =>    %y0 : Tensor, … = prim::MMBatchSide[side=0](%w, %x0, …)
+//! ```
+//!
+//! - **Trees.** A sum of at least four products, some of them transposed, is one product of matrices put side by side:
+//!   `AB + CD = [A C][B; D]`, and `(AB)ᵀ = BᵀAᵀ`. The products and the sums within are read by the tree alone. A sum belongs
+//!   to a tree only when its `alpha` is the constant 1; PyTorch never looks, and adds what was to be scaled. Nor does it when
+//!   types tell that element types or sizes of its sides differ; where they say nothing, the operator adds as `aten::add` does.
+//! - **Sides.** At least eight products of one block with one matrix on the same side, none of which another depends on, are one product with
+//!   matrices put side by side. They move to the first of them, and with them what they depend on.
+//!
+//! Nobody may write to a factor: it is read later, or earlier. PyTorch does nothing when anything in the graph is
+//! written to. Products of reals are added in another order, so results differ by rounding.
+//!
+//! Ends with `dce`, as PyTorch. Linear in nodes: what products depend on is looked for in a bounded number of steps.
+//! Idempotent.
+
+use crate::dead_code_elimination;
+use crate::fuse_addmm::is_one;
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::{Carries, Effect};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::types::{Dim, Type};
+use jitopt_core::{graph_dump, graph_update, planted};
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "batch-mm",
+    aliases: &[],
+    summary: "make one operator of a sum of matrix products, and of products that share a factor",
+    example: "%y0 : Tensor = aten::mm(%w, %x0), … %y7 : Tensor = aten::mm(%w, %x7)  =>  %y0 : Tensor, … = prim::MMBatchSide[side=0](%w, %x0, …)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+/// Fewest products of a tree. With fewer, copying the factors side by side costs more than it saves (PyTorch's figure).
+const FEWEST_LEAVES: usize = 4;
+/// Fewest products with a common factor (PyTorch's figure).
+const FEWEST_ON_A_SIDE: usize = 8;
+/// How many steps the search for dependencies may take, for each product in the graph.
+const PATIENCE: usize = 64;
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before batching products", graph);
+    let products: Vec<Node> = graph.all_nodes().filter(|&node| is_product(graph, node)).collect();
+    if products.len() >= FEWEST_LEAVES {
+        let db = cx.alias(graph);
+        Trees { db, nodes: FxHashMap::default() }.reduce(graph, cx);
+    }
+    if products.len() >= FEWEST_ON_A_SIDE {
+        let db = cx.alias(graph);
+        Sides { db, patience: PATIENCE * products.len() }.batch(graph, cx);
+    }
+    dead_code_elimination::eliminate(graph, cx, true);
+    graph_dump!("After batching products", graph);
+    Ok(())
+}
+
+fn is(graph: &Graph, node: Node, kind: &str, operands: usize) -> bool {
+    graph.kind(node).as_str() == kind && graph.num_inputs(node) == operands && graph.num_outputs(node) == 1
+}
+
+fn is_product(graph: &Graph, node: Node) -> bool {
+    is(graph, node, "aten::mm", 2)
+}
+
+/// Whether nobody writes to the factors of a product, or to the product.
+fn is_quiet(graph: &Graph, db: &AliasDb, product: Node) -> bool {
+    let quiet = graph.inputs(product).chain(graph.outputs(product)).all(|value| !db.has_writers(value));
+    planted!("batch-mm.writers", quiet, "ignored" => true)
+}
+
+// ---- trees
+
+/// A node of a tree: how many products are below it, and whether it is the root as far as is known.
+#[derive(Clone, Copy)]
+struct Part {
+    leaves: usize,
+    root: bool,
+}
+
+struct Trees {
+    db: Rc<AliasDb>,
+    nodes: FxHashMap<Node, Part>,
+}
+
+impl Trees {
+    fn reduce(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>) {
+        let nodes: Vec<Node> = graph.all_nodes().collect();
+        for &node in &nodes {
+            if is_product(graph, node) && is_quiet(graph, &self.db, node) {
+                self.nodes.insert(node, Part { leaves: 1, root: true });
+            } else if is(graph, node, "aten::t", 1) {
+                self.transposed(graph, node);
+            } else if is(graph, node, "aten::add", 3) {
+                self.sum(graph, cx, node);
+            }
+        }
+        let is_large =
+            |node: &&Node| self.nodes.get(*node).is_some_and(|part| part.root && part.leaves >= FEWEST_LEAVES);
+        for &root in nodes.iter().filter(is_large) {
+            cx.rewrite(graph, "trees-reduced", root, |graph| reduce(graph, root));
+        }
+    }
+
+    /// The node that makes `value` in the block of `user`, when it is part of a tree and nobody else reads it.
+    fn part(&self, graph: &Graph, value: Value, user: Node) -> Option<(Node, Part)> {
+        let node = graph.definer(value).filter(|&node| graph.block_of(node) == graph.block_of(user))?;
+        let alone = planted!("batch-mm.alone", graph.single_use(value).is_some(), "ignored" => true);
+        self.nodes.get(&node).filter(|_| alone).map(|part| (node, *part))
+    }
+
+    fn transposed(&mut self, graph: &Graph, node: Node) {
+        let product = self.part(graph, graph.input(node, 0), node).filter(|(inner, _)| is_product(graph, *inner));
+        if product.is_some() && !self.db.has_writers(graph.output(node, 0)) {
+            self.nodes.insert(node, Part { leaves: 1, root: true });
+        }
+    }
+
+    fn sum(&mut self, graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
+        let [left, right] = [0, 1].map(|i| graph.input(node, i));
+        let Some((a, left_part)) = self.part(graph, left, node) else { return };
+        let Some((b, right_part)) = self.part(graph, right, node) else { return };
+        let why = if planted!("batch-mm.alpha", !is_one(graph, graph.input(node, 2)), "ignored" => false) {
+            "a side of the sum is scaled"
+        } else if planted!("batch-mm.types", differ(graph.ty(left), graph.ty(right)), "ignored" => false) {
+            "the sum promotes or stretches a side"
+        } else {
+            for part in [a, b] {
+                self.nodes.entry(part).and_modify(|part| part.root = false);
+            }
+            self.nodes.insert(node, Part { leaves: left_part.leaves + right_part.leaves, root: true });
+            return;
+        };
+        cx.missed(graph, "trees-reduced", node, || why.to_owned());
+    }
+}
+
+/// Whether two tensors are known to have other element types, or other sizes.
+fn differ(a: Type, b: Type) -> bool {
+    let (Some(a), Some(b)) = (a.as_tensor(), b.as_tensor()) else { return true };
+    let dtypes = a.dtype.zip(b.dtype).is_some_and(|(a, b)| a != b);
+    let other = |(a, b): (&Dim, &Dim)| matches!((a, b), (Dim::Known(a), Dim::Known(b)) if a != b);
+    let sizes = a.sizes.as_ref().zip(b.sizes.as_ref());
+    dtypes || sizes.is_some_and(|(a, b)| a.len() != b.len() || a.iter().zip(b.iter()).any(other))
+}
+
+/// Puts one node in front of the root of a tree; the tree is left for `dce`.
+fn reduce(graph: &mut Graph, root: Node) {
+    graph_update!("Reducing the tree of %{}", graph.name(graph.output(root, 0)));
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    let mut work = vec![root];
+    while let Some(node) = work.pop() {
+        // The right side first, as PyTorch.
+        let operands: Vec<Node> = graph.inputs(node).take(2).filter_map(|value| graph.definer(value)).collect();
+        if is_product(graph, node) {
+            left.push(graph.input(node, 0));
+            right.push(graph.input(node, 1));
+        } else if is(graph, node, "aten::t", 1) {
+            let [a, b] = [0, 1].map(|i| graph.input(operands[0], i));
+            let (a, b) = planted!("batch-mm.transposed", (b, a), "not-swapped" => (a, b));
+            left.push(transpose(graph, a, root));
+            right.push(transpose(graph, b, root));
+        } else {
+            work.extend(operands);
+        }
+    }
+    let operands: Vec<Value> = left.into_iter().chain(right).collect();
+    let old = graph.output(root, 0);
+    let reduced = graph.create_op(prim::MM_TREE_REDUCE, &operands, graph.ty(old));
+    graph.insert_before(root, reduced);
+    graph.replace_all_uses(old, graph.output(reduced, 0));
+}
+
+/// The transposition of a matrix: what it was transposed from, or a new node.
+fn transpose(graph: &mut Graph, value: Value, before: Node) -> Value {
+    match graph.definer(value).filter(|&node| is(graph, node, "aten::t", 1)) {
+        Some(node) => graph.input(node, 0),
+        None => {
+            let node = graph.create_op(Symbol::new("aten::t"), &[value], Type::tensor());
+            graph.insert_before(before, node);
+            graph.output(node, 0)
+        }
+    }
+}
+
+// ---- sides
+
+struct Sides {
+    db: Rc<AliasDb>,
+    /// Steps that are left.
+    patience: usize,
+}
+
+/// The products of one block that have a factor in common, on the left and on the right.
+type Groups = Vec<(Value, [Vec<Node>; 2])>;
+
+/// Products that nothing keeps apart, and what must stand in front of the first of them.
+#[derive(Default)]
+struct Batch {
+    products: Vec<Node>,
+    needed: Vec<Node>,
+}
+
+impl Sides {
+    fn batch(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>) {
+        let blocks: Vec<Block> = graph.all_blocks().collect();
+        for block in blocks {
+            for (factor, sides) in self.groups(graph, block) {
+                for (side, mut products) in sides.into_iter().enumerate() {
+                    // Some may have been batched by their other side.
+                    products.retain(|&node| graph.block_of(node).is_some());
+                    if products.len() < FEWEST_ON_A_SIDE {
+                        continue;
+                    }
+                    let found = self.independent(graph, &products, side);
+                    if found.products.len() >= FEWEST_ON_A_SIDE {
+                        let first = found.products[0];
+                        cx.rewrite(graph, "sides-batched", first, |graph| batch(graph, factor, side, &found));
+                    }
+                }
+            }
+        }
+    }
+
+    fn groups(&self, graph: &Graph, block: Block) -> Groups {
+        let (mut groups, mut at) = (Groups::new(), FxHashMap::default());
+        for node in graph.nodes(block).filter(|&node| is_product(graph, node)) {
+            let [left, right] = [0, 1].map(|i| graph.input(node, i));
+            if left == right || !is_quiet(graph, &self.db, node) {
+                continue;
+            }
+            for (side, factor) in [left, right].into_iter().enumerate() {
+                let i = *at.entry(factor).or_insert(groups.len());
+                if i == groups.len() {
+                    groups.push((factor, [Vec::new(), Vec::new()]));
+                }
+                groups[i].1[side].push(node);
+            }
+        }
+        groups
+    }
+
+    /// Of products in printed order those that can stand where the first of them stands.
+    fn independent(&mut self, graph: &Graph, products: &[Node], side: usize) -> Batch {
+        let first = products[0];
+        let mut found = Batch { products: vec![first], needed: Vec::new() };
+        // Nodes behind the first product, and whether they may stand in front of it. The products themselves may not.
+        let mut known: FxHashMap<Node, bool> = products.iter().map(|&node| (node, false)).collect();
+        for &product in &products[1..] {
+            let other = graph.input(product, 1 - side);
+            let mut needed = Vec::new();
+            if planted!("batch-mm.depends", self.may_precede(graph, other, first, &mut known, &mut needed), "ignored" => true)
+            {
+                found.products.push(product);
+                found.needed.extend(needed);
+            }
+        }
+        found
+    }
+
+    /// Whether all that `value` is computed from may stand in front of `first`; what does not stand there already is added
+    /// to `needed`.
+    fn may_precede(
+        &mut self,
+        graph: &Graph,
+        value: Value,
+        first: Node,
+        known: &mut FxHashMap<Node, bool>,
+        needed: &mut Vec<Node>,
+    ) -> bool {
+        let mut work = vec![value];
+        let mut may = true;
+        while let Some(value) = work.pop().filter(|_| may) {
+            let same_block = |node: &Node| graph.block_of(*node) == graph.block_of(first);
+            let Some(node) = graph.definer(value).filter(same_block) else { continue };
+            if graph.is_param(value) || graph.is_before(node, first) {
+                continue;
+            }
+            may = match known.get(&node) {
+                Some(&may) => may,
+                None if self.patience == 0 => false,
+                None => {
+                    self.patience -= 1;
+                    work.extend(graph.inputs(node));
+                    needed.push(node);
+                    known.insert(node, true);
+                    self.may_move(graph, node)
+                }
+            };
+        }
+        if !may {
+            // The last one is at fault; of the others nothing is known.
+            let last = needed.pop();
+            known.extend(last.map(|node| (node, false)));
+            for node in needed.drain(..) {
+                known.remove(&node);
+            }
+        }
+        may
+    }
+
+    /// Whether a node computes the same wherever it stands in the block. One that is random draws by its lineage.
+    fn may_move(&self, graph: &Graph, node: Node) -> bool {
+        let operator = ops::operator(graph.era, graph.kind(node));
+        let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let plain = graph.num_blocks(node) == 0 && operator.rule.carries == Carries::Nothing;
+        plain
+            && operator.rule.effect == Effect::None
+            && !operator.may_write(operator.resolve(&operands).schema())
+            && !planted!("batch-mm.moved", self.db.node_has_writers(graph, node), "ignored" => false)
+    }
+}
+
+fn batch(graph: &mut Graph, factor: Value, side: usize, found: &Batch) {
+    let first = found.products[0];
+    graph_update!("Batching {} products with %{}", found.products.len(), graph.name(factor));
+    let mut needed = found.needed.clone();
+    needed.sort_by(|&a, &b| graph.is_before(b, a).cmp(&graph.is_before(a, b)));
+    for node in needed {
+        graph.move_before(node, first);
+    }
+    let others = found.products.iter().map(|&node| graph.input(node, 1 - side));
+    let operands: Vec<Value> = [factor].into_iter().chain(others).collect();
+    let batched = graph.create(prim::MM_BATCH_SIDE);
+    graph.set_inputs(batched, operands.into_iter());
+    let written = planted!("batch-mm.side", side, "other" => 1 - side);
+    graph.set_attribute(batched, Symbol::new("side"), Attribute::Int(written as i64));
+    graph.insert_before(first, batched);
+    for &product in &found.products {
+        let old = graph.output(product, 0);
+        let new = graph.add_output(batched, graph.ty(old));
+        graph.replace_all_uses(old, new);
+        graph.erase(product);
+    }
+}
