@@ -4,6 +4,7 @@ pub mod analysis;
 pub mod entity;
 pub mod interpreter;
 pub mod ir;
+pub mod lint;
 pub mod log;
 pub mod mutants;
 pub mod ops;

@@ -31,6 +31,7 @@ mod typing;
 mod verify_test;
 
 pub use crate::text::Severity;
+pub(crate) use finding::Sink;
 pub use finding::{Finding, Place, Report, Spot};
 pub use rendering::{Position, positions, render};
 

@@ -122,18 +122,18 @@ impl Report {
         self.path(place).into_iter().fold(graph, step)
     }
 
-    pub(super) fn open_section(&mut self, carrier: Option<(usize, Node)>) -> usize {
+    pub(crate) fn open_section(&mut self, carrier: Option<(usize, Node)>) -> usize {
         self.sections.push(carrier);
         self.sections.len() - 1
     }
 
-    pub(super) fn sink<'g, 'r>(&'r mut self, graph: &'g Graph, section: usize) -> Sink<'g, 'r> {
+    pub(crate) fn sink<'g, 'r>(&'r mut self, graph: &'g Graph, section: usize) -> Sink<'g, 'r> {
         Sink { graph, section, findings: &mut self.findings }
     }
 }
 
 /// Takes the findings in one graph.
-pub(super) struct Sink<'g, 'r> {
+pub(crate) struct Sink<'g, 'r> {
     pub(super) graph: &'g Graph,
     section: usize,
     findings: &'r mut Vec<Finding>,
@@ -144,7 +144,7 @@ impl Sink<'_, '_> {
         self.add(Severity::Error, spot, message.into())
     }
 
-    pub(super) fn warning(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
+    pub(crate) fn warning(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
         self.add(Severity::Warning, spot, message.into())
     }
 
@@ -161,12 +161,12 @@ impl Sink<'_, '_> {
         format!("%{}", self.graph.name(value))
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.findings.len()
     }
 }
 
 /// `1 value`, `2 values`
-pub(super) fn counted(n: usize, what: &str) -> String {
+pub(crate) fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

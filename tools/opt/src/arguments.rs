@@ -97,6 +97,8 @@ pub(crate) enum Command {
     Smith(SmithArgs),
     /// Say what happened between two graphs; names and legal order are no change
     Diff(DiffArgs),
+    /// Say what PyTorch is known to get wrong about a graph
+    Lint(LintArgs),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -456,6 +458,36 @@ pub(crate) struct DiffArgs {
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
+}
+
+const LINT_EXAMPLES: &str = "\
+Examples:
+  jitopt lint in.ir
+  jitopt lint --torch=2.15 *.ir                      only what this release gets wrong
+  jitopt lint --list                                 what is looked for, with sources and workarounds
+
+Exit codes: 0 nothing found, 1 findings.";
+
+#[derive(Debug, Args)]
+#[command(after_help = LINT_EXAMPLES)]
+pub(crate) struct LintArgs {
+    /// The graphs; `-` or nothing is stdin
+    pub(crate) files: Vec<PathBuf>,
+    /// Only mistakes that this PyTorch makes, such as 1.3 or 2.15
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
+    /// Only this lint; may be repeated
+    #[arg(long, value_name = "LINT")]
+    pub(crate) only: Vec<String>,
+    /// Not this lint; may be repeated
+    #[arg(long, value_name = "LINT")]
+    pub(crate) skip: Vec<String>,
+    /// One line of JSON for each finding
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say what is looked for
+    #[arg(long)]
+    pub(crate) list: bool,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod cmd_completions;
 mod cmd_diff;
 mod cmd_extract;
 mod cmd_filecheck;
+mod cmd_lint;
 mod cmd_reduce;
 mod cmd_run;
 mod cmd_samples;
@@ -110,6 +111,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Reduce(args)) => cmd_reduce::run(args, world),
         Some(Command::Smith(args)) => cmd_smith::run(args, world),
         Some(Command::Diff(args)) => cmd_diff::run(args, world),
+        Some(Command::Lint(args)) => cmd_lint::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

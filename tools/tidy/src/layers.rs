@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The modules of the core, lowest first.
-pub const LAYERS: [&str; 16] = [
+pub const LAYERS: [&str; 17] = [
     "log",
     "mutants",
     "entity",
@@ -28,6 +28,7 @@ pub const LAYERS: [&str; 16] = [
     "codegen",
     "runtime",
     "report",
+    "lint",
 ];
 
 /// What points up, or to a module that is not in the list.

@@ -1,0 +1,278 @@
+//! Where PyTorch itself is known to get a graph wrong: its passes, its fused kernels, its compiler, its reader.
+//!
+//! ```text
+//!   %y : float = aten::div(%i, %one)
+//!                ^~~~~~~~~ warning: true-division-by-one: peephole makes `%y` the int `%i`: 7 instead of 7.0
+//!                          note: PyTorch 1.13 to 2.15, peephole; run in 1.13.1 and 2.15.0
+//!                          help: divide by 1.0
+//! ```
+//!
+//! A row of [`LINTS`] is one mistake: who makes it, in which releases, where that was seen, and what to do. Most were run in
+//! the releases that they name; the others give the report in PyTorch's issue tracker. A finding says that the graph has the
+//! pattern, not that every run of it goes wrong: `note` tells what else it takes.
+//!
+//! A new lint is a row here and a function in the file of its kind; each has a lit file in `testdata/lint/`. Linear in nodes,
+//! but for `loop-state-rotates`, which looks at the body of each loop once for each loop around it.
+
+mod compiler;
+mod finder;
+mod folding;
+mod gradients;
+mod kernels;
+mod loops;
+mod speculation;
+
+use finder::Facts;
+
+use crate::interpreter::Release;
+use crate::ir::Graph;
+use crate::verify::{Report, Sink};
+
+/// One mistake of PyTorch's.
+pub struct Lint {
+    /// How it is called.
+    pub name: &'static str,
+    /// What goes wrong, in a line.
+    pub summary: &'static str,
+    /// Who makes it.
+    pub culprit: &'static str,
+    /// The first and the last release that are known to make it.
+    pub releases: (Release, Release),
+    /// Where that is known from.
+    pub source: &'static str,
+    /// What to do.
+    pub workaround: &'static str,
+    /// Looks for it in one graph, without its sections.
+    pub(crate) find: fn(&Facts<'_>, &mut Sink<'_, '_>),
+}
+
+impl Lint {
+    /// Whether a release makes this mistake, as far as is known.
+    pub fn hits(&self, release: Release) -> bool {
+        (self.releases.0..=self.releases.1).contains(&release)
+    }
+
+    /// `1.13 to 2.15`
+    pub fn span(&self) -> String {
+        let (first, last) = self.releases;
+        let shown = |release: Release| format!("{}.{}", release.0, release.1);
+        if first == last { shown(first) } else { format!("{} to {}", shown(first), shown(last)) }
+    }
+}
+
+/// The last release there was something to find out about.
+const LAST: Release = Release(2, 15);
+
+/// The table.
+pub const LINTS: &[Lint] = &[
+    Lint {
+        name: "mm-tree-alpha",
+        summary: "sums of matrix products lose the factors of their terms",
+        culprit: "batch_mm, which the default executors run",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1, 1.4.0, 1.13.1 and 2.15.0",
+        workaround: "multiply a term by its factor instead of giving `alpha` to the sum",
+        find: kernels::mm_tree_alpha,
+    },
+    Lint {
+        name: "true-division-by-one",
+        summary: "an int divided by 1 stays an int",
+        culprit: "peephole, which the default executor runs",
+        releases: (Release(1, 13), LAST),
+        source: "run in 1.13.1 and 2.15.0; 1.3.1 is right",
+        workaround: "divide by 1.0",
+        find: folding::true_division_by_one,
+    },
+    Lint {
+        name: "nan-test-folded",
+        summary: "`x != x` is false, for NaN too",
+        culprit: "peephole, which the default executor runs",
+        releases: (Release(1, 13), LAST),
+        source: "run in 1.13.1 and 2.15.0; 1.3.1 is right",
+        workaround: "ask math.isnan",
+        find: folding::nan_test_folded,
+    },
+    Lint {
+        name: "shared-constant",
+        summary: "what is returned is one constant for all calls: who writes to it changes the next result",
+        culprit: "constant_propagation, which the default executors run",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1, 1.13.1 and 2.15.0",
+        workaround: "clone what is returned before you write to it",
+        find: folding::shared_constant,
+    },
+    Lint {
+        name: "random-folded",
+        summary: "random numbers are drawn once, when the graph is compiled",
+        culprit: "constant_propagation",
+        releases: (Release(1, 3), Release(1, 3)),
+        source: "run in 1.3.1",
+        workaround: "torch.randn(sizes) * std + mean",
+        find: folding::random_folded,
+    },
+    Lint {
+        name: "product-stretched",
+        summary: "a sum that stretches a matrix product becomes an addmm that fails",
+        culprit: "fuse_addmm, and peephole with addmm in 1.3",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1 and 2.15.0",
+        workaround: "expand the product before the sum",
+        find: folding::product_stretched,
+    },
+    Lint {
+        name: "loop-state-rotates",
+        summary: "what a loop writes to is not all that the alias analysis takes for written",
+        culprit: "the alias analysis: constant_propagation, constant_pooling and cse trust it",
+        releases: (Release(1, 11), LAST),
+        source: "pytorch/pytorch#75794; run in 2.15.0",
+        workaround: "keep the tensors in a list, or make the sum a new tensor instead of adding in place",
+        find: loops::loop_state_rotates,
+    },
+    Lint {
+        name: "negative-trip-count",
+        summary: "a loop that never runs is repeated without end",
+        culprit: "loop_unrolling and constant_loop_unrolling, run alone",
+        releases: (LAST, LAST),
+        source: "run in 2.15.0; the executors fold such loops first",
+        workaround: "run constant_propagation first, or drop the loop",
+        find: loops::negative_trip_count,
+    },
+    Lint {
+        name: "kernel-shares-constants",
+        summary: "two kernels that differ in the seventh digit of a constant are one",
+        culprit: "the cache of the fuser, whose keys hold six digits",
+        releases: (Release(1, 3), Release(1, 4)),
+        source: "run in 1.3.1 and 1.4.0",
+        workaround: "hand the constant over as a tensor",
+        find: kernels::kernel_shares_constants,
+    },
+    Lint {
+        name: "kernel-rounds-otherwise",
+        summary: "an operator has other results in a fused kernel than outside",
+        culprit: "the formulas of the legacy fuser",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1; round, fmod and remainder in 2.15.0 as well",
+        workaround: "torch._C._jit_override_can_fuse_on_cpu(False), or another operator",
+        find: kernels::kernel_rounds_otherwise,
+    },
+    Lint {
+        name: "constant-in-kernel",
+        summary: "the second run crashes: a kernel for any shape knows no shape of a tensor constant",
+        culprit: "the TensorExpr fuser",
+        releases: (Release(1, 10), Release(2, 0)),
+        source: "ultralytics/ultralytics#26264",
+        workaround: "torch._C._jit_set_texpr_fuser_enabled(False), or make the constant a buffer that is an argument",
+        find: kernels::constant_in_kernel,
+    },
+    Lint {
+        name: "gradient-at-tie",
+        summary: "where operands are equal or at a bound, the gradient is another than in eager mode",
+        culprit: "symbolic differentiation",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1, 1.13.1 and 2.15.0",
+        workaround: "run training under torch.jit.optimized_execution(False)",
+        find: gradients::gradient_at_tie,
+    },
+    Lint {
+        name: "sum-past-add",
+        summary: "gradients of broadcast operands are summed twice",
+        culprit: "the fuser, which moves sums behind additions",
+        releases: (Release(1, 0), Release(1, 2)),
+        source: "pytorch/pytorch#22833; run in 1.1.0",
+        workaround: "upgrade to 1.3",
+        find: gradients::sum_past_add,
+    },
+    Lint {
+        name: "unsigned-subtraction",
+        summary: "`number - x` is computed as `-x + number`, which wraps for uint8",
+        culprit: "the compiler's rsub",
+        releases: (Release(1, 3), LAST),
+        source: "pytorch/pytorch#49336; run in 2.15.0",
+        workaround: "-(x - number), or x.float() first",
+        find: compiler::unsigned_subtraction,
+    },
+    Lint {
+        name: "modulo-in-place",
+        summary: "`x %= y` has the sign of x, `x = x % y` that of y",
+        culprit: "the compiler: `%=` becomes fmod_",
+        releases: (Release(1, 13), LAST),
+        source: "pytorch/pytorch#133847; run in 2.15.0",
+        workaround: "x = x % y",
+        find: compiler::modulo_in_place,
+    },
+    Lint {
+        name: "write-through-view-lost",
+        summary: "a write through a view is lost",
+        culprit: "remove_inplace_ops, which exporters run: it makes the write a new tensor that nobody reads",
+        releases: (Release(1, 3), LAST),
+        source: "pytorch/pytorch#69989; run in 1.3.1 and 2.15.0",
+        workaround: "torch.index_put, torch.where or torch.cat instead of assigning to a part",
+        find: compiler::write_through_view_lost,
+    },
+    Lint {
+        name: "sections-dropped",
+        summary: "PyTorch's reader drops sections, and all behind the first graph, without a word",
+        culprit: "torch._C.parse_ir",
+        releases: (Release(1, 3), LAST),
+        source: "run in 1.3.1, 1.4.0, 1.13.1 and 2.15.0",
+        workaround: "do not hand this text to parse_ir; jitopt reads it whole",
+        find: speculation::sections_dropped,
+    },
+    Lint {
+        name: "guard-without-strides",
+        summary: "guards of a printed graph are never eliminated: their types lost the strides",
+        culprit: "the printer and guard_elimination",
+        releases: (Release(1, 3), Release(1, 4)),
+        source: "run in 1.3.1",
+        workaround: "jitopt's guard-elimination takes known sizes for enough",
+        find: speculation::guard_without_strides,
+    },
+];
+
+/// What was found in a graph and its sections: findings, and which lint each is of.
+#[derive(Default)]
+pub struct Findings {
+    /// To be drawn by [`crate::verify::render`].
+    pub report: Report,
+    /// For each finding of the report its lint.
+    pub lints: Vec<&'static Lint>,
+}
+
+/// Looks for what these lints know in a graph and its sections, in printed order of the sections.
+pub fn lint(graph: &Graph, lints: &[&'static Lint]) -> Findings {
+    let mut findings = Findings::default();
+    let mut pending = vec![(graph, None, None)];
+    while let Some((graph, carrier, kind)) = pending.pop() {
+        let section = findings.report.open_section(carrier);
+        let facts = Facts::new(graph, kind);
+        for lint in lints {
+            let mut sink = findings.report.sink(graph, section);
+            let before = sink.count();
+            (lint.find)(&facts, &mut sink);
+            finder::label(&mut findings.report, before, lint);
+            findings.lints.resize(findings.report.findings.len(), lint);
+        }
+        let carriers: Vec<_> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
+        let inner = |node| Some((graph.subgraph(node)?, Some((section, node)), Some(graph.kind(node))));
+        pending.extend(carriers.into_iter().rev().filter_map(inner));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn every_lint_has_a_lit_file_and_a_name_of_its_own() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/lint");
+        for (i, lint) in LINTS.iter().enumerate() {
+            let file = folder.join(lint.name.replace('-', "_") + ".ir");
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(text.contains(&format!("{}: ", lint.name)), "{}: nothing checks a finding", file.display());
+            assert!(LINTS[..i].iter().all(|other| other.name != lint.name), "{}", lint.name);
+            assert!(lint.releases.0 <= lint.releases.1, "{}", lint.name);
+        }
+    }
+}

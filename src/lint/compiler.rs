@@ -1,0 +1,59 @@
+//! What the compiler and the exporters make of a program.
+
+use super::finder::Facts;
+use crate::ir::Node;
+use crate::types::DType;
+use crate::verify::{Sink, Spot};
+
+/// `%y : Tensor = aten::add(%negated, %number, %1)`
+pub(super) fn unsigned_subtraction(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::add", "aten::rsub"]) {
+        let Some([x, number, alpha]) = facts.operands(node) else { continue };
+        let negated = match facts.kind(node) {
+            "aten::rsub" => Some(x),
+            _ => facts.made_by(x, "aten::neg").map(|neg| facts.graph.input(neg, 0)),
+        };
+        let scalar = !facts.ty(number).is_tensor() && facts.number(alpha) == Some(1.0);
+        let Some(x) = negated.filter(|&x| scalar && facts.ty(x).is_tensor()) else { continue };
+        let dtype = facts.ty(x).as_tensor().and_then(|tensor| tensor.dtype);
+        // What is computed is rarely of whole numbers; what comes from outside often is, pictures above all.
+        if dtype.map_or(facts.graph.is_param(x), |dtype| dtype == DType::Byte) {
+            let text = format!("`-{}` wraps before `{}` is added", facts.name(x), facts.name(number));
+            let finding = sink.warning(Spot::Node(node), text);
+            finding.note = dtype.is_none().then(|| "when the elements are uint8".to_owned());
+        }
+    }
+}
+
+/// `%y : Tensor = aten::fmod_(%x, %m)`
+pub(super) fn modulo_in_place(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::fmod_"]) {
+        let x = facts.name(facts.graph.input(node, 0));
+        let finding = sink.warning(Spot::Node(node), format!("the remainder has the sign of `{x}`"));
+        finding.note = Some("when the program says `%=`".to_owned());
+    }
+}
+
+/// `%w : Tensor = aten::copy_(%view, %y, %b)`
+pub(super) fn write_through_view_lost(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.graph.all_nodes() {
+        let name = facts.kind(node);
+        let in_place = name.starts_with("aten::") && name.ends_with('_') && !name.ends_with("__");
+        if !in_place || facts.graph.num_inputs(node) == 0 || !facts.alias().is_writing(node) {
+            continue;
+        }
+        let written = facts.graph.input(node, 0);
+        let Some(view) = facts.graph.definer(written).filter(|&view| is_view(facts, view)) else { continue };
+        let (part, whole) = (facts.name(written), facts.name(facts.graph.input(view, 0)));
+        sink.warning(Spot::Node(node), format!("`{part}` is a part of `{whole}`, which keeps its old content"));
+    }
+}
+
+/// Whether a node makes a tensor out of the memory of its first operand, and does not write to it.
+fn is_view(facts: &Facts<'_>, node: Node) -> bool {
+    let (Some(output), true) = (facts.graph.single_output(node), facts.graph.num_inputs(node) > 0) else {
+        return false;
+    };
+    let whole = facts.graph.input(node, 0);
+    facts.ty(whole).is_tensor() && facts.alias().may_alias(output, whole) && !facts.alias().is_writing(node)
+}

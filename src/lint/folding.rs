@@ -1,0 +1,112 @@
+//! What peephole, constant propagation and their like make of a graph.
+
+use super::finder::Facts;
+use crate::entity::EntitySet;
+use crate::ir::{Node, Value};
+use crate::ops::rules::{Carries, Nondeterminism, Structure};
+use crate::symbol::prim;
+use crate::types::{Dim, Simple, Type};
+use crate::verify::{Sink, Spot};
+
+/// `%y : float = aten::div(%i, %one)`
+pub(super) fn true_division_by_one(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::div"]) {
+        let Some([x, one]) = facts.operands(node) else { continue };
+        let ints = facts.ty(x) == Type::int() && facts.ty(one) == Type::int();
+        if ints && facts.number(one) == Some(1.0) {
+            let (y, x) = (facts.name(facts.graph.output(node, 0)), facts.name(x));
+            sink.warning(Spot::Node(node), format!("`{y}` becomes the int `{x}`"));
+        }
+    }
+}
+
+/// `%b : bool = aten::ne(%x, %x)` of floats
+pub(super) fn nan_test_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::eq", "aten::ne"]) {
+        let Some([x, y]) = facts.operands(node) else { continue };
+        if x == y && [Type::simple(Simple::Float), Type::list(Type::simple(Simple::Float))].contains(&facts.ty(x)) {
+            let folded = facts.kind(node) == "aten::eq";
+            let text = format!(
+                "`{}` becomes {folded}, whatever `{}` is",
+                facts.name(facts.graph.output(node, 0)),
+                facts.name(x)
+            );
+            sink.warning(Spot::Node(node), text);
+        }
+    }
+}
+
+/// A tensor that constants alone decide and that leaves the graph.
+pub(super) fn shared_constant(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    let mut constant: EntitySet<Value> = EntitySet::default();
+    for node in facts.graph.all_nodes() {
+        let is_constant = facts.graph.kind(node) == prim::CONSTANT;
+        if !is_constant && !is_folded(facts, node, &constant) {
+            continue;
+        }
+        for output in facts.graph.outputs(node) {
+            constant.insert(output);
+            if !is_constant && facts.ty(output).is_tensor() && facts.alias().may_alias_graph_output(output) {
+                let text = format!("`{}` is computed once and returned by every call", facts.name(output));
+                sink.warning(Spot::Node(node), text);
+            }
+        }
+    }
+}
+
+/// Whether constant propagation runs a node while the graph is compiled.
+fn is_folded(facts: &Facts<'_>, node: Node, constant: &EntitySet<Value>) -> bool {
+    let (graph, operator) = (facts.graph, facts.operator(node));
+    let plain = operator.rule.structure == Structure::None && operator.rule.carries == Carries::Nothing;
+    plain
+        && operator.is_known()
+        && operator.is_folded()
+        && !operator.has_side_effects()
+        && operator.nondeterminism(None) == Nondeterminism::Deterministic
+        && !facts.alias().is_writing(node)
+        && graph.inputs(node).all(|value| constant.contains(value))
+        && !graph.outputs(node).chain(graph.inputs(node)).any(|value| facts.alias().has_writers(value))
+}
+
+/// `%r : Tensor = aten::normal(%mean, %std, %sizes, …)` of constants
+pub(super) fn random_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::normal"]) {
+        let from_constants = |value: Value| {
+            let list = facts.made_by(value, "prim::ListConstruct");
+            let elements = list.map(|list| facts.graph.inputs(list).collect::<Vec<_>>());
+            elements.unwrap_or_else(|| vec![value]).into_iter().all(|v| facts.graph.constant(v).is_some())
+        };
+        if facts.graph.inputs(node).all(from_constants) {
+            let text = format!("`{}` is the same in every call", facts.name(facts.graph.output(node, 0)));
+            sink.warning(Spot::Node(node), text);
+        }
+    }
+}
+
+/// `%y : Tensor = aten::add(%product, %c, %1)` where types say that `%c` is larger
+pub(super) fn product_stretched(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(&["aten::add"]) {
+        let Some([x, y, alpha]) = facts.operands(node) else { continue };
+        if facts.number(alpha) != Some(1.0) {
+            continue;
+        }
+        for (product, summand) in [(x, y), (y, x)] {
+            let Some(mm) = facts.made_by(product, "aten::mm") else { continue };
+            if stretches(facts, mm, summand) {
+                let text = format!("`{}` is larger than the product `{}`", facts.name(summand), facts.name(product));
+                sink.warning(Spot::Node(node), text);
+            }
+        }
+    }
+}
+
+/// Whether the types say that a summand does not stretch to a product.
+fn stretches(facts: &Facts<'_>, mm: Node, summand: Value) -> bool {
+    let sizes = |value: Value| facts.ty(value).as_tensor().and_then(|tensor| tensor.sizes.clone());
+    let Some([a, b]) = facts.operands(mm) else { return false };
+    let (Some(a), Some(b), Some(c)) = (sizes(a), sizes(b), sizes(summand)) else { return false };
+    let ([rows, _], [_, columns]) = (&a[..], &b[..]) else { return false };
+    let larger = |of: Option<&Dim>, than: Dim| than == Dim::Known(1) && matches!(of, Some(Dim::Known(n)) if *n != 1);
+    let mut last = c.iter().rev();
+    c.len() > 2 || larger(last.next(), *columns) || larger(last.next(), *rows)
+}

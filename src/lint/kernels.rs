@@ -1,0 +1,122 @@
+//! What the rewrites of matrix products and the fusers' kernels make of a graph.
+
+use super::finder::Facts;
+use crate::ir::{Attribute, Node, Value};
+use crate::symbol::prim;
+use crate::types::DType;
+use crate::verify::{Sink, Spot};
+use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// Trees of sums over fewer matrix products are left alone.
+const SMALLEST_TREE: usize = 4;
+
+/// A tree of sums whose leaves are matrix products.
+#[derive(Clone, Copy)]
+struct Tree {
+    products: usize,
+    /// A sum in it that scales.
+    scaling: Option<Node>,
+}
+
+/// `%s : Tensor = aten::add(%m1, %m2, %two)` in a tree of four products
+pub(super) fn mm_tree_alpha(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    let graph = facts.graph;
+    let mut trees: FxHashMap<Value, Tree> = FxHashMap::default();
+    for node in facts.of_kinds(&["aten::mm", "aten::add"]) {
+        let tree = match facts.kind(node) {
+            "aten::mm" => Some(Tree { products: 1, scaling: None }),
+            _ => sum(facts, node, &mut trees),
+        };
+        if let (Some(tree), Some(output)) = (tree, graph.single_output(node)) {
+            trees.insert(output, tree);
+        }
+    }
+    let mut found: Vec<Node> =
+        trees.values().filter(|tree| tree.products >= SMALLEST_TREE).filter_map(|tree| tree.scaling).collect();
+    if found.is_empty() || facts.any_writes() {
+        return;
+    }
+    found.sort_by(|&a, &b| if graph.is_before(a, b) { Ordering::Less } else { Ordering::Greater });
+    for node in found {
+        sink.warning(Spot::Node(node), format!("the factor `{}` is taken for 1", facts.name(graph.input(node, 2))));
+    }
+}
+
+/// The tree of a sum of two trees that nobody else reads; they are taken out.
+fn sum(facts: &Facts<'_>, node: Node, trees: &mut FxHashMap<Value, Tree>) -> Option<Tree> {
+    let [x, y, alpha] = facts.operands(node)?;
+    let alone = |value: Value| facts.graph.single_use(value).is_some();
+    let (left, right) = (*trees.get(&x)?, *trees.get(&y)?);
+    if !alone(x) || !alone(y) {
+        return None;
+    }
+    trees.remove(&x);
+    trees.remove(&y);
+    let scaling = (facts.number(alpha) != Some(1.0)).then_some(node);
+    Some(Tree { products: left.products + right.products, scaling: left.scaling.or(right.scaling).or(scaling) })
+}
+
+/// Arithmetic that the fuser of 1.3 takes into kernels with its constants.
+const ARITHMETIC: &[&str] =
+    &["aten::add", "aten::sub", "aten::mul", "aten::div", "aten::pow", "aten::clamp", "aten::threshold"];
+
+/// Two constants of kernels that print alike.
+pub(super) fn kernel_shares_constants(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    let mut seen: BTreeMap<String, (Value, f64)> = BTreeMap::new();
+    for node in facts.of_kinds(ARITHMETIC) {
+        for (i, value) in facts.graph.inputs(node).enumerate() {
+            let Some(Attribute::Float(x)) = facts.graph.constant(value).flatten() else { continue };
+            let (first, other) = *seen.entry(format!("{:.5e}", x.value)).or_insert((value, x.value));
+            if other != x.value && x.value.is_finite() {
+                let text = format!("`{}` and `{}` are one number in six digits", facts.name(value), facts.name(first));
+                sink.warning(Spot::Operand(node, i), text);
+            }
+        }
+    }
+}
+
+/// The kinds of nodes whose sections are kernels of the legacy fuser.
+fn is_kernel(facts: &Facts<'_>, node: Node) -> bool {
+    ["prim::FusionGroup", "prim::CudaFusionGroup"].contains(&facts.kind(node))
+}
+
+/// What kernels compute otherwise.
+const ROUNDING: &[(&str, &str)] = &[
+    ("aten::round", "halves are rounded away from zero, not to even: 2.5 becomes 3"),
+    ("aten::remainder", "1.3 rounds to the nearest multiple, remainder(3.5, 2) = -0.5; later releases lose low bits"),
+    ("aten::fmod", "doubles are divided as floats"),
+    ("aten::min", "1.3 ignores NaN"),
+    ("aten::max", "1.3 ignores NaN"),
+];
+
+/// `aten::round` and others in a kernel
+pub(super) fn kernel_rounds_otherwise(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for group in facts.graph.all_nodes().filter(|&node| is_kernel(facts, node)) {
+        let Some(kernel) = facts.graph.subgraph(group) else { continue };
+        for node in kernel.all_nodes() {
+            let kind = kernel.kind(node).as_str();
+            if let Some((_, text)) = ROUNDING.iter().find(|(rounding, _)| *rounding == kind) {
+                sink.warning(Spot::Node(group), format!("`{kind}` in this kernel: {text}"));
+            }
+        }
+    }
+}
+
+/// A tensor constant among the operands of what becomes, or is, a kernel of TensorExpr.
+pub(super) fn constant_in_kernel(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    for node in facts.of_kinds(ARITHMETIC) {
+        for (i, value) in facts.graph.inputs(node).enumerate() {
+            let Some(tensor) = facts.made_by(value, prim::CONSTANT.as_str()).and(facts.ty(value).as_tensor()) else {
+                continue;
+            };
+            let empty = tensor.sizes.as_ref().is_some_and(|sizes| sizes.is_empty());
+            if !empty && tensor.dtype.is_none_or(DType::is_float) {
+                let finding =
+                    sink.warning(Spot::Operand(node, i), format!("`{}` is a tensor constant", facts.name(value)));
+                finding.note = Some("when the fuser takes this node into a kernel for any shape".to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `jitopt lint`: what PyTorch would get wrong about a graph.
+
+use crate::arguments::{LintArgs, RunArgs, RunSemantics};
+use crate::cmd_run::read_graph;
+use crate::judging;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit, panics};
+use jitopt_core::ir::Graph;
+use jitopt_core::lint::{Findings, LINTS, Lint, lint};
+use jitopt_core::log::did_you_mean;
+use jitopt_core::verify;
+use std::path::{Path, PathBuf};
+
+pub(crate) fn run(args: &LintArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| lint_files(args, world));
+    judging::ended(result, world)
+}
+
+fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let lints = chosen(args)?;
+    if args.list {
+        world.print(listed(&lints).as_bytes());
+        return Ok(exit::YES);
+    }
+    let stdin = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    let mut clean = true;
+    for path in files {
+        let semantics = RunSemantics { torch: args.torch, no_verify: true, ..RunSemantics::default() };
+        let graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
+        let findings = lint(&graph, &lints);
+        clean &= findings.lints.is_empty();
+        let text = if args.json { json(path, &graph, &findings) } else { text(path, &graph, &findings) };
+        world.print(text.as_bytes());
+    }
+    Ok(if clean { exit::YES } else { exit::NO })
+}
+
+/// The lints that are asked for: named ones, those that a release makes, without those that are skipped.
+fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Refusal> {
+    for name in args.only.iter().chain(&args.skip) {
+        if !LINTS.iter().any(|lint| lint.name == name) {
+            let near = did_you_mean(name, LINTS.iter().map(|lint| lint.name));
+            let near =
+                near.map_or("`jitopt lint --list` names them".to_owned(), |near| format!("did you mean `{near}`?"));
+            return refuse(format_args!("there is no lint `{name}`; {near}"));
+        }
+    }
+    let wanted = |lint: &&Lint| args.only.is_empty() || args.only.iter().any(|name| name == lint.name);
+    let hit = |lint: &&Lint| args.torch.is_none_or(|(_, release)| lint.hits(release));
+    let kept = |lint: &&Lint| !args.skip.iter().any(|name| name == lint.name);
+    let chosen: Vec<&Lint> = LINTS.iter().filter(wanted).filter(hit).filter(kept).collect();
+    if chosen.is_empty() {
+        return refuse("no lint is left to look for: --torch, --only and --skip exclude each other");
+    }
+    Ok(chosen)
+}
+
+fn listed(lints: &[&Lint]) -> String {
+    let row = |lint: &&Lint| {
+        let (name, summary, span) = (lint.name, lint.summary, lint.span());
+        format!(
+            "{name}\n    {summary}\n    PyTorch {span}: {}\n    {}\n    instead: {}\n",
+            lint.culprit, lint.source, lint.workaround
+        )
+    };
+    lints.iter().map(row).collect()
+}
+
+fn text(path: &Path, graph: &Graph, findings: &Findings) -> String {
+    if findings.lints.is_empty() {
+        return String::new();
+    }
+    format!("{}:\n{}", path.display(), verify::render(graph, &findings.report))
+}
+
+/// One line of JSON for each finding.
+fn json(path: &Path, graph: &Graph, findings: &Findings) -> String {
+    let line = |(finding, lint): (&verify::Finding, &&Lint)| {
+        let inside = findings.report.graph_of(graph, finding.at);
+        let node = finding.at.spot.node(inside);
+        let outputs: Vec<String> = inside.outputs(node).map(|value| inside.name(value).to_string()).collect();
+        let object = serde_json::json!({
+            "file": path.display().to_string(), "lint": lint.name, "message": finding.message, "kind": inside.kind(node).as_str(),
+            "outputs": outputs, "source": finding.source, "releases": lint.span(), "culprit": lint.culprit,
+            "known-from": lint.source, "workaround": lint.workaround,
+        });
+        format!("{object}\n")
+    };
+    findings.report.findings.iter().zip(&findings.lints).map(line).collect()
+}
