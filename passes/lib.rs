@@ -45,6 +45,7 @@ passes! {
     peephole,
     refine_tuple_types,
     remove_expands,
+    remove_mutation,
 }
 
 /// Everything that `--passes=` can name.

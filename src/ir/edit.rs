@@ -326,6 +326,24 @@ impl Graph {
         }
     }
 
+    /// O(1), whatever reads them: two outputs change places. What reads one gets what the node of the other computes, and types
+    /// and names stay with the nodes. Putting a node behind a value with many readers costs nothing this way.
+    pub fn exchange_outputs(&mut self, a: Value, b: Value) {
+        self.touch();
+        for (value, other) in [(a, b), (b, a)] {
+            let (node, i) = (self.values[value].definer.expect("it is an output"), self.values[value].index as usize);
+            let mut list = self.nodes[node].outputs;
+            list.set(&mut self.lists, i, other);
+            self.nodes[node].outputs = list;
+        }
+        let (old, new) = (self.values[a].clone(), self.values[b].clone());
+        for (value, from) in [(a, &new), (b, &old)] {
+            let row = &mut self.values[value];
+            (row.definer, row.index, row.ty) = (from.definer, from.index, from.ty);
+        }
+        self.exchange_labels(a, b);
+    }
+
     /// Adds a param to a block.
     pub fn add_param(&mut self, block: Block, ty: Type) -> Value {
         self.add_output(self.param_node(block), ty)

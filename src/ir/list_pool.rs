@@ -46,6 +46,12 @@ impl<E: Entity> List<E> {
         E::at(if self.len == 1 { self.data } else { pool.runs[self.data as usize + i] } as usize)
     }
 
+    pub(super) fn set(&mut self, pool: &mut ListPool, i: usize, entity: E) {
+        assert!(i < self.len(), "element {i} of {}", self.len());
+        let place = if self.len == 1 { &mut self.data } else { &mut pool.runs[self.data as usize + i] };
+        *place = entity.index() as u32;
+    }
+
     pub(super) fn push(&mut self, pool: &mut ListPool, entity: E) {
         let id = entity.index() as u32;
         match self.len {

@@ -224,6 +224,18 @@ impl Graph {
         }
     }
 
+    /// Each takes the name of the other.
+    pub(super) fn exchange_labels(&mut self, a: Value, b: Value) {
+        let (old, new) = (self.values[a].label, self.values[b].label);
+        let (owned, other) = (self.owns_name(a), self.owns_name(b));
+        (self.values[a].label, self.values[b].label) = (new, old);
+        for (value, label, owns) in [(a, new, other), (b, old, owned)] {
+            if label.0 & TEXT != 0 && owns {
+                self.names.owners[(label.0 & !TEXT) as usize] = Some(value);
+            }
+        }
+    }
+
     pub(super) fn fresh_number(&mut self) -> u32 {
         let number = self.next_number;
         self.next_number += 1;

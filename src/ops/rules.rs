@@ -147,6 +147,17 @@ pub enum Carries {
     Template,
 }
 
+/// The element type of a tensor result, as far as the kind decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elements {
+    /// Whatever the element types of all operands promote to, or nothing that is known.
+    Promoted,
+    /// Bools, whatever the operands are.
+    Bool,
+    /// That of operand 0, whatever the other operands are.
+    First,
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -170,6 +181,8 @@ pub struct Rule {
     pub reads_strides: bool,
     /// Whether no tensor result has elements of type bool: gradients, and what refuses to take bools.
     pub never_bool: bool,
+    /// Of what type the elements of a tensor result are.
+    pub elements: Elements,
     /// Whether it may be replaced by its results when its operands are constants; without an answer all may whose schema
     /// tells how many operands there are.
     pub folded: Option<bool>,
@@ -192,6 +205,7 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         reads_list_only: false,
         reads_strides: false,
         never_bool: false,
+        elements: Elements::Promoted,
         folded: None,
     }
 }
@@ -231,6 +245,10 @@ impl Rule {
 
     const fn never_bool(self) -> Rule {
         Rule { never_bool: true, ..self }
+    }
+
+    const fn elements(self, elements: Elements) -> Rule {
+        Rule { elements, ..self }
     }
 }
 
@@ -350,6 +368,15 @@ pub const RULES: &[Rule] = &{
             .reads_strides(),
         row(&["aten::empty_like"]).is(Undefined).reads_strides(),
         row(&["aten::neg"]).never_bool(),
+        // Element types of results.
+        row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::equal", "aten::not_equal"])
+            .elements(Elements::Bool),
+        row(&["aten::less", "aten::less_equal", "aten::greater", "aten::greater_equal", "aten::logical_*"])
+            .elements(Elements::Bool),
+        row(&["aten::copy", "aten::fill", "aten::masked_fill", "aten::masked_scatter", "aten::bernoulli"])
+            .elements(Elements::First),
+        row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter"])
+            .elements(Elements::First),
         // Contents that nobody wrote.
         row(&["aten::empty", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
             .is(Undefined),

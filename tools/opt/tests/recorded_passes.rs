@@ -62,6 +62,8 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("peephole_list_idioms_refine", "peephole{only=lists,refine-list-len}", Exactly),
     ("refine_tuple_types", "refine-tuple-types", Exactly),
     ("remove_expands", "remove-expands", Text),
+    // PyTorch does not ask for element types.
+    ("remove_mutation", "remove-mutation{trusting}", Exactly),
 ];
 
 /// The parts of a hundred that must be equal: of the entries that PyTorch's pass changed, and of the others. A group of

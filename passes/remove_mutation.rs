@@ -1,0 +1,298 @@
+//! Makes new values where operators write to memory that nobody else has seen.
+//!
+//! ```text
+//! %a : Tensor = aten::mul(%x, %y)                     %a : Tensor = aten::mul(%x, %y)
+//! %b : Tensor = aten::relu_(%a)              =>       %b : Tensor = aten::relu(%a)
+//! %l : Tensor[] = prim::ListConstruct(%a)             %l : Tensor[] = prim::ListConstruct(%b, %x)
+//! %m : Tensor[] = aten::append(%l, %x)
+//! ```
+//!
+//! A node that makes memory of its own gives it one name. While nobody has read that name, nobody else has one for it, and
+//! nobody saw what it held: the first reader may as well make something new, and everybody after it reads that. So no
+//! alias analysis is asked; it would say of a value what is true of it anywhere in the graph, and here it is the beginning
+//! that counts. A list construct whose first reader appends to it, inserts or sets an element at a constant place, is made
+//! where that reader stands, with the operands that it then has. The result of a branch is memory of its own when
+//! both sides make it and only return it.
+//!
+//! An operator in place keeps the element type of what it writes to: `aten::lt_` on floats makes floats and `aten::lt` makes
+//! bools, and adding doubles to floats makes doubles. PyTorch's pass does not ask. Here types must tell that nothing changes:
+//! there is one tensor only, or all are of one type; `{trusting}` takes for granted what types do not tell, as PyTorch does,
+//! and still leaves comparisons alone. A constant is written to for good, so that the next run sees it: it is left alone too.
+//!
+//! One walk in the order in which nodes run, lists first, as PyTorch; `{fixpoint}` walks until nothing changes. A walk is linear in
+//! nodes and operands: that later readers read the new value is an exchange of two outputs, however many they are.
+
+use jitopt_core::entity::EntitySet;
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
+use jitopt_core::ops::rules::{AliasRule, Elements};
+use jitopt_core::ops::{self, schema::Schema};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::types::{DType, Type};
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "remove-mutation",
+    aliases: &["remove-tensor-mutation"],
+    summary: "make new values where memory is written to that nobody else has seen",
+    example: "%b : Tensor = aten::relu_(%a)  =>  %b : Tensor = aten::relu(%a)",
+    options: &[
+        PassOption { name: "fixpoint", default: "false", summary: "walk until nothing changes" },
+        PassOption {
+            name: "trusting",
+            default: "false",
+            summary: "where element types are not known, too, as PyTorch",
+        },
+    ],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before removing mutation", graph);
+    let (fixpoint, trusting) = (cx.flag("fixpoint")?, cx.flag("trusting")?);
+    loop {
+        let before = graph.epoch();
+        walk(graph, &mut |graph, node, seen| fold_into_list(graph, cx, node, seen));
+        walk(graph, &mut |graph, node, seen| put_out_of_place(graph, cx, node, seen, trusting));
+        if !fixpoint || graph.epoch() == before {
+            break;
+        }
+    }
+    graph_dump!("After removing mutation", graph);
+    Ok(())
+}
+
+/// The values that somebody read up to here.
+type Seen = EntitySet<Value>;
+
+/// Visits the nodes in the order in which they run. A node may erase itself, and what stands before it may move.
+fn walk(graph: &mut Graph, visit: &mut dyn FnMut(&mut Graph, Node, &mut Seen)) {
+    let mut seen = Seen::new();
+    let mut open: Vec<(Block, Option<Node>)> = vec![(graph.root(), graph.first(graph.root()))];
+    while let Some((block, cursor)) = open.last_mut() {
+        let Some(node) = *cursor else {
+            graph.results(*block).for_each(|value| _ = seen.insert(value));
+            open.pop();
+            continue;
+        };
+        *cursor = graph.next(node);
+        visit(graph, node, &mut seen);
+        graph.inputs(node).for_each(|value| _ = seen.insert(value));
+        open.extend(graph.node_blocks(node).rev().map(|block| (block, graph.first(block))));
+    }
+}
+
+// ---- what is new
+
+/// Whether `value` is memory of its own that `node`, which stands in the block where it is made, is the first to read.
+fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
+    let here = graph.definer(value).is_some_and(|definer| graph.block_of(definer) == graph.block_of(node));
+    planted!("mutation.block", here, "any" => true)
+        && planted!("mutation.seen", !seen.contains(value), "ignored" => true)
+        && planted!("mutation.new", is_new(graph, value) || is_new_in_both(graph, value), "anything" => !graph.is_param(value))
+}
+
+/// Whether the definer of `value` makes memory for it that has no other name.
+fn is_new(graph: &Graph, value: Value) -> bool {
+    let Some(node) = graph.definer(value) else { return false };
+    let kind = graph.kind(node);
+    let operator = ops::operator(graph.era, kind);
+    let runs_nothing = graph.num_blocks(node) == 0 && graph.subgraph(node).is_none() && !operator.has_side_effects();
+    // What a constant holds is still there when the graph runs again.
+    let lasts = planted!("mutation.constant", kind == prim::CONSTANT, "ignored" => false) || kind == prim::PARAM;
+    runs_nothing && !lasts && kind != prim::UNINITIALIZED && {
+        let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
+        let schema = operator.resolve(&types).schema();
+        match operator.alias_rule(schema) {
+            AliasRule::Fresh | AliasRule::FreshContainer | AliasRule::BatchNorm { .. } => true,
+            AliasRule::Schema => schema
+                .and_then(|schema| schema.returns.get(graph.output_index(value)))
+                .is_some_and(|returned| planted!("mutation.view", !returned.is_annotated(), "new" => true)),
+            _ => false,
+        }
+    }
+}
+
+/// Whether `value` is what a branch returns, and both sides of it make new memory only to return it.
+fn is_new_in_both(graph: &Graph, value: Value) -> bool {
+    let Some(branch) = graph.definer(value).filter(|&node| graph.kind(node) == prim::IF) else { return false };
+    let only_returned = |block: Block| {
+        graph.results(block).nth(graph.output_index(value)).is_some_and(|result| {
+            let inside = graph.definer(result).is_some_and(|definer| graph.block_of(definer) == Some(block));
+            let once = graph.single_use(result).is_some();
+            planted!("mutation.inside", inside, "ignored" => true)
+                && planted!("mutation.once", once, "ignored" => true)
+                && is_new(graph, result)
+        })
+    };
+    graph.num_blocks(branch) == 2 && graph.node_blocks(branch).all(only_returned)
+}
+
+// ---- tensors
+
+/// Makes an operator in place compute a new tensor.
+fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &Seen, trusting: bool) {
+    let Some(form) = out_of_place(graph, node) else { return };
+    let target = graph.input(node, 0);
+    if !is_unseen(graph, target, node, seen) {
+        return;
+    }
+    if let Err(why) = keeps_elements(graph, node, form.kind(), trusting) {
+        return cx.missed(graph, "writes-removed", node, || why.to_owned());
+    }
+    cx.rewrite(graph, "writes-removed", node, |graph| {
+        graph_update!("Making %{} anew", graph.name(target));
+        let output = graph.output(node, 0);
+        graph.replace_all_uses(output, target);
+        graph.exchange_outputs(output, target);
+        for i in 0..graph.num_inputs(node) {
+            if graph.input(node, i) == target {
+                graph.set_input(
+                    node,
+                    i,
+                    planted!("mutation.operand", output, "itself" => graph.input(node, graph.num_inputs(node) - 1)),
+                );
+            }
+        }
+        form.apply(graph, node);
+    });
+}
+
+/// What computes the same as an operator in place.
+enum Form {
+    /// The operator of this kind, of the same operands.
+    Same(Symbol),
+    /// `aten::full_like` or `aten::zeros_like`, with as many operands as its schema wants.
+    Like(&'static Schema),
+}
+
+impl Form {
+    fn kind(&self) -> Symbol {
+        match self {
+            Form::Same(kind) => *kind,
+            Form::Like(schema) => schema.kind,
+        }
+    }
+
+    /// Turns the node into this. Options of a new tensor are None: as those of the old.
+    fn apply(self, graph: &mut Graph, node: Node) {
+        graph.set_kind(node, self.kind());
+        if let Form::Like(schema) = self
+            && graph.num_inputs(node) < schema.formals.len()
+        {
+            let none = graph.create_op(prim::CONSTANT, &[], Type::none());
+            graph.insert_before(node, none);
+            let none = graph.output(none, 0);
+            for _ in graph.num_inputs(node)..schema.formals.len() {
+                graph.add_input(node, none);
+            }
+        }
+    }
+}
+
+/// What an operator that writes to operand 0, returns it, and writes to nothing else, is out of place.
+fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
+    let kind = graph.kind(node);
+    let name = kind.as_str().strip_suffix('_').filter(|name| name.starts_with("aten::") && !name.ends_with('_'))?;
+    let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
+    let schema = ops::resolve(graph.era, kind, &types).schema()?;
+    let plain = schema.writes().eq([0]) && schema.returns.len() == 1 && graph.num_outputs(node) == 1;
+    if !plain || !types.first()?.is_tensor() || !schema.returns[0].ty.is_tensor() {
+        return None;
+    }
+    let like = |name: &str, options: usize| {
+        let schemas = ops::operator(graph.era, Symbol::new(name)).schemas;
+        schemas.iter().find(|schema| schema.formals.len() >= options && !schema.is_writing()).map(Form::Like)
+    };
+    match (name, schema.overload) {
+        ("aten::zero", _) => like("aten::zeros_like", 1),
+        ("aten::fill", "Scalar") => like("aten::full_like", 2),
+        _ => {
+            let same = ops::resolve(graph.era, Symbol::new(name), &types).schema()?;
+            // The first has two names, `self` and `input`.
+            let formals = |schema: &Schema| schema.formals.iter().skip(1).map(|formal| formal.name).collect::<Vec<_>>();
+            (!same.is_writing() && formals(same) == formals(schema)).then_some(Form::Same(same.kind))
+        }
+    }
+}
+
+/// Whether the new tensor has the element type of the old one, or why not.
+fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: bool) -> Result<(), &'static str> {
+    let dtype = |value: Value| -> Option<DType> { graph.ty(value).as_tensor()?.dtype };
+    let target = graph.input(node, 0);
+    let same = |value: Value| value == target || dtype(value).is_some() && dtype(value) == dtype(target);
+    let mut others = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
+    let elements = ops::operator(graph.era, kind).rule.elements;
+    match planted!("mutation.elements", elements, "ignored" => Elements::First) {
+        Elements::First => Ok(()),
+        Elements::Bool if dtype(target) == Some(DType::Bool) => Ok(()),
+        Elements::Bool => Err("out of place it makes bools"),
+        Elements::Promoted if trusting || others.all(same) => Ok(()),
+        Elements::Promoted => Err("out of place its element type may be another one: types do not tell"),
+    }
+}
+
+// ---- lists
+
+/// Puts what a list is first changed by into its construct, which moves there.
+fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &mut Seen) {
+    let Some((list, change)) = change(graph, node) else { return };
+    let construct = graph.definer(list).filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT);
+    let Some(construct) = construct.filter(|_| is_unseen(graph, list, node, seen)) else { return };
+    let length = graph.num_inputs(construct) as i64;
+    let (element, place) = match change {
+        Change::Insert(place, element) => {
+            (element, if place < 0 { (place + length).max(0) } else { place.min(length) })
+        }
+        Change::Set(place, element) => (element, if place < 0 { place + length } else { place }),
+    };
+    let setting = matches!(change, Change::Set(..));
+    if setting && !(0..length).contains(&place) {
+        return cx.missed(graph, "list-writes-removed", node, || "there is no such element".to_owned());
+    }
+    let done = cx.rewrite(graph, "list-writes-removed", node, |graph| {
+        graph_update!("Making %{} with its element {place}", graph.name(list));
+        graph.move_before(construct, node);
+        let place = planted!("mutation.place", place as usize, "first" => 0);
+        if setting {
+            graph.set_input(construct, place, element)
+        } else {
+            graph.insert_input(construct, place, element)
+        }
+        if let Some(output) = graph.single_output(node) {
+            graph.replace_all_uses(output, list);
+        }
+        graph.erase(node);
+    });
+    if done.is_some() {
+        seen.insert(element);
+    }
+}
+
+/// What happens to a list.
+enum Change {
+    /// An element at this place, or at the end when there are not so many, moves those behind it.
+    Insert(i64, Value),
+    /// An element is replaced.
+    Set(i64, Value),
+}
+
+/// The list that a node changes, and how, when the place does not hang on what is computed.
+fn change(graph: &Graph, node: Node) -> Option<(Value, Change)> {
+    let operands: Vec<Value> = graph.inputs(node).take(4).collect();
+    let list = *operands.first()?;
+    let constant = |value: Value| match graph.constant(value)?? {
+        Attribute::Int(n) => Some(*n),
+        _ => None,
+    };
+    let change = match (graph.kind(node).as_str(), &operands[1..]) {
+        ("aten::append", &[element]) => Change::Insert(i64::MAX, element),
+        ("aten::insert", &[place, element]) => Change::Insert(constant(place)?, element),
+        ("aten::_set_item", &[place, element]) => Change::Set(constant(place)?, element),
+        _ => return None,
+    };
+    (graph.num_outputs(node) <= 1).then_some((list, change))
+}
