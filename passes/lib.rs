@@ -34,6 +34,7 @@ passes! {
     constant_pooling,
     constant_propagation,
     dead_code_elimination,
+    erase_number_types,
     erase_shape_information,
     fuse_addmm,
     inline_fork_wait,

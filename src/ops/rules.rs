@@ -364,7 +364,7 @@ pub const RULES: &[Rule] = &{
         row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
         row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
         // What looks at strides, and what takes no bools.
-        row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset", "aten::data_ptr"])
+        row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset"])
             .reads_strides(),
         row(&["aten::empty_like"]).is(Undefined).reads_strides(),
         row(&["aten::neg"]).never_bool(),

@@ -49,6 +49,7 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("cse", "cse", Text),
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),
+    ("erase_number_types", "erase-number-types", Exactly),
     ("erase_shape_information", "erase-shape-information", Text),
     ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     ("inline", "inline", Exactly),

@@ -30,8 +30,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::rc::Rc;
 
-/// Erases every `aten::expand`, also one whose result is seen: right only where sizes are the same, as its page says.
-const NOT_ALWAYS_RIGHT: &str = "remove-expands";
+/// One erases every `aten::expand`, also one whose result is seen: right only where sizes are the same, as its page says. The other
+/// makes graphs for exporters, of which params and results are tensors that were numbers.
+const NOT_ALWAYS_RIGHT: &[&str] = &["remove-expands", "erase-number-types"];
 
 /// The text of a tensor without dimensions, `Double() = prim::Constant[value={1}]`, leaves its element type to the type that
 /// this pass erases, as PyTorch's does. In PyTorch's memory it stays.
@@ -196,7 +197,7 @@ fn has_bare_number(graph: &Graph) -> bool {
 }
 
 fn pipelines() -> Vec<(String, Pipeline)> {
-    let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| *name != NOT_ALWAYS_RIGHT);
+    let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !NOT_ALWAYS_RIGHT.contains(name));
     let names = names.chain(["@default"]).map(str::to_owned);
     names.map(|name| (name.clone(), Pipeline::parse(&name, &REGISTRY).expect("a pipeline"))).collect()
 }
