@@ -12,7 +12,7 @@
 //! - [`shown_values`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
-//!   want of their weights
+//!   want of their weights; [`effort`] how much work a run is
 //!
 //! `interpreter/coverage.md` has a table of operators and element types: met, run, refused.
 //!
@@ -30,6 +30,7 @@
 pub mod call;
 pub mod comparison;
 pub mod description;
+pub mod effort;
 pub mod environment;
 pub mod exact_literals;
 pub mod files;

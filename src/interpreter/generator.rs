@@ -6,6 +6,7 @@
 //! does. Everything is decided by the seed, and ends after a bounded number of tries.
 
 use super::description::Described;
+use super::effort::Effort;
 use super::environment::{Environment, Invent};
 use super::ivalue::IValue;
 use super::literal_values;
@@ -151,8 +152,7 @@ struct Tracker {
     graph: u64,
     last: Option<Node>,
     delivered: u64,
-    /// How many numbers were read, more or less.
-    work: u64,
+    effort: Effort,
     shapes: BTreeMap<Value, Dims>,
 }
 
@@ -164,18 +164,8 @@ impl Watch for Tracker {
         None
     }
 
-    /// An element of a product of matrices or a convolution reads a row of the weights.
     fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
-        let sizes = |values: &[IValue]| {
-            let mut sizes = Vec::new();
-            values.iter().for_each(|value| value.each_tensor(&mut |tensor| sizes.push(tensor.numel() as u64)));
-            sizes
-        };
-        let (read, written): (Vec<u64>, u64) = (sizes(operands), sizes(outputs).iter().sum());
-        let row = operands.get(1).and_then(IValue::tensor).filter(|weight| weight.rank() > 1);
-        let row = row.map_or(1, |weight| (weight.numel() / weight.size(0).max(1) as usize) as u64);
-        let work = read.iter().sum::<u64>().saturating_add(written.saturating_mul(row));
-        self.work = self.work.saturating_add(work);
+        self.effort.add(operands, outputs);
         Ok(())
     }
 
@@ -305,7 +295,7 @@ impl<'a> Search<'a> {
         let steps = machine.steps();
         drop(machine);
         self.env.reset();
-        self.spent = self.spent.saturating_add(steps).saturating_add(tracker.work);
+        self.spent = self.spent.saturating_add(steps).saturating_add(tracker.effort.0);
         self.note_unbound();
         let reason = result.err().map(|stop| stop.reason);
         let message = match &reason {

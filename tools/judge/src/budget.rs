@@ -241,11 +241,12 @@ fn elements(outcome: &Outcome) -> Option<Vec<Vec<C128>>> {
 }
 
 /// What rounding can do to every element that a graph shows.
+#[derive(Debug)]
 pub struct Budget {
     /// For each tensor and element; infinite where it is not judged. `None` when no disturbed run came to its end.
     allowed: Option<Vec<Vec<f64>>>,
-    /// The node whose errors matter most, as printed.
-    dominated_by: Option<String>,
+    /// What the graph shows in doubles.
+    exact: Vec<Vec<C128>>,
 }
 
 /// A tensor that is further off than rounding can put it.
@@ -259,7 +260,6 @@ pub struct Excess {
     allowed: f64,
     /// The relative tolerance that would have let it pass.
     needed: f64,
-    dominated_by: Option<String>,
 }
 
 impl fmt::Display for Excess {
@@ -276,32 +276,31 @@ impl fmt::Display for Excess {
             (self.found - self.expected).norm(),
             self.allowed,
             self.needed
-        )?;
-        self.dominated_by.as_ref().map_or(Ok(()), |node| write!(f, "; the budget is dominated by {node}"))
+        )
     }
 }
 
 impl Budget {
-    /// Runs the graph in doubles, undisturbed and disturbed.
-    pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Budget {
+    /// Runs the graph in doubles, undisturbed and disturbed; `typed` is what it showed in its own types.
+    pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue], typed: &Outcome) -> Budget {
         let exact = elements(&Outcome::of(graph, settings, inputs, Precision::Double));
-        let typed = elements(&Outcome::of(graph, settings, inputs, Precision::Typed));
-        let (Some(exact), Some(typed)) = (exact, typed) else { return Budget { allowed: None, dominated_by: None } };
-        let dtypes = dtypes(graph, settings, inputs);
+        let (Some(exact), Some(shown)) = (exact, elements(typed)) else {
+            return Budget { allowed: None, exact: Vec::new() };
+        };
         let mut allowed: Vec<Vec<f64>> = exact.iter().map(|tensor| vec![0.0; tensor.len()]).collect();
-        widen(&mut allowed, &exact, &typed);
+        widen(&mut allowed, &exact, &shown);
         for run in 0..RUNS {
             if let Some(moved) = disturbed(graph, settings, inputs, run, None) {
                 widen(&mut allowed, &exact, &moved);
             }
         }
-        for ((allowed, exact), dtype) in allowed.iter_mut().zip(&exact).zip(dtypes) {
+        for ((allowed, exact), dtype) in allowed.iter_mut().zip(&exact).zip(dtypes(typed)) {
             for (allowed, z) in allowed.iter_mut().zip(exact) {
                 let rounding = ROUNDINGS * dtype.epsilon() * if z.norm().is_finite() { z.norm() } else { 0.0 };
                 *allowed = *allowed * SAFETY + rounding + 2.0 * smallest(dtype);
             }
         }
-        Budget { allowed: Some(allowed), dominated_by: dominant(graph, settings, inputs, &exact) }
+        Budget { allowed: Some(allowed), exact }
     }
 
     /// The tensors of the second value that are further from the first than rounding can put them.
@@ -312,8 +311,13 @@ impl Budget {
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.get(i));
             all.extend(excess_of(path, a, b, allowed.map(|allowed| &allowed[..]), overflow_is_large));
         }
-        all.iter_mut().for_each(|excess| excess.dominated_by.clone_from(&self.dominated_by));
         all
+    }
+
+    /// The node whose errors matter most, as printed. Every node is disturbed alone, which takes long.
+    pub fn dominated_by(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
+        self.allowed.as_ref()?;
+        dominant(graph, settings, inputs, &self.exact)
     }
 }
 
@@ -339,16 +343,7 @@ fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>, overfl
         }
     }
     let (_, at, allowed) = worst?;
-    Some(Excess {
-        path: place(path),
-        wrong,
-        of: a.len(),
-        expected: a[at],
-        found: b[at],
-        allowed,
-        needed,
-        dominated_by: None,
-    })
+    Some(Excess { path: place(path), wrong, of: a.len(), expected: a[at], found: b[at], allowed, needed })
 }
 
 /// 0 for finite numbers; infinities by sign; NaN.
@@ -412,8 +407,7 @@ fn named(graph: &Graph, node: Node) -> String {
     graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect::<Vec<_>>().join(", ")
 }
 
-fn dtypes(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Vec<DType> {
-    let outcome = Outcome::of(graph, settings, inputs, Precision::Typed);
+fn dtypes(outcome: &Outcome) -> Vec<DType> {
     let mut all = Vec::new();
     for value in outcome.results.iter().flatten().chain(&outcome.inputs) {
         value.each_tensor(&mut |tensor| all.push(tensor.dtype()));

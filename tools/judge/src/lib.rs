@@ -4,7 +4,8 @@
 //! - [`showing`] is all that a run shows: results or an exception, what became of the inputs, what was printed
 //! - `renaming` knows what values were called before passes renamed them
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
-//! - [`rewrites`] judges after each rewrite
+//! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
+//! - [`team`] searches on several cores, and finds what one would find
 
 pub mod bisecting;
 pub mod budget;
@@ -14,6 +15,7 @@ pub mod rewrites;
 pub mod sharing;
 pub mod showing;
 pub mod smith;
+pub mod team;
 pub mod verdict;
 
 pub use showing::{Outcome, Settings};

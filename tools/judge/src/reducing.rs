@@ -12,6 +12,7 @@
 
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
+use crate::team::Seat;
 use jitopt_core::interpreter::call::Outs;
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -39,7 +40,12 @@ pub struct Reducer<'a> {
     pub progress: &'a mut dyn FnMut(&Case, usize),
     /// Most cases to try.
     pub most: usize,
+    /// The place in the team that reduces this case.
+    pub seat: Seat,
 }
+
+/// Makes a candidate of a case, by its number; false where that does not apply.
+type Edit<'e> = &'e dyn Fn(&mut Case, usize) -> bool;
 
 /// A state of the search.
 struct Search<'a, 'b> {
@@ -89,68 +95,74 @@ impl Search<'_, '_> {
         self.tried >= self.reducer.most
     }
 
-    /// Keeps a case if it fails in the same way.
-    fn keeps(&mut self, case: Case) -> bool {
-        if self.is_spent() {
-            return false;
-        }
-        self.tried += 1;
-        let same = (self.reducer.signature)(&case).is_some_and(|signature| signature == self.wanted);
-        if same {
+    /// Keeps the first case from candidate `from` on that fails in the same way, and says which. `edit` makes a candidate of the
+    /// best case so far; false where it does not apply.
+    fn first(&mut self, from: usize, count: usize, edit: Edit<'_>) -> Option<usize> {
+        let end = count.min(from.saturating_add(self.reducer.most.saturating_sub(self.tried)));
+        let edited = |best: &Case, i: usize| {
+            let mut case = best.clone();
+            edit(&mut case, i).then_some(case)
+        };
+        let fails = |case: &Case| (self.reducer.signature)(case).is_some_and(|signature| signature == self.wanted);
+        let found = self.reducer.seat.first(from..end, |i| edited(&self.best, i).is_some_and(|case| fails(&case)));
+        self.tried += found.map_or(end.saturating_sub(from), |i| i + 1 - from);
+        if let Some(case) = found.and_then(|i| edited(&self.best, i)) {
             self.best = case;
             (self.reducer.progress)(&self.best, self.tried);
         }
-        same
+        found
     }
 
-    /// Tries an edit of the graph; false where it does not apply.
-    fn tries(&mut self, edit: impl FnOnce(&mut Case) -> bool) -> bool {
-        let mut case = self.best.clone();
-        edit(&mut case) && self.keeps(case)
+    /// Tries all candidates; after one that is kept goes on with `next` of it.
+    fn each(&mut self, count: usize, next: &dyn Fn(usize) -> usize, edit: Edit<'_>) {
+        let mut at = 0;
+        while let Some(kept) = self.first(at, count, edit) {
+            at = next(kept);
+        }
     }
 
     fn drop_results(&mut self) {
-        let mut i = 0;
-        while i < self.best.graph.results(self.best.graph.root()).len() {
-            let dropped = self.tries(|case| {
-                let end = case.graph.return_node(case.graph.root());
-                case.graph.remove_input(end, i);
-                true
-            });
-            i += usize::from(!dropped);
+        let mut at = 0;
+        let drop = |case: &mut Case, i: usize| {
+            let end = case.graph.return_node(case.graph.root());
+            case.graph.remove_input(end, i);
+            true
+        };
+        // What was behind a result that went has its number now.
+        loop {
+            let count = self.best.graph.results(self.best.graph.root()).len();
+            let Some(kept) = self.first(at, count, &drop) else { break };
+            at = kept;
         }
     }
 
     /// Erases everything that nobody reads, or what of it can go.
     fn erase_dead(&mut self) {
-        let all = self.tries(|case| erase_unread(&mut case.graph, &|_, _| true) > 0);
-        if all {
+        if self.first(0, 1, &|case, _| erase_unread(&mut case.graph, &|_, _| true) > 0).is_some() {
             return;
         }
         let unread: Vec<Node> = unread(&self.best.graph);
-        for node in unread {
-            self.tries(|case| {
-                case.graph.erase(node);
-                true
-            });
-        }
+        self.each(unread.len(), &|kept| kept + 1, &|case, i| {
+            case.graph.erase(unread[i]);
+            true
+        });
     }
 
     /// Cuts off runs of nodes of the root block, long ones first.
     fn cut(&mut self) {
         let mut len = self.best.graph.nodes(self.best.graph.root()).count().div_ceil(2);
         while len > 0 && !self.is_spent() {
-            let mut at = 0;
+            let mut from = 0;
             loop {
                 let nodes: Vec<Node> = self.best.graph.nodes(self.best.graph.root()).collect();
-                if at >= nodes.len() || self.is_spent() {
-                    break;
-                }
-                let part = nodes[at..(at + len).min(nodes.len())].to_vec();
                 let values = recorded(&self.best, self.reducer.settings);
-                let cut = self.tries(|case| cut_off(case, &part, &values));
-                if !cut {
-                    at += len;
+                let rest = nodes.get(from..).unwrap_or_default();
+                let cut = |case: &mut Case, i: usize| {
+                    rest.chunks(len).nth(i).is_some_and(|part| cut_off(case, part, &values))
+                };
+                match self.first(0, rest.len().div_ceil(len), &cut) {
+                    Some(kept) => from += kept * len,
+                    None => break,
                 }
             }
             len /= 2;
@@ -159,56 +171,49 @@ impl Search<'_, '_> {
 
     /// Puts what is in branches and loops in their place.
     fn flatten(&mut self) {
-        let owners: Vec<Node> = self.best.graph.all_nodes().filter(|&n| self.best.graph.num_blocks(n) > 0).collect();
-        for node in owners {
-            if self.best.graph.block_of(node).is_none() {
-                continue;
-            }
-            for i in 0..self.best.graph.num_blocks(node) {
-                if self.tries(|case| unwrap_block(&mut case.graph, node, i)) {
-                    break;
-                }
-            }
-        }
+        let graph = &self.best.graph;
+        let owners = graph.all_nodes().filter(|&n| graph.num_blocks(n) > 0);
+        let blocks: Vec<(Node, usize)> =
+            owners.flat_map(|node| (0..graph.num_blocks(node)).map(move |i| (node, i))).collect();
+        self.each(blocks.len(), &|kept| kept + 1, &|case, i| {
+            let (node, block) = blocks[i];
+            case.graph.block_of(node).is_some() && unwrap_block(&mut case.graph, node, block)
+        });
     }
 
     /// Lets a node's readers read one of its operands instead.
     fn forward(&mut self) {
-        let nodes: Vec<Node> = self.best.graph.all_nodes().collect();
-        for node in nodes.into_iter().rev() {
-            if self.best.graph.block_of(node).is_none() || self.best.graph.num_outputs(node) != 1 {
-                continue;
+        let graph = &self.best.graph;
+        let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.num_outputs(node) == 1).collect();
+        let operands = |&node: &Node| (0..graph.num_inputs(node)).map(move |i| (node, i));
+        let pairs: Vec<(Node, usize)> = nodes.iter().rev().flat_map(operands).collect();
+        self.each(pairs.len(), &|kept| kept + 1, &|case, i| {
+            let (node, operand) = pairs[i];
+            if case.graph.block_of(node).is_none() {
+                return false;
             }
-            for i in 0..self.best.graph.num_inputs(node) {
-                let kept = self.tries(|case| {
-                    let (output, operand) = (case.graph.output(node, 0), case.graph.input(node, i));
-                    let fits = case.graph.ty(output) == case.graph.ty(operand) && case.graph.has_uses(output);
-                    if fits {
-                        case.graph.replace_all_uses(output, operand);
-                        erase_unread(&mut case.graph, &|_, n| n == node);
-                    }
-                    fits
-                });
-                if kept {
-                    break;
-                }
+            let (output, operand) = (case.graph.output(node, 0), case.graph.input(node, operand));
+            let fits = case.graph.ty(output) == case.graph.ty(operand) && case.graph.has_uses(output);
+            if fits {
+                case.graph.replace_all_uses(output, operand);
+                erase_unread(&mut case.graph, &|_, n| n == node);
             }
-        }
+            fits
+        });
     }
 
     fn drop_params(&mut self) {
-        for i in (0..self.best.inputs.len()).rev() {
-            self.tries(|case| {
-                let root = case.graph.root();
-                let param = case.graph.params(root).nth(i).expect("one param per input");
-                let unread = !case.graph.has_uses(param);
-                if unread {
-                    case.graph.remove_output(case.graph.param_node(root), i);
-                    case.inputs.remove(i);
-                }
-                unread
-            });
-        }
+        let count = self.best.inputs.len();
+        self.each(count, &|kept| kept + 1, &|case, i| {
+            let (root, i) = (case.graph.root(), count - 1 - i);
+            let param = case.graph.params(root).nth(i).expect("one param per input");
+            let unread = !case.graph.has_uses(param);
+            if unread {
+                case.graph.remove_output(case.graph.param_node(root), i);
+                case.inputs.remove(i);
+            }
+            unread
+        });
     }
 
     fn shrink_inputs(&mut self) {
@@ -218,30 +223,25 @@ impl Search<'_, '_> {
         }
         sizes.sort_unstable();
         sizes.dedup();
-        for size in sizes.into_iter().rev() {
-            for smaller in [1, 2] {
-                if smaller < size && self.tries(|case| each_input(case, &|tensor| resized(tensor, size, smaller))) {
-                    break;
-                }
-            }
-        }
-        for i in 0..self.best.inputs.len() {
-            let only = |case: &mut Case, f: &dyn Fn(&Tensor) -> Tensor| {
-                case.inputs[i] = mapped(&case.inputs[i], f);
-                true
-            };
-            let plain: [&dyn Fn(&Tensor) -> Tensor; 4] = [&zeros, &ones, &counted, &|tensor| {
-                if tensor.dtype().is_float() {
-                    tensor.converted(DType::Float, Precision::Typed)
-                } else {
-                    tensor.clone()
-                }
-            }];
-            for f in plain {
-                self.tries(|case| only(case, f));
-            }
-        }
+        let smaller: Vec<(i64, i64)> = sizes.into_iter().rev().flat_map(|size| [(size, 1), (size, 2)]).collect();
+        // A size that became 1 is not tried as 2.
+        self.each(smaller.len(), &|kept| (kept / 2 + 1) * 2, &|case, i| {
+            let (size, smaller) = smaller[i];
+            smaller < size && each_input(case, &|tensor| resized(tensor, size, smaller))
+        });
+        self.each(self.best.inputs.len() * PLAINER.len(), &|kept| kept + 1, &|case, i| {
+            let (input, plainer) = (i / PLAINER.len(), PLAINER[i % PLAINER.len()]);
+            case.inputs[input] = mapped(&case.inputs[input], &plainer);
+            true
+        });
     }
+}
+
+/// What inputs are tried as, one after the other.
+const PLAINER: [fn(&Tensor) -> Tensor; 4] = [zeros, ones, counted, single];
+
+fn single(tensor: &Tensor) -> Tensor {
+    if tensor.dtype().is_float() { tensor.converted(DType::Float, Precision::Typed) } else { tensor.clone() }
 }
 
 fn unread(graph: &Graph) -> Vec<Node> {

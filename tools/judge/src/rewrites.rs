@@ -3,7 +3,7 @@
 use crate::renaming::{old_names, renamed};
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
-use crate::verdict::{Policy, Verdict, judge_against};
+use crate::verdict::{Expected, Policy, Verdict, judge_against};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Graph, Node, Value};
@@ -29,7 +29,7 @@ pub struct Reference {
     graph: Graph,
     settings: Settings,
     policy: Policy,
-    samples: Vec<(Sample, Outcome)>,
+    samples: Vec<(Sample, Expected)>,
     /// The graph was printed like this when it was judged last, and was right.
     last: RefCell<Option<Vec<u8>>>,
     /// The sample that differed last.
@@ -70,8 +70,8 @@ impl Reference {
     /// Runs the graph on every sample.
     pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
         let run = |sample: Sample| {
-            let outcome = Outcome::of(graph, &settings, &sample.inputs, Precision::Typed);
-            (sample, outcome)
+            let expected = Expected::of(graph, &settings, &sample.inputs);
+            (sample, expected)
         };
         let samples = samples.into_iter().map(run).collect();
         Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
@@ -83,8 +83,8 @@ impl Reference {
     }
 
     /// The samples and what the graph showed on them.
-    pub fn samples(&self) -> impl Iterator<Item = &(Sample, Outcome)> {
-        self.samples.iter()
+    pub fn samples(&self) -> impl Iterator<Item = (&Sample, &Outcome)> {
+        self.samples.iter().map(|(sample, expected)| (sample, &expected.outcome))
     }
 
     /// The sample that differed when a check failed last.

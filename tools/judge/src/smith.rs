@@ -522,6 +522,17 @@ impl Smith {
 
     // ---- blocks
 
+    fn in_loop(&self) -> bool {
+        let mut owner = self.graph.owner_node(self.block);
+        while let Some(node) = owner {
+            if self.graph.kind(node) == prim::LOOP {
+                return true;
+            }
+            owner = self.graph.enclosing(node);
+        }
+        false
+    }
+
     /// Fills a block of a node; what was made in it is not seen outside.
     fn block_of(&mut self, node: Node, nodes: usize, params: &[IValue]) -> (Block, Vec<Known>) {
         let block = self.graph.add_block(node);

@@ -5,13 +5,14 @@
 //! erase a division by zero that nobody reads, and they may let another operator fail first. One that the program raises
 //! itself must stay.
 
-use crate::budget::{Budget, Excess};
+use crate::budget::Budget;
 use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -47,23 +48,41 @@ pub struct Policy {
     pub tolerance: Option<Tolerance>,
     /// Whether results and inputs must share memory afterwards as they did: whoever gets them may write to one.
     pub sharing: bool,
+    /// Whether to find out which node matters most to the budget that was not kept: up to a hundred runs.
+    pub explain: bool,
+}
+
+/// What a graph showed on some inputs, and what rounding can do to that, which is found out when it is asked for first.
+#[derive(Debug)]
+pub struct Expected {
+    /// What it showed.
+    pub outcome: Outcome,
+    budget: OnceCell<Budget>,
+}
+
+impl Expected {
+    /// Runs the graph.
+    pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Expected {
+        let outcome = Outcome::of(graph, settings, inputs, Precision::Typed);
+        Expected { outcome, budget: OnceCell::new() }
+    }
 }
 
 /// Compares what two graphs show on the same inputs.
 pub fn judge(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue], policy: Policy) -> Verdict {
-    let expected = Outcome::of(before, settings, inputs, Precision::Typed);
-    judge_against(before, &expected, after, settings, inputs, policy)
+    judge_against(before, &Expected::of(before, settings, inputs), after, settings, inputs, policy)
 }
 
-/// The same, when the first graph ran already.
+/// The same, when the first graph ran already, with these settings and on these inputs.
 pub fn judge_against(
     before: &Graph,
-    expected: &Outcome,
+    first: &Expected,
     after: &Graph,
     settings: &Settings,
     inputs: &[IValue],
     policy: Policy,
 ) -> Verdict {
+    let expected = &first.outcome;
     if let Some(stop) = unjudged(expected) {
         return Verdict::Unjudged(stop.clone());
     }
@@ -93,7 +112,7 @@ pub fn judge_against(
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
         Some(tolerance) => lines(&named(differences(&a, &b, tolerance, ""))),
-        None => beyond_budget(before, settings, inputs, (&a, &b), policy),
+        None => beyond_budget(before, first, settings, inputs, (&a, &b), policy),
     };
     if policy.signed_zero && wrong.is_empty() {
         wrong.extend(zeros_differ(&a, &b));
@@ -173,6 +192,7 @@ fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Ver
 
 fn beyond_budget(
     graph: &Graph,
+    first: &Expected,
     settings: &Settings,
     inputs: &[IValue],
     (a, b): (&IValue, &IValue),
@@ -185,8 +205,14 @@ fn beyond_budget(
     if exact.iter().any(|difference| difference.distance.is_none()) {
         return lines(&named(exact));
     }
-    let budget = Budget::of(graph, settings, inputs);
-    budget.excess(a, b, policy.overflow_is_large).iter().map(Excess::to_string).collect()
+    let budget = first.budget.get_or_init(|| Budget::of(graph, settings, inputs, &first.outcome));
+    let excess = budget.excess(a, b, policy.overflow_is_large);
+    if excess.is_empty() {
+        return Vec::new();
+    }
+    let by = policy.explain.then(|| budget.dominated_by(graph, settings, inputs)).flatten();
+    let by = by.map_or(String::new(), |node| format!("; the budget is dominated by {node}"));
+    excess.iter().map(|excess| format!("{excess}{by}")).collect()
 }
 
 /// Paths by what they are of: `out.0`, `in1`.
@@ -232,13 +258,11 @@ fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
 }
 
 fn zeros_differ(a: &IValue, b: &IValue) -> Option<String> {
-    let signs = |value: &IValue| {
-        let mut signs: Vec<bool> = Vec::new();
-        value.each_tensor(&mut |tensor| {
-            let zeros = tensor.read::<f64>().into_iter().filter(|x| *x == 0.0).map(f64::is_sign_negative);
-            signs.extend(zeros);
-        });
-        signs
+    let numbers = |value: &IValue| {
+        let mut numbers: Vec<f64> = Vec::new();
+        value.each_tensor(&mut |tensor| numbers.extend(tensor.read::<f64>()));
+        numbers
     };
-    (signs(a) != signs(b)).then(|| "zeros differ in sign".to_owned())
+    let other = |(x, y): (f64, f64)| x == 0.0 && y == 0.0 && x.is_sign_negative() != y.is_sign_negative();
+    numbers(a).into_iter().zip(numbers(b)).any(other).then(|| "zeros differ in sign".to_owned())
 }

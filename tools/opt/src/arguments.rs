@@ -351,10 +351,10 @@ twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
 #[command(next_help_heading = "Samples")]
 pub(crate) struct JudgeArgs {
     /// Make up inputs so many times
-    #[arg(long, value_name = "N", default_value_t = 8)]
+    #[arg(long, value_name = "N", default_value_t = JudgeArgs::SAMPLES)]
     pub(crate) samples: u64,
     /// Seed of the first of them
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = JudgeArgs::SEED)]
     pub(crate) seed: u64,
     /// Shape of a tensor that is made up; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
@@ -387,7 +387,7 @@ pub(crate) struct JudgeArgs {
     #[arg(long)]
     pub(crate) overflow_is_large: bool,
     /// Give up a run after so many nodes
-    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    #[arg(long, value_name = "N", default_value_t = JudgeArgs::MAX_STEPS)]
     pub(crate) max_steps: u64,
     /// Give up a run after so many seconds; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
@@ -403,6 +403,23 @@ pub(crate) struct JudgeArgs {
     pub(crate) no_verify: bool,
 }
 
+impl JudgeArgs {
+    pub(crate) const SAMPLES: u64 = 8;
+    pub(crate) const SEED: u64 = 1;
+    pub(crate) const MAX_STEPS: u64 = 10_000_000;
+}
+
+/// Which rewrites happen.
+#[derive(Debug, Default, Args)]
+pub(crate) struct GateArgs {
+    /// Let only these rewrites of a rule happen; may be repeated
+    #[arg(long, value_name = "RULE=RANGES")]
+    pub(crate) debug_counter: Vec<String>,
+    /// Skip a pass; may be repeated
+    #[arg(long, value_name = "PASS")]
+    pub(crate) disable: Vec<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = VALIDATE_EXAMPLES)]
 pub(crate) struct ValidateArgs {
@@ -416,9 +433,8 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "WHEN", default_value = "end", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["end", "pass", "rewrite"]))]
     pub(crate) each: String,
-    /// Let only these rewrites of a rule happen; may be repeated
-    #[arg(long, value_name = "RULE=RANGES")]
-    pub(crate) debug_counter: Vec<String>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
     /// How far each value of the same name is off, on the first sample
     #[arg(long)]
     pub(crate) per_node: bool,
@@ -517,12 +533,14 @@ pub(crate) struct ReduceArgs {
     /// Write the result here instead of to stdout; what is there so far, should it be interrupted
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Let only these rewrites of a rule happen; may be repeated
-    #[arg(long, value_name = "RULE=RANGES")]
-    pub(crate) debug_counter: Vec<String>,
+    #[command(flatten)]
+    pub(crate) gates: GateArgs,
     /// Most graphs to try
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_tries: usize,
+    /// Try so many graphs at once; what comes out is the same
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

@@ -3,6 +3,7 @@
 use crate::arguments::BisectArgs;
 use crate::judging::{self, Trial};
 use crate::optimise::Refusal;
+use crate::reproducers::{self, quoted};
 use crate::{World, exit, panics};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::Rewrite;
@@ -50,22 +51,14 @@ fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str
         text += &format!("  {pass}.{rule} at {node}{from}\n");
     }
     text += &format!("{failure}\n");
+    let flags = reproducers::all_flags(&args.judge);
     let command = |numbers: &[u64]| {
-        let (file, passes, gate) = (args.file.display(), &args.passes, ranges(numbers));
+        let (file, passes, gate) = (quoted(&args.file.display().to_string()), &args.passes, ranges(numbers));
         match &args.check {
             Some(check) => format!("jitopt {file} --passes='{passes}' --debug-counter='*={gate}' | {check}"),
-            None => format!("jitopt validate {file} --passes='{passes}' --debug-counter='*={gate}'{}", seeds(args)),
+            None => format!("jitopt validate {file} --passes='{passes}' --debug-counter='*={gate}'{flags}"),
         }
     };
     let last = numbers.len().saturating_sub(1);
     text + &format!("wrong:  {}\nright:  {}\n", command(numbers), command(&numbers[..last]))
-}
-
-fn seeds(args: &BisectArgs) -> String {
-    let judge = &args.judge;
-    let mut text = judging::flags(judge);
-    if judge.samples != 8 {
-        text += &format!(" --samples {}", judge.samples);
-    }
-    text
 }

@@ -4,13 +4,19 @@ use crate::arguments::ReduceArgs;
 use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
-use crate::{World, exit, panics};
+use crate::reproducers::{self, Reproducer};
+use crate::{World, exit, panics, stack};
 use jitopt_core::pass::{self, Gate, Pipeline, RunError, Session};
 use jitopt_core::verify;
 use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::showing::Settings;
+use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
-use std::io::IsTerminal;
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Scope;
 
 pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| reduce(args, world));
@@ -54,65 +60,113 @@ impl Judge<'_> {
     }
 }
 
+/// What a search came to: the smallest case and how it fails, or why there is none.
+type Found<'a> = Result<(Case, String), &'a str>;
+
 fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     if args.passes.is_none() && args.check.is_none() {
         return refuse("nothing can fail: give --passes or --check");
     }
-    let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    if args.jobs > 1 && (args.file.as_os_str() == "-" || args.judge.timeout.is_some()) {
+        return refuse("--jobs: every worker reads the graph and must find the same; give a file, and no --timeout");
+    }
     let trial = Trial::read(&args.judge, &args.file, world)?;
-    let judge = Judge {
-        args,
-        pipeline,
-        gate: judging::gate(&args.debug_counter)?,
-        settings: &trial.settings,
-        policy: trial.policy,
-    };
-    let case = |inputs: &[_]| Case { graph: trial.graph.clone(), inputs: inputs.to_vec() };
-    let failing = trial.samples.iter().map(|sample| case(&sample.inputs)).find(|case| judge.signature(case).is_some());
-    let Some(first) = failing else {
-        world.say("error: the graph does not fail on any sample");
-        return Ok(exit::NO);
-    };
-    let signature = |case: &Case| judge.signature(case);
-    let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();
-    let out = args.output.clone().map(|path| world.path(&path));
+    let (cwd, shown) = (world.cwd.clone(), std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty());
     let mut progress = |case: &Case, tried: usize| {
-        if let Some(path) = &out {
+        if let Some(path) = &args.output {
             // Should it be interrupted, the best so far is there; reducing it goes on from there.
-            let _ = std::fs::write(path, text(args, case, "not finished"));
+            let _ = reproducer(args, &trial, case, "not finished").write(&cwd.join(path), &cwd);
         }
         if shown {
             let nodes = case.graph.all_nodes().count();
-            let _ = std::io::Write::write_all(
-                &mut std::io::stderr(),
-                format!("\r{nodes} nodes, {tried} tried ").as_bytes(),
-            );
+            let _ = write!(std::io::stderr(), "\r{nodes} nodes, {tried} tried ");
         }
     };
-    let mut reducer =
-        Reducer { signature: &signature, settings: &trial.settings, progress: &mut progress, most: args.max_tries };
-    let Some((best, signature)) = reducer.reduce(first) else {
-        world.say("error: the graph fails now and then: it cannot be reduced");
-        return Ok(exit::NO);
-    };
-    finish(args, &best, &signature, world)
+    let found = std::thread::scope(|scope| {
+        // Only who is there gets a seat: the others would wait for whoever is not.
+        let others: Vec<Sender<Seat>> = (1..args.jobs).map_while(|_| helper(scope, args, &cwd)).collect();
+        let mut seats = Seat::team(others.len() + 1).into_iter();
+        let mine = seats.next().expect("a team has a member");
+        others.iter().zip(seats).for_each(|(other, seat)| drop(other.send(seat)));
+        search(args, &trial, mine, &mut progress)
+    })?;
+    match found {
+        Ok((best, signature)) => finish(args, &trial, &best, &signature, world),
+        Err(why) => {
+            world.say(&format!("error: {why}"));
+            Ok(exit::NO)
+        }
+    }
 }
 
-fn text(args: &ReduceArgs, case: &Case, note: &str) -> String {
+/// A thread that searches as soon as it has a seat; none when it cannot be made.
+fn helper<'s>(scope: &'s Scope<'s, '_>, args: &'s ReduceArgs, cwd: &'s Path) -> Option<Sender<Seat>> {
+    let (sender, receiver) = channel();
+    let work = move || receiver.recv().map(|seat| drop(replica(args, cwd, seat)));
+    stack::spawn(scope, work).ok().map(|_| sender)
+}
+
+/// The same search over a trial of its own: what it says was said.
+fn replica(args: &ReduceArgs, cwd: &Path, seat: Seat) -> Result<(), Refusal> {
+    let (mut nothing, mut said) = (Vec::new(), Vec::new());
+    let mut world = World {
+        stdin: Box::new(std::io::empty()),
+        stdout: &mut nothing,
+        stderr: &mut said,
+        env: BTreeMap::new(),
+        cwd: cwd.to_owned(),
+        colour: false,
+        failed_write: None,
+    };
+    let trial = Trial::read(&args.judge, &args.file, &mut world)?;
+    search(args, &trial, seat, &mut |_, _| {}).map(drop)
+}
+
+fn search<'a>(
+    args: &ReduceArgs,
+    trial: &Trial,
+    seat: Seat,
+    progress: &mut dyn FnMut(&Case, usize),
+) -> Result<Found<'a>, Refusal> {
+    let judge = Judge {
+        args,
+        pipeline: args.passes.as_deref().map(judging::pipeline).transpose()?,
+        gate: judging::gate(&args.gates)?,
+        settings: &trial.settings,
+        policy: Policy { explain: false, ..trial.policy },
+    };
+    let case = |i: usize| Case { graph: trial.graph.clone(), inputs: trial.samples[i].inputs.clone() };
+    let failing = seat.first(0..trial.samples.len(), |i| judge.signature(&case(i)).is_some());
+    let Some(first) = failing.map(case) else { return Ok(Err("the graph does not fail on any sample")) };
+    let signature = |case: &Case| judge.signature(case);
+    let settings = &trial.settings;
+    let mut reducer = Reducer { signature: &signature, settings, progress, most: args.max_tries, seat };
+    Ok(reducer.reduce(first).ok_or("the graph fails now and then: it cannot be reduced"))
+}
+
+fn reproducer<'a>(args: &'a ReduceArgs, trial: &'a Trial, case: &'a Case, note: &'a str) -> Reproducer<'a> {
     let passes = args.passes.as_ref().map_or(String::new(), |passes| format!(" --passes='{passes}'"));
-    let counters: String = args.debug_counter.iter().map(|counter| format!(" --debug-counter='{counter}'")).collect();
-    let line = match &args.check {
-        Some(check) => format!("jitopt %s{passes}{counters} | {check}"),
-        None => format!("jitopt validate %s{passes}{counters}{} --samples 0", judging::flags(&args.judge)),
+    let flags = format!("{passes}{}", reproducers::gates(&args.gates));
+    let (command, piped) = match &args.check {
+        Some(check) => (format!("jitopt %s{flags}"), format!(" | {}", check.replace('%', "%%"))),
+        None => (format!("jitopt validate %s{flags} --samples 0"), reproducers::SAME.to_owned()),
     };
-    judging::lit_file(&line, note, &case.graph, &case.inputs)
+    let (graph, inputs, contents, judge) = (&case.graph, &case.inputs[..], &trial.settings.bindings, &args.judge);
+    Reproducer { command, piped, note, graph, inputs, contents, judge }
 }
 
-fn finish(args: &ReduceArgs, best: &Case, signature: &str, world: &mut World<'_>) -> Result<i32, Refusal> {
-    let text = text(args, best, signature);
+fn finish(
+    args: &ReduceArgs,
+    trial: &Trial,
+    best: &Case,
+    signature: &str,
+    world: &mut World<'_>,
+) -> Result<i32, Refusal> {
+    let reproducer = reproducer(args, trial, best, signature);
     match &args.output {
-        None => world.print(text.as_bytes()),
-        Some(path) => std::fs::write(world.path(path), &text)
+        None => world.print(reproducer.printed(&world.cwd).as_bytes()),
+        Some(path) => reproducer
+            .write(&world.path(path), &world.cwd)
             .or_else(|error| refuse(format_args!("cannot write `{}`: {error}", path.display())))?,
     }
     world.say(&format!("{} nodes are left: {signature}", best.graph.all_nodes().count()));

@@ -4,6 +4,7 @@ use crate::arguments::SmithArgs;
 use crate::judging;
 use crate::observing::VerifyEach;
 use crate::optimise::Refusal;
+use crate::reproducers::lit_file;
 use crate::{World, exit, panics};
 use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_judge::showing::Settings;
@@ -22,7 +23,7 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         let forged = forge(Plan { seed, nodes: args.nodes, depth: args.depth });
         let Some(pipeline) = &pipeline else {
             let note = format!("jitopt smith --seed {seed} --nodes {} --depth {}", args.nodes, args.depth);
-            world.print(judging::lit_file("jitopt run %s", &note, &forged.graph, &forged.inputs).as_bytes());
+            world.print(lit_file("jitopt run %s", &note, &forged.graph, &forged.inputs).as_bytes());
             continue;
         };
         match fails(&forged, pipeline) {

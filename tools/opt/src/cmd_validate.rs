@@ -4,6 +4,7 @@ use crate::arguments::ValidateArgs;
 use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
+use crate::reproducers::{self, Reproducer, quoted};
 use crate::{World, exit, panics};
 use jitopt_core::interpreter::Stop;
 use jitopt_core::ir::Graph;
@@ -30,14 +31,16 @@ impl Observer for EachPass {
 }
 
 fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    if args.files.len() == 2 && (args.passes.is_some() || args.each != "end" || !args.debug_counter.is_empty()) {
+    if args.files.len() == 2
+        && (args.passes.is_some() || args.each != "end" || !reproducers::gates(&args.gates).is_empty())
+    {
         return refuse("two graphs are given: no passes run in between");
     }
     if args.files.len() == 1 && args.passes.is_none() {
         return refuse("there is nothing to compare with: give --passes, or a second graph");
     }
     let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
-    let gate = judging::gate(&args.debug_counter)?;
+    let gate = judging::gate(&args.gates)?;
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
@@ -134,7 +137,8 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
     let first = args.files[0].display();
     world.say(&format!("error: {first} {what}\n{finding}"));
     if after.num_shown_nodes() > 0 && args.passes.is_some() {
-        world.say(&format!("  to find the rewrite: jitopt bisect {first}{passes}{}", judging::flags(&args.judge)));
+        let flags = reproducers::all_flags(&args.judge);
+        world.say(&format!("  to find the rewrite: jitopt bisect {}{passes}{flags}", quoted(&first.to_string())));
         reproduce(args, reference, &finding.to_string(), world);
     }
     exit::MISMATCH
@@ -144,11 +148,17 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
 fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut World<'_>) {
     let (Some(dir), Some(passes)) = (&args.repro_dir, &args.passes) else { return };
     let Some(sample) = reference.failed() else { return };
-    let flags = judging::flags(&args.judge);
-    let line = format!("jitopt validate %s --passes='{passes}'{flags} --samples 0");
-    let text = judging::lit_file(&line, note, reference.graph(), &sample.inputs);
     let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
-    match judging::write_reproducer(&world.path(dir), &stem, &text) {
+    let reproducer = Reproducer {
+        command: format!("jitopt validate %s --passes='{passes}'{} --samples 0", reproducers::gates(&args.gates)),
+        piped: reproducers::SAME.to_owned(),
+        note,
+        graph: reference.graph(),
+        inputs: &sample.inputs,
+        contents: &reference.settings().bindings,
+        judge: &args.judge,
+    };
+    match reproducer.write_into(&world.path(dir), &stem, &world.cwd) {
         Ok(path) => world.say(&format!("  a reproducer is in `{}`", path.display())),
         Err(error) => world.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
     }

@@ -1,14 +1,12 @@
-//! What `validate`, `bisect` and `reduce` share: a graph, samples to run it on, and files that show a failure.
+//! What `validate`, `bisect` and `reduce` share: a graph, and samples to run it on.
 
-use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
+use crate::arguments::{GateArgs, JudgeArgs, RunArgs, RunSemantics, RunValues};
 use crate::callees::{self, Calls};
 use crate::cmd_run::read_graph;
 use crate::given_values::{self, Given};
 use crate::optimise::{Refusal, refuse};
 use crate::{World, exit};
 use jitopt_core::interpreter::comparison::Tolerance;
-use jitopt_core::interpreter::description::describe;
-use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
@@ -16,12 +14,12 @@ use jitopt_core::pass::{Gate, Pipeline};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, print};
 use jitopt_judge::rewrites::Sample;
-use jitopt_judge::sharing::{Copier, copies};
+use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::verdict::Policy;
 use jitopt_passes::REGISTRY;
 use std::collections::btree_map::Entry;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -37,9 +35,10 @@ pub(crate) fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
     Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))
 }
 
-pub(crate) fn gate(counters: &[String]) -> Result<Gate, Refusal> {
+pub(crate) fn gate(args: &GateArgs) -> Result<Gate, Refusal> {
     let mut gate = Gate::default();
-    for text in counters {
+    gate.disabled.clone_from(&args.disable);
+    for text in &args.debug_counter {
         gate.add_counter(text).or_else(refuse)?;
     }
     Ok(gate)
@@ -67,21 +66,6 @@ fn as_run(args: &JudgeArgs) -> RunArgs {
     }
 }
 
-/// The flags that a command needs to judge alike, but for the samples.
-pub(crate) fn flags(args: &JudgeArgs) -> String {
-    let mut text = String::new();
-    if args.seed != 1 {
-        text += &format!(" --seed {}", args.seed);
-    }
-    if let Some(how) = &args.fill_unknown {
-        text += &format!(" --fill-unknown={how}");
-    }
-    for (name, x) in [("rtol", args.rtol), ("atol", args.atol)] {
-        text += &x.map_or(String::new(), |x| format!(" --{name} {x}"));
-    }
-    text + if args.signed_zero { " --signed-zero" } else { "" }
-}
-
 /// Reads another graph under the same flags.
 pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
     read_graph(&as_run(args), path, world)
@@ -95,7 +79,13 @@ fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
     }
     let given = args.rtol.or(args.atol).is_some();
     let tolerance = given.then(|| Tolerance::of(args.rtol.unwrap_or(0.0), args.atol.unwrap_or(0.0)));
-    Ok(Policy { signed_zero: args.signed_zero, overflow_is_large: args.overflow_is_large, tolerance, sharing: false })
+    Ok(Policy {
+        signed_zero: args.signed_zero,
+        overflow_is_large: args.overflow_is_large,
+        tolerance,
+        sharing: false,
+        explain: true,
+    })
 }
 
 fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal> {
@@ -238,26 +228,6 @@ pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
         Ok(output) => Some(format!("`{command}` ends with {}", output.status)),
         Err(error) => Some(format!("`{command}` cannot be run: {error}")),
     }
-}
-
-/// A graph and its inputs as one lit file. Memory that inputs share is not shared any more.
-pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IValue]) -> String {
-    let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
-    text += &format!("# RUN: {run_line}\n");
-    let mut tensors = Tensors::new();
-    for (i, input) in copies(inputs, Precision::Typed).iter().enumerate() {
-        let described = describe(input, &format!("in{i}"), &mut tensors);
-        text += &format!("# ARGS: {}{}\n", described.json(), if i + 1 < inputs.len() { "," } else { "" });
-    }
-    text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
-}
-
-/// Writes a failing case where reproducers go; returns where it is.
-pub(crate) fn write_reproducer(folder: &Path, stem: &str, text: &str) -> std::io::Result<PathBuf> {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, |h: u64, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
-    let path = folder.join(format!("{stem}-{hash:016x}.ir"));
-    std::fs::create_dir_all(folder)?;
-    std::fs::write(&path, text).map(|()| path)
 }
 
 /// The exit code of a work that may be refused, or may hit a bug of ours.

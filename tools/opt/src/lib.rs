@@ -27,6 +27,7 @@ mod onlooker;
 mod optimise;
 mod panics;
 mod reporting;
+mod reproducers;
 mod stack;
 mod verdicts;
 

@@ -1,12 +1,14 @@
 //! The main job: IR in, passes, IR out.
 
-use crate::arguments::{Cli, JudgeArgs};
+use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
 use crate::callees::{self, Callees, Calls};
 use crate::cmd_validate::{self, EachPass};
-use crate::judging::{self, Trial};
+use crate::judging::Trial;
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
+use crate::reproducers::{self, Reproducer};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
@@ -412,6 +414,8 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
 struct Validation {
     reference: Rc<Reference>,
     folder: PathBuf,
+    passes: String,
+    args: JudgeArgs,
 }
 
 impl Validation {
@@ -438,9 +442,11 @@ impl Validation {
             failed_write: None,
         };
         let args = JudgeArgs {
-            samples: 8,
-            seed: 1,
-            max_steps: 10_000_000,
+            samples: JudgeArgs::SAMPLES,
+            seed: JudgeArgs::SEED,
+            max_steps: JudgeArgs::MAX_STEPS,
+            torch: cli.input.torch.map(|era| (era, Release::of(era))),
+            no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
             ..JudgeArgs::default()
         };
@@ -450,7 +456,7 @@ impl Validation {
         outcome.stderr.extend(said);
         let trial = trial?;
         let reference = Rc::new(Reference::new(&trial.graph, trial.settings, trial.policy, trial.samples));
-        Ok(Some(Validation { reference, folder }))
+        Ok(Some(Validation { reference, folder, passes: plan.pipeline_text.clone(), args }))
     }
 
     /// Compares; false when the graph is not to be printed.
@@ -473,11 +479,19 @@ impl Validation {
     }
 
     fn reproduce(&self, cli: &Cli, note: &str, outcome: &mut Outcome) {
-        let (Some(dir), Some(passes)) = (&cli.pipeline.repro_dir, &cli.pipeline.passes) else { return };
-        let Some(sample) = self.reference.failed() else { return };
-        let line = format!("jitopt validate %s --passes='{passes}' --samples 0");
-        let text = judging::lit_file(&line, note, self.reference.graph(), &sample.inputs);
-        match judging::write_reproducer(&self.folder.join(dir), "wrong", &text) {
+        let (Some(dir), Some(sample)) = (&cli.pipeline.repro_dir, self.reference.failed()) else { return };
+        let PipelineArgs { debug_counter, disable, .. } = &cli.pipeline;
+        let gates = reproducers::gates(&GateArgs { debug_counter: debug_counter.clone(), disable: disable.clone() });
+        let reproducer = Reproducer {
+            command: format!("jitopt validate %s --passes='{}'{gates} --samples 0", self.passes),
+            piped: reproducers::SAME.to_owned(),
+            note,
+            graph: self.reference.graph(),
+            inputs: &sample.inputs,
+            contents: &self.reference.settings().bindings,
+            judge: &self.args,
+        };
+        match reproducer.write_into(&self.folder.join(dir), "wrong", &self.folder) {
             Ok(path) => outcome.say(&format!("  a reproducer is in `{}`", path.display())),
             Err(error) => outcome.say(&format!("warning: cannot write to `{}`: {error}", dir.display())),
         }

@@ -18,12 +18,14 @@ use jitopt_core::verify;
 use jitopt_judge::bisecting::{Culprit, Suspect};
 use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::smith::Plan;
+use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use subjects::{Subject, Subjects, registry};
 
-const POLICY: Policy = Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true };
+const POLICY: Policy =
+    Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
 
 /// Mutants that nothing finds, and why not.
 const SURVIVORS: &[(&str, &str)] = &[
@@ -137,7 +139,7 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
     match judged {
         Err(_) => Some("it cannot be judged".to_owned()),
         Ok(Verdict::Differs(lines)) => Some(format!("differs: {}", lines.first().cloned().unwrap_or_default())),
-        Ok(Verdict::Unjudged(stop)) if subject.expected.results.is_ok() => {
+        Ok(Verdict::Unjudged(stop)) if subject.expected.outcome.results.is_ok() => {
             Some(format!("it does not run any more: {stop}"))
         }
         Ok(_) => None,
@@ -439,6 +441,7 @@ fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
                 settings: &subject.settings,
                 progress: &mut |_, n| tried = n,
                 most: 20_000,
+                seat: Seat::alone(),
             };
             let Some((case, how)) = reducer.reduce(case) else { continue };
             let after = case.graph.all_nodes().count();

@@ -8,17 +8,18 @@ use jitopt_core::ops;
 use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::symbol::prim;
-use jitopt_core::tensor::Precision;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
 use jitopt_judge::bisecting::Suspect;
 use jitopt_judge::reducing::{Case, Reducer};
-use jitopt_judge::showing::{Outcome, Settings};
+use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Forged, Plan, forge};
-use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
+use jitopt_judge::team::Seat;
+use jitopt_judge::verdict::{Expected, Policy, Verdict, judge, judge_against};
 use jitopt_passes::REGISTRY;
 
-const POLICY: Policy = Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true };
+const POLICY: Policy =
+    Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
 
 /// Makes graphs for exporters, of which params and results are tensors that were numbers.
 const FOR_EXPORTERS: &str = "erase-number-types";
@@ -34,7 +35,7 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
     let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
     let settings = forged.settings();
     let Forged { graph, inputs, callees } = forged;
-    let expected = Outcome::of(&graph, &settings, &inputs, Precision::Typed);
+    let expected = Expected::of(&graph, &settings, &inputs);
     let mut judged = 0;
     for (name, pipeline) in pipelines {
         let mut after = graph.clone();
@@ -89,7 +90,8 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
         let after = transformed(&case.graph).filter(|_| !verify::verify(&case.graph).has_errors());
         after.and_then(|after| wrong(&case.graph, &after, &case.inputs))
     };
-    let mut reducer = Reducer { signature: &signature, settings, progress: &mut |_, _| {}, most: 5000 };
+    let mut reducer =
+        Reducer { signature: &signature, settings, progress: &mut |_, _| {}, most: 5000, seat: Seat::alone() };
     let Some((Case { graph, inputs }, _)) = reducer.reduce(case) else { return String::new() };
     let check = |after: &Graph| wrong(&graph, after, &inputs);
     let culprit = Suspect { graph: &graph, pipeline, callees: &settings.callees, check: &check }.find();

@@ -185,6 +185,10 @@ impl Smith {
 
     /// What tracing inserts before an operator that broadcasts: nobody but that operator looks at it.
     pub(super) fn expand(&mut self) {
+        // Where shapes change from turn to turn, or from call to call, what is right for one is wrong for another.
+        if self.inside || self.in_loop() {
+            return;
+        }
         let (Some(large), Some(small)) = (self.earlier(O::Tensor), self.earlier(O::Tensor)) else { return };
         let IValue::Tensor(wanted) = &large.1 else { return };
         let sizes = IValue::list(wanted.shape().iter().map(|&n| IValue::Int(n)).collect::<Vec<_>>());

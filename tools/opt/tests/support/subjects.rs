@@ -10,8 +10,9 @@ use jitopt_core::pass::{PassInfo, Registry};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
-use jitopt_judge::showing::{Outcome, Settings};
+use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Plan, forge};
+use jitopt_judge::verdict::Expected;
 use jitopt_passes::{REGISTRY, planted_rules};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub struct Subject {
     pub inputs: Vec<IValue>,
     pub callees: BTreeMap<String, Graph>,
     pub settings: Settings,
-    pub expected: Outcome,
+    pub expected: Expected,
 }
 
 /// Most nodes of one run.
@@ -55,7 +56,7 @@ impl Subject {
             max_steps: Some(MOST_STEPS),
             ..Settings::default()
         };
-        let expected = Outcome::of(&graph, &settings, &inputs, Precision::Typed);
+        let expected = Expected::of(&graph, &settings, &inputs);
         Subject { name, graph, inputs, callees, settings, expected }
     }
 
@@ -90,7 +91,7 @@ impl Subject {
         let inputs = given(stem, &graph).unwrap_or_else(|| made_up(&graph, &callees));
         let short = name.rsplit("corpus/").next().unwrap_or(&name).to_owned();
         let subject = Subject::new(short, graph, inputs, callees);
-        subject.expected.results.is_ok().then_some(subject)
+        subject.expected.outcome.results.is_ok().then_some(subject)
     }
 }
 

@@ -1,0 +1,32 @@
+//! How much work a run is: numbers that are read and written, counted and not timed, so that it is the same everywhere.
+
+use super::ivalue::IValue;
+use super::machine::Watch;
+use super::stop::Stop;
+use crate::ir::{Graph, Node};
+
+/// Adds up the work of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort(pub u64);
+
+impl Effort {
+    /// Adds what a node did. An element of a product of matrices or a convolution reads a row of the weights.
+    pub fn add(&mut self, operands: &[IValue], outputs: &[IValue]) {
+        let numbers = |values: &[IValue]| {
+            let mut n = 0u64;
+            values.iter().for_each(|value| value.each_tensor(&mut |tensor| n += tensor.numel() as u64));
+            n
+        };
+        let row = operands.get(1).and_then(IValue::tensor).filter(|weight| weight.rank() > 1);
+        let row = row.map_or(1, |weight| (weight.numel() / weight.size(0).max(1) as usize) as u64);
+        let work = numbers(operands).saturating_add(numbers(outputs).saturating_mul(row));
+        self.0 = self.0.saturating_add(work);
+    }
+}
+
+impl Watch for Effort {
+    fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        self.add(operands, outputs);
+        Ok(())
+    }
+}

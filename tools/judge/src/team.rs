@@ -1,0 +1,92 @@
+//! Several searches side by side that are one search.
+//!
+//! Graphs and values stay in the thread that made them. So every member of a team holds all of the state and runs the whole search;
+//! only the judging is shared. Of the candidates that come next each member judges every n-th, all learn what
+//! was found, and all take the first one that holds. What is found is what one member alone would have found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Barrier};
+
+/// What a member found out about its candidate.
+const NO: u8 = 0;
+const YES: u8 = 1;
+const PANICKED: u8 = 2;
+
+/// What members share.
+#[derive(Debug)]
+struct Round {
+    found: Vec<AtomicU8>,
+    all_are_there: Barrier,
+}
+
+/// A member's place in its team.
+#[derive(Debug)]
+pub struct Seat {
+    number: usize,
+    round: Arc<Round>,
+}
+
+impl Seat {
+    /// The places of a team of so many.
+    pub fn team(members: usize) -> Vec<Seat> {
+        let members = members.max(1);
+        let found = (0..members).map(|_| AtomicU8::new(NO)).collect();
+        let round = Arc::new(Round { found, all_are_there: Barrier::new(members) });
+        (0..members).map(|number| Seat { number, round: round.clone() }).collect()
+    }
+
+    /// The only member.
+    pub fn alone() -> Seat {
+        Seat::team(1).remove(0)
+    }
+
+    /// Whether this is the one that speaks for all.
+    pub fn leads(&self) -> bool {
+        self.number == 0
+    }
+
+    /// The first of these candidates that holds. Every member must ask the same; members judge in turns.
+    pub fn first(&self, candidates: std::ops::Range<usize>, mut holds: impl FnMut(usize) -> bool) -> Option<usize> {
+        let members = self.round.found.len();
+        for start in candidates.clone().step_by(members) {
+            let mine = start + self.number;
+            let mut judged = || u8::from(mine < candidates.end && holds(mine));
+            // A member that left would be waited for.
+            let verdict = catch_unwind(AssertUnwindSafe(&mut judged)).unwrap_or(PANICKED);
+            self.round.found[self.number].store(verdict, Ordering::SeqCst);
+            self.round.all_are_there.wait();
+            let verdicts: Vec<u8> = self.round.found.iter().map(|found| found.load(Ordering::SeqCst)).collect();
+            self.round.all_are_there.wait();
+            match verdicts.iter().position(|verdict| *verdict != NO) {
+                Some(i) if verdicts[i] == YES => return Some(start + i),
+                Some(i) => panic!("candidate {} cannot be judged", start + i),
+                None => {}
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found_by(members: usize, holds: fn(usize) -> bool) -> Vec<Option<usize>> {
+        std::thread::scope(|scope| {
+            let start = |seat: Seat| scope.spawn(move || [seat.first(0..10, holds), seat.first(3..4, holds)]);
+            let threads: Vec<_> = Seat::team(members).into_iter().map(start).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("it ends")).collect()
+        })
+    }
+
+    #[test]
+    fn all_members_find_what_one_would_find() {
+        for members in 1..5 {
+            for found in found_by(members, |i| i % 4 == 3).chunks(2) {
+                assert_eq!(found, [Some(3), Some(3)]);
+            }
+            assert!(found_by(members, |_| false).iter().all(Option::is_none));
+        }
+    }
+}
