@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn named_pipelines_are_pipelines_in_a_legal_order() {
-        for named in pipelines::PIPELINES {
+        // What PyTorch ran, it ran in the order it had.
+        for named in pipelines::PIPELINES.iter().filter(|named| !named.name.starts_with("torch-")) {
             let pipeline =
                 Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
             let names: Vec<&str> = pipeline.stages().iter().map(|stage| stage.pass.name).collect();

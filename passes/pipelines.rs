@@ -1,4 +1,8 @@
 //! Named pipelines, and the order that passes want.
+//!
+//! `@default` is what we would run. `@torch-…` are what PyTorch's executors ran on a graph before it was executed, in their order
+//! and with their liberties (`trusting`, `escaping`): to see what became of a graph there, stage by stage with
+//! `--print-changed`, and to compare with what PyTorch left.
 
 use jitopt_core::pass::NamedPipeline;
 
@@ -13,15 +17,29 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "default",
-        summary: "what is safe and pays on every graph, with the passes there are",
-        text: "inline,lower-simple-tuples,constant-pooling,fixpoint(cse,dce)",
+        summary: "what is safe and pays on every graph",
+        // Constants first: they decide branches and how often loops run, and every later pass has less to look at. What a
+        // loop repeats is the same again for peephole, propagation and CSE, so these come once more behind it. Products are
+        // batched last: the operator that stands for a sum of them is opaque to everything else. Loops whose number of turns
+        // is not known are left as they are: repeating them makes graphs larger each time and pays only for kernels.
+        text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),\
+               constant-loop-unrolling,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),batch-mm,dce",
+    },
+    NamedPipeline {
+        name: "torch-cleanup",
+        summary: "PyTorch's passes against what is computed twice or for nothing, once each",
+        text: "inline,constant-propagation{escaping},dce{alias=false},cse,constant-pooling,peephole{trusting},cse,\
+               dce{alias=false}",
     },
 ];
 
-/// `(before, after, why)`: in every named pipeline the first `before` comes before the first `after`.
+/// `(before, after, why)`: in every named pipeline of ours the first `before` comes before the first `after`.
 pub const ORDER: &[(&str, &str, &str)] = &[
     ("inline", "cse", "what is computed on both sides of a call is only seen in one body"),
+    ("inline", "constant-propagation", "arguments of calls are constants of their bodies"),
     ("inline", "lower-simple-tuples", "calls return tuples that are unpacked at once"),
     ("lower-simple-tuples", "cse", "equal values packed into different tuples look different"),
     ("cse", "dce", "merging leaves the unused side to be erased"),
+    ("constant-propagation", "constant-loop-unrolling", "the number of turns must be a constant"),
+    ("constant-loop-unrolling", "batch-mm", "products of several turns are summed"),
 ];

@@ -56,6 +56,7 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("inline_fork_wait", "inline-fork-wait", Text),
     ("loop_unrolling", "loop-unrolling", Exactly),
     ("lower_all_tuples", "lower-all-tuples", Text),
+    ("pipeline_cleanup", "@torch-cleanup", Exactly),
     // PyTorch takes for granted what the texts do not say.
     ("peephole", "peephole{trusting}", Exactly),
     ("peephole_addmm", "peephole{trusting,addmm}", Exactly),
