@@ -37,6 +37,7 @@ passes! {
     erase_number_types,
     erase_shape_information,
     fuse_addmm,
+    fuse_linear,
     inline_fork_wait,
     inliner,
     loop_peeling,
@@ -47,6 +48,7 @@ passes! {
     refine_tuple_types,
     remove_expands,
     remove_mutation,
+    subgraph_rewrite,
 }
 
 /// Everything that `--passes=` can name.

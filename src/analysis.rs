@@ -19,6 +19,7 @@ pub mod alias;
 mod alias_dump;
 pub mod fingerprints;
 mod locations;
+pub mod matching;
 mod memory;
 pub mod moves;
 mod transfer;

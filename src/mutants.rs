@@ -40,6 +40,7 @@ macro_rules! planted {
 pub const SOURCES: &[&str] = &[
     include_str!("analysis/alias.rs"),
     include_str!("analysis/locations.rs"),
+    include_str!("analysis/matching.rs"),
     include_str!("analysis/transfer.rs"),
     include_str!("analysis/transfer_plan.rs"),
     include_str!("analysis/type_classes.rs"),

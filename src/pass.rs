@@ -15,6 +15,6 @@ mod runner;
 pub use context::{LastAnalysis, PassContext, Rewrite, RewriteWatch, Session};
 pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
-pub use pipeline::{NamedPipeline, Pipeline, PipelineError, Stage, Step};
+pub use pipeline::{GRAPH_FILE, NamedPipeline, Pipeline, PipelineError, Stage, Step};
 pub use remark::{Remark, RemarkKind};
 pub use runner::{Observer, PassRun, RunError, run};

@@ -43,7 +43,8 @@ impl Graph {
         self.block_of(node).map_or(0, |block| self.blocks[block].depth)
     }
 
-    fn order_of(&self, node: Node) -> u64 {
+    /// The tag, which grows along a block.
+    pub(crate) fn order_of(&self, node: Node) -> u64 {
         self.nodes[node].order
     }
 

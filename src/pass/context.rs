@@ -2,11 +2,13 @@
 
 use super::gate::Gate;
 use super::info::{PassError, PassInfo};
+use super::pipeline::Stage;
 use super::remark::{Remark, RemarkKind};
 use crate::analysis::AliasDb;
 use crate::ir::{Graph, Node};
 use crate::symbol::Symbol;
-use crate::text::{PrintOptions, Printer};
+use crate::text::{ParseOptions, PrintOptions, Printer, parse};
+use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -71,7 +73,7 @@ struct Analysed {
 /// What one run of a pass gets.
 pub struct PassContext<'a> {
     pass: &'static PassInfo,
-    options: &'a [(&'static str, String)],
+    stage: &'a Stage,
     session: &'a mut Session,
     counts: Vec<(&'static str, u64)>,
     /// Rewrites that were asked about, done or not.
@@ -88,12 +90,8 @@ fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
 }
 
 impl<'a> PassContext<'a> {
-    pub(super) fn new(
-        pass: &'static PassInfo,
-        options: &'a [(&'static str, String)],
-        session: &'a mut Session,
-    ) -> Self {
-        PassContext { pass, options, session, counts: Vec::new(), asked: Vec::new(), unseen: None }
+    pub(super) fn new(stage: &'a Stage, session: &'a mut Session) -> Self {
+        PassContext { pass: stage.pass, stage, session, counts: Vec::new(), asked: Vec::new(), unseen: None }
     }
 
     /// Hands the counters to the session.
@@ -109,7 +107,7 @@ impl<'a> PassContext<'a> {
 
     /// The value of an option, the default when it was not set.
     pub fn option<T: FromStr>(&self, name: &'static str) -> Result<T, PassError> {
-        let set = self.options.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
+        let set = self.stage.options.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
         let text = set.or_else(|| self.pass.option(name).map(|option| option.default)).unwrap_or_default();
         text.parse().map_err(|_| PassError::new(format!("`{text}` is no value for the option `{name}`")))
     }
@@ -117,6 +115,22 @@ impl<'a> PassContext<'a> {
     /// Whether a flag is set.
     pub fn flag(&self, name: &'static str) -> Result<bool, PassError> {
         self.option(name)
+    }
+
+    /// The graph in the file that an option names, read by the rules of `era`.
+    pub fn graph_file(&self, name: &'static str, era: Era) -> Result<Graph, PassError> {
+        let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
+        let Some((_, text)) = file else {
+            let help = format!("`{}{{{name}=FILE}}`", self.pass.name);
+            return Err(PassError::new(format!("no file is given as `{name}`")).with_help(help));
+        };
+        match parse(text, ParseOptions { era: Some(era), force_era: true }) {
+            Ok(parsed) => Ok(parsed.graph),
+            Err(found) => {
+                let first = found.first().map_or(String::new(), |diagnostic| diagnostic.message.clone());
+                Err(PassError::new(format!("what is given as `{name}` is no graph: {first}")))
+            }
+        }
     }
 
     /// Counts things done, for `--stats`.

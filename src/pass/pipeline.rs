@@ -4,6 +4,7 @@ use super::info::{PassInfo, Registry};
 use crate::log::did_you_mean;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// What `--passes=` says.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,8 @@ pub struct Stage {
     pub pass: &'static PassInfo,
     /// Options that were set.
     pub options: Vec<(&'static str, String)>,
+    /// What stands in the files that options name, see [`Pipeline::read_files`].
+    pub files: Vec<(&'static str, Arc<[u8]>)>,
 }
 
 /// A pipeline with a name.
@@ -53,6 +56,9 @@ pub struct PipelineError {
     /// What to do.
     pub help: Option<String>,
 }
+
+/// An option with this default names a file that holds a graph.
+pub const GRAPH_FILE: &str = "GRAPH.ir";
 
 /// How many rounds a `fixpoint` goes when nothing is said.
 const DEFAULT_ROUNDS: u64 = 8;
@@ -82,6 +88,20 @@ impl Pipeline {
         }
     }
 
+    /// Reads the files that options name: passes touch none.
+    pub fn read_files<E>(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<(), E> {
+        for step in &mut self.steps {
+            match step {
+                Step::Pass(stage) => stage.read_files(read)?,
+                Step::Fixpoint(inner, _) | Step::Named(_, inner) => inner.read_files(read)?,
+            }
+        }
+        Ok(())
+    }
+
     /// All passes, in order, fixpoints once.
     pub fn stages(&self) -> Vec<&Stage> {
         let mut all = Vec::new();
@@ -92,6 +112,21 @@ impl Pipeline {
             }
         }
         all
+    }
+}
+
+impl Stage {
+    fn read_files<E>(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> std::result::Result<Vec<u8>, E>,
+    ) -> std::result::Result<(), E> {
+        self.files.clear();
+        for (name, path) in &self.options {
+            if self.pass.option(name).is_some_and(|option| option.default == GRAPH_FILE) {
+                self.files.push((name, read(path)?.into()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -210,7 +245,7 @@ impl<'a> Reader<'a> {
         let Some(pass) = self.registry.pass(word) else {
             return self.unknown_pass(word, span);
         };
-        Ok(Step::Pass(Stage { pass, options: self.options(pass)? }))
+        Ok(Step::Pass(Stage { pass, options: self.options(pass)?, files: Vec::new() }))
     }
 
     fn unknown_pass<T>(&self, word: &str, span: Range<usize>) -> Result<T> {

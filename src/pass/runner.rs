@@ -122,7 +122,7 @@ fn run_pass(
         observer.before(&run, graph)?;
     }
     let (before, start) = (graph.epoch(), Instant::now());
-    let mut cx = PassContext::new(pass, &stage.options, session);
+    let mut cx = PassContext::new(stage, session);
     let result = (pass.run)(graph, &mut cx);
     cx.finish(graph);
     run.time = start.elapsed();

@@ -3,6 +3,7 @@
 use crate::arguments::RunArgs;
 use crate::callees::{self, Calls};
 use crate::given_values::{self, Given};
+use crate::judging;
 use crate::observing::VerifyEach;
 use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
@@ -18,7 +19,6 @@ use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
-use jitopt_passes::REGISTRY;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -57,7 +57,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
 
 fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     refuse_nonsense(args)?;
-    let pipeline = args.semantics.passes.as_deref().map(pipeline).transpose()?;
+    let pipeline = args.semantics.passes.as_deref().map(judging::pipeline).transpose()?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
     let mut graph = read_graph(args, &path, world)?;
     let given = Given::read(args, &path, world)?;
@@ -79,10 +79,6 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         Err(stop) => return Ok(stopped(&path, &stop, world)),
     };
     finish(args, &given, &expectations, results, world)
-}
-
-fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
-    Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))
 }
 
 /// Reads and verifies a graph.

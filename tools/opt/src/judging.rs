@@ -5,14 +5,14 @@ use crate::callees::{self, Calls};
 use crate::cmd_run::read_graph;
 use crate::given_values::{self, Given};
 use crate::optimise::{Refusal, refuse};
-use crate::{World, exit};
+use crate::{World, exit, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Pipeline};
 use jitopt_core::tensor::Precision;
-use jitopt_core::text::{ParseOptions, PrintOptions, print};
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -31,8 +31,20 @@ pub(crate) struct Trial {
     pub(crate) policy: Policy,
 }
 
+/// A pipeline, with the files that its options name.
 pub(crate) fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
-    Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))
+    let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
+    pipeline.read_files(&mut graph_file)?;
+    Ok(pipeline)
+}
+
+/// The text of a graph that an option of a pass names. That it is one is found out here, where it can be shown.
+fn graph_file(path: &str) -> Result<Vec<u8>, Refusal> {
+    let text = std::fs::read(path).or_else(|error| refuse(format!("{path}: {error}")))?;
+    match parse(&text, ParseOptions::default()) {
+        Ok(_) => Ok(text),
+        Err(found) => Err((exit::PARSE, reporting::render(path, &text, &found, false))),
+    }
 }
 
 pub(crate) fn gate(args: &GateArgs) -> Result<Gate, Refusal> {

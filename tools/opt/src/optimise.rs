@@ -3,7 +3,7 @@
 use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
 use crate::callees::{self, Callees, Calls};
 use crate::cmd_validate::{self, EachPass};
-use crate::judging::Trial;
+use crate::judging::{self, Trial};
 use crate::observing::{Changed, Timer, VerifyEach, Watcher};
 use crate::reproducers::{self, Reproducer};
 use crate::{World, batch, exit, panics, reporting};
@@ -115,10 +115,7 @@ pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
 impl Plan {
     fn new(cli: &Cli, world: &mut World<'_>) -> Result<Plan, Refusal> {
         let pipeline_text = pipeline_text(cli, world)?;
-        let pipeline = match Pipeline::parse(&pipeline_text, &REGISTRY) {
-            Ok(pipeline) => pipeline,
-            Err(error) => return refuse(error.render(&pipeline_text)),
-        };
+        let pipeline = judging::pipeline(&pipeline_text)?;
         refuse_nonsense(cli)?;
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
             world.say("warning: the pipeline is empty, it runs nothing");
@@ -222,7 +219,7 @@ fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'stat
             let near = REGISTRY.nearest_pass(name).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
             return refuse(format_args!("{flag}: unknown pass `{name}`{near}"));
         };
-        if !pipeline.stages().iter().any(|stage| std::ptr::eq(stage.pass, pass)) {
+        if !pipeline.stages().iter().any(|stage| stage.pass.name == pass.name) {
             return refuse(format_args!("{flag}: `{}` is not in the pipeline `{pipeline}`", pass.name));
         }
         found.push(pass.name);

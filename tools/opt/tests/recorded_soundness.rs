@@ -32,8 +32,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// One erases every `aten::expand`, also one whose result is seen: right only where sizes are the same, as its page says. The other
-/// makes graphs for exporters, of which params and results are tensors that were numbers.
-const NOT_ALWAYS_RIGHT: &[&str] = &["remove-expands", "erase-number-types"];
+/// makes graphs for exporters, of which params and results are tensors that were numbers. The last does what files say.
+const NOT_ALWAYS_RIGHT: &[&str] = &["remove-expands", "erase-number-types", "subgraph-rewrite"];
 
 /// The text of a tensor without dimensions, `Double() = prim::Constant[value={1}]`, leaves its element type to the type that
 /// this pass erases, as PyTorch's does. In PyTorch's memory it stays.

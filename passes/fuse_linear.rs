@@ -1,0 +1,108 @@
+//! Makes a linear layer of a product with a transposed matrix.
+//!
+//! ```text
+//! %t : Tensor = aten::t(%w)
+//! %y : Tensor = aten::addmm(%b, %x, %t, %1, %1)    =>    %y : Tensor = aten::linear(%x, %w, %b)
+//! ```
+//!
+//! `aten::linear` is these operators, so there is nothing to prove: a sum of a matrix product and a bias where the factors of both
+//! are 1, `aten::matmul` with a bias added in place, `aten::matmul` alone; in this order, the more first. A bias that is added out of place
+//! may be larger than the product, and is left.
+//!
+//! PyTorch makes one too where the weight is written to between being transposed and multiplied, and has the layer read it before.
+//! Linear in nodes; idempotent.
+
+use crate::subgraph_rewrite::replace_all;
+use jitopt_core::analysis::matching::{Match, Rule};
+use jitopt_core::ir::{Attribute, Graph};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::{graph_dump, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "fuse-linear",
+    aliases: &[],
+    summary: "make a linear layer of a product with a transposed matrix",
+    example: "%t : Tensor = aten::t(%w), %y : Tensor = aten::addmm(%b, %x, %t, %1, %1)  =>  %y : Tensor = aten::linear(%x, %w, %b)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+/// A rewrite, what it looks for and what takes its place. Params that begin with `one` are constants of that value.
+const RULES: &[(&str, &str, &str)] = &[
+    (
+        "sums-fused",
+        "graph(%x, %w, %b, %one, %one_too):
+           %t = aten::t(%w)
+           %y = aten::addmm(%b, %x, %t, %one, %one_too)
+           return (%y)",
+        "graph(%x, %w, %b, %one, %one_too):
+           %y : Tensor = aten::linear(%x, %w, %b)
+           return (%y)",
+    ),
+    (
+        "biases-fused",
+        "graph(%x, %w, %b, %one):
+           %t = aten::t(%w)
+           %m = aten::matmul(%x, %t)
+           %y = aten::add_(%m, %b, %one)
+           return (%y)",
+        "graph(%x, %w, %b, %one):
+           %y : Tensor = aten::linear(%x, %w, %b)
+           return (%y)",
+    ),
+    (
+        "products-fused",
+        "graph(%x, %w):
+           %t = aten::t(%w)
+           %y = aten::matmul(%x, %t)
+           return (%y)",
+        "graph(%x, %w):
+           %b : Tensor? = prim::Constant()
+           %y : Tensor = aten::linear(%x, %w, %b)
+           return (%y)",
+    ),
+];
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before fusing linear layers", graph);
+    for (name, pattern, replacement) in RULES {
+        let rule = rule(pattern, replacement, graph).ok_or_else(|| PassError::new(format!("`{name}` is no rule")))?;
+        let wanted =
+            |graph: &Graph, found: &Match| planted!("linear.factors", has_ones(&rule, graph, found), "ignored" => true);
+        replace_all(graph, cx, name, &rule, &wanted);
+    }
+    graph_dump!("After fusing linear layers", graph);
+    Ok(())
+}
+
+/// A rule of two texts, by the rules of the era of `graph`.
+pub(crate) fn rule(pattern: &str, replacement: &str, graph: &Graph) -> Option<Rule> {
+    let options = ParseOptions { era: Some(graph.era), force_era: true };
+    let read = |text: &str| parse(format!("{text}\n").as_bytes(), options).ok().map(|parsed| parsed.graph);
+    Rule::new(read(pattern)?, read(replacement)?).ok()
+}
+
+/// Whether what the pattern calls `one…` is.
+pub(crate) fn has_ones(rule: &Rule, graph: &Graph, found: &Match) -> bool {
+    rule.params().filter(|(name, _)| name.starts_with("one")).all(|(_, param)| {
+        match found.values.get(&param).and_then(|&value| graph.constant(value)).flatten() {
+            Some(Attribute::Int(n)) => *n == 1,
+            Some(Attribute::Float(x)) => x.value == 1.0,
+            _ => false,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_rules() {
+        assert!(RULES.iter().all(|(_, pattern, replacement)| rule(pattern, replacement, &Graph::new()).is_some()));
+    }
+}
