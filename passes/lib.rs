@@ -34,6 +34,7 @@ passes! {
     constant_pooling,
     constant_propagation,
     dead_code_elimination,
+    decompose_ops,
     erase_number_types,
     erase_shape_information,
     fuse_addmm,

@@ -28,6 +28,7 @@ enum Alike {
     /// All but names and legal order.
     Exactly,
     /// All but those and types.
+    // For passes after which PyTorch infers types anew.
     Computation,
 }
 use Alike::{Computation, Exactly, Text};
@@ -49,6 +50,8 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),
     ("erase_number_types", "erase-number-types", Exactly),
+    // PyTorch infers types afterwards.
+    ("decompose_ops", "decompose-ops", Alike::Computation),
     ("erase_shape_information", "erase-shape-information", Text),
     ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     // PyTorch forgets what is known of the type of a result.
