@@ -43,12 +43,15 @@ passes! {
     inliner,
     loop_peeling,
     loop_unrolling,
+    lower_gradof,
     lower_simple_tuples,
     lower_tuples,
     peephole,
+    refine_integer_values,
     refine_tuple_types,
     remove_expands,
     remove_mutation,
+    specialize_autogradzero,
     subgraph_rewrite,
 }
 

@@ -204,6 +204,7 @@ impl Sketch {
     pub fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
         let inner = |ty: Type| Sketch::of_type(ty, name, rank);
         match ty.kind() {
+            TypeKind::Tensor(ty) if ty.undefined == Some(true) => Sketch::Fixed(IValue::Undefined),
             TypeKind::Tensor(ty) => Sketch::Tensor(TensorSketch::of_type(ty, rank)),
             TypeKind::Optional(ty) => Sketch::Optional(Box::new(inner(*ty)), false),
             TypeKind::List(ty) => Sketch::List(vec![inner(*ty); 2]),

@@ -1,0 +1,262 @@
+//! Decides which gradients are defined, and lets formulas, sums and branches go that hang on it.
+//!
+//! ```text
+//! %g : Tensor = prim::GradOf[name="aten::neg"](%0)
+//!   block0():                                                %n : Tensor = aten::neg(%0)
+//!     %n : Tensor = aten::neg(%0)                            %1 : int = prim::Constant[value=1]()
+//!     -> (%n)                                           =>   %s : Tensor = aten::add(%g1, %n, %1)
+//! %s : Tensor = prim::AutogradAdd(%g1, %g)
+//! ```
+//!
+//! One walk tells of each value at the top of the graph whether it is a gradient that is defined, one that is not (`Tensor[Undefined]`,
+//! `prim::AutogradZero`), or perhaps either:
+//!
+//! - A formula, or the branch on `prim::AutogradAnyNonZero` that `lower-gradof` makes of it, is put in place when one of its
+//!   gradients is defined, and its results are zero when none is.
+//! - A sum with a gradient that is not defined is the other one; a sum of two that are is `aten::add`.
+//!
+//! What is not decided stays. Up to 1.4 PyTorch ran this on graphs whose params had the types of one call: a param that is
+//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either. What operators compute of
+//! defined operands is defined; of others too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
+//! Linear in nodes; idempotent.
+
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::AliasRule;
+use jitopt_core::ops::schema::Formal;
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{Simple, Type, TypeKind};
+use jitopt_core::{graph_dump, graph_update, planted};
+use rustc_hash::FxHashMap;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "specialize-autogradzero",
+    aliases: &["specialize-autograd-zero"],
+    summary: "put gradient formulas in place, or away, where it is known which gradients are defined",
+    example: "%0 : Tensor = prim::AutogradZero(), %s : Tensor = prim::AutogradAdd(%g, %0)  =>  %g",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before specializing gradients", graph);
+    let mut walk = Walk { known: FxHashMap::default() };
+    walk.params(graph);
+    let mut cursor = graph.first(graph.root());
+    while let Some(node) = cursor {
+        cursor = walk.visit(graph, cx, node);
+    }
+    graph_dump!("After specializing gradients", graph);
+    Ok(())
+}
+
+/// What is known of a gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Zero,
+    Defined,
+    Unknown,
+}
+
+struct Walk {
+    /// Values that are not here are unknown.
+    known: FxHashMap<Value, State>,
+}
+
+impl Walk {
+    fn state(&self, value: Value) -> State {
+        self.known.get(&value).copied().unwrap_or(State::Unknown)
+    }
+
+    fn params(&mut self, graph: &Graph) {
+        for param in graph.params(graph.root()) {
+            let state = match graph.ty(param).kind() {
+                TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
+                TypeKind::Tensor(_) => match graph.era {
+                    Era::V1_3 => State::Defined,
+                    Era::V2 => State::Unknown,
+                },
+                _ if holds_tensors(graph.ty(param)) => State::Unknown,
+                _ => State::Defined,
+            };
+            self.known.insert(param, planted!("autogradzero.params", state, "defined" => State::Defined));
+        }
+    }
+
+    /// Looks at a node, and returns the one to look at next.
+    fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Option<Node> {
+        let next = graph.next(node);
+        match graph.kind(node) {
+            prim::AUTOGRAD_ZERO => {
+                self.known.insert(graph.output(node, 0), State::Zero);
+            }
+            prim::AUTOGRAD_ADD if graph.num_inputs(node) == 2 => self.sum(graph, cx, node),
+            prim::GRAD_OF => {
+                let gradients: Vec<Value> = graph.inputs(node).collect();
+                let block = graph.node_block(node, 0);
+                return self.formula(graph, cx, node, &gradients, block).unwrap_or(next);
+            }
+            prim::IF => match asks_for_gradients(graph, node) {
+                Some(gradients) => {
+                    let block = graph.node_block(node, 0);
+                    return self.formula(graph, cx, node, &gradients, block).unwrap_or(next);
+                }
+                None => self.outputs(graph, node),
+            },
+            _ => self.outputs(graph, node),
+        }
+        next
+    }
+
+    /// States of what a node computes.
+    fn outputs(&mut self, graph: &Graph, node: Node) {
+        let plain = graph.num_blocks(node) == 0;
+        let defined = plain && graph.inputs(node).all(|value| self.state(value) == State::Defined);
+        let defined = defined || plain && is_fresh(graph, node);
+        let state =
+            if planted!("autogradzero.outputs", defined, "always" => true) { State::Defined } else { State::Unknown };
+        self.known.extend(graph.outputs(node).map(|output| (output, state)));
+    }
+
+    fn sum(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+        let ([a, b], old) = ([0, 1].map(|i| graph.input(node, i)), graph.output(node, 0));
+        let states = [self.state(a), self.state(b)];
+        let one_side = match states {
+            [State::Zero, _] => Some(b),
+            [_, State::Zero] => Some(a),
+            _ => None,
+        };
+        let one_side =
+            planted!("autogradzero.side", one_side, "other" => one_side.map(|kept| if kept == a { b } else { a }));
+        let done = match (one_side, states) {
+            (Some(kept), _) => cx.rewrite(graph, "sums-dropped", node, |graph| {
+                graph_update!("%{} is %{}", graph.name(old), graph.name(kept));
+                graph.replace_all_uses(old, kept);
+                graph.erase(node);
+            }),
+            (None, [State::Defined, State::Defined]) => cx.rewrite(graph, "sums-defined", node, |graph| {
+                let sum = add(graph, node, [a, b]);
+                self.known.insert(sum, State::Defined);
+            }),
+            _ => None,
+        };
+        if done.is_none() {
+            let either = states.contains(&State::Defined);
+            self.known.insert(old, if either { State::Defined } else { State::Unknown });
+        }
+    }
+
+    /// What becomes of a formula on `gradients`; the node to go on with, when it did not stay.
+    fn formula(
+        &mut self,
+        graph: &mut Graph,
+        cx: &mut PassContext<'_>,
+        node: Node,
+        gradients: &[Value],
+        block: Block,
+    ) -> Option<Option<Node>> {
+        let states: Vec<State> = gradients.iter().map(|&value| self.state(value)).collect();
+        let any = planted!(
+            "autogradzero.any", states.contains(&State::Defined),
+            "not-zero" => states.iter().any(|state| *state != State::Zero),
+        );
+        let none = planted!(
+            "autogradzero.none", states.iter().all(|state| *state == State::Zero),
+            "any" => states.contains(&State::Zero),
+        );
+        if any {
+            return cx.rewrite(graph, "formulas-placed", node, |graph| place(graph, node, block));
+        }
+        let zero = |graph: &mut Graph| {
+            let next = graph.next(node);
+            self.known.insert(zero(graph, node), State::Zero);
+            next
+        };
+        if none { cx.rewrite(graph, "formulas-zero", node, zero) } else { None }
+    }
+}
+
+/// Whether a value of this type may be a tensor, or may have one in it.
+fn holds_tensors(ty: Type) -> bool {
+    let mut work = vec![ty];
+    while let Some(ty) = work.pop() {
+        match ty.kind() {
+            TypeKind::Simple(simple) if *simple != Simple::Any => {}
+            TypeKind::Optional(_) | TypeKind::List(_) | TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => {
+                work.extend(ty.parts());
+            }
+            _ => return true,
+        }
+    }
+    false
+}
+
+/// The gradients that a branch asks for, when it takes the formula if one of them is defined, and zeros otherwise.
+fn asks_for_gradients(graph: &Graph, node: Node) -> Option<Vec<Value>> {
+    let asked = graph.definer(graph.input(node, 0))?;
+    let is_zero = |value: Value| graph.definer(value).is_some_and(|node| graph.kind(node) == prim::AUTOGRAD_ZERO);
+    let zeros = graph.num_blocks(node) == 2 && graph.results(graph.node_block(node, 1)).all(is_zero);
+    (graph.kind(asked) == prim::AUTOGRAD_ANY_NON_ZERO && zeros).then(|| graph.inputs(asked).collect())
+}
+
+/// Whether no result may be an operand itself.
+fn is_fresh(graph: &Graph, node: Node) -> bool {
+    let operator = ops::operator(graph.era, graph.kind(node));
+    let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let schema = operator.resolve(&operands).schema();
+    match operator.alias_rule(schema) {
+        AliasRule::Schema => schema.is_some_and(|schema| !schema.returns.iter().any(Formal::is_annotated)),
+        rule => matches!(rule, AliasRule::Fresh | AliasRule::Nothing),
+    }
+}
+
+/// Puts the nodes of a formula in front of its node, which then loses its readers. The first of them is visited next.
+fn place(graph: &mut Graph, node: Node, block: Block) -> Option<Node> {
+    graph_update!("Placing the formula of %{}", graph.outputs(node).next().map_or(String::new(), |v| graph.name(v)));
+    let body: Vec<Node> = graph.nodes(block).collect();
+    for &moved in &body {
+        graph.move_before(moved, node);
+    }
+    let results: Vec<Value> = graph.results(block).collect();
+    let pairs: Vec<(Value, Value)> = graph.outputs(node).zip(results).collect();
+    for (old, new) in pairs {
+        graph.replace_all_uses(old, new);
+    }
+    let next = body.first().copied().or_else(|| graph.next(node));
+    graph.erase(node);
+    next
+}
+
+/// Makes all results of a node one gradient that is not defined.
+fn zero(graph: &mut Graph, node: Node) -> Value {
+    let zero = graph.create_op(prim::AUTOGRAD_ZERO, &[], Type::tensor());
+    graph.insert_before(node, zero);
+    let zero = graph.output(zero, 0);
+    let outputs: Vec<Value> = graph.outputs(node).collect();
+    for output in outputs {
+        graph.replace_all_uses(output, zero);
+    }
+    graph.erase(node);
+    zero
+}
+
+/// Makes a sum of two gradients that are there.
+fn add(graph: &mut Graph, node: Node, operands: [Value; 2]) -> Value {
+    let old = graph.output(node, 0);
+    graph_update!("Both sides of %{} are defined", graph.name(old));
+    let one = graph.create_op(prim::CONSTANT, &[], Type::int());
+    graph.set_attribute(one, attr::VALUE, Attribute::Int(1));
+    graph.insert_before(node, one);
+    let sum =
+        graph.create_op(Symbol::new("aten::add"), &[operands[0], operands[1], graph.output(one, 0)], graph.ty(old));
+    graph.insert_before(node, sum);
+    let sum = graph.output(sum, 0);
+    graph.replace_all_uses(old, sum);
+    graph.erase(node);
+    sum
+}
