@@ -17,7 +17,8 @@
 //!   to a tree only when its `alpha` is the constant 1; PyTorch never looks, and adds what was to be scaled. Nor does it when
 //!   types tell that element types or sizes of its sides differ; where they say nothing, the operator adds as `aten::add` does.
 //! - **Sides.** At least eight products of one block with one matrix on the same side, none of which another depends on, are one product with
-//!   matrices put side by side. They move to the first of them, and with them what they depend on.
+//!   matrices put side by side. They move to the first of them, and with them what they depend on, but not over what may raise an
+//!   exception.
 //!
 //! Nobody may write to a factor: it is read later, or earlier. PyTorch does nothing when anything in the graph is
 //! written to. Products of reals are added in another order, so results differ by rounding.
@@ -209,7 +210,8 @@ struct Sides {
     patience: usize,
 }
 
-/// The products of one block that have a factor in common, on the left and on the right.
+/// Products that have a factor in common, on the left and on the right, with nothing between them that may raise an exception: one
+/// of theirs would come before it.
 type Groups = Vec<(Value, [Vec<Node>; 2])>;
 
 /// Products that nothing keeps apart, and what must stand in front of the first of them.
@@ -242,7 +244,13 @@ impl Sides {
 
     fn groups(&self, graph: &Graph, block: Block) -> Groups {
         let (mut groups, mut at) = (Groups::new(), FxHashMap::default());
-        for node in graph.nodes(block).filter(|&node| is_product(graph, node)) {
+        for node in graph.nodes(block) {
+            if planted!("batch-mm.raises", self.db.has_side_effects(node), "ignored" => false) {
+                at.clear();
+            }
+            if !is_product(graph, node) {
+                continue;
+            }
             let [left, right] = [0, 1].map(|i| graph.input(node, i));
             if left == right || !is_quiet(graph, &self.db, node) {
                 continue;

@@ -51,7 +51,7 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("dce_graph", "dce", Text),
     ("erase_number_types", "erase-number-types", Exactly),
     // PyTorch infers types afterwards.
-    ("decompose_ops", "decompose-ops", Alike::Computation),
+    ("decompose_ops", "decompose-ops", Computation),
     ("erase_shape_information", "erase-shape-information", Text),
     ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     // PyTorch forgets what is known of the type of a result.
