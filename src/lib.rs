@@ -13,5 +13,6 @@ pub mod report;
 pub mod symbol;
 pub mod tensor;
 pub mod text;
+pub mod translation;
 pub mod types;
 pub mod verify;

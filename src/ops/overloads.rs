@@ -111,6 +111,11 @@ impl Operator {
     }
 }
 
+/// Whether one of these overloads takes operands of these types, as PyTorch's reader asks.
+pub(crate) fn accepts(schemas: &[Schema], operands: &[Type]) -> bool {
+    schemas.iter().any(|schema| price(schema, operands, Numbers::Kept).is_ok_and(|price| price < cost::LENIENT))
+}
+
 /// Whether numbers are numbers, or tensors of rank 0 as after `erase_number_types`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Numbers {

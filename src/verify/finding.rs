@@ -140,7 +140,7 @@ pub(crate) struct Sink<'g, 'r> {
 }
 
 impl Sink<'_, '_> {
-    pub(super) fn error(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
+    pub(crate) fn error(&mut self, spot: Spot, message: impl Into<String>) -> &mut Finding {
         self.add(Severity::Error, spot, message.into())
     }
 

@@ -174,6 +174,9 @@ pub(crate) struct OutputArgs {
     /// How much of types to print, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4), require_equals = true)]
     pub(crate) type_verbosity: Option<u8>,
+    /// Print in the words of another PyTorch, 1.3 or 2, or say what it cannot say
+    #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
+    pub(crate) print_as: Option<Era>,
     /// What to print: the IR, the code of a register machine, or a drawing for Graphviz
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "code", "dot"]))]
@@ -205,6 +208,9 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full")]
     #[arg(value_parser = PossibleValuesParser::new(["full", "diff", "word"]))]
     pub(crate) print_changed: Option<String>,
+    /// Write the graph after every pass that changed it into this folder, a folder for each file
+    #[arg(long, value_name = "DIR")]
+    pub(crate) print_tree_dir: Option<PathBuf>,
     /// Of what these flags print, show only the lines that hold this text, below their titles
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter_print: Option<String>,

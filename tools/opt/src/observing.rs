@@ -5,6 +5,7 @@ use jitopt_core::pass::{Observer, PassRun, RunError};
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
 use similar::{ChangeTag, TextDiff};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Checks the graph after every pass that changed it.
@@ -147,6 +148,41 @@ impl Observer for Watcher {
             self.last = now;
         }
         Ok(())
+    }
+}
+
+/// Writes the graph after every pass that changed it: `DIR/FILE/003-cse.ir`, and `DIR/FILE/000-input.ir`.
+pub(crate) struct TreeWriter {
+    folder: PathBuf,
+    options: PrintOptions,
+}
+
+impl TreeWriter {
+    /// The folder is named by the path of the file; later graphs of one file have a number.
+    pub(crate) fn new(dir: &Path, file: &str, number: usize, options: PrintOptions) -> TreeWriter {
+        let name = if file == "<stdin>" { "stdin" } else { file.strip_suffix(".ir").unwrap_or(file) };
+        let flat = name.trim_start_matches(['/', '.', '\\']).replace(['/', '\\', ':'], "_");
+        let folder = dir.join(if number < 2 { flat } else { format!("{flat}.{number}") });
+        TreeWriter { folder, options }
+    }
+
+    fn write(&self, name: &str, graph: &Graph) -> Result<(), RunError> {
+        let path = self.folder.join(name);
+        let written =
+            std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, print(graph, self.options)));
+        written
+            .map_err(|error| RunError::Stopped(format!("--print-tree-dir: cannot write `{}`: {error}", path.display())))
+    }
+}
+
+impl Observer for TreeWriter {
+    fn before(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        if run.index == 0 { self.write("000-input.ir", graph) } else { Ok(()) }
+    }
+
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        let name = format!("{:03}-{}.ir", run.index + 1, run.stage.pass.name);
+        if run.changed { self.write(&name, graph) } else { Ok(()) }
     }
 }
 

@@ -4,7 +4,7 @@ use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
 use crate::callees::{self, Callees, Calls};
 use crate::cmd_validate::{self, EachPass};
 use crate::judging::{self, Trial};
-use crate::observing::{Changed, Timer, VerifyEach, Watcher};
+use crate::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
 use crate::reproducers::{self, Reproducer};
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
@@ -15,6 +15,8 @@ use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
 use jitopt_core::report::{dot_form::dot, listing::listing};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
+use jitopt_core::translation::translate;
+use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::REGISTRY;
@@ -46,6 +48,8 @@ pub(crate) struct Outcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) code: i32,
+    /// How many graphs of the file were begun.
+    pub(crate) graphs: usize,
     /// Debug counters that no graph of the file asked about; `None` where no pipeline ran.
     pub(crate) unused_gates: Option<BTreeSet<String>>,
     /// Rules that rewrites of the file asked about.
@@ -326,6 +330,7 @@ fn graphs_of_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
 
 fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut Outcome) {
     let mut graph = parsed.graph;
+    outcome.graphs += 1;
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
     }
@@ -333,6 +338,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         outcome.calls.get_or_insert_default().add(&graph);
     }
     if !transform(cli, plan, name, &mut graph, outcome) {
+        return;
+    }
+    if cli.output.print_as.is_some_and(|era| !translated(name, &mut graph, era, outcome)) {
         return;
     }
     let is_ir = cli.output.emit == "ir" && !cli.output.print_alias;
@@ -360,6 +368,19 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
     !report.has_errors()
 }
 
+/// Puts a graph into the words of another PyTorch; false when that cannot be.
+fn translated(name: &str, graph: &mut Graph, era: Era, outcome: &mut Outcome) -> bool {
+    let before = graph.clone();
+    let report = translate(graph, era);
+    if !report.is_clean() {
+        outcome.say(&format!("{name}:\n{}", verify::render(&before, &report)));
+    }
+    if report.has_errors() {
+        outcome.fail(exit::NO, &format!("error: {name}: PyTorch {era} cannot say this graph"));
+    }
+    !report.has_errors()
+}
+
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     let mut session = plan.session(cli);
     let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
@@ -367,6 +388,9 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     if !watcher.is_idle() {
         observers.push(&mut watcher);
     }
+    let folder = cli.watch.print_tree_dir.as_ref().map(|dir| plan.folder.join(dir));
+    let mut tree = folder.map(|dir| TreeWriter::new(&dir, name, outcome.graphs, plan.print));
+    observers.extend(tree.as_mut().map(|tree| tree as &mut dyn Observer));
     if cli.watch.time_passes.is_some() {
         observers.push(&mut timer);
     }

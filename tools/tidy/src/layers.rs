@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The modules of the core, lowest first.
-pub const LAYERS: [&str; 17] = [
+pub const LAYERS: [&str; 18] = [
     "log",
     "mutants",
     "entity",
@@ -29,6 +29,7 @@ pub const LAYERS: [&str; 17] = [
     "runtime",
     "report",
     "lint",
+    "translation",
 ];
 
 /// What points up, or to a module that is not in the list.
