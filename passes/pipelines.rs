@@ -26,6 +26,35 @@ pub const PIPELINES: &[NamedPipeline] = &[
                constant-loop-unrolling,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
+        name: "torch-1.3-inference",
+        summary: "what the executor of 1.3 did to a graph for one kind of arguments, without gradients, up to the fuser",
+        // What must be: gradient formulas and tuples away, operators that the interpreter has. What can be known: constants.
+        // What gradients survive: common work, small rewrites, repeated loops. What they do not: norms and products.
+        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
+               remove-expands,canonicalize-ops{trusting},dce,\
+               constant-propagation{escaping},\
+               dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse,\
+               decompose-ops,lower-simple-tuples,batch-mm,dce",
+    },
+    NamedPipeline {
+        name: "torch-1.3-training",
+        summary: "the same for arguments that want gradients, up to the split into differentiable graphs",
+        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
+               remove-expands,canonicalize-ops{trusting},dce,\
+               constant-propagation{escaping},\
+               dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse",
+    },
+    NamedPipeline {
+        name: "torch-2-legacy",
+        summary: "what the legacy executor of 2.x does to a graph, without gradients, up to the fuser",
+        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
+               remove-expands,canonicalize-ops{trusting},dce,\
+               constant-propagation{escaping},\
+               dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},constant-loop-unrolling,\
+               loop-unrolling,cse,\
+               decompose-ops,lower-simple-tuples,batch-mm,dce",
+    },
+    NamedPipeline {
         name: "torch-cleanup",
         summary: "PyTorch's passes against what is computed twice or for nothing, once each",
         text: "inline,constant-propagation{escaping},dce{alias=false},cse,constant-pooling,peephole{trusting},cse,\

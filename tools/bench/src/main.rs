@@ -44,6 +44,8 @@
 //! `jitopt-bench interpreter` times the interpreter on an LSTM cell and a small CNN, beside PyTorch's eager mode where `--python`
 //! has it.
 //!
+//! `jitopt-bench passes FILES… --python=PATH` times `@default` beside the same passes of PyTorch, on graphs that its reader takes.
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
 //!
 //! Exit codes: 0 measured, 1 `jitopt` failed or grew too much, 2 anything else went wrong.
@@ -56,6 +58,7 @@ mod eager;
 mod llvm;
 mod measured;
 mod mlir;
+mod pass_times;
 mod process;
 mod shapes;
 mod toolkit;
@@ -89,6 +92,8 @@ enum Action {
     Toolkit(Toolkit),
     /// Time the interpreter beside PyTorch's eager mode
     Interpreter(Interpreter),
+    /// Time a pipeline beside the same passes of PyTorch
+    Passes(Passes),
     /// Write one generated program and print how many nodes it has
     Generate(Generate),
 }
@@ -141,6 +146,22 @@ struct Interpreter {
 }
 
 #[derive(Args)]
+struct Passes {
+    /// Graphs that PyTorch's reader takes
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The pipeline
+    #[arg(long, default_value = "@default")]
+    passes: String,
+    /// A Python with PyTorch
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+    /// Runs of each
+    #[arg(long, default_value_t = 11)]
+    runs: usize,
+}
+
+#[derive(Args)]
 struct Generate {
     /// Its shape
     shape: Shape,
@@ -157,6 +178,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Action::Toolkit(options) => toolkit(options),
         Action::Interpreter(options) => interpreter(&options).map(|()| true),
+        Action::Passes(options) => passes(&options).map(|()| true),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -207,6 +229,13 @@ fn toolkit(options: Toolkit) -> Result<bool> {
 /// Prints how long models take in the interpreter and in PyTorch.
 fn interpreter(options: &Interpreter) -> Result<()> {
     let table = eager::measure(&options.python, options.runs)?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(())
+}
+
+/// Prints how long a pipeline takes here and in PyTorch.
+fn passes(options: &Passes) -> Result<()> {
+    let table = pass_times::measure(&options.files, &options.passes, &options.python, options.runs)?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }
