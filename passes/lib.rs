@@ -51,6 +51,7 @@ passes! {
     refine_tuple_types,
     remove_expands,
     remove_mutation,
+    shape_analysis,
     specialize_autogradzero,
     subgraph_rewrite,
 }
@@ -62,7 +63,7 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
-    let rules = peephole::TEXTS.iter();
+    let rules = peephole::TEXTS.iter().chain(shape_analysis::TEXTS);
     let mut all: Vec<_> =
         TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());

@@ -18,6 +18,7 @@
 pub mod alias;
 mod alias_dump;
 pub mod fingerprints;
+pub mod inference;
 mod locations;
 pub mod matching;
 mod memory;

@@ -44,6 +44,7 @@ pub mod plan;
 pub mod random;
 pub mod shown_values;
 pub mod sketch;
+pub mod specialization;
 pub mod stop;
 pub mod tailoring;
 

@@ -20,6 +20,7 @@ pub mod declaration;
 pub mod overloads;
 pub mod rules;
 pub mod schema;
+pub mod shape_rules;
 
 use crate::planted;
 use crate::symbol::Symbol;

@@ -158,6 +158,30 @@ pub enum Elements {
     First,
 }
 
+/// Whether an operator gives the tensors that it writes to another shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resizes {
+    /// Never.
+    No,
+    /// Never; PyTorch's shape analysis takes it for one that does.
+    SoPyTorchThinks,
+    /// It may.
+    Yes,
+}
+
+/// What the type of a result rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// It was written so, and holds.
+    Declared,
+    /// It follows from other types.
+    Inferred,
+    /// It was so in a run that was watched, and need not hold.
+    Profiled,
+    /// It was tested when the program ran.
+    Guarded,
+}
+
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -183,6 +207,10 @@ pub struct Rule {
     pub never_bool: bool,
     /// Of what type the elements of a tensor result are.
     pub elements: Elements,
+    /// Whether tensors that it writes to have another shape afterwards.
+    pub resizes: Resizes,
+    /// What the types of its results rest on.
+    pub basis: Basis,
     /// Whether it may be replaced by its results when its operands are constants; without an answer all may whose schema
     /// tells how many operands there are.
     pub folded: Option<bool>,
@@ -206,6 +234,8 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         reads_strides: false,
         never_bool: false,
         elements: Elements::Promoted,
+        resizes: Resizes::No,
+        basis: Basis::Declared,
         folded: None,
     }
 }
@@ -241,6 +271,14 @@ impl Rule {
 
     const fn reads_strides(self) -> Rule {
         Rule { reads_strides: true, ..self }
+    }
+
+    const fn resizes(self, resizes: Resizes) -> Rule {
+        Rule { resizes, ..self }
+    }
+
+    const fn basis(self, basis: Basis) -> Rule {
+        Rule { basis, ..self }
     }
 
     const fn never_bool(self) -> Rule {
@@ -301,14 +339,16 @@ pub const RULES: &[Rule] = &{
         row(&["prim::BroadcastMKLDNNTensors"]).alias(A::Pairwise).is(Deterministic),
         row(&["prim::unchecked_cast"]).alias(A::PointsTo(0)).is(Deterministic),
         // Speculation. PyTorch takes `prim::profile` for free of effects; that it counts is not seen by the graph.
-        row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional", "prim::Guard"])
-            .alias(A::PointsTo(0)).is(Deterministic).folded(false),
+        row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional"])
+            .alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Profiled),
+        row(&["prim::Guard"]).alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Guarded),
         // Types and passes hang on that it stands where it does; a quantised tensor is no constant that text can hold.
         row(&["prim::unchecked_unwrap_optional", "aten::dequantize"]).folded(false),
-        row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic),
+        row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic).basis(Basis::Guarded),
         row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
-        row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic),
-        row(&["prim::TensorExprDynamicGuard", "prim::oneDNNFusionGuard"]).alias(A::Pairwise).is(Deterministic),
+        row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
+        row(&["prim::TensorExprDynamicGuard", "prim::oneDNNFusionGuard"])
+            .alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
         // Groups. What is random inside of them is found there.
         row(&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"])
             .alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
@@ -377,6 +417,11 @@ pub const RULES: &[Rule] = &{
             .elements(Elements::First),
         row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter"])
             .elements(Elements::First),
+        // Other shapes for what was there.
+        row(&["aten::resize_", "aten::resize_as_", "aten::set_", "aten::set_data", "aten::as_strided_"]).resizes(Resizes::Yes),
+        row(&["aten::t_", "aten::transpose_", "aten::swapaxes_", "aten::swapdims_", "aten::squeeze_", "aten::unsqueeze_"])
+            .resizes(Resizes::Yes),
+        row(&["aten::copy_"]).resizes(Resizes::SoPyTorchThinks),
         // Contents that nobody wrote.
         row(&["aten::empty", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
             .is(Undefined),

@@ -30,7 +30,12 @@ pub fn join(a: DType, b: DType) -> DType {
 
 /// The type of a plain number, given what reals are by default.
 pub fn of_scalar(scalar: Scalar, default: DType) -> DType {
-    match scalar.kind() {
+    of_number(scalar.kind(), default)
+}
+
+/// The type of a plain number of a kind, given what reals are by default.
+pub fn of_number(kind: Kind, default: DType) -> DType {
+    match kind {
         Kind::Bool => Bool,
         Kind::Int => Long,
         Kind::Float => default,
@@ -48,15 +53,25 @@ pub struct Promotion {
 
 impl Promotion {
     /// Counts a tensor.
-    pub fn tensor(mut self, tensor: &Tensor) -> Promotion {
-        let class = if tensor.rank() > 0 { &mut self.dimensioned } else { &mut self.zero_dim };
-        *class = Some(class.map_or(tensor.dtype(), |seen| join(seen, tensor.dtype())));
+    pub fn tensor(self, tensor: &Tensor) -> Promotion {
+        self.element(tensor.dtype(), tensor.rank() > 0)
+    }
+
+    /// Counts a tensor of which only this is known.
+    pub fn element(mut self, dtype: DType, has_dimensions: bool) -> Promotion {
+        let class = if has_dimensions { &mut self.dimensioned } else { &mut self.zero_dim };
+        *class = Some(class.map_or(dtype, |seen| join(seen, dtype)));
         self
     }
 
     /// Counts a plain number.
-    pub fn scalar(mut self, scalar: Scalar) -> Promotion {
-        let dtype = of_scalar(scalar, Float);
+    pub fn scalar(self, scalar: Scalar) -> Promotion {
+        self.number(scalar.kind())
+    }
+
+    /// Counts a plain number of which only this is known.
+    pub fn number(mut self, kind: Kind) -> Promotion {
+        let dtype = of_number(kind, Float);
         self.number = Some(self.number.map_or(dtype, |seen| join(seen, dtype)));
         self
     }

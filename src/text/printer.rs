@@ -3,8 +3,9 @@
 use super::literal;
 use super::number::print_int;
 use crate::entity::SecondaryMap;
-use crate::ir::{Attribute, Block, Dialect, Graph, Label, Node, Value};
+use crate::ir::{Attribute, Block, Graph, Label, Node, Value};
 use crate::symbol::{Symbol, attr};
+use crate::types::era::Era;
 use crate::types::spelling::{self, Spelling};
 use crate::types::{Dim, Type, TypeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -139,8 +140,10 @@ impl Printer {
         }
     }
 
-    fn adopt(&mut self, dialect: Dialect) {
-        let spelling = Spelling { verbosity: self.options.type_verbosity, ..dialect.spelling };
+    /// Spells types as the graph does. PyTorch up to 1.4 shows no more of a tensor than element type and sizes, whatever is known.
+    fn adopt(&mut self, graph: &Graph) {
+        let shown = (graph.era == Era::V1_3).then_some(1);
+        let spelling = Spelling { verbosity: self.options.type_verbosity.or(shown), ..graph.dialect.spelling };
         if spelling != self.spelling {
             self.types.clear();
             self.spelling = spelling;
@@ -148,7 +151,7 @@ impl Printer {
     }
 
     fn one_graph<'g>(&mut self, graph: &'g Graph, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
-        self.adopt(graph.dialect);
+        self.adopt(graph);
         if self.options.type_verbosity == Some(4) {
             self.next_symbol = self.next_symbol.min(least_symbol(graph) - 1);
         }
@@ -300,14 +303,14 @@ impl Printer {
 
     /// One node as a line of its own, without line end: for messages.
     pub fn node_line(&mut self, graph: &Graph, node: Node) {
-        self.adopt(graph.dialect);
+        self.adopt(graph);
         self.node(graph, node, 0, &mut Vec::new());
         self.out.pop();
     }
 
     /// The attributes of a node, in their brackets; nothing when there are none.
     pub fn attribute_list(&mut self, graph: &Graph, node: Node) {
-        self.adopt(graph.dialect);
+        self.adopt(graph);
         let attributes = graph.attributes(node);
         if !attributes.is_empty() {
             self.attributes(attributes, graph.subgraph(node).is_some());

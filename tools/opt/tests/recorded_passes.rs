@@ -11,7 +11,9 @@
 mod recorded;
 
 use jitopt_core::analysis::fingerprints::{Sight, equivalent};
-use jitopt_core::ir::Graph;
+use jitopt_core::interpreter::description;
+use jitopt_core::interpreter::specialization::{Detail, specialized};
+use jitopt_core::ir::{Graph, Value};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
@@ -46,6 +48,8 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     // PyTorch also makes constants of what callers may write to, and gives them types that say more.
     ("constant_propagation", "constant-propagation{escaping}", Exactly),
     ("constant_propagation_immutable_types", "constant-propagation{immutable-only}", Exactly),
+    // Types of 1.3 print less than they hold.
+    ("complete_shape_analysis", "shape-analysis", Exactly),
     ("cse", "cse", Text),
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),
@@ -135,6 +139,17 @@ fn callees(input: &Path) -> Session {
     session
 }
 
+/// Gives params the types of the recorded arguments, with all sizes, as PyTorch's binding of the pass does.
+fn specialize(graph: &mut Graph, input: &Path) {
+    let path = input.to_string_lossy().replace(".in.ir", ".args.json");
+    let arguments = std::fs::read(path).map(|text| description::parse(&text).expect("a description"));
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    for (param, argument) in params.into_iter().zip(arguments.into_iter().flat_map(|all| all.inputs)) {
+        let ty = specialized(graph.ty(param), &argument.value, Detail::Sizes).expect("arguments fit");
+        graph.set_type(param, ty);
+    }
+}
+
 fn calls_what_is_not_recorded(graph: &Graph, session: &Session) -> bool {
     let calls = graph.all_nodes().any(|node| graph.kind(node).as_str().starts_with("prim::Call"));
     calls && session.callees.is_empty()
@@ -213,7 +228,7 @@ fn passes_make_what_pytorch_made() {
     let mut tallies: BTreeMap<(&str, String, &str), Tally> = BTreeMap::new();
     let (mut seen, mut compared, mut wrong) = (BTreeSet::new(), 0, Vec::new());
     for entry in files().iter().filter_map(|path| Entry::of(path)) {
-        let Some(before) = graph(&entry.input) else { continue };
+        let Some(mut before) = graph(&entry.input) else { continue };
         let mut session = callees(&entry.input);
         let inlines = entry.pair.0 == "inline" && calls_what_is_not_recorded(&before, &session);
         if inlines || broken.contains(&entry.name) || !seen.insert(entry.name.clone()) {
@@ -224,6 +239,9 @@ fn passes_make_what_pytorch_made() {
         let tally = tallies.entry((entry.pair.0, entry.version.clone(), kind)).or_default();
         compared += 1;
         tally.all += 1;
+        if entry.pair.0 == "complete_shape_analysis" {
+            specialize(&mut before, &entry.input);
+        }
         let found = difference(&entry, &expected, before, &mut session);
         tally.equal += usize::from(found.is_none());
         // What is wrong with good reason counts for neither.

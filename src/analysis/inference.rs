@@ -1,0 +1,363 @@
+//! What tensors come out of a node, given what is known of those that go in.
+//!
+//! ```text
+//! %y : Float(2, 1, device=cpu), %x : Long(3, device=cpu)
+//! %z : Tensor = aten::mul(%x, %y)          =>      Float(2, 3, device=cpu)
+//! ```
+//!
+//! [`infer`] says all that follows; the rule of an operator is a column of the table, [`ShapeRow`]. The rules stand in files by
+//! what they do to sizes, and know nothing of passes: they are given a [`Call`] and answer with [`Extent`]s. What they say
+//! holds whenever the node has results at all: a rule may take for granted that operands fit together, because a node of which
+//! they do not raises. [`told`] is how much of that PyTorch's `complete_shape_analysis` would say.
+//!
+//! Element types follow from the one table of promotion, [`Promotion`], which the interpreter asks too.
+
+mod collapsing;
+mod concatenating;
+mod convolving;
+mod creating;
+mod element;
+mod elementwise;
+mod multiplying;
+mod viewing;
+
+use crate::ir::{Attribute, Graph, Node, Value};
+use crate::ops::schema::Schema;
+use crate::ops::shape_rules::{Part, Shape, ShapeRow};
+use crate::symbol::{Symbol, prim};
+use crate::types::era::Era;
+use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
+
+#[cfg(doc)]
+use crate::tensor::promotion::Promotion;
+
+/// What is known of values.
+pub trait Knowledge {
+    /// The type of a value, with all that is known.
+    fn ty(&self, value: Value) -> Type;
+    /// Whether the list that a `prim::ListConstruct` made is still that when it is read.
+    fn is_list_kept(&self, value: Value) -> bool;
+    /// Whether numbers in lists may be looked at; PyTorch only does that in constant lists.
+    fn sees_into_lists(&self) -> bool;
+}
+
+/// A node, with what is known of its operands.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// The node.
+    pub node: Node,
+    /// Its overload.
+    pub schema: &'static Schema,
+    /// The rule of the overload.
+    pub row: &'static ShapeRow,
+    /// What is known.
+    pub known: &'a dyn Knowledge,
+}
+
+/// Sizes, and where the elements lie.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Extent {
+    /// Sizes; none when even their number is unknown.
+    pub sizes: Option<Vec<Dim>>,
+    /// Strides.
+    pub strides: Option<Vec<i64>>,
+}
+
+impl Extent {
+    /// Of unknown rank.
+    pub fn unknown() -> Extent {
+        Extent::default()
+    }
+
+    /// Of these sizes, lying anywhere.
+    pub fn of(sizes: Vec<Dim>) -> Extent {
+        Extent { sizes: Some(sizes), strides: None }
+    }
+
+    /// Of so many unknown sizes.
+    pub fn ranked(rank: usize) -> Extent {
+        Extent::of(vec![Dim::Unknown; rank])
+    }
+
+    /// Of these sizes, elements in a row when `contiguous`.
+    pub fn fresh(sizes: Vec<Dim>, contiguous: bool) -> Extent {
+        let strides = contiguous.then(|| in_a_row(&sizes)).flatten();
+        Extent { sizes: Some(sizes), strides }
+    }
+
+    /// Of these sizes and strides, as far as they are known.
+    pub fn looked_at(sizes: Vec<Dim>, strides: Option<Vec<i64>>) -> Extent {
+        Extent { sizes: Some(sizes), strides }
+    }
+}
+
+/// The strides of elements in a row.
+pub fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
+    let mut next = 1i64;
+    let mut strides = Vec::with_capacity(sizes.len());
+    for dim in sizes.iter().rev() {
+        strides.push(next);
+        next = next.checked_mul(number(*dim)?.max(1))?;
+    }
+    strides.reverse();
+    Some(strides)
+}
+
+/// The size, when it is known.
+pub fn number(dim: Dim) -> Option<i64> {
+    if let Dim::Known(n) = dim { Some(n) } else { None }
+}
+
+/// A size, when it is known.
+fn dim_of(n: Option<i64>) -> Dim {
+    n.map_or(Dim::Unknown, Dim::Known)
+}
+
+/// The place that a dimension counted from either end has among `rank`; a tensor without dimensions has one for this.
+fn place(dim: i64, rank: usize) -> Option<usize> {
+    let rank = rank.max(1) as i64;
+    let at = if dim < 0 { dim + rank } else { dim };
+    (0..rank).contains(&at).then_some(at as usize)
+}
+
+// ---- asking
+
+impl Call<'_> {
+    /// The operand of a formal.
+    pub fn operand(&self, name: &str) -> Option<Value> {
+        let at = self.schema.formal(name)?;
+        (at < self.graph.num_inputs(self.node)).then(|| self.graph.input(self.node, at))
+    }
+
+    /// The first operand that has one of these names.
+    fn any_operand(&self, names: &[&str]) -> Option<Value> {
+        names.iter().find_map(|name| self.operand(name))
+    }
+
+    /// Operands where tensors are asked for, and what is known of them: in lists too. None when a list does not tell what is in it.
+    pub fn tensors(&self) -> Option<Vec<&'static TensorType>> {
+        let mut all = Vec::new();
+        for (formal, value) in self.schema.formals.iter().zip(self.graph.inputs(self.node)) {
+            match formal.ty.kind() {
+                TypeKind::List(element) if element.is_tensor() => {
+                    let list = self.graph.definer(value).filter(|_| self.known.is_list_kept(value))?;
+                    all.extend(self.graph.inputs(list).map(|value| self.tensor_of(value)).collect::<Option<Vec<_>>>()?);
+                }
+                TypeKind::Tensor(_) => all.push(self.tensor_of(value)?),
+                TypeKind::Optional(inner) if inner.is_tensor() && !self.is_none(value) => {
+                    all.push(self.tensor_of(value)?)
+                }
+                _ => {}
+            }
+        }
+        Some(all)
+    }
+
+    /// What is known of a value, when it is a tensor.
+    pub fn tensor_of(&self, value: Value) -> Option<&'static TensorType> {
+        self.known.ty(value).as_tensor()
+    }
+
+    /// The first tensor that goes in.
+    pub fn first(&self) -> Option<&'static TensorType> {
+        let at = self.schema.formals.iter().position(|formal| formal.ty.is_tensor())?;
+        self.graph.inputs(self.node).nth(at).and_then(|value| self.tensor_of(value))
+    }
+
+    /// Its sizes.
+    fn sizes(&self) -> Option<Vec<Dim>> {
+        self.first()?.sizes.as_deref().map(<[Dim]>::to_vec)
+    }
+
+    /// Its strides.
+    fn strides(&self) -> Option<Vec<i64>> {
+        strides_of(self.first()?)
+    }
+
+    /// What is known of the tensor that a formal is.
+    fn tensor(&self, name: &str) -> Option<&'static TensorType> {
+        self.operand(name).and_then(|value| self.tensor_of(value))
+    }
+
+    /// Whether a value is None, whatever happens.
+    pub fn is_none(&self, value: Value) -> bool {
+        self.known.ty(value).is(Simple::None) || matches!(self.graph.constant(value), Some(None))
+    }
+
+    /// The constant that one of these formals is.
+    fn int(&self, names: &[&str]) -> Option<i64> {
+        let value = self.any_operand(names)?;
+        self.known.ty(value).is(Simple::Int).then(|| self.graph.constant_int(value)).flatten()
+    }
+
+    /// The constant that a formal is, or `default` where it is None or where there is no such formal.
+    fn int_or(&self, name: &str, default: i64) -> Option<i64> {
+        match self.operand(name) {
+            Some(value) if !self.is_none(value) => self.int(&[name]),
+            _ => Some(default),
+        }
+    }
+
+    /// The constant truth value that a formal is.
+    fn flag(&self, name: &str) -> Option<bool> {
+        let value = self.operand(name)?;
+        self.known.ty(value).is(Simple::Bool).then(|| self.graph.constant_int(value)).flatten().map(|n| n != 0)
+    }
+
+    /// The numbers of a list, each as far as it is known; none when even the length is unknown. One number stands for a list of it.
+    fn ints(&self, names: &[&str]) -> Option<Vec<Option<i64>>> {
+        let value = self.any_operand(names)?;
+        if let Some(Some(constant)) = self.graph.constant(value) {
+            return match constant {
+                Attribute::List(all) => all.iter().map(|n| n.as_int().map(Some)).collect(),
+                Attribute::EmptyList(_) => Some(Vec::new()),
+                Attribute::Int(n) => Some(vec![Some(*n)]),
+                _ => None,
+            };
+        }
+        let list = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::LIST_CONSTRUCT)?;
+        if !self.known.is_list_kept(value) {
+            return None;
+        }
+        let sees = self.known.sees_into_lists();
+        Some(self.graph.inputs(list).map(|n| sees.then(|| self.graph.constant_int(n)).flatten()).collect())
+    }
+
+    /// The era of the graph.
+    fn era(&self) -> Era {
+        self.graph.era
+    }
+}
+
+fn strides_of(tensor: &TensorType) -> Option<Vec<i64>> {
+    if let Strides::Known(strides) = &tensor.strides { Some(strides.to_vec()) } else { None }
+}
+
+/// Whether the strides are known to be those of elements in a row.
+pub fn is_in_a_row(tensor: &TensorType) -> bool {
+    let row = tensor.sizes.as_deref().and_then(in_a_row);
+    row.is_some() && row == strides_of(tensor)
+}
+
+/// Whether nothing is left to be known: element type, sizes, and from 1.5 on, where text shows it, strides and device.
+pub fn is_complete(tensor: &TensorType, era: Era) -> bool {
+    let sized = tensor.sizes.as_ref().is_some_and(|sizes| sizes.iter().all(|dim| number(*dim).is_some()));
+    let shown = era == Era::V1_3
+        || tensor.device.is_some() && matches!(tensor.strides, Strides::Known(_))
+        || tensor.device.is_some() && tensor.rank() == Some(0);
+    tensor.dtype.is_some() && sized && shown
+}
+
+// ---- answering
+
+/// All that is known of the results; one for each, none where the rule does not apply.
+pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
+    let schema = call.schema;
+    if schema.is_writing() || schema.returns.is_empty() || !schema.returns.iter().all(|result| result.ty.is_tensor()) {
+        return None;
+    }
+    let extents = extents(call, schema.returns.len());
+    let with = |(i, extent): (usize, Extent)| {
+        let strides = extent.strides.filter(|strides| !strides.is_empty());
+        TensorType {
+            dtype: element::of(call, i),
+            sizes: extent.sizes.map(Into::into),
+            strides: strides.map_or(Strides::Unknown, |strides| Strides::Known(strides.into())),
+            requires_grad: None,
+            device: device(call),
+            undefined: None,
+        }
+    };
+    let mut results: Vec<TensorType> = extents.into_iter().enumerate().map(with).collect();
+    results.iter_mut().for_each(|result| result.requires_grad = requires_grad(call, result));
+    Some(results)
+}
+
+fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
+    use Shape::*;
+    let one = match call.row.shape {
+        Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
+        Reduce | Scalar | TopK | Determinant | Counted(_) => collapsing::extent(call),
+        Transposed | Reshaped | Expanded | Selected | Sliced | Unsqueezed | Squeezed => viewing::extent(call),
+        Flattened | Unfolded | Diagonal | Diag | Matrix | Repeated => viewing::extent(call),
+        Product | Matmul | AddedProduct | Linear | ReducedProduct | Outer => multiplying::extent(call),
+        Concatenated | Stacked | IndexSelected | Embedded => concatenating::extent(call),
+        Given | Range | Identity => creating::extent(call),
+        Convolved | Pooled | Resized | Padded => convolving::extent(call),
+    };
+    vec![one.unwrap_or_default(); n]
+}
+
+/// The device: what is asked for, or that of the tensors. One without dimensions may be on another than the result.
+fn device(call: &Call<'_>) -> Option<Symbol> {
+    if let Some(value) = call.operand("device").filter(|&value| !call.is_none(value)) {
+        return match call.graph.constant(value)?? {
+            Attribute::Str(name) => Some(Symbol::new(&String::from_utf8_lossy(name))),
+            _ => None,
+        };
+    }
+    let tensors = call.tensors()?;
+    if tensors.is_empty() {
+        return Some(Symbol::new("cpu"));
+    }
+    if call.schema.formal("other").is_some() && matches!(call.row.shape, Shape::Like) {
+        return same(&tensors, |tensor| tensor.device);
+    }
+    let dimensioned =
+        tensors.iter().find(|tensor| tensor.rank().is_some_and(|rank| rank > 0) && tensor.device.is_some());
+    dimensioned.map_or_else(|| same(&tensors, |tensor| tensor.device), |tensor| tensor.device)
+}
+
+/// What is the same for all.
+fn same<T: PartialEq + Copy>(tensors: &[&'static TensorType], of: impl Fn(&TensorType) -> Option<T>) -> Option<T> {
+    let first = of(tensors.first()?)?;
+    tensors.iter().all(|tensor| of(tensor) == Some(first)).then_some(first)
+}
+
+/// Whether a gradient is wanted of the result: of whole numbers never, else when one is wanted of any tensor that goes in.
+fn requires_grad(call: &Call<'_>, result: &TensorType) -> Option<bool> {
+    if call.row.detached || result.dtype.is_some_and(|dtype| dtype.is_integral()) {
+        return Some(false);
+    }
+    let wanted: Vec<Option<bool>> = call.tensors()?.iter().map(|tensor| tensor.requires_grad).collect();
+    match (wanted.contains(&Some(true)), wanted.contains(&None)) {
+        (true, _) => result.dtype.map(|_| true),
+        (false, true) => None,
+        (false, false) => Some(false),
+    }
+}
+
+// ---- what PyTorch says of it
+
+/// The part of the facts that PyTorch tells; `runs` says whether it could run the node on made-up tensors.
+pub fn told(call: &Call<'_>, results: Vec<TensorType>, runs: bool) -> Vec<TensorType> {
+    let told = call.row.told(call.era(), call.schema);
+    let complete = call.tensors().is_some_and(|all| all.iter().all(|tensor| is_complete(tensor, call.era())));
+    let part = match told.complete {
+        Part::All if complete && !runs && told.ranked == Part::Rank => told.ranked,
+        part if complete => part,
+        _ => told.ranked,
+    };
+    results.into_iter().map(|result| weakened(result, part, told.ranked, call.era())).collect()
+}
+
+fn weakened(result: TensorType, part: Part, ranked: Part, era: Era) -> TensorType {
+    let device = era == Era::V1_3 || result.device.is_some();
+    let (Some(rank), Some(_), true) = (result.rank(), result.dtype, device) else { return TensorType::default() };
+    let grad = |kept: bool| result.requires_grad.filter(|_| kept);
+    match part {
+        Part::Nothing => TensorType::default(),
+        Part::Rank | Part::RankGrad => TensorType {
+            sizes: Some(vec![Dim::Unknown; rank].into()),
+            strides: Strides::Unknown,
+            requires_grad: grad(part == Part::RankGrad),
+            ..result
+        },
+        Part::All | Part::AllGrad if result.sizes.iter().flatten().any(|dim| number(*dim).is_none()) => {
+            weakened(result, ranked, Part::Nothing, era)
+        }
+        Part::All | Part::AllGrad => TensorType { requires_grad: grad(part == Part::AllGrad), ..result },
+    }
+}

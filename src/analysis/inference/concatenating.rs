@@ -1,0 +1,81 @@
+//! Tensors put together, and parts picked by index.
+
+use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use crate::ops::shape_rules::Shape;
+use crate::planted;
+use crate::types::{Dim, TensorType};
+
+pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
+    match call.row.shape {
+        Shape::Concatenated => concatenated(call),
+        Shape::Stacked => stacked(call),
+        Shape::IndexSelected => index_selected(call),
+        _ => embedded(call),
+    }
+}
+
+/// What is known of a size by two that must be equal.
+fn either(a: Dim, b: Dim) -> Dim {
+    match (a, b) {
+        (Dim::Known(_), _) | (_, Dim::Unknown) => a,
+        (_, Dim::Known(_)) | (Dim::Unknown, _) => b,
+        _ => a,
+    }
+}
+
+/// All but one size are equal, and that one is the sum. A vector of no elements fits with everything and adds nothing, so that one
+/// tensor of unknown rank, or of rank 1 among others, tells little.
+fn concatenated(call: &Call<'_>) -> Option<Extent> {
+    let tensors = call.tensors()?;
+    let ranks: Vec<Option<usize>> = tensors.iter().map(|tensor| tensor.rank()).collect();
+    let rank = ranks.iter().flatten().copied().max()?;
+    if ranks.contains(&Some(0)) || rank == 1 && ranks.contains(&None) {
+        return None;
+    }
+    if ranks.iter().any(|one| *one != Some(rank)) {
+        return Some(Extent::ranked(rank));
+    }
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, rank)) else { return Some(Extent::ranked(rank)) };
+    let sizes = |tensor: &TensorType, i: usize| tensor.sizes.as_ref().map_or(Dim::Unknown, |sizes| sizes[i]);
+    let sum = || tensors.iter().map(|tensor| number(sizes(tensor, at))).sum::<Option<i64>>();
+    let size = |i: usize| match i == at {
+        true => planted!("shapes.cat", dim_of(sum()), "first" => sizes(tensors[0], at)),
+        false => tensors.iter().map(|tensor| sizes(tensor, i)).reduce(either).unwrap_or(Dim::Unknown),
+    };
+    Some(Extent::fresh((0..rank).map(size).collect(), tensors.iter().all(|tensor| is_in_a_row(tensor))))
+}
+
+fn stacked(call: &Call<'_>) -> Option<Extent> {
+    let tensors = call.tensors()?;
+    let all: Option<Vec<&[Dim]>> = tensors.iter().map(|tensor| tensor.sizes.as_deref()).collect();
+    let all = all?;
+    let mut sizes: Vec<Dim> = all.first()?.to_vec();
+    for other in &all {
+        sizes = sizes.iter().zip(*other).map(|(a, b)| either(*a, *b)).collect();
+    }
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len() + 1)) else {
+        return Some(Extent::ranked(sizes.len() + 1));
+    };
+    sizes.insert(at, Dim::Known(tensors.len() as i64));
+    Some(Extent::fresh(sizes, tensors.iter().all(|tensor| is_in_a_row(tensor))))
+}
+
+fn index_selected(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes().filter(|sizes| !sizes.is_empty())?;
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len())) else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    sizes[at] = match call.tensor("index").and_then(|index| index.sizes.as_deref()) {
+        Some([]) => Dim::Known(1),
+        Some([n]) => *n,
+        _ => Dim::Unknown,
+    };
+    Some(Extent::fresh(sizes, is_in_a_row(call.first()?)))
+}
+
+fn embedded(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.tensor("indices")?.sizes.as_deref()?.to_vec();
+    let row = call.tensor("weight").and_then(|weight| weight.sizes.as_deref()?.get(1).copied());
+    sizes.push(row.unwrap_or(Dim::Unknown));
+    Some(Extent::of(sizes))
+}

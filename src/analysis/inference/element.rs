@@ -1,0 +1,130 @@
+//! Element types of results.
+
+use super::Call;
+use crate::ir::Value;
+use crate::ops::shape_rules::{Element, Shape};
+use crate::planted;
+use crate::tensor::dtype::Kind;
+use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
+use crate::types::era::Era;
+use crate::types::{DType, Simple, TensorType};
+
+/// Formals that are numbers and take part in promotion; `alpha` does not.
+const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
+
+/// The element type of result `i`: the one that is asked for, else the one that follows.
+pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
+    match call.operand("dtype") {
+        Some(value) if !call.is_none(value) => DType::from_code(call.graph.constant_int(value)?),
+        _ => following(call, i),
+    }
+}
+
+fn following(call: &Call<'_>, i: usize) -> Option<DType> {
+    let first = || call.first()?.dtype.filter(|dtype| dtype.arithmetic().is_some());
+    match call.row.element {
+        Element::Same => first(),
+        Element::Common => call.tensors()?.iter().find_map(|tensor| tensor.dtype),
+        Element::Real => first().map(to_real_arithmetic),
+        Element::Parts => first().map(DType::to_real),
+        Element::Promoted => promoted(call, 0),
+        Element::Settled => settled(call, 0),
+        Element::Chosen => settled(call, 1),
+        Element::Divided => divided(call),
+        Element::Summed => first().map(|dtype| if dtype.is_integral() { DType::Long } else { dtype }),
+        Element::Bool => Some(DType::Bool),
+        Element::Flag => first().map(|dtype| if dtype == DType::Byte { dtype } else { DType::Bool }),
+        Element::Long => Some(DType::Long),
+        Element::WithIndex => {
+            if i == 0 {
+                first()
+            } else {
+                Some(DType::Long)
+            }
+        }
+        Element::Second => call.tensors()?.get(1)?.dtype,
+        Element::Named => {
+            let named = call.schema.kind.short().strip_prefix("_cast_")?;
+            DType::ALL.iter().copied().find(|dtype| dtype.name() == named)
+        }
+        Element::Default => Some(DType::Float),
+        Element::OfNumber => of_given(call),
+        Element::OfWideNumber => Some(of_number(kind(call, call.operand("a")?)?, DType::Double)),
+    }
+}
+
+/// Cat joins in the same way as arithmetic; up to 1.4 it takes tensors of one type only.
+fn promoted(call: &Call<'_>, from: usize) -> Option<DType> {
+    let tensors = call.tensors()?;
+    let mut promotion = Promotion::default();
+    for tensor in tensors.iter().skip(from) {
+        promotion = promotion.element(arithmetic(tensor)?, has_dimensions(tensor, &tensors[from..])?);
+    }
+    for kind in numbers(call) {
+        promotion = promotion.number(kind?);
+    }
+    Some(planted!("shapes.promoted", promotion.result(), "first" => tensors.first()?.dtype?))
+}
+
+fn arithmetic(tensor: &TensorType) -> Option<DType> {
+    tensor.dtype.filter(|dtype| dtype.arithmetic().is_some())
+}
+
+/// Whether it has dimensions, where that makes a difference: among tensors of one type it makes none.
+fn has_dimensions(tensor: &TensorType, all: &[&TensorType]) -> Option<bool> {
+    let one = all.iter().all(|other| other.dtype == tensor.dtype);
+    tensor.rank().map(|rank| rank > 0).or(one.then_some(true))
+}
+
+/// The kinds of the numbers that take part; none of one whose kind is unknown.
+fn numbers(call: &Call<'_>) -> Vec<Option<Kind>> {
+    let operands = NUMBERS.iter().filter_map(|name| call.operand(name));
+    operands
+        .filter(|&value| !call.known.ty(value).is_tensor() && !call.is_none(value))
+        .map(|value| kind(call, value))
+        .collect()
+}
+
+fn kind(call: &Call<'_>, value: Value) -> Option<Kind> {
+    let ty = call.known.ty(value);
+    let kinds = [
+        (Simple::Bool, Kind::Bool),
+        (Simple::Int, Kind::Int),
+        (Simple::Float, Kind::Float),
+        (Simple::Complex, Kind::Complex),
+    ];
+    kinds.iter().find(|(simple, _)| ty.is(*simple)).map(|&(_, kind)| kind)
+}
+
+/// As [`promoted`]; up to 1.4 only where all types are one and numbers do not raise it.
+fn settled(call: &Call<'_>, from: usize) -> Option<DType> {
+    let result = promoted(call, from)?;
+    let one = || call.tensors().is_some_and(|all| all.iter().skip(from).all(|tensor| tensor.dtype == Some(result)));
+    (call.era() == Era::V2 || one()).then_some(result)
+}
+
+/// Whole numbers are divided into reals from 1.5 on, unless they are rounded.
+fn divided(call: &Call<'_>) -> Option<DType> {
+    let result = promoted(call, 0)?;
+    let rounded = match call.operand("rounding_mode") {
+        None => Some(false),
+        Some(value) if call.is_none(value) => Some(false),
+        Some(value) => call.graph.constant(value).map(|_| true),
+    };
+    match (call.era(), rounded) {
+        _ if !result.is_integral() => Some(result),
+        (Era::V1_3, _) | (Era::V2, Some(true)) => Some(result),
+        (Era::V2, Some(false)) => Some(to_real_arithmetic(result)),
+        (Era::V2, None) => None,
+    }
+}
+
+/// The type of numbers that a factory is given. Up to 1.4, `full` makes reals of all of them.
+fn of_given(call: &Call<'_>) -> Option<DType> {
+    if call.era() == Era::V1_3 && call.row.shape == Shape::Given {
+        return Some(DType::Float);
+    }
+    let given = ["fill_value", "start", "end", "step"].iter().filter_map(|name| call.operand(name));
+    let kinds: Option<Vec<Kind>> = given.map(|value| kind(call, value)).collect();
+    Some(of_number(kinds?.into_iter().max()?, DType::Float))
+}

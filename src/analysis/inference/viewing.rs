@@ -1,0 +1,251 @@
+//! Operators that look at the same elements in another way, or copy them into another shape.
+
+use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use crate::ops::shape_rules::Shape;
+use crate::planted;
+use crate::types::Dim;
+
+pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
+    match call.row.shape {
+        Shape::Transposed => transposed(call),
+        Shape::Reshaped => reshaped(call),
+        Shape::Expanded => expanded(call),
+        Shape::Selected => selected(call),
+        Shape::Sliced => sliced(call),
+        Shape::Unsqueezed => unsqueezed(call),
+        Shape::Squeezed => squeezed(call),
+        Shape::Flattened => flattened(call),
+        Shape::Unfolded => unfolded(call),
+        Shape::Diagonal => diagonal(call),
+        Shape::Diag => diag(call),
+        Shape::Matrix => Some(Extent::ranked(2)),
+        _ => repeated(call),
+    }
+}
+
+/// The order of dimensions of a `t`, `transpose` or `permute`; none where it is unknown.
+fn order(call: &Call<'_>, rank: usize) -> Option<Vec<usize>> {
+    let mut order: Vec<usize> = (0..rank).collect();
+    let (one, other) = (["dim0", "axis0"], ["dim1", "axis1"]);
+    if call.any_operand(&one).is_some() {
+        let (a, b) = (place(call.int(&one)?, rank)?, place(call.int(&other)?, rank)?);
+        if rank > 0 {
+            order.swap(a, b);
+        }
+        return Some(order);
+    }
+    if call.operand("dims").is_some() {
+        let dims: Option<Vec<i64>> = call.ints(&["dims"])?.into_iter().collect();
+        return dims?.into_iter().map(|dim| place(dim, rank)).collect();
+    }
+    order.reverse();
+    Some(order)
+}
+
+fn transposed(call: &Call<'_>) -> Option<Extent> {
+    let Some(sizes) = call.sizes() else {
+        return Some(Extent::ranked(call.ints(&["dims"])?.len()));
+    };
+    let Some(order) = planted!("shapes.order", order(call, sizes.len()), "kept" => Some((0..sizes.len()).collect()))
+    else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    let strides = call.strides().map(|strides| order.iter().map(|&i| strides[i]).collect());
+    Some(Extent::looked_at(order.iter().map(|&i| sizes[i]).collect(), strides))
+}
+
+/// A list of sizes; -1 is what is left of the elements.
+fn reshaped(call: &Call<'_>) -> Option<Extent> {
+    let wanted = call.ints(&["size", "shape"])?;
+    if call.operand("stride").is_some() {
+        return Some(Extent::of(wanted.into_iter().map(dim_of).collect()));
+    }
+    let elements = || call.sizes()?.into_iter().map(number).product::<Option<i64>>();
+    let others = || wanted.iter().copied().filter(|n| *n != Some(-1)).product::<Option<i64>>();
+    let left = || elements()?.checked_div(others()?);
+    let size = |n: &Option<i64>| match n {
+        Some(-1) => dim_of(left()),
+        other => dim_of(*other),
+    };
+    let contiguous = is_in_a_row(call.first()?);
+    Some(Extent::fresh(wanted.iter().map(size).collect(), contiguous))
+}
+
+/// Sizes to broadcast to; -1 keeps one.
+fn expanded(call: &Call<'_>) -> Option<Extent> {
+    let wanted = call.ints(&["size"])?;
+    let Some(sizes) = call.sizes() else {
+        let size = |n: &Option<i64>| dim_of(n.filter(|n| *n >= 0));
+        return Some(Extent::of(wanted.iter().map(size).collect()));
+    };
+    let new = wanted.len().checked_sub(sizes.len())?;
+    let size = |(i, n): (usize, &Option<i64>)| match (n, i.checked_sub(new)) {
+        (Some(-1), Some(at)) => sizes[at],
+        (Some(-1) | None, _) => Dim::Unknown,
+        (Some(n), _) => Dim::Known(*n),
+    };
+    let result: Vec<Dim> = wanted.iter().enumerate().map(size).collect();
+    let strides = call.strides().and_then(|strides| stretched(&sizes, &strides, &result));
+    Some(Extent::looked_at(result, strides))
+}
+
+/// Strides of an expanded tensor: 0 where one element is stretched. A new dimension of size 1 has the stride that it would have
+/// in a row.
+fn stretched(sizes: &[Dim], strides: &[i64], result: &[Dim]) -> Option<Vec<i64>> {
+    let new = result.len() - sizes.len();
+    let mut all = vec![0i64; result.len()];
+    for i in (0..result.len()).rev() {
+        let wanted = number(result[i])?;
+        let (size, stride) = match i.checked_sub(new) {
+            Some(at) => (number(sizes[at])?, strides[at]),
+            None if i + 1 == result.len() => (1, 1),
+            None => (1, number(result[i + 1])?.checked_mul(all[i + 1])?),
+        };
+        all[i] = if size == wanted { stride } else { 0 };
+    }
+    Some(all)
+}
+
+fn without<T: Copy>(all: &[T], at: usize) -> Vec<T> {
+    all.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, one)| *one).collect()
+}
+
+fn selected(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    let rank = sizes.len().checked_sub(1)?;
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len())) else {
+        return Some(Extent::ranked(rank));
+    };
+    Some(Extent::looked_at(without(&sizes, at), call.strides().map(|strides| without(&strides, at))))
+}
+
+fn sliced(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len())).filter(|at| *at < sizes.len()) else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    let step = if call.schema.formal("step").is_some() { call.int(&["step"]) } else { Some(1) };
+    sizes[at] = match call.schema.formal("length") {
+        Some(_) => dim_of(call.int(&["length"])),
+        None => dim_of(slice_length(call, number(sizes[at]), step)),
+    };
+    let scale = |mut strides: Vec<i64>| {
+        strides[at] = strides[at].checked_mul(step?)?;
+        Some(strides)
+    };
+    Some(Extent::looked_at(sizes, call.strides().and_then(scale)))
+}
+
+/// How many are between start and end, both counted from either side and clamped, in steps.
+fn slice_length(call: &Call<'_>, size: Option<i64>, step: Option<i64>) -> Option<i64> {
+    let (size, step) = (size?, step.filter(|step| *step > 0)?);
+    let clamped = |n: i64| if n < 0 { n.saturating_add(size) } else { n }.clamp(0, size);
+    let (start, end) = (clamped(call.int_or("start", 0)?), clamped(call.int_or("end", i64::MAX)?));
+    let n = (end - start).max(0);
+    Some(planted!("shapes.slice", n / step + i64::from(n % step != 0), "rounded-down" => n / step))
+}
+
+fn unsqueezed(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len() + 1)) else {
+        return Some(Extent::ranked(sizes.len() + 1));
+    };
+    let strides = call.strides().or((sizes.is_empty()).then(Vec::new)).and_then(|mut strides| {
+        let new = if at < sizes.len() { number(sizes[at])?.checked_mul(strides[at])? } else { 1 };
+        strides.insert(at, new);
+        Some(strides)
+    });
+    sizes.insert(at, Dim::Known(1));
+    Some(Extent::looked_at(sizes, strides))
+}
+
+/// Whether a dimension goes is only known where its size is.
+fn squeezed(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    let wanted: Vec<usize> = match call.operand("dim") {
+        None => (0..sizes.len()).collect(),
+        Some(value) => {
+            let is_int = call.known.ty(value).is(crate::types::Simple::Int);
+            let dims = if is_int { vec![call.int(&["dim"])] } else { call.ints(&["dim"])? };
+            dims.into_iter().map(|dim| place(dim?, sizes.len())).collect::<Option<_>>()?
+        }
+    };
+    let known: Option<Vec<bool>> = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, dim)| if wanted.contains(&i) { number(*dim).map(|n| n == 1) } else { Some(false) })
+        .collect();
+    let gone = known?;
+    let kept = |i: &usize| !gone[*i];
+    let strides = call.strides().map(|strides| (0..sizes.len()).filter(kept).map(|i| strides[i]).collect());
+    Some(Extent::looked_at((0..sizes.len()).filter(kept).map(|i| sizes[i]).collect(), strides))
+}
+
+fn flattened(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    if sizes.is_empty() {
+        return Some(Extent::of(vec![Dim::Known(1)]));
+    }
+    let (start, end) = (place(call.int(&["start_dim"])?, sizes.len())?, place(call.int(&["end_dim"])?, sizes.len())?);
+    if start > end {
+        return None;
+    }
+    let contiguous = is_in_a_row(call.first()?);
+    let one = match &sizes[start..=end] {
+        [alone] => *alone,
+        several => dim_of(several.iter().map(|dim| number(*dim)).product()),
+    };
+    let parts = [&sizes[..start], &[one], &sizes[end + 1..]];
+    Some(Extent::fresh(parts.concat(), contiguous))
+}
+
+fn unfolded(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes().filter(|sizes| !sizes.is_empty())?;
+    let Some(at) = call.int(&["dimension"]).and_then(|dim| place(dim, sizes.len())) else {
+        return Some(Extent::ranked(sizes.len() + 1));
+    };
+    let (size, step) = (call.int(&["size"]), call.int(&["step"]));
+    let windows = || Some((number(sizes[at])? - size?).checked_div(step?)? + 1);
+    sizes[at] = dim_of(windows());
+    sizes.push(dim_of(size));
+    Some(Extent::of(sizes))
+}
+
+fn diagonal(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    let rank = sizes.len().checked_sub(1).filter(|rank| *rank > 0)?;
+    let dims = || Some((place(call.int(&["dim1"])?, sizes.len())?, place(call.int(&["dim2"])?, sizes.len())?));
+    let Some((a, b)) = dims() else { return Some(Extent::ranked(rank)) };
+    let mut left: Vec<Dim> = (0..sizes.len()).filter(|i| *i != a && *i != b).map(|i| sizes[i]).collect();
+    left.push(dim_of(diagonal_length(number(sizes[a]), number(sizes[b]), call.int(&["offset"]))));
+    Some(Extent::of(left))
+}
+
+fn diagonal_length(rows: Option<i64>, columns: Option<i64>, offset: Option<i64>) -> Option<i64> {
+    let (rows, columns, offset) = (rows?, columns?, offset?);
+    let length =
+        if offset >= 0 { rows.min(columns.saturating_sub(offset)) } else { rows.saturating_add(offset).min(columns) };
+    Some(length.max(0))
+}
+
+fn diag(call: &Call<'_>) -> Option<Extent> {
+    match call.sizes()?[..] {
+        [_] => Some(Extent::ranked(2)),
+        [a, b] => {
+            let length = diagonal_length(number(a), number(b), call.int(&["diagonal"]));
+            Some(Extent::of(vec![dim_of(length)]))
+        }
+        _ => None,
+    }
+}
+
+fn repeated(call: &Call<'_>) -> Option<Extent> {
+    let times = call.ints(&["repeats"])?;
+    let Some(sizes) = call.sizes() else { return Some(Extent::ranked(times.len())) };
+    let new = times.len().checked_sub(sizes.len())?;
+    let size = |(i, n): (usize, &Option<i64>)| {
+        let one = i.checked_sub(new).map_or(Some(1), |at| number(sizes[at]));
+        dim_of(one.zip(*n).and_then(|(size, n)| size.checked_mul(n)))
+    };
+    Some(Extent::of(times.iter().enumerate().map(size).collect()))
+}

@@ -1,0 +1,405 @@
+//! The column of the operator table that tells what tensors come out: shape, element type, and how much of it PyTorch tells.
+//!
+//! A row names overloads: `aten::max` is the kind, `aten::max:other` its overloads with a formal of that name; the first row
+//! that fits counts. The rules themselves, which [`Shape`] names, are in `analysis/inference.rs` and the files behind it. They are as
+//! exact as can be; [`Told`] says what `complete_shape_analysis` of PyTorch makes of it. That was measured: each overload of 2.15 on
+//! operands of which everything is known, and on operands of known element type and rank; for 1.3 it is read off recorded graphs.
+
+use super::schema::Schema;
+use crate::types::era::Era;
+
+/// The sizes of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Those of the first tensor; elements lie in a row where they did.
+    Like,
+    /// The first tensor itself, or another look at the same elements.
+    Itself,
+    /// Those of all tensors, broadcast together.
+    Broadcast,
+    /// Those of the first tensor without `dim`, or with 1 there.
+    Reduce,
+    /// None: a tensor without dimensions.
+    Scalar,
+    /// A number for each matrix.
+    Determinant,
+    /// `dim` becomes `k` elements.
+    TopK,
+    /// `t`, `transpose`, `permute`: dimensions change places.
+    Transposed,
+    /// A list of sizes, of which one may be -1.
+    Reshaped,
+    /// The sizes of `other`.
+    AsOther,
+    /// A list of sizes to broadcast to.
+    Expanded,
+    /// One dimension less, the one that an index is taken of.
+    Selected,
+    /// `slice`, `narrow`: less of one dimension.
+    Sliced,
+    /// One dimension of size 1 more.
+    Unsqueezed,
+    /// Dimensions of size 1 go.
+    Squeezed,
+    /// Several dimensions become one.
+    Flattened,
+    /// Windows of a dimension become a new last one.
+    Unfolded,
+    /// The diagonal of two dimensions becomes the last one.
+    Diagonal,
+    /// `diag`: a matrix of a vector, a vector of a matrix.
+    Diag,
+    /// `diagflat`: a matrix.
+    Matrix,
+    /// Each dimension so many times.
+    Repeated,
+    /// `mm`, `bmm`: the last two dimensions are multiplied.
+    Product,
+    /// `matmul`, by rank.
+    Matmul,
+    /// `addmm` and the like: the product of operands 1 and 2, to which operand 0 is broadcast.
+    AddedProduct,
+    /// `linear`.
+    Linear,
+    /// `addbmm`: the sum of products of matrices.
+    ReducedProduct,
+    /// `ger`, `addr`: rows by columns.
+    Outer,
+    /// `cat`.
+    Concatenated,
+    /// `stack`.
+    Stacked,
+    /// `index_select`.
+    IndexSelected,
+    /// `gather`, `take`: the sizes of the index.
+    AsIndex,
+    /// `embedding`: a row for each index.
+    Embedded,
+    /// `nonzero`, `masked_select`: so many dimensions, their sizes are data.
+    Counted(usize),
+    /// `zeros`, `rand`: a list of sizes.
+    Given,
+    /// `arange`
+    Range,
+    /// `eye`
+    Identity,
+    /// A convolution.
+    Convolved,
+    /// Pooling over windows.
+    Pooled,
+    /// The last dimensions are given.
+    Resized,
+    /// Sizes grow by what is put around.
+    Padded,
+    /// `pixel_shuffle`, `glu`: the rank of the first tensor.
+    RankOnly,
+}
+
+/// The element type of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// That of the first tensor.
+    Same,
+    /// That of all tensors, which is one.
+    Common,
+    /// That of the first tensor; whole numbers become the default type of reals.
+    Real,
+    /// That of the parts of the first tensor: `abs`, `norm`.
+    Parts,
+    /// What arithmetic with all tensors and numbers makes.
+    Promoted,
+    /// The same, where 1.3 had other rules for unequal types: there only of equal ones.
+    Settled,
+    /// The same, and whole numbers become reals from 1.5 on.
+    Divided,
+    /// Long for whole numbers, else that of the first tensor.
+    Summed,
+    /// Bool.
+    Bool,
+    /// Bool, and Byte for Byte.
+    Flag,
+    /// Long.
+    Long,
+    /// Operand 0 as in [`Element::Same`], and Long for the second result.
+    WithIndex,
+    /// That of the second tensor: `type_as`.
+    Second,
+    /// What arithmetic with all tensors but the first makes: `where`.
+    Chosen,
+    /// The one in the name: `_cast_Double`.
+    Named,
+    /// What a factory makes when nothing is said: the default type of reals.
+    Default,
+    /// The one that the number given has, reals being of the default type.
+    OfNumber,
+    /// The one that the number given has, reals being doubles.
+    OfWideNumber,
+}
+
+/// How much of the facts PyTorch tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing.
+    Nothing,
+    /// Element type, rank and device.
+    Rank,
+    /// That, and whether a gradient is wanted.
+    RankGrad,
+    /// All but whether a gradient is wanted, where it could run the operator to find out.
+    All,
+    /// All.
+    AllGrad,
+}
+
+/// When which part is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Where everything is known of all tensors that go in.
+    pub complete: Part,
+    /// Where only element type and rank are.
+    pub ranked: Part,
+}
+
+/// One row.
+#[derive(Debug)]
+pub struct ShapeRow {
+    /// What it is about: `aten::max`, `aten::max:other`.
+    pub overloads: &'static [&'static str],
+    /// The sizes.
+    pub shape: Shape,
+    /// The element type.
+    pub element: Element,
+    /// What PyTorch from 1.5 on tells.
+    told: Told,
+    /// What it tells of overloads that take one tensor, where that differs.
+    told_alone: Option<Told>,
+    /// What PyTorch up to 1.4 tells.
+    told_before: Told,
+    /// Whether results never take part in differentiation.
+    pub detached: bool,
+}
+
+impl ShapeRow {
+    /// How much PyTorch tells of the facts of an overload.
+    pub fn told(&self, era: Era, schema: &Schema) -> Told {
+        let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
+        match era {
+            _ if alone && self.told_alone.is_some() => self.told_alone.unwrap_or(self.told),
+            Era::V1_3 => self.told_before,
+            Era::V2 => self.told,
+        }
+    }
+
+    /// Whether it is about this overload.
+    fn fits(&self, schema: &Schema) -> bool {
+        self.overloads.iter().any(|name| match name.rsplit_once(':').filter(|(kind, _)| !kind.ends_with(':')) {
+            Some((kind, formal)) => kind == schema.kind.as_str() && schema.formal(formal).is_some(),
+            None => *name == schema.kind.as_str(),
+        })
+    }
+
+    const fn told_as(self, told: Told) -> ShapeRow {
+        ShapeRow { told, told_before: told, ..self }
+    }
+
+    /// Unknown to PyTorch up to 1.4.
+    const fn since_2(self) -> ShapeRow {
+        ShapeRow { told_before: told(Part::Nothing, Part::Nothing), ..self }
+    }
+
+    const fn alone(self, told: Told) -> ShapeRow {
+        ShapeRow { told_alone: Some(told), ..self }
+    }
+
+    const fn detached(self) -> ShapeRow {
+        ShapeRow { detached: true, ..self }
+    }
+}
+
+const fn told(complete: Part, ranked: Part) -> Told {
+    Told { complete, ranked }
+}
+
+const fn row(overloads: &'static [&'static str], shape: Shape, element: Element) -> ShapeRow {
+    let nothing = told(Part::Nothing, Part::Nothing);
+    ShapeRow { overloads, shape, element, told: nothing, told_alone: None, told_before: nothing, detached: false }
+}
+
+/// The row of an overload.
+pub fn shape_row(schema: &Schema) -> Option<&'static ShapeRow> {
+    SHAPES.iter().find(|row| row.fits(schema))
+}
+
+/// A formula of PyTorch for one tensor of known rank.
+const RANK: Told = told(Part::RankGrad, Part::RankGrad);
+/// A formula for several.
+const RANKS: Told = told(Part::Rank, Part::Rank);
+/// Run on made-up tensors when everything is known of the operands.
+const RUN: Told = told(Part::All, Part::Rank);
+/// A formula for sizes, else one for the rank.
+const SIZES: Told = told(Part::AllGrad, Part::RankGrad);
+/// A formula for sizes that forgets gradients.
+const FRESH: Told = told(Part::All, Part::RankGrad);
+/// A formula for sizes only.
+const ONLY_SIZES: Told = told(Part::AllGrad, Part::Nothing);
+
+/// The table.
+#[rustfmt::skip]
+pub const SHAPES: &[ShapeRow] = &{
+    use Element::{self as E, Bool, Common, Default, Divided, Flag, Long, Parts, Promoted, Real, Same, Second, Settled, Summed, WithIndex};
+    use Shape as S;
+    [
+        // One by one.
+        row(&["aten::neg"], S::Like, Same).told_as(SIZES),
+        row(&["aten::sigmoid", "aten::tanh"], S::Like, Real).told_as(SIZES),
+        row(&["aten::abs"], S::Like, Parts).told_as(RANK),
+        row(&["aten::acos", "aten::asin", "aten::atan", "aten::cos", "aten::cosh", "aten::sin", "aten::sinh", "aten::tan"], S::Like, Real)
+            .told_as(RANK),
+        row(&["aten::exp", "aten::expm1", "aten::log", "aten::log10", "aten::log1p", "aten::log2", "aten::sqrt", "aten::rsqrt"], S::Like, Real)
+            .told_as(RANK),
+        row(&["aten::erf", "aten::erfc", "aten::erfinv", "aten::lgamma", "aten::digamma", "aten::reciprocal", "aten::mvlgamma"], S::Like, Real)
+            .told_as(RANK),
+        row(&["aten::acosh", "aten::asinh", "aten::atanh", "aten::deg2rad", "aten::rad2deg", "aten::sinc", "aten::exp2", "aten::i0"], S::Like, Real),
+        row(&["aten::special_erf", "aten::special_expit", "aten::special_expm1", "aten::special_log1p"], S::Like, Real),
+        row(&["aten::logit"], S::Like, Real).told_as(SIZES).since_2(),
+        row(&["aten::ceil", "aten::floor", "aten::round", "aten::trunc", "aten::frac", "aten::relu"], S::Like, Same).told_as(RANK),
+        row(&["aten::sign", "aten::leaky_relu", "aten::elu", "aten::selu", "aten::celu"], S::Like, Same).told_as(RANK),
+        row(&["aten::hardshrink", "aten::softshrink", "aten::hardtanh", "aten::threshold", "aten::softplus"], S::Like, Same).told_as(RANK),
+        row(&["aten::log_sigmoid", "aten::rrelu", "aten::prelu"], S::Like, Same).told_as(RANK),
+        row(&["aten::hardswish", "aten::gelu"], S::Like, Same).told_as(RANK).since_2(),
+        row(&["aten::relu6", "aten::silu", "aten::mish", "aten::hardsigmoid", "aten::positive", "aten::fix"], S::Like, Same),
+        row(&["aten::square", "aten::bitwise_not", "aten::conj", "aten::sgn", "aten::nan_to_num", "aten::fill"], S::Like, Same),
+        row(&["aten::clamp:self", "aten::clamp_min", "aten::clamp_max"], S::Broadcast, Settled).told_as(RANK),
+        row(&["aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout"], S::Like, Same).told_as(RANK),
+        row(&["aten::bernoulli"], S::Like, Same).told_as(RANK),
+        row(&["aten::isnan", "aten::isinf", "aten::isfinite", "aten::logical_not", "aten::isneginf", "aten::isposinf", "aten::signbit"], S::Like, Bool)
+            .detached(),
+        row(&["aten::clone"], S::Like, Same).told_as(RANK),
+        row(&["aten::contiguous", "aten::alias", "aten::pin_memory"], S::Itself, Same).told_as(RANK),
+        row(&["aten::detach"], S::Itself, Same).told_as(RANK).detached(),
+        row(&["aten::flip", "aten::tril", "aten::triu"], S::Like, Same).told_as(RANK),
+        row(&["aten::roll"], S::Like, Same),
+        row(&["aten::inverse", "aten::pinverse"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::rot90", "aten::glu"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::cumsum", "aten::cumprod"], S::Like, Summed).told_as(SIZES),
+        row(&["aten::logcumsumexp"], S::Like, Real),
+        row(&["aten::softmax", "aten::log_softmax"], S::Like, Same).told_as(SIZES),
+        row(&["aten::_softmax", "aten::_log_softmax", "aten::softmin"], S::Like, Same),
+        row(&["aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Double", "aten::_cast_Float", "aten::_cast_Half"], S::Like, E::Named)
+            .told_as(SIZES),
+        row(&["aten::_cast_Int", "aten::_cast_Long", "aten::_cast_Short"], S::Like, E::Named).told_as(SIZES),
+        row(&["aten::type_as"], S::Like, Second).told_as(SIZES),
+        row(&["aten::to:dtype"], S::Like, Same),
+        row(&["aten::to:other"], S::Like, Second),
+        row(&["aten::masked_fill"], S::Broadcast, Same),
+        row(&["aten::index_fill", "aten::index_add", "aten::index_copy", "aten::scatter", "aten::scatter_add"], S::Like, Same),
+        // Broadcasting.
+        row(&["aten::add", "aten::sub", "aten::mul"], S::Broadcast, Promoted).told_as(RUN).alone(SIZES),
+        row(&["aten::div", "aten::true_divide"], S::Broadcast, Divided).told_as(RUN).alone(SIZES),
+        row(&["aten::rsub", "aten::floor_divide"], S::Broadcast, Promoted),
+        row(&["aten::pow", "aten::max:other", "aten::min:other"], S::Broadcast, Settled).told_as(RUN).alone(SIZES),
+        row(&["aten::fmod", "aten::remainder", "aten::__and__", "aten::__or__", "aten::__xor__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
+        row(&["aten::__lshift__", "aten::__rshift__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
+        row(&["aten::addcmul", "aten::addcdiv"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
+        row(&["aten::lerp"], S::Broadcast, Common).told_as(RANKS),
+        row(&["aten::atan2"], S::Broadcast, Divided).told_as(RANKS),
+        row(&["aten::maximum", "aten::minimum", "aten::fmax", "aten::fmin"], S::Broadcast, Settled),
+        row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], S::Broadcast, Settled),
+        row(&["aten::hypot"], S::Broadcast, Settled),
+        row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"], S::Broadcast, Bool).told_as(RUN).alone(RANK).detached(),
+        row(&["aten::logical_and", "aten::logical_or", "aten::logical_xor"], S::Broadcast, Bool).detached(),
+        row(&["aten::where:self"], S::Broadcast, E::Chosen).told_as(RANKS),
+        // Reductions.
+        row(&["aten::sum:dim"], S::Reduce, Summed).told_as(ONLY_SIZES),
+        row(&["aten::sum"], S::Reduce, Summed).told_as(SIZES),
+        row(&["aten::prod"], S::Reduce, Summed).told_as(RANK),
+        row(&["aten::mean:dim", "aten::logsumexp", "aten::amax", "aten::amin"], S::Reduce, Same),
+        row(&["aten::mean"], S::Reduce, Same).told_as(RANK),
+        row(&["aten::norm:dim", "aten::std:dim", "aten::var:dim", "aten::frobenius_norm:dim"], S::Reduce, Parts),
+        row(&["aten::norm", "aten::std", "aten::var"], S::Reduce, Parts).told_as(RANK),
+        row(&["aten::all", "aten::any"], S::Reduce, Flag).told_as(RANK).detached(),
+        row(&["aten::argmax", "aten::argmin"], S::Reduce, Long).told_as(RANK).detached(),
+        row(&["aten::max:dim", "aten::min:dim", "aten::median:dim"], S::Reduce, WithIndex).told_as(RANK),
+        row(&["aten::mode", "aten::kthvalue"], S::Reduce, WithIndex).told_as(RANK),
+        row(&["aten::max", "aten::min", "aten::median"], S::Scalar, Same).told_as(RANK),
+        row(&["aten::nanmedian:dim"], S::Reduce, WithIndex).told_as(RANK).since_2(),
+        row(&["aten::nanmedian"], S::Scalar, Same).told_as(RANK).since_2(),
+        row(&["aten::trace"], S::Scalar, Summed).told_as(RANK),
+        row(&["aten::det", "aten::logdet"], S::Determinant, Same).told_as(RANK),
+        row(&["aten::dot"], S::Scalar, Common).told_as(RANK),
+        row(&["aten::dist"], S::Scalar, Settled).told_as(RANK),
+        row(&["aten::sort", "aten::cummax", "aten::cummin"], S::Like, WithIndex),
+        row(&["aten::topk"], S::TopK, WithIndex),
+        row(&["aten::argsort"], S::Like, Long).detached(),
+        // Views.
+        row(&["aten::t"], S::Transposed, Same).told_as(SIZES),
+        row(&["aten::transpose", "aten::permute"], S::Transposed, Same).told_as(RANK),
+        row(&["aten::numpy_T", "aten::swapaxes", "aten::swapdims"], S::Transposed, Same),
+        row(&["aten::view:size"], S::Reshaped, Same).told_as(SIZES),
+        row(&["aten::reshape"], S::Reshaped, Same).told_as(RANK),
+        row(&["aten::view_as", "aten::reshape_as"], S::AsOther, Same).told_as(RANK),
+        row(&["aten::expand_as"], S::AsOther, Same).told_as(RANK),
+        row(&["aten::expand"], S::Expanded, Same).told_as(SIZES),
+        row(&["aten::select"], S::Selected, Same).told_as(RANK),
+        row(&["aten::slice:dim"], S::Sliced, Same).told_as(RANK),
+        row(&["aten::narrow:length"], S::Sliced, Same).told_as(SIZES),
+        row(&["aten::unsqueeze"], S::Unsqueezed, Same).told_as(SIZES),
+        row(&["aten::squeeze:dim"], S::Squeezed, Same).told_as(ONLY_SIZES),
+        row(&["aten::squeeze"], S::Squeezed, Same),
+        row(&["aten::flatten:start_dim"], S::Flattened, Same),
+        row(&["aten::unfold"], S::Unfolded, Same).told_as(RANK),
+        row(&["aten::diagonal"], S::Diagonal, Same).told_as(RANK),
+        row(&["aten::diag"], S::Diag, Same).told_as(RANK),
+        row(&["aten::diagflat"], S::Matrix, Same).told_as(RANK),
+        row(&["aten::repeat"], S::Repeated, Same).told_as(RANK),
+        row(&["aten::as_strided"], S::Reshaped, Same).told_as(RANK),
+        // Products.
+        row(&["aten::mm"], S::Product, Common).told_as(FRESH),
+        row(&["aten::bmm"], S::Product, Common).told_as(SIZES),
+        row(&["aten::matmul"], S::Matmul, Common).told_as(SIZES),
+        row(&["aten::mv"], S::Matmul, Common).told_as(RANK),
+        row(&["aten::addmm", "aten::baddbmm"], S::AddedProduct, Common).told_as(RANK),
+        row(&["aten::addmv"], S::AddedProduct, Settled).told_as(RANK),
+        row(&["aten::addbmm"], S::ReducedProduct, Common).told_as(RANK),
+        row(&["aten::addr"], S::Outer, Settled).told_as(RANK),
+        row(&["aten::ger", "aten::outer"], S::Outer, Settled),
+        row(&["aten::linear"], S::Linear, Common),
+        row(&["aten::bilinear"], S::RankOnly, Common).told_as(RANK),
+        // Several in one.
+        row(&["aten::cat:dim", "prim::FusedConcat"], S::Concatenated, Promoted).told_as(SIZES),
+        row(&["aten::stack"], S::Stacked, Promoted),
+        // By index.
+        row(&["aten::index_select"], S::IndexSelected, Same).told_as(SIZES),
+        row(&["aten::gather:sparse_grad", "aten::take"], S::AsIndex, Same).told_as(RANK),
+        row(&["aten::embedding"], S::Embedded, Same).told_as(RANK),
+        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached(),
+        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK),
+        // Made from numbers.
+        row(&["aten::zeros:size", "aten::ones:size", "aten::rand:size", "aten::randn:size", "aten::empty:size"], S::Given, Default).told_as(RANKS).detached(),
+        row(&["aten::full:size"], S::Given, E::OfNumber).told_as(RANKS).detached(),
+        row(&["aten::randint:size"], S::Given, Long).told_as(RANKS).detached(),
+        row(&["aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::empty_like"], S::Like, Same).told_as(RANKS).detached(),
+        row(&["aten::rand_like", "aten::randn_like", "aten::randint_like"], S::Like, Same).told_as(RANKS).detached(),
+        row(&["prim::NumToTensor"], S::Scalar, E::OfWideNumber).told_as(RANKS).detached(),
+        row(&["aten::arange"], S::Range, E::OfNumber).detached(),
+        row(&["aten::eye"], S::Identity, Default).detached(),
+        row(&["aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty"], S::Given, Same).detached(),
+        // Layers.
+        row(&["aten::batch_norm"], S::Like, Same).told_as(RANK),
+        row(&["aten::layer_norm", "aten::group_norm", "aten::instance_norm"], S::Like, Same),
+        row(&["aten::conv1d", "aten::conv2d", "aten::conv3d"], S::Convolved, Same).told_as(RANK),
+        row(&["aten::convolution", "aten::_convolution"], S::Convolved, Same).told_as(RANK),
+        row(&["aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", "aten::conv_tbc"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d"], S::Pooled, Same).told_as(RANK),
+        row(&["aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"], S::Pooled, Same).told_as(RANK),
+        row(&["aten::max_unpool2d", "aten::max_unpool3d"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"], S::Resized, Same).told_as(RANK),
+        row(&["aten::reflection_pad1d", "aten::reflection_pad2d", "aten::replication_pad1d"], S::Padded, Same).told_as(RANK),
+        row(&["aten::replication_pad2d", "aten::replication_pad3d"], S::Padded, Same).told_as(RANK),
+        row(&["aten::reflection_pad3d"], S::Padded, Same).told_as(RANK).since_2(),
+        row(&["aten::constant_pad_nd"], S::Padded, Same),
+        row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::polygamma"], S::Like, Real).told_as(SIZES),
+    ]
+};
