@@ -14,7 +14,7 @@ use super::machine::{Machine, Watch, callee_name, result_of};
 use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
 use super::stop::{Reason, Stop};
-use super::tailoring;
+use super::tailoring::{self, Wanted};
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops;
 use crate::symbol::{Symbol, attr, prim};
@@ -316,19 +316,23 @@ impl<'a> Search<'a> {
             if self.bound.contains_key(&name) || self.sketches.contains_key(&Source::Unbound(name.clone())) {
                 continue;
             }
-            let ty = self.env.bindings.borrow().get(&name).map(|value| self.sketch_unbound(&name, value));
-            if let Some(sketch) = ty {
-                self.sketches.insert(Source::Unbound(name), sketch);
-            }
+            let value = self.env.bindings.borrow().get(&name).cloned();
+            // What is not bound is a list of tensors that the text does not show: empty, as long as nobody wants more.
+            let sketch = value.map_or(Sketch::List(Vec::new()), |value| self.sketch_unbound(&name, &value));
+            self.sketches.insert(Source::Unbound(name), sketch);
         }
     }
 
     /// A sketch of what was invented: its type was seen by whoever invented it.
     fn sketch_unbound(&self, name: &str, value: &IValue) -> Sketch {
-        let place = unbound_places(self.graph).remove(name);
+        let place = unbound_places(self.graph).into_iter().find(|(path, _)| path == name).map(|(_, value)| value);
         let declared = place.map(|value| (self.graph.ty(value), rank_hint(self.graph, value)));
         let sketch = match declared {
-            Some((ty, hint)) => hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint),
+            // Layers have what is optional in few cases: biases of keys, say.
+            Some((ty, hint)) => match hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint) {
+                Sketch::Optional(sketch, _) => Sketch::Optional(sketch, true),
+                sketch => sketch,
+            },
             None => Sketch::Fixed(value.clone()),
         };
         with_shape(sketch, self.generator.shapes.get(name))
@@ -422,18 +426,11 @@ impl<'a> Search<'a> {
     /// Gives operands of a layer the shapes that it wants of them; false where that changes nothing.
     fn tailor(&mut self, node: Node, shapes: &BTreeMap<Value, Dims>) -> bool {
         let mut changed = false;
-        for (value, mut shape) in tailoring::proposals(self.graph, node, shapes) {
+        for (value, wanted) in tailoring::proposals(self.graph, node, shapes) {
             let (origin, swapped) = tailoring::origin(self.graph, value);
-            if swapped {
-                shape.reverse();
-            }
             let source = self.direct.get(&origin);
             if let Some(sketch) = source.and_then(|source| self.sketches.get_mut(source)) {
-                sketch.each(&mut |part| {
-                    if let Sketch::Tensor(tensor) = part {
-                        changed |= take_shape(tensor, &shape);
-                    }
-                });
+                changed |= take(sketch, wanted, swapped);
             }
         }
         changed
@@ -605,6 +602,33 @@ impl<'a> Search<'a> {
     }
 }
 
+/// Takes what a layer wants, as far as that is free; whether it is another than before.
+fn take(sketch: &mut Sketch, wanted: Wanted, swapped: bool) -> bool {
+    let mut changed = false;
+    match wanted {
+        Wanted::Shape(mut shape) => {
+            if swapped {
+                shape.reverse();
+            }
+            sketch.each(&mut |part| {
+                if let Sketch::Tensor(tensor) = part {
+                    changed |= take_shape(tensor, &shape);
+                }
+            });
+        }
+        Wanted::Shapes(shapes) => {
+            let Sketch::List(parts) = sketch else { return false };
+            changed = parts.len() != shapes.len();
+            let first = parts.first().cloned().unwrap_or(Sketch::Tensor(TensorSketch::free(1)));
+            parts.resize(shapes.len(), first);
+            for (part, shape) in parts.iter_mut().zip(shapes) {
+                changed |= take(part, Wanted::Shape(shape), false);
+            }
+        }
+    }
+    changed
+}
+
 /// Takes a shape as far as that is free; whether it is another than before.
 fn take_shape(tensor: &mut TensorSketch, shape: &[i64]) -> bool {
     let fits = tensor.dims.len() == shape.len();
@@ -718,6 +742,8 @@ const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::batch_norm", "running_var", Some(1), None),
     ("aten::layer_norm", "weight", Some(1), None),
     ("aten::layer_norm", "bias", Some(1), None),
+    ("aten::lstm", "input", Some(3), None),
+    ("aten::gru", "input", Some(3), None),
     ("aten::embedding", "indices", None, Some(DType::Long)),
     ("aten::gather", "index", None, Some(DType::Long)),
     ("aten::scatter", "index", None, Some(DType::Long)),
@@ -782,7 +808,8 @@ fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
         return Sketch::Fixed(literal_values::object(*class, name));
     }
     let hint = rank_hint(graph, param);
-    hinted(Sketch::of_type(graph.ty(param), name, hint.rank.unwrap_or(2)), hint)
+    let ty = tailoring::guarded_type(graph, param).unwrap_or(graph.ty(param));
+    hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint)
 }
 
 /// Whole numbers that the graph mentions and that may be sizes, and sizes in its types.
@@ -805,23 +832,23 @@ fn sizes_in(graph: &Graph) -> Vec<i64> {
     sizes.into_iter().filter(|n| (1..=4096).contains(n)).collect()
 }
 
-/// The values whose content may be invented, by the path under which that happens.
-fn unbound_places(graph: &Graph) -> BTreeMap<String, Value> {
+/// The values whose content may be invented, with the path under which that happens.
+fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
     let mut paths: BTreeMap<Value, String> =
         graph.params(graph.root()).map(|param| (param, graph.name(param))).collect();
-    let mut places = BTreeMap::new();
+    let mut places = Vec::new();
     for node in graph.all_nodes() {
         let Some(output) = graph.single_output(node) else { continue };
         match graph.kind(node) {
             prim::CONSTANT => {
-                places.insert(graph.name(output), output);
+                places.push((graph.name(output), output));
                 paths.insert(output, graph.name(output));
             }
             prim::GET_ATTR => {
                 let object = graph.inputs(node).next().and_then(|value| paths.get(&value));
                 if let (Some(object), Some(Attribute::Str(name))) = (object, graph.attribute(node, attr::NAME)) {
                     let path = format!("{object}.{}", String::from_utf8_lossy(name));
-                    places.insert(path.clone(), output);
+                    places.push((path.clone(), output));
                     paths.insert(output, path);
                 }
             }
@@ -832,7 +859,7 @@ fn unbound_places(graph: &Graph) -> BTreeMap<String, Value> {
                     operands.push(IValue::Function(Symbol::new(&String::from_utf8_lossy(name))));
                 }
                 let name = callee_name(graph, node, &mut operands);
-                places.insert(result_of(&name, 0), output);
+                places.push((result_of(&name, 0), output));
             }
             _ => {}
         }

@@ -2,13 +2,26 @@
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
-use crate::symbol::prim;
+use crate::ops::schema::Schema;
+use crate::symbol::{attr, prim};
 use crate::tensor::layout::Dims;
-use crate::types::Dim;
+use crate::types::{Dim, Type};
 use std::collections::BTreeMap;
 
 /// Shapes of values as they were in a run.
 pub type Shapes = BTreeMap<Value, Dims>;
+
+/// What a value must be so that a layer runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wanted {
+    /// A tensor of this shape.
+    Shape(Dims),
+    /// A list of tensors of these shapes.
+    Shapes(Vec<Dims>),
+}
+
+/// Values, and what they must be.
+type Proposals = Vec<(Value, Wanted)>;
 
 /// A node, asked by the names of formals.
 struct Layer<'a> {
@@ -21,8 +34,10 @@ impl Layer<'_> {
     fn operand(&self, formal: &str) -> Option<Value> {
         let n = self.graph.num_inputs(self.node);
         let operator = ops::operator(self.graph.era, self.graph.kind(self.node));
-        let index =
-            operator.schemas.iter().filter(|schema| schema.formals.len() >= n).find_map(|s| s.formal(formal))?;
+        let types: Vec<_> = self.graph.inputs(self.node).map(|value| self.graph.ty(value)).collect();
+        let like = |s: &&Schema| s.formals.len() >= n && s.formal(formal).is_some();
+        let schema = operator.resolve(&types).schema().or_else(|| operator.schemas.iter().find(like))?;
+        let index = schema.formal(formal)?;
         (index < n).then(|| self.graph.input(self.node, index))
     }
 
@@ -65,8 +80,31 @@ impl Layer<'_> {
         self.declared(self.graph.ty(output).as_tensor()?.sizes.as_ref()?.len().checked_sub(1)?)
     }
 
-    fn give(&self, shapes: &[(&str, &[i64])]) -> Vec<(Value, Dims)> {
-        shapes.iter().filter_map(|(formal, shape)| Some((self.operand(formal)?, (*shape).into()))).collect()
+    fn give(&self, shapes: &[(&str, &[i64])]) -> Proposals {
+        let wanted = |(formal, shape): &(&str, &[i64])| Some((self.operand(formal)?, Wanted::Shape((*shape).into())));
+        shapes.iter().filter_map(wanted).collect()
+    }
+
+    /// The values of a list that is made in the graph; the value itself where it is none.
+    fn elements(&self, formal: &str) -> Vec<Value> {
+        let Some(value) = self.operand(formal) else { return Vec::new() };
+        let made = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::LIST_CONSTRUCT);
+        made.map_or(vec![value], |made| self.graph.inputs(made).collect())
+    }
+
+    fn shape_of(&self, value: Value) -> Option<Dims> {
+        self.shapes.get(&value).cloned().or_else(|| declared_shape(self.graph, value))
+    }
+
+    /// The last part of the name of the attribute or constant that an operand is, or is a part of, and its value.
+    fn attribute(&self, formal: &str) -> Option<(Value, String)> {
+        let (value, _) = origin_of_part(self.graph, self.operand(formal)?);
+        let node = self.graph.definer(value)?;
+        let name = match self.graph.attribute(node, attr::NAME) {
+            Some(Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
+            _ => self.graph.name(value),
+        };
+        Some((value, name.rsplit('.').find(|part| !part.bytes().all(|b| b.is_ascii_digit()))?.to_owned()))
     }
 }
 
@@ -76,8 +114,23 @@ pub fn declared_shape(graph: &Graph, value: Value) -> Option<Dims> {
     sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
 }
 
+/// What a guard wants a value to be: a graph that was specialised runs on nothing else.
+pub fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
+    let guarded = |u| {
+        let (node, index) = (graph.user(u), graph.operand_index(u));
+        let output = match graph.kind(node) {
+            prim::GUARD if index == 0 => 0,
+            prim::BAILOUT if index == 1 => 0,
+            prim::TYPE_CHECK => index,
+            _ => return None,
+        };
+        graph.outputs(node).nth(output).map(|output| graph.ty(output))
+    };
+    graph.uses(value).find_map(guarded)
+}
+
 /// Shapes for operands of a node with which it may run.
-pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Dims)> {
+pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Wanted)> {
     let layer = Layer { graph, node, shapes };
     let name = graph.kind(node).as_str();
     match name.strip_prefix("aten::").unwrap_or_default() {
@@ -88,7 +141,15 @@ pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Dims
             let shape = layer.ints("normalized_shape").unwrap_or_default();
             layer.give(&[("weight", &shape), ("bias", &shape)])
         }
-        "linear" => linear(&layer),
+        "linear" => projections(&layer).unwrap_or_else(|| linear(&layer)),
+        "split" | "split_with_sizes" => divided(&layer).unwrap_or_default(),
+        "lstm" => recurrent(&layer, 4).unwrap_or_default(),
+        "gru" => recurrent(&layer, 3).unwrap_or_default(),
+        "rnn_tanh" | "rnn_relu" => recurrent(&layer, 1).unwrap_or_default(),
+        "_native_multi_head_attention" | "_transformer_encoder_layer_fwd" => {
+            fused_attention(&layer).unwrap_or_default()
+        }
+        "add" | "sub" | "mul" => like_the_other(&layer),
         "addmm" => product(&layer, "mat1", "mat2"),
         "mm" => product(&layer, "self", "mat2"),
         "matmul" => product(&layer, "self", "other"),
@@ -100,7 +161,7 @@ pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Dims
     }
 }
 
-fn convolution(layer: &Layer<'_>, transposed: bool) -> Vec<(Value, Dims)> {
+fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
     let (Some(x), Some(w)) = (layer.input("input"), layer.shape("weight")) else { return Vec::new() };
     let strides = layer.ints("stride").unwrap_or_default();
     let n = if strides.len() > 1 { strides.len() } else { x.len().saturating_sub(2) };
@@ -139,20 +200,102 @@ fn kernel_size(layer: &Layer<'_>, x: &Dims, i: usize, n: usize, transposed: bool
     (reach >= 0).then(|| reach / dilation + 1)
 }
 
-fn per_channel(layer: &Layer<'_>) -> Vec<(Value, Dims)> {
+fn per_channel(layer: &Layer<'_>) -> Proposals {
     let Some(x) = layer.input("input").filter(|x| x.len() > 1) else { return Vec::new() };
     let all = [x[1]];
     layer.give(&["weight", "bias", "running_mean", "running_var"].map(|formal| (formal, &all[..])))
 }
 
-fn linear(layer: &Layer<'_>) -> Vec<(Value, Dims)> {
+fn linear(layer: &Layer<'_>) -> Proposals {
     let Some(width) = layer.input("input").and_then(|x| x.last().copied()) else { return Vec::new() };
     let guess = layer.shape("weight").and_then(|w| w.first().copied());
     let out = layer.declared_last().or(guess).unwrap_or(3);
     layer.give(&[("weight", &[out, width]), ("bias", &[out])])
 }
 
-fn product(layer: &Layer<'_>, left: &str, right: &str) -> Vec<(Value, Dims)> {
+/// The weights of all layers and directions: of the input, of the state, their biases, and a projection of the state.
+fn recurrent(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
+    let width = *layer.shape("input").or_else(|| layer.shape("data"))?.last()?;
+    let states = layer.elements("hx");
+    let state = layer.shape_of(*states.first()?).filter(|shape| shape.len() == 3)?;
+    let shown = state[2];
+    // With a projection what an LSTM shows is narrower than its cell.
+    let cell = states.get(1).and_then(|&cell| layer.shape_of(cell)?.last().copied()).unwrap_or(shown);
+    let directions = if layer.int("bidirectional").unwrap_or(0) != 0 { 2 } else { 1 };
+    let mut shapes: Vec<Dims> = Vec::new();
+    for i in 0..state[0] {
+        let from = if i < directions { width } else { shown * directions };
+        shapes.extend([[gates * cell, from].as_slice().into(), [gates * cell, shown].as_slice().into()]);
+        if layer.int("has_biases") != Some(0) {
+            shapes.extend([[gates * cell].as_slice().into(), [gates * cell].as_slice().into()]);
+        }
+        shapes.extend((shown != cell).then(|| [shown, cell].as_slice().into()));
+    }
+    let list = layer.operand("params")?;
+    let parts = layer.elements("params");
+    match parts.len() == shapes.len() && parts != [list] {
+        true => Some(parts.into_iter().zip(shapes.into_iter().map(Wanted::Shape)).collect()),
+        false => Some(vec![(list, Wanted::Shapes(shapes))]),
+    }
+}
+
+/// Attention keeps the projections of queries, keys and values in one weight, of which a part may be used.
+fn projections(layer: &Layer<'_>) -> Option<Proposals> {
+    let width = *layer.input("input")?.last()?;
+    let shape = |(value, name): (Value, String)| match name.as_str() {
+        "in_proj_weight" => Some((value, Wanted::Shape([3 * width, width].as_slice().into()))),
+        "in_proj_bias" => Some((value, Wanted::Shape([3 * width].as_slice().into()))),
+        _ => None,
+    };
+    let weight = layer.attribute("weight").and_then(shape)?;
+    Some(std::iter::once(weight).chain(layer.attribute("bias").and_then(shape)).collect())
+}
+
+/// A weight of several projections that is taken apart by sizes.
+fn divided(layer: &Layer<'_>) -> Option<Proposals> {
+    let (value, name) = layer.attribute("self")?;
+    let all: i64 = layer.ints("split_sizes").or_else(|| layer.ints("split_size"))?.iter().sum();
+    match name.as_str() {
+        "in_proj_weight" => Some(vec![(value, Wanted::Shape([all, all / 3].as_slice().into()))]),
+        "in_proj_bias" => Some(vec![(value, Wanted::Shape([all].as_slice().into()))]),
+        _ => None,
+    }
+}
+
+/// The weights of an encoder layer, or of its attention alone, that is one operator.
+fn fused_attention(layer: &Layer<'_>) -> Option<Proposals> {
+    let width = layer.int("embed_dim")?;
+    let hidden = layer.shape("ffn_weight_1").and_then(|shape| shape.first().copied()).unwrap_or(width);
+    let (square, narrow) = ([width, width], [width]);
+    let mut all = layer.give(&[
+        ("qkv_weight", &[3 * width, width]),
+        ("qkv_bias", &[3 * width]),
+        ("proj_weight", &square),
+        ("ffn_weight_1", &[hidden, width]),
+        ("ffn_bias_1", &[hidden]),
+        ("ffn_weight_2", &[width, hidden]),
+    ]);
+    let narrow_ones = ["proj_bias", "norm_weight_1", "norm_bias_1", "norm_weight_2", "norm_bias_2", "ffn_bias_2"];
+    all.extend(layer.give(&narrow_ones.map(|formal| (formal, &narrow[..]))));
+    Some(all)
+}
+
+/// What is added to something is of its shape, mostly.
+fn like_the_other(layer: &Layer<'_>) -> Proposals {
+    let made = layer.graph.outputs(layer.node).next().and_then(|value| declared_shape(layer.graph, value));
+    if let Some(shape) = made {
+        return layer.give(&[("self", &shape), ("other", &shape)]);
+    }
+    let made_up = |formal: &&str| {
+        let definer = layer.operand(formal).and_then(|value| layer.graph.definer(origin(layer.graph, value).0));
+        let kind = definer.map(|node| layer.graph.kind(node));
+        kind.is_none_or(|kind| [prim::GET_ATTR, prim::CALL_METHOD, prim::CALL_FUNCTION].contains(&kind))
+    };
+    let pair = if made_up(&"other") { ("other", "self") } else { ("self", "other") };
+    layer.input(pair.1).map_or(Proposals::new(), |shape| layer.give(&[(pair.0, &shape)]))
+}
+
+fn product(layer: &Layer<'_>, left: &str, right: &str) -> Proposals {
     let Some(width) = layer.input(left).and_then(|x| x.last().copied()) else { return Vec::new() };
     let guess = layer.shape(right).and_then(|w| w.last().copied());
     let out = layer.declared_last().or(guess).unwrap_or(3);
@@ -161,6 +304,29 @@ fn product(layer: &Layer<'_>, left: &str, right: &str) -> Vec<(Value, Dims)> {
         all.extend(layer.give(&[("self", &[out])]));
     }
     all
+}
+
+/// The same for a value that may be a part of it.
+fn origin_of_part(graph: &Graph, mut value: Value) -> (Value, bool) {
+    loop {
+        let found = origin(graph, value);
+        let part = graph.definer(found.0).filter(|&node| graph.num_inputs(node) > 0);
+        match part.map(|node| (node, graph.kind(node).as_str())) {
+            Some((
+                node,
+                "aten::slice"
+                | "aten::narrow"
+                | "aten::chunk"
+                | "aten::split"
+                | "aten::split_with_sizes"
+                | "aten::__getitem__"
+                | "aten::select"
+                | "prim::ListUnpack"
+                | "prim::ConstantChunk",
+            )) => value = graph.input(node, 0),
+            _ => return found,
+        }
+    }
 }
 
 /// The value that this one is made of without looking at elements, and whether two dimensions change places on the way.

@@ -53,6 +53,7 @@ pub const ROWS: &[Row] = &[
     ("prim::TypeCheck", type_check),
     ("prim::RequiresGradCheck", requires_grad_check),
     ("prim::Guard", guard),
+    ("prim::BailOut", bail_out),
     ("prim::TimePoint", |_| one(0i64)),
     ("prim::AddStatValue", |_| Ok(Outs::new())),
     ("prim::Drop", |_| Ok(Outs::new())),
@@ -323,10 +324,21 @@ fn requires_grad_check(call: &Call<'_>) -> Answer {
 
 /// Passes its operand on when it is what the type of the output says. There is no way back from one that is not, yet.
 fn guard(call: &Call<'_>) -> Answer {
+    passed_on(call, 0, "a guard that fails: there is no unoptimised graph to go on with")
+}
+
+/// The same; the operand before it is the template that would be resumed, outside of that template.
+fn bail_out(call: &Call<'_>) -> Answer {
+    let index = usize::from(!matches!(call.arg(0)?, IValue::Tensor(_)));
+    passed_on(call, index, "a bail-out that is taken: templates are not resumed in their middle")
+}
+
+fn passed_on(call: &Call<'_>, index: usize, otherwise: &str) -> Answer {
     let ty = call.graph.single_output(call.node).map(|value| call.graph.ty(value));
-    let (IValue::Tensor(tensor), Some(ty)) = (call.arg(0)?, ty) else { return first(call) };
+    let value = call.arg(index)?;
+    let (IValue::Tensor(tensor), Some(ty)) = (value, ty) else { return one(value.clone()) };
     match ty.as_tensor().is_none_or(|ty| conforms(tensor, ty, true)) {
         true => one(tensor.clone()),
-        false => Err(Stop::unsupported("a guard that fails: there is no unoptimised graph to go on with")),
+        false => Err(Stop::unsupported(otherwise)),
     }
 }

@@ -5,10 +5,12 @@
 //! - `renaming` knows what values were called before passes renamed them
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
+//! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
 //! - [`team`] searches on several cores, and finds what one would find
 
 pub mod bisecting;
 pub mod budget;
+pub mod recall;
 pub mod reducing;
 mod renaming;
 pub mod rewrites;

@@ -77,6 +77,18 @@ impl Reference {
         Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
     }
 
+    /// For a graph that is compared after each of many rewrites: only what changes is run.
+    pub fn recalling(mut self) -> Reference {
+        self.samples = self.samples.into_iter().map(|(sample, expected)| (sample, expected.recalling())).collect();
+        self
+    }
+
+    /// How many kernels comparisons ran, and how many they did not run since their results were known.
+    pub fn computed(&self) -> (u64, u64) {
+        let all = self.samples.iter().map(|(_, expected)| expected.computed());
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
     /// The graph as it was.
     pub fn graph(&self) -> &Graph {
         &self.graph

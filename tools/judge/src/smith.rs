@@ -6,7 +6,9 @@
 
 mod aliases;
 mod boxes;
+mod idioms;
 mod patterns;
+mod products;
 mod sections;
 
 use crate::sharing::{Copier, copies};
@@ -275,7 +277,9 @@ impl Smith {
 
     fn fill(&mut self, nodes: usize) {
         for _ in 0..nodes {
-            match self.draws.below(58) {
+            match self.draws.below(64) {
+                58 => self.products(),
+                59..=63 => self.idiom(),
                 46..=48 => self.look_write_look(),
                 49 if !self.pure => self.written_for_the_next_turn(),
                 50 if !self.pure && self.depth > 0 => self.made_in_a_branch(),
@@ -441,7 +445,7 @@ impl Smith {
         self.made.push((kind, operands.iter().map(|operand| operand.0).collect()));
         for value in outs {
             let ty = match &value {
-                IValue::Tensor(tensor) if self.draws.one_in(8) => refined(tensor),
+                IValue::Tensor(tensor) if self.draws.one_in(8) && self.is_certain() => refined(tensor),
                 other => returned(other),
             };
             let output = self.graph.add_output(node, ty);
@@ -522,15 +526,10 @@ impl Smith {
 
     // ---- blocks
 
-    fn in_loop(&self) -> bool {
-        let mut owner = self.graph.owner_node(self.block);
-        while let Some(node) = owner {
-            if self.graph.kind(node) == prim::LOOP {
-                return true;
-            }
-            owner = self.graph.enclosing(node);
-        }
-        false
+    /// Whether values are what they are known to be. A loop runs once here, and shapes may change from turn to turn, or from
+    /// call to call.
+    fn is_certain(&self) -> bool {
+        !self.inside && self.graph.all_nodes().all(|node| self.graph.kind(node) != prim::LOOP)
     }
 
     /// Fills a block of a node; what was made in it is not seen outside.
@@ -627,9 +626,12 @@ impl Smith {
             })
             .collect();
         let Some(carried) = carried else { return };
-        let trips = self.draws.int(0, 4);
+        // Most loops are entered; some are not, or as often as passes take for many.
+        let (few, many) = (self.draws.int(0, 4), self.pick(&[-3, -1, 8, 9, 17]));
+        let trips = if self.chance(8) { many } else { few };
+        let starts = !self.chance(12);
         let most = self.constant(IValue::Int(trips));
-        let condition = self.constant(IValue::Bool(true));
+        let condition = self.constant(IValue::Bool(starts));
         let node = self.graph.create(prim::LOOP);
         for value in [&most, &condition].into_iter().chain(&carried) {
             self.graph.add_input(node, value.0);
@@ -660,7 +662,7 @@ impl Smith {
         for (result, (ty, (_, before))) in results.into_iter().zip(types.into_iter().zip(carried)) {
             self.graph.add_result(block, result.0);
             let output = self.graph.add_output(node, ty);
-            self.known.push((output, if trips > 0 { result.1 } else { before }));
+            self.known.push((output, if trips > 0 && starts { result.1 } else { before }));
         }
     }
 

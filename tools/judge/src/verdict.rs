@@ -6,13 +6,14 @@
 //! itself must stay.
 
 use crate::budget::Budget;
+use crate::recall::Recall;
 use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -58,13 +59,34 @@ pub struct Expected {
     /// What it showed.
     pub outcome: Outcome,
     budget: OnceCell<Budget>,
+    /// What runs on these inputs computed, where there are many of them.
+    recall: Option<RefCell<Recall>>,
 }
 
 impl Expected {
     /// Runs the graph.
     pub fn of(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Expected {
         let outcome = Outcome::of(graph, settings, inputs, Precision::Typed);
-        Expected { outcome, budget: OnceCell::new() }
+        Expected { outcome, budget: OnceCell::new(), recall: None }
+    }
+
+    /// For graphs that are compared again and again: what one run computed the next one does not compute again.
+    pub fn recalling(self) -> Expected {
+        Expected { recall: Some(RefCell::default()), ..self }
+    }
+
+    /// How many kernels were run, and how many were not since their results were known.
+    pub fn computed(&self) -> (u64, u64) {
+        let recall = self.recall.as_ref().map(RefCell::borrow);
+        recall.map_or((0, 0), |recall| (recall.computed, recall.recalled))
+    }
+
+    /// Runs a graph on these inputs.
+    fn run(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Outcome {
+        let Some(recall) = &self.recall else { return Outcome::of(graph, settings, inputs, Precision::Typed) };
+        let mut recall = recall.borrow_mut();
+        recall.begin();
+        Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut *recall))
     }
 }
 
@@ -87,7 +109,7 @@ pub fn judge_against(
         return Verdict::Unjudged(stop.clone());
     }
     let renamed = Settings { renamed: renamed(before, after, settings), ..settings.clone() };
-    let found = Outcome::of(after, &renamed, &fitting(after, inputs), Precision::Typed);
+    let found = first.run(after, &renamed, &fitting(after, inputs));
     if let Some(name) = expected.made_up_calls.symmetric_difference(&found.made_up_calls).next() {
         let why = format!("only one of the two graphs calls `{name}`, whose graph is not given");
         return Verdict::Unjudged(Stop::new(Reason::Unbound(why)));

@@ -44,7 +44,8 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
-    let reference = Rc::new(Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone()));
+    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+    let reference = Rc::new(if args.each == "end" { reference } else { reference.recalling() });
     let mut after = trial.graph.clone();
     match &pipeline {
         None => after = judging::read_another(&args.judge, &args.files[1], world)?,

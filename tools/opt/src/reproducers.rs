@@ -2,10 +2,10 @@
 
 use crate::arguments::{GateArgs, JudgeArgs};
 use jitopt_core::interpreter::IValue;
-use jitopt_core::interpreter::description::{MOST_WRITTEN, describe};
+use jitopt_core::interpreter::description::{Described, MOST_WRITTEN, describe};
 use jitopt_core::interpreter::files::{Tensors, write_safetensors};
 use jitopt_core::ir::Graph;
-use jitopt_core::tensor::Precision;
+use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_judge::sharing::copies;
 use std::collections::BTreeMap;
@@ -84,16 +84,50 @@ pub(crate) fn gates(args: &GateArgs) -> String {
     counters.chain(args.disable.iter().map(|pass| format!(" --disable={}", quoted(pass)))).collect()
 }
 
-/// A graph and its inputs as one lit file. Memory that inputs share is not shared any more.
+/// A graph and its inputs as one lit file.
 pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IValue]) -> String {
     let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
     text += &format!("# RUN: {run_line}\n");
-    let mut tensors = Tensors::new();
-    for (i, input) in copies(inputs, Precision::Typed).iter().enumerate() {
-        let described = describe(input, &format!("in{i}"), &mut tensors);
+    let (described, _) = described(inputs);
+    for (i, described) in described.iter().enumerate() {
         text += &format!("# ARGS: {}{}\n", described.json(), if i + 1 < inputs.len() { "," } else { "" });
     }
     text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
+}
+
+/// Inputs in words, and their tensors by key but for those that look into the memory of another.
+fn described(inputs: &[IValue]) -> (Vec<Described>, Tensors) {
+    let mut tensors = Tensors::new();
+    let inputs = copies(inputs, Precision::Typed).into_iter().enumerate();
+    let mut all: Vec<Described> = inputs.map(|(i, input)| describe(&input, &format!("in{i}"), &mut tensors)).collect();
+    let mut seen = Vec::new();
+    all.iter_mut().for_each(|described| share(described, &tensors, &mut seen));
+    tensors.retain(|key, _| seen.contains(key));
+    (all, tensors)
+}
+
+/// Says of tensors into whose memory they look, where a tensor before them is all of it. Memory that inputs share otherwise is
+/// not shared any more.
+fn share(described: &mut Described, tensors: &Tensors, seen: &mut Vec<String>) {
+    match described {
+        Described::List(parts) | Described::Tuple(parts) => {
+            parts.iter_mut().for_each(|part| share(part, tensors, seen))
+        }
+        Described::Dict(items) => items.iter_mut().for_each(|(_, value)| share(value, tensors, seen)),
+        Described::Tensor(note) => {
+            let Some((key, tensor)) = note.key.as_ref().and_then(|key| tensors.get_key_value(key)) else { return };
+            let is_all = |other: &Tensor| other.is_contiguous() && other.numel() == other.storage().read().len();
+            let whole = seen.iter().find(|other| {
+                let other = &tensors[other.as_str()];
+                other.shares_storage(tensor) && other.dtype() == tensor.dtype() && is_all(other)
+            });
+            match whole {
+                Some(whole) => (note.storage, note.values) = (Some((whole.clone(), tensor.offset() as i64)), None),
+                None => seen.push(key.clone()),
+            }
+        }
+        _ => {}
+    }
 }
 
 /// What a reproducer pipes `validate` into: it passes as soon as nothing is wrong any more.
@@ -152,10 +186,7 @@ impl Reproducer<'_> {
             let one = Tensors::from([((*name).clone(), (*tensor).clone())]);
             write_tensors(&path.with_file_name(&folder).join(format!("{name}.safetensors")), &one)?;
         }
-        let mut large = Tensors::new();
-        for (i, input) in copies(self.inputs, Precision::Typed).iter().enumerate() {
-            describe(input, &format!("in{i}"), &mut large);
-        }
+        let (_, mut large) = described(self.inputs);
         large.retain(|_, tensor| tensor.numel() > MOST_WRITTEN);
         if !large.is_empty() {
             write_tensors(&path.with_file_name(format!("{stem}.inputs.safetensors")), &large)?;
@@ -177,6 +208,18 @@ fn absolute(file: &str, cwd: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_that_inputs_share_is_shared_again() {
+        let x = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0], &[4]);
+        let inputs = [x.clone().into(), x.narrow(0, 1, 2, 1).into(), x.clone().into(), IValue::Int(3)];
+        let (described, tensors) = described(&inputs);
+        let shown: Vec<String> = described.iter().map(|one| one.json().to_string()).collect();
+        assert!(shown[0].contains("values") && !shown[0].contains("storage"), "{shown:?}");
+        assert!(shown[1].contains(r#""storage":"in0""#) && shown[1].contains(r#""offset":1"#), "{shown:?}");
+        assert!(shown[2].contains(r#""storage":"in0""#) && !shown[2].contains("values"), "{shown:?}");
+        assert_eq!(tensors.keys().collect::<Vec<_>>(), ["in0"]);
+    }
 
     #[test]
     fn words_are_quoted_where_a_shell_would_read_them_otherwise() {

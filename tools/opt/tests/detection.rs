@@ -20,6 +20,7 @@ use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::smith::Plan;
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge, judge_against};
+use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use subjects::{Subject, Subjects, registry};
@@ -58,7 +59,7 @@ const SURVIVORS: &[(&str, &str)] = &[
     ("loop-condition-true:planted", "a gap: every loop of a random graph is entered"),
 ];
 
-/// What is run, one after the other. The wrong rules are a pass of their own.
+/// What is run, one after the other, and then every pass alone. The wrong rules are a pass of their own.
 const PIPELINES: &[&str] = &[
     "cse",
     "dce",
@@ -154,7 +155,9 @@ fn warnings(graph: &jitopt_core::ir::Graph) -> usize {
 
 impl Search {
     fn new() -> Search {
-        let pipelines = PIPELINES.iter().chain([&RULES]).map(|&text| (text, parsed(text))).collect();
+        let alone = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !PIPELINES.contains(name));
+        let texts = PIPELINES.iter().copied().chain(alone).chain([RULES]);
+        let pipelines = texts.map(|text| (text, parsed(text))).collect();
         Search { subjects: Subjects::new(random_graphs()), pipelines, baselines: Vec::new() }
     }
 
@@ -227,7 +230,6 @@ fn rules_of(site: &str) -> Option<&[&str]> {
         "forks" => &["forks-inlined"],
         "copy" => &["calls-inlined", "forks-inlined"],
         "expands" => &["expands-removed"],
-        "canonicalize" => &["values-renumbered"],
         "erase" => &["types-erased"],
         "alias" | "memory" | "plan" | "types" | "ops" | "constants" => return None,
         _ => &[],
@@ -242,9 +244,11 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
     let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
     match active::with(Some(mutant), || suspect.find()) {
         Culprit::Rewrites { numbers, rewrites, .. } => {
+            let passes = passes_of(mutant.site);
             let named = match rules_of(mutant.site) {
                 None => true,
-                Some([]) => rewrites.iter().any(|rewrite| rewrite.rule == mutant.site),
+                Some([]) if passes.is_empty() => rewrites.iter().any(|rewrite| rewrite.rule == mutant.site),
+                Some([]) => rewrites.iter().any(|rewrite| passes.contains(&rewrite.pass)),
                 Some(rules) => rewrites.iter().any(|rewrite| rules.contains(&rewrite.rule)),
             };
             if named { Ok(numbers.len()) } else { Err(format!("{rewrites:?}")) }
@@ -255,11 +259,21 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
     }
 }
 
-/// The passes that a site belongs to, where they can fail without a rewrite.
+/// The passes that a site belongs to.
 fn passes_of(site: &str) -> &[&str] {
     match site.split('.').next().unwrap_or(site) {
         "tuples" | "flatten" => &["lower-simple-tuples", "lower-all-tuples"],
         "inline" | "copy" => &["inline"],
+        "addmm" => &["fuse-addmm"],
+        "batch-mm" => &["batch-mm"],
+        "canonicalize" => &["canonicalize", "canonicalize-ops"],
+        "mutation" => &["remove-mutation"],
+        "numbers" => &["erase-number-types"],
+        "peeling" => &["loop-peeling"],
+        "peephole" => &["peephole"],
+        "propagation" => &["constant-propagation"],
+        "refine" => &["refine-tuple-types"],
+        "unrolling" => &["loop-unrolling", "constant-loop-unrolling", "loop-peeling"],
         _ => &[],
     }
 }

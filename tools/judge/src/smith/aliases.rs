@@ -161,7 +161,7 @@ impl Smith {
     }
 
     /// A tensor in the text, `{1}`.
-    fn tensor_constant(&mut self) -> Option<Known> {
+    pub(super) fn tensor_constant(&mut self) -> Option<Known> {
         let number = self.draws.int(0, 2);
         self.tensor_of(number)
     }
@@ -185,8 +185,8 @@ impl Smith {
 
     /// What tracing inserts before an operator that broadcasts: nobody but that operator looks at it.
     pub(super) fn expand(&mut self) {
-        // Where shapes change from turn to turn, or from call to call, what is right for one is wrong for another.
-        if self.inside || self.in_loop() {
+        // What is right for one shape is wrong for another.
+        if !self.is_certain() {
             return;
         }
         let (Some(large), Some(small)) = (self.earlier(O::Tensor), self.earlier(O::Tensor)) else { return };
