@@ -6,6 +6,7 @@
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
 //! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
 //! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
+//! - [`shuffling`] puts nodes into another order that computes the same, to find passes that hang on the order
 //! - [`team`] searches on several cores, and finds what one would find
 
 pub mod bisecting;
@@ -16,6 +17,7 @@ mod renaming;
 pub mod rewrites;
 pub mod sharing;
 pub mod showing;
+pub mod shuffling;
 pub mod smith;
 pub mod team;
 pub mod verdict;

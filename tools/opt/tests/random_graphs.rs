@@ -2,6 +2,9 @@
 //!
 //! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
 
+#[path = "support/each_pass.rs"]
+mod each_pass;
+
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
 use jitopt_core::ops;
@@ -16,24 +19,9 @@ use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Expected, Policy, Verdict, judge, judge_against};
-use jitopt_passes::REGISTRY;
 
 const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
-
-/// One makes graphs for exporters, of which params and results are tensors that were numbers. The other does what files say, see
-/// [`RULE`].
-const NOT_BY_NAME: &[&str] = &["erase-number-types", "subgraph-rewrite"];
-
-/// A rule that makes one memory of two.
-const RULE: &str = "subgraph-rewrite{pattern=RULES/twice_negated.ir replacement=RULES/itself.ir}";
-const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/passes/subgraph_rewrite/Inputs");
-
-fn parsed(text: String) -> (String, Pipeline) {
-    let mut pipeline = Pipeline::parse(&text.replace("RULES", RULES), &REGISTRY).expect("a pipeline");
-    pipeline.read_files(&mut |path| std::fs::read(path)).expect("files of the tree");
-    (text, pipeline)
-}
 
 fn seeds() -> std::ops::Range<u64> {
     let text = std::env::var("JITOPT_SMITH").unwrap_or("3000".to_owned());
@@ -117,10 +105,8 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
 
 #[test]
 fn passes_keep_what_random_graphs_compute() {
-    let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !NOT_BY_NAME.contains(name));
-    let mut pipelines: Vec<String> = names.map(str::to_owned).collect();
-    pipelines.extend(["fixpoint(cse,constant-pooling,dce)", RULE, "@default"].map(str::to_owned));
-    let parsed: Vec<(String, Pipeline)> = pipelines.into_iter().map(parsed).collect();
+    let mut parsed = each_pass::pipelines();
+    parsed.push(each_pass::parsed("fixpoint(cse,constant-pooling,dce)"));
     let (mut judged, mut wrong) = (0, Vec::new());
     for seed in seeds() {
         match check(seed, &parsed) {

@@ -1,0 +1,165 @@
+//! Puts the nodes of a graph into another order that computes the same, at random: a pass that makes something else of one
+//! order than of another has read more into the order than there is.
+//!
+//! In each block a node stays behind those whose results it reads, in its blocks too; what reads or writes memory stays behind the
+//! last write to it, what writes behind the readers since; nodes with effects stay in their order, and do not cross writes.
+//! What draws random numbers may move: draws go by lineage. Linear in nodes, operands and the written memory that they reach.
+
+use jitopt_core::analysis::{AliasDb, Location};
+use jitopt_core::interpreter::random::Philox;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Shuffles every block. One seed gives one order.
+pub fn shuffle(graph: &mut Graph, seed: u64) {
+    let db = AliasDb::new(graph);
+    let mut draws = Philox::new(seed, 0x7368_7566, 0);
+    for block in graph.all_blocks().collect::<Vec<_>>() {
+        let order = Waiting::of(graph, &db, block).order(&mut draws);
+        let end = graph.return_node(block);
+        order.into_iter().for_each(|node| graph.move_before(node, end));
+    }
+}
+
+/// Which nodes of a block wait for which.
+#[derive(Default)]
+struct Waiting {
+    nodes: Vec<Node>,
+    /// Where each node stands in `nodes`.
+    place: FxHashMap<Node, usize>,
+    /// Who waits for a node, and for how many each waits.
+    behind: Vec<Vec<usize>>,
+    ahead: Vec<usize>,
+}
+
+/// Who touched memory last.
+#[derive(Default)]
+struct Touched {
+    writer: Option<usize>,
+    readers: Vec<usize>,
+}
+
+impl Waiting {
+    fn of(graph: &Graph, db: &AliasDb, block: Block) -> Waiting {
+        let nodes: Vec<Node> = graph.nodes(block).collect();
+        let place = nodes.iter().enumerate().map(|(i, &node)| (node, i)).collect();
+        let (behind, ahead) = (vec![Vec::new(); nodes.len()], vec![0; nodes.len()]);
+        let mut waiting = Waiting { nodes, place, behind, ahead };
+        let mut memory: FxHashMap<Location, Touched> = FxHashMap::default();
+        let (mut effect, mut writes): (Option<usize>, Vec<usize>) = (None, Vec::new());
+        for i in 0..waiting.nodes.len() {
+            let node = waiting.nodes[i];
+            let operands = nested_operands(graph, node);
+            let mut ahead: FxHashSet<usize> =
+                operands.iter().filter_map(|&value| waiting.place.get(&graph.definer(value)?).copied()).collect();
+            let reads = operands
+                .iter()
+                .chain(&graph.outputs(node).collect::<Vec<_>>())
+                .flat_map(|&v| db.written_through(v))
+                .collect();
+            note_memory(&mut memory, i, reads, db.writes(node).collect(), &mut ahead);
+            if db.has_side_effects(node) {
+                ahead.extend(effect.replace(i));
+                ahead.extend(writes.drain(..));
+            } else if db.is_writing(node) {
+                ahead.extend(effect);
+                writes.push(i);
+            }
+            waiting.wait(i, ahead);
+        }
+        waiting
+    }
+
+    fn wait(&mut self, i: usize, ahead: FxHashSet<usize>) {
+        let mut ahead: Vec<usize> = ahead.into_iter().filter(|&other| other != i).collect();
+        ahead.sort_unstable();
+        self.ahead[i] = ahead.len();
+        ahead.into_iter().for_each(|other| self.behind[other].push(i));
+    }
+
+    /// The nodes in an order in which nobody stands before whom he waits for.
+    fn order(mut self, draws: &mut Philox) -> Vec<Node> {
+        let mut ready: Vec<usize> = (0..self.nodes.len()).filter(|&i| self.ahead[i] == 0).collect();
+        let mut order = Vec::with_capacity(self.nodes.len());
+        while !ready.is_empty() {
+            let i = ready.swap_remove(draws.below(ready.len()));
+            order.push(self.nodes[i]);
+            for other in std::mem::take(&mut self.behind[i]) {
+                self.ahead[other] -= 1;
+                if self.ahead[other] == 0 {
+                    ready.push(other);
+                }
+            }
+        }
+        order
+    }
+}
+
+/// Adds those who must stand ahead of a node because of the memory that it reads and writes.
+fn note_memory(
+    memory: &mut FxHashMap<Location, Touched>,
+    node: usize,
+    reads: FxHashSet<Location>,
+    writes: FxHashSet<Location>,
+    ahead: &mut FxHashSet<usize>,
+) {
+    for location in reads.difference(&writes) {
+        let touched = memory.entry(*location).or_default();
+        ahead.extend(touched.writer);
+        touched.readers.push(node);
+    }
+    for location in writes {
+        let touched = memory.entry(location).or_default();
+        ahead.extend(touched.writer.replace(node));
+        ahead.extend(touched.readers.drain(..));
+    }
+}
+
+/// The operands of a node, of the nodes in its blocks, and what those return.
+fn nested_operands(graph: &Graph, node: Node) -> Vec<Value> {
+    let (mut work, mut values) = (vec![node], Vec::new());
+    while let Some(node) = work.pop() {
+        values.extend(graph.inputs(node));
+        for block in graph.node_blocks(node) {
+            values.extend(graph.results(block));
+            work.extend(graph.nodes(block));
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
+
+    const TEXT: &str = "graph(%x : Tensor, %y : Tensor):
+  %1 : int = prim::Constant[value=1]()
+  %a : Tensor = aten::neg(%x)
+  %b : Tensor = aten::exp(%a)
+  %w : Tensor = aten::add_(%a, %y, %1)
+  %c : Tensor = aten::sin(%a)
+   = prim::Print(%1)
+   = prim::Print(%c)
+  %d : Tensor = aten::cos(%y)
+  return (%b, %c, %d)
+";
+
+    #[test]
+    fn writes_effects_and_operands_keep_their_order_and_others_do_not() {
+        let mut texts = std::collections::BTreeSet::new();
+        for seed in 0..50 {
+            let mut graph = parse(TEXT.as_bytes(), ParseOptions::default()).expect("a graph").graph;
+            shuffle(&mut graph, seed);
+            let text = String::from_utf8(print(&graph, PrintOptions::default())).expect("text");
+            let at = |part: &str| text.find(part).expect("it is still there");
+            let order = ["aten::neg", "aten::exp", "aten::add_", "aten::sin", "Print(%1)", "Print(%c)"];
+            assert!(
+                order.windows(2).filter(|w| *w != ["aten::sin", "Print(%1)"]).all(|w| at(w[0]) < at(w[1])),
+                "{text}"
+            );
+            texts.insert(text);
+        }
+        assert!(texts.len() > 5, "only {} orders", texts.len());
+    }
+}

@@ -1,0 +1,193 @@
+//! Passes hang neither on the order of nodes nor on how often they run: whatever legal order a graph is in, a pass leaves what computes the
+//! same, and a pass that is run twice changes nothing the second time, or says why.
+//!
+//! `JITOPT_SMITH=20000` makes so many random graphs; recorded graphs are those in the tree, and those that `JITOPT_CORPUS` names.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+#[path = "support/each_pass.rs"]
+mod each_pass;
+#[path = "support/recorded.rs"]
+mod recorded;
+
+use jitopt_core::analysis::fingerprints::{Sight, equivalent};
+use jitopt_core::interpreter::IValue;
+use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::ir::Graph;
+use jitopt_core::ops;
+use jitopt_core::ops::rules::Nondeterminism;
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::symbol::prim;
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
+use jitopt_core::types::era::Era;
+use jitopt_core::verify;
+use jitopt_judge::sharing::Copier;
+use jitopt_judge::showing::Settings;
+use jitopt_judge::shuffling::shuffle;
+use jitopt_judge::smith::{Plan, forge};
+use jitopt_judge::verdict::{Policy, Verdict, judge};
+use std::collections::BTreeSet;
+
+const POLICY: Policy =
+    Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: true };
+
+/// Passes of which a second run goes on, and why.
+const GOES_ON: &[(&str, &str)] = &[
+    ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
+    ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
+    ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
+    ("loop-peeling", "the loops that it makes are loops"),
+    ("loop-unrolling", "the loop for the rest is a loop"),
+];
+
+/// Erases expands whose result is seen, too, as its page says.
+const NOT_ALWAYS_RIGHT: &str = "remove-expands";
+
+/// A graph with one sample to run it on.
+struct Subject {
+    name: String,
+    graph: Graph,
+    settings: Settings,
+    inputs: Vec<IValue>,
+}
+
+fn random(seed: u64) -> Subject {
+    let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
+    let settings = forged.settings();
+    Subject { name: format!("seed {seed}"), graph: forged.graph, settings, inputs: forged.inputs }
+}
+
+fn subjects() -> impl Iterator<Item = Subject> {
+    let count = std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    (0..count).map(random).chain(recorded_subjects())
+}
+
+/// What passes were recorded on, each graph once, on inputs that are made up.
+fn recorded_subjects() -> impl Iterator<Item = Subject> {
+    let mut seen = BTreeSet::new();
+    let files = recorded::files().into_iter().filter(|path| path.to_string_lossy().ends_with(".in.ir"));
+    files.filter_map(move |path| {
+        let text = std::fs::read(&path).ok()?;
+        let name = path.to_string_lossy().into_owned();
+        let era = Some(if name.contains("/1.3.1/") { Era::V1_3 } else { Era::V2 });
+        let graph = parse(&text, ParseOptions { era, ..ParseOptions::default() }).ok()?.graph;
+        if !seen.insert((era.map(|era| era as u8), text)) || graph.num_shown_nodes() > MOST_NODES {
+            return None;
+        }
+        let settings = Settings { max_steps: Some(20_000), ..Settings::default() };
+        let env = settings.environment(Precision::Typed, &mut Copier::default());
+        let generator = Generator { seed: 1, style: Style::ALL[0].1, ..Generator::default() };
+        let inputs = generator.inputs(&graph, &env);
+        Some(Subject { name, graph, settings, inputs })
+    })
+}
+
+/// Larger recorded graphs are models, of which a run takes seconds.
+const MOST_NODES: usize = 150;
+
+impl Subject {
+    fn after(&self, graph: &Graph, pipeline: &Pipeline) -> Option<Graph> {
+        let mut after = graph.clone();
+        let mut session = Session { callees: (*self.settings.callees).clone(), ..Session::default() };
+        run(&mut after, pipeline, &mut session, &mut []).ok().map(|()| after)
+    }
+}
+
+fn text(graph: &Graph) -> String {
+    String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned()
+}
+
+/// Whether iterations that become nodes of their own may draw at other times.
+fn draws_in_loops(graph: &Graph) -> bool {
+    let random = |node| ops::operator(graph.era, graph.kind(node)).nondeterminism(None) > Nondeterminism::Undefined;
+    let in_loop = |node| {
+        let mut around = std::iter::successors(graph.enclosing(node), |&node| graph.enclosing(node));
+        around.any(|node| graph.kind(node) == prim::LOOP)
+    };
+    graph.all_nodes().any(|node| random(node) && in_loop(node))
+}
+
+/// What is wrong with another order itself.
+fn illegal(subject: &Subject, seed: u64) -> Option<String> {
+    let mut shuffled = subject.graph.clone();
+    shuffle(&mut shuffled, seed);
+    let verdict = judge(&subject.graph, &shuffled, &subject.settings, &subject.inputs, POLICY);
+    let broken = verify::verify(&shuffled).has_errors() && !verify::verify(&subject.graph).has_errors();
+    (broken || matches!(verdict, Verdict::Differs(_)))
+        .then(|| format!("{}: no legal order\n{}\nof\n{}", subject.name, text(&shuffled), text(&subject.graph)))
+}
+
+/// What is wrong with what a pass makes of another order.
+fn disorder(subject: &Subject, name: &str, pipeline: &Pipeline, seed: u64) -> Result<bool, String> {
+    let mut shuffled = subject.graph.clone();
+    shuffle(&mut shuffled, seed);
+    let Some(after) = subject.after(&shuffled, pipeline) else { return Ok(false) };
+    let told =
+        |why: &str| Err(format!("{}, {name}: {why}\n{}\nbecame\n{}", subject.name, text(&shuffled), text(&after)));
+    if verify::verify(&after).has_errors() {
+        return told("it is broken");
+    }
+    match judge(&subject.graph, &after, &subject.settings, &subject.inputs, POLICY) {
+        Verdict::Same => Ok(true),
+        Verdict::Unjudged(_) => Ok(false),
+        Verdict::Differs(_) if name.contains("unrolling") && draws_in_loops(&subject.graph) => Ok(false),
+        Verdict::Differs(lines) => told(&lines.join("\n")),
+    }
+}
+
+#[test]
+fn any_legal_order_gives_the_same_results() {
+    let mut pipelines = each_pass::pipelines();
+    pipelines.retain(|(name, _)| name != NOT_ALWAYS_RIGHT);
+    let (mut judged, mut possible, mut wrong) = (0, 0, Vec::new());
+    for (subject, seed) in subjects().zip(0..) {
+        if let Some(why) = illegal(&subject, seed) {
+            wrong.push(why);
+            continue;
+        }
+        for (name, pipeline) in &pipelines {
+            possible += 1;
+            match disorder(&subject, name, pipeline, seed) {
+                Ok(compared) => judged += usize::from(compared),
+                Err(why) => wrong.push(why),
+            }
+        }
+    }
+    println!("{judged} of {possible} runs were compared");
+    assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong[..wrong.len().min(9)].join("\n\n"));
+    assert!(judged * 3 > possible, "only {judged} of {possible} runs were compared");
+}
+
+/// Whether two graphs are the same, or are when nothing dead is left of either: `dce` leaves what it has just made dead, as
+/// PyTorch's does, and so do passes that end with it.
+fn is_same(subject: &Subject, a: &Graph, b: &Graph, settle: &Pipeline) -> bool {
+    let same = |a: &Graph, b: &Graph| equivalent(a, b, Sight::EXACT);
+    same(a, b) || subject.after(a, settle).zip(subject.after(b, settle)).is_some_and(|(a, b)| same(&a, &b))
+}
+
+#[test]
+fn twice_is_once() {
+    let pipelines = each_pass::pipelines();
+    let (_, settle) = each_pass::parsed("fixpoint(dce)");
+    let (mut went_on, mut wrong, mut changed) = (BTreeSet::new(), Vec::new(), 0);
+    for subject in subjects() {
+        for (name, pipeline) in &pipelines {
+            let Some(once) = subject.after(&subject.graph, pipeline) else { continue };
+            changed += usize::from(once.epoch() != subject.graph.epoch());
+            let Some(twice) = subject.after(&once, pipeline) else { continue };
+            if text(&once) == text(&twice) || name != "dce" && is_same(&subject, &once, &twice, &settle) {
+                continue;
+            }
+            match GOES_ON.iter().find(|(pass, _)| pass == name) {
+                Some((pass, _)) => _ = went_on.insert(*pass),
+                None => wrong.push(format!("{}, {name}\n{}\nbecame\n{}", subject.name, text(&once), text(&twice))),
+            }
+        }
+    }
+    let heads: BTreeSet<&str> = wrong.iter().filter_map(|why| why.lines().next()?.split(", ").nth(1)).collect();
+    assert!(wrong.is_empty(), "{} went on: {heads:?}\n{}", wrong.len(), wrong[..wrong.len().min(9)].join("\n\n"));
+    let idle: Vec<&str> = GOES_ON.iter().map(|(pass, _)| *pass).filter(|pass| !went_on.contains(pass)).collect();
+    assert!(idle.is_empty(), "listed as going on, and do not: {idle:?}");
+    assert!(changed > 1000, "only {changed} runs changed anything");
+}

@@ -1,0 +1,25 @@
+//! Pipelines of one pass each, for tests of all passes.
+
+use jitopt_core::pass::Pipeline;
+use jitopt_passes::REGISTRY;
+
+/// One makes graphs for exporters, of which params and results are tensors that were numbers. The other does what files say, see
+/// [`RULE`].
+const NOT_BY_NAME: &[&str] = &["erase-number-types", "subgraph-rewrite"];
+
+/// A rule that makes one memory of two.
+const RULE: &str = "subgraph-rewrite{pattern=RULES/twice_negated.ir replacement=RULES/itself.ir}";
+const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/passes/subgraph_rewrite/Inputs");
+
+/// All passes that keep what a graph computes, and `@default`.
+pub fn pipelines() -> Vec<(String, Pipeline)> {
+    let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !NOT_BY_NAME.contains(name));
+    names.chain([RULE, "@default"]).map(parsed).collect()
+}
+
+/// A pipeline with its text.
+pub fn parsed(text: &str) -> (String, Pipeline) {
+    let mut pipeline = Pipeline::parse(&text.replace("RULES", RULES), &REGISTRY).expect("a pipeline");
+    pipeline.read_files(&mut |path| std::fs::read(path)).expect("files of the tree");
+    (text.to_owned(), pipeline)
+}
