@@ -22,8 +22,10 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // loop repeats is the same again for peephole, propagation and CSE, so these come once more behind it. Products are
         // batched last: the operator that stands for a sum of them is opaque to everything else. Loops whose number of turns
         // is not known are left as they are: repeating them makes graphs larger each time and pays only for kernels.
+        // Shapes come behind the first CSE, which merges nothing of different types, and before what asks for them.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),\
-               constant-loop-unrolling,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),batch-mm,dce",
+               constant-loop-unrolling,shape-analysis{precise},constant-propagation,constant-pooling,\
+               fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
         name: "torch-1.3-inference",
@@ -32,7 +34,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // What gradients survive: common work, small rewrites, repeated loops. What they do not: norms and products.
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
-               constant-propagation{escaping},\
+               constant-propagation{escaping},shape-analysis,\
                dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse,\
                decompose-ops,lower-simple-tuples,batch-mm,dce",
     },
@@ -41,7 +43,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         summary: "the same for arguments that want gradients, up to the split into differentiable graphs",
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
-               constant-propagation{escaping},\
+               constant-propagation{escaping},shape-analysis,\
                dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse",
     },
     NamedPipeline {
@@ -49,7 +51,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         summary: "what the legacy executor of 2.x does to a graph, without gradients, up to the fuser",
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
-               constant-propagation{escaping},\
+               constant-propagation{escaping},shape-analysis,\
                dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},constant-loop-unrolling,\
                loop-unrolling,cse,\
                decompose-ops,lower-simple-tuples,batch-mm,dce",
@@ -70,5 +72,6 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("lower-simple-tuples", "cse", "equal values packed into different tuples look different"),
     ("cse", "dce", "merging leaves the unused side to be erased"),
     ("constant-propagation", "constant-loop-unrolling", "the number of turns must be a constant"),
+    ("cse", "shape-analysis", "values of different types are not merged"),
     ("constant-loop-unrolling", "batch-mm", "products of several turns are summed"),
 ];
