@@ -38,6 +38,7 @@ const GOES_ON: &[(&str, &str)] = &[
     ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
     ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
     ("loop-peeling", "the loops that it makes are loops"),
+    ("peephole", "what it makes dead may have been a writer, without which more rules hold"),
     ("loop-unrolling", "the loop for the rest is a loop"),
 ];
 
