@@ -43,6 +43,28 @@ macro_rules! entities {
     )*};
 }
 
+/// How often rows of dense tables were looked at or edited: the work of a walk, where a clock would measure the machine. Counted per
+/// thread, and only where assertions are checked: tests find out with it that passes are linear.
+pub mod visits {
+    #[cfg(debug_assertions)]
+    thread_local! {
+        static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    /// One more.
+    #[inline]
+    pub(super) fn note() {
+        #[cfg(debug_assertions)]
+        COUNT.with(|count| count.set(count.get() + 1));
+    }
+
+    /// How many so far in this thread.
+    #[cfg(debug_assertions)]
+    pub fn count() -> u64 {
+        COUNT.with(std::cell::Cell::get)
+    }
+}
+
 /// A dense table that owns the rows of one entity type.
 #[derive(Clone, Debug)]
 pub struct EntityVec<E, T> {
@@ -100,6 +122,7 @@ impl<E: Entity, T> Index<E> for EntityVec<E, T> {
     type Output = T;
     #[inline]
     fn index(&self, entity: E) -> &T {
+        visits::note();
         &self.rows[entity.index()]
     }
 }
@@ -107,6 +130,7 @@ impl<E: Entity, T> Index<E> for EntityVec<E, T> {
 impl<E: Entity, T> IndexMut<E> for EntityVec<E, T> {
     #[inline]
     fn index_mut(&mut self, entity: E) -> &mut T {
+        visits::note();
         &mut self.rows[entity.index()]
     }
 }

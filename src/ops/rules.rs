@@ -207,6 +207,8 @@ pub struct Rule {
     pub never_bool: bool,
     /// Of what type the elements of a tensor result are.
     pub elements: Elements,
+    /// Whether it never fails, whatever operands of its types it is given: it may run where it would not have.
+    pub total: bool,
     /// Whether tensors that it writes to have another shape afterwards.
     pub resizes: Resizes,
     /// What the types of its results rest on.
@@ -234,6 +236,7 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         reads_strides: false,
         never_bool: false,
         elements: Elements::Promoted,
+        total: false,
         resizes: Resizes::No,
         basis: Basis::Declared,
         folded: None,
@@ -285,6 +288,10 @@ impl Rule {
         Rule { never_bool: true, ..self }
     }
 
+    const fn total(self) -> Rule {
+        Rule { total: true, ..self }
+    }
+
     const fn elements(self, elements: Elements) -> Rule {
         Rule { elements, ..self }
     }
@@ -313,7 +320,7 @@ pub const RULES: &[Rule] = &{
         row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
         // Values made from nothing. What an uninitialised value holds is never looked at.
         row(&["prim::Constant", "prim::AutogradZero", "prim::ConstantMKLDNNTensor"])
-            .alias(A::Fresh).is(Deterministic).folded(false),
+            .alias(A::Fresh).is(Deterministic).folded(false).total(),
         row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic).folded(false),
         row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined).folded(false),
         // Autograd and sizes.
@@ -329,7 +336,7 @@ pub const RULES: &[Rule] = &{
         row(&["prim::mkldnn_convolution"]).is(Deterministic),
         // Containers and objects.
         row(&["prim::TupleConstruct", "prim::ListConstruct", "prim::DictConstruct"])
-            .alias(A::FreshContainer).is(Deterministic).folded(true),
+            .alias(A::FreshContainer).is(Deterministic).folded(true).total(),
         row(&["prim::TupleUnpack", "prim::TupleIndex", "prim::TupleSlice", "prim::ListUnpack", "prim::DictIndex"])
             .alias(A::Wildcard).is(Deterministic).folded(true),
         row(&["prim::GetAttr", "prim::ModuleContainerIndex"]).alias(A::Wildcard).is(Deterministic).folded(false),
@@ -408,6 +415,9 @@ pub const RULES: &[Rule] = &{
             .reads_strides(),
         row(&["aten::empty_like"]).is(Undefined).reads_strides(),
         row(&["aten::neg"]).never_bool(),
+        // What works on all tensors.
+        row(&["aten::exp", "aten::sin", "aten::cos", "aten::tanh", "aten::sigmoid", "aten::dim", "aten::numel", "prim::dtype"]).total(),
+        row(&["prim::NumToTensor", "aten::__not__", "aten::__is__", "aten::__isnot__", "prim::device"]).total(),
         // Element types of results.
         row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::equal", "aten::not_equal"])
             .elements(Elements::Bool),

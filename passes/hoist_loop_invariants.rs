@@ -1,0 +1,114 @@
+//! Computes in front of a loop what every turn of it computes anew.
+//!
+//! ```text
+//! %y : Tensor = prim::Loop(%n, %yes, %x)            %e : Tensor = aten::exp(%w)
+//!   block0(%i : int, %p : Tensor):                  %y : Tensor = prim::Loop(%n, %yes, %x)
+//!     %e : Tensor = aten::exp(%w)             =>      block0(%i : int, %p : Tensor):
+//!     %q : Tensor = aten::mul(%p, %e)                   %q : Tensor = aten::mul(%p, %e)
+//!     -> (%yes, %q)                                     -> (%yes, %q)
+//! ```
+//!
+//! PyTorch has no such pass. What moves is pure, has operands from outside of the loop, and:
+//!
+//! - Nobody writes to what it reads or makes, and nobody outside sees what it makes: there is one now where each turn had its own.
+//! - It cannot fail, a column of the operator table; or the loop is sure to run, a constant number of times and on a constant
+//!   condition, and nothing with an effect stands before it in the body. A loop may run no turn at all, and then a sum of
+//!   tensors that do not fit must not raise; and what a turn prints before it raises must be printed.
+//!
+//! Nodes in branches of the body stay, for no turn may take the branch. Inner loops come first, so that what moves out of one may
+//! move on. Linear in nodes times the depth of loops; idempotent.
+
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::ops;
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::Type;
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "hoist-loop-invariants",
+    aliases: &["licm"],
+    summary: "compute in front of a loop what every turn computes anew",
+    example: "%y : Tensor = prim::Loop(..) { %e : Tensor = aten::exp(%w) .. }  =>  %e : Tensor = aten::exp(%w), %y : Tensor = prim::Loop(..)",
+    options: &[],
+    required: false,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before hoisting", graph);
+    let loops: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::LOOP).collect();
+    if !loops.is_empty() {
+        let db = cx.alias(graph);
+        // An inner loop stands behind its outer one.
+        loops.into_iter().rev().for_each(|node| hoist_from(graph, cx, &db, node));
+    }
+    graph_dump!("After hoisting", graph);
+    Ok(())
+}
+
+fn hoist_from(graph: &mut Graph, cx: &mut PassContext<'_>, db: &AliasDb, around: Node) {
+    if graph.num_blocks(around) != 1 {
+        return;
+    }
+    let mut is_reached = surely_runs(graph, around);
+    let mut cursor = graph.first(graph.node_block(around, 0));
+    while let Some(node) = cursor {
+        cursor = graph.next(node);
+        if is_invariant(graph, around, node) && is_pure(graph, node) {
+            match objection(graph, db, node, is_reached) {
+                None => {
+                    cx.rewrite(graph, "nodes-hoisted", node, |graph| {
+                        graph_update!("Hoisting {} out of a loop", graph.kind(node));
+                        graph.move_before(node, around);
+                    });
+                }
+                Some(why) => cx.missed(graph, "nodes-hoisted", node, || why.to_owned()),
+            }
+        }
+        is_reached &= planted!("hoisting.effects", !db.has_side_effects(node), "ignored" => true);
+    }
+}
+
+/// Whether a loop runs at least one turn, whatever the graph is given.
+fn surely_runs(graph: &Graph, around: Node) -> bool {
+    let constant = |i: usize| graph.constant_int(graph.input(around, i));
+    let runs = graph.num_inputs(around) >= 2 && constant(0).is_some_and(|trips| trips > 0) && constant(1) == Some(1);
+    planted!("hoisting.runs", runs, "always" => true)
+}
+
+/// Whether the operands of a node of the body come from outside of it.
+fn is_invariant(graph: &Graph, around: Node, node: Node) -> bool {
+    let body = graph.node_block(around, 0);
+    let outside = |value| graph.definer(value).is_some_and(|definer| graph.block_of(definer) != Some(body));
+    graph.inputs(node).all(outside)
+}
+
+/// Whether it computes the same each time and does nothing besides.
+fn is_pure(graph: &Graph, node: Node) -> bool {
+    let operator = ops::operator(graph.era, graph.kind(node));
+    let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
+    let schema = operator.resolve(&types).schema();
+    let pure = operator.is_pure(schema) && graph.kind(node) != prim::UNINITIALIZED;
+    graph.num_blocks(node) == 0
+        && graph.subgraph(node).is_none()
+        && planted!("hoisting.pure", pure, "ignored" => !operator.has_side_effects())
+}
+
+/// Why a node must be computed anew in each turn.
+fn objection(graph: &Graph, db: &AliasDb, node: Node, is_reached: bool) -> Option<&'static str> {
+    let fails = !ops::operator(graph.era, graph.kind(node)).rule.total;
+    let seen = graph.outputs(node).any(|value| db.is_tracked(value) && db.escapes_scope(value));
+    if planted!("hoisting.writers", db.node_has_writers(graph, node), "ignored" => false) {
+        Some("somebody writes to what it reads or makes")
+    } else if planted!("hoisting.seen", seen && graph.kind(node) != prim::CONSTANT, "ignored" => false) {
+        Some("each turn makes one of its own, and they are seen outside")
+    } else if planted!("hoisting.fails", fails && !is_reached, "never" => false) {
+        Some("it may fail, and no turn may reach it")
+    } else {
+        None
+    }
+}

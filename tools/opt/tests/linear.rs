@@ -1,0 +1,80 @@
+//! Every pass is linear: what it does per node of 300,000 is at most half as much again as per node of 20,000, on the five shapes
+//! of the bench.
+//!
+//! Counted is how often rows of the tables of a graph were looked at or edited, not time. Where
+//! assertions are not checked nothing is counted, and this file is empty.
+
+#![cfg(debug_assertions)]
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+#[path = "../../bench/src/dialect.rs"]
+#[allow(dead_code, reason = "the bench uses the rest")]
+mod dialect;
+#[path = "support/each_pass.rs"]
+mod each_pass;
+#[path = "../../bench/src/llvm.rs"]
+#[allow(dead_code, reason = "the bench uses the rest")]
+mod llvm;
+#[path = "../../bench/src/mlir.rs"]
+#[allow(dead_code, reason = "the bench uses the rest")]
+mod mlir;
+#[path = "support/parallel.rs"]
+mod parallel;
+#[path = "../../bench/src/shapes.rs"]
+#[allow(dead_code, reason = "the bench uses the rest")]
+mod shapes;
+#[path = "../../bench/src/torchscript.rs"]
+#[allow(dead_code, reason = "the bench uses the rest")]
+mod torchscript;
+
+use jitopt_core::entity::visits;
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::text::{ParseOptions, parse};
+use shapes::Shape;
+
+/// Nodes of the two programs that are compared.
+const SMALL: u64 = 20_000;
+const LARGE: u64 = 300_000;
+
+/// How much more a node of the large one may cost.
+const MOST_GROWTH: f64 = 1.5;
+
+fn program(shape: Shape, nodes: u64) -> Graph {
+    let mut text = Vec::new();
+    shape.generate(nodes, &mut torchscript::TorchScript::new(&mut text)).expect("memory takes all that is written");
+    parse(&text, ParseOptions::default()).expect("a graph").graph
+}
+
+/// Looks and edits of one run, for each node.
+fn work(graph: &Graph, pipeline: &Pipeline) -> f64 {
+    let mut graph = graph.clone();
+    let (nodes, before) = (graph.num_shown_nodes(), visits::count());
+    run(&mut graph, pipeline, &mut Session::default(), &mut []).expect("the shapes are graphs that passes work on");
+    (visits::count() - before) as f64 / nodes as f64
+}
+
+#[test]
+fn every_pass_costs_as_much_per_node_of_a_large_graph() {
+    let pipelines = each_pass::pipelines();
+    let of_shape = |shape: &Shape| -> Vec<(String, f64, f64)> {
+        let (small, large) = (program(*shape, SMALL), program(*shape, LARGE));
+        let figures = |(name, pipeline): &(String, Pipeline)| {
+            (format!("{name} on {}", shape.name()), work(&small, pipeline), work(&large, pipeline))
+        };
+        pipelines.iter().map(figures).collect()
+    };
+    let all: Vec<(String, f64, f64)> = parallel::each(&Shape::FIVE, of_shape).into_iter().flatten().collect();
+    let growth = |small: f64, large: f64| if small == 0.0 { 1.0 } else { large / small };
+    let mut sorted: Vec<(f64, String)> = all
+        .iter()
+        .map(|(name, small, large)| {
+            (growth(*small, *large), format!("{name}: {small:.1} a node, {large:.1} in the large one"))
+        })
+        .collect();
+    sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
+    sorted.iter().take(10).for_each(|(growth, line)| println!("{growth:.2} {line}"));
+    assert!(all.iter().any(|(_, small, _)| *small > 5.0), "nothing is counted");
+    let steep: Vec<&String> = sorted.iter().filter(|(growth, _)| *growth > MOST_GROWTH).map(|(_, line)| line).collect();
+    assert!(steep.is_empty(), "not linear: {steep:#?}");
+}
