@@ -212,7 +212,7 @@ struct Sides {
 
 /// Products that have a factor in common, on the left and on the right, with nothing between them that may raise an exception: one
 /// of theirs would come before it.
-type Groups = Vec<(Value, [Vec<Node>; 2])>;
+type Groups = Vec<[Vec<Node>; 2]>;
 
 /// Products that nothing keeps apart, and what must stand in front of the first of them.
 #[derive(Default)]
@@ -225,7 +225,7 @@ impl Sides {
     fn batch(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>) {
         let blocks: Vec<Block> = graph.all_blocks().collect();
         for block in blocks {
-            for (factor, sides) in self.groups(graph, block) {
+            for sides in self.groups(graph, block) {
                 for (side, mut products) in sides.into_iter().enumerate() {
                     // Some may have been batched by their other side.
                     products.retain(|&node| graph.block_of(node).is_some());
@@ -235,7 +235,7 @@ impl Sides {
                     let found = self.independent(graph, &products, side);
                     if found.products.len() >= FEWEST_ON_A_SIDE {
                         let first = found.products[0];
-                        cx.rewrite(graph, "sides-batched", first, |graph| batch(graph, factor, side, &found));
+                        cx.rewrite(graph, "sides-batched", first, |graph| batch(graph, side, &found));
                     }
                 }
             }
@@ -258,9 +258,9 @@ impl Sides {
             for (side, factor) in [left, right].into_iter().enumerate() {
                 let i = *at.entry(factor).or_insert(groups.len());
                 if i == groups.len() {
-                    groups.push((factor, [Vec::new(), Vec::new()]));
+                    groups.push([Vec::new(), Vec::new()]);
                 }
-                groups[i].1[side].push(node);
+                groups[i][side].push(node);
             }
         }
         groups
@@ -337,8 +337,10 @@ impl Sides {
     }
 }
 
-fn batch(graph: &mut Graph, factor: Value, side: usize, found: &Batch) {
+fn batch(graph: &mut Graph, side: usize, found: &Batch) {
     let first = found.products[0];
+    // The factor may be a product that was batched since: the first product knows what it is now.
+    let factor = graph.input(first, side);
     graph_update!("Batching {} products with %{}", found.products.len(), graph.name(factor));
     let mut needed = found.needed.clone();
     needed.sort_by(|&a, &b| graph.is_before(b, a).cmp(&graph.is_before(a, b)));
