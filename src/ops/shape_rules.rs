@@ -7,6 +7,8 @@
 
 use super::schema::Schema;
 use crate::types::era::Era;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 
 /// The sizes of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -225,9 +227,12 @@ const fn row(overloads: &'static [&'static str], shape: Shape, element: Element)
     ShapeRow { overloads, shape, element, told: nothing, told_alone: None, told_before: nothing, detached: false }
 }
 
-/// The row of an overload.
-pub fn shape_row(schema: &Schema) -> Option<&'static ShapeRow> {
-    SHAPES.iter().find(|row| row.fits(schema))
+/// The row of an overload. The first question for an overload walks the table, later ones find the answer of the thread.
+pub fn shape_row(schema: &'static Schema) -> Option<&'static ShapeRow> {
+    thread_local! {
+        static SEEN: RefCell<FxHashMap<*const Schema, Option<&'static ShapeRow>>> = RefCell::default();
+    }
+    SEEN.with_borrow_mut(|seen| *seen.entry(schema).or_insert_with(|| SHAPES.iter().find(|row| row.fits(schema))))
 }
 
 /// A formula of PyTorch for one tensor of known rank.

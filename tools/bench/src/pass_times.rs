@@ -15,6 +15,7 @@ use std::time::Instant;
 
 /// The passes of `@default`, as PyTorch's bindings are called; those that 1.x does not bind are left out there.
 const THEIRS: &str = "inline constant_propagation constant_pooling peephole cse dce constant_loop_unrolling \
+                      propagate_shapes_on_graph \
                       constant_propagation constant_pooling peephole cse dce batch_mm dce";
 
 /// What Python runs: the passes over a copy of the graph, timed each time a line comes.
