@@ -3,9 +3,10 @@
 //! Results, inputs afterwards and printed text are compared, or the exceptions of both. Equal bits are equal; where reals
 //! differ, the [budget](crate::budget) of the graph before decides. An exception of an operator is no effect: passes may
 //! erase a division by zero that nobody reads, and they may let another operator fail first. One that the program raises
-//! itself must stay.
+//! itself must stay. Where all is the same, types that the run contradicts are what differs.
 
 use crate::budget::Budget;
+use crate::promises;
 use crate::recall::Recall;
 use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
@@ -145,6 +146,9 @@ pub fn judge_against(
     }
     if expected.printed != found.printed {
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
+    }
+    if wrong.is_empty() {
+        wrong.extend(promises::broken(before, after, (settings, &renamed), inputs, &fitting(after, inputs)));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
 }

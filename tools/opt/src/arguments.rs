@@ -120,6 +120,16 @@ pub(crate) struct InputArgs {
     /// A file holds several graphs
     #[arg(long)]
     pub(crate) split_input_file: bool,
+    /// JSON that describes arguments: params get their element types, ranks, devices, and whether gradients are wanted
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args: Option<PathBuf>,
+    /// Sizes of a param, written into its type; `%x=` is one without dimensions; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// What of the tensors of --args goes into types: their rank, or sizes and strides too
+    #[arg(long, value_name = "WHAT", default_value = "rank", require_equals = true, requires = "args")]
+    #[arg(value_parser = PossibleValuesParser::new(["rank", "sizes"]))]
+    pub(crate) specialize: String,
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,

@@ -28,6 +28,7 @@ mod optimise;
 mod panics;
 mod reporting;
 mod reproducers;
+mod specializing;
 mod stack;
 mod verdicts;
 

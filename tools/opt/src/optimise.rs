@@ -6,6 +6,7 @@ use crate::cmd_validate::{self, EachPass};
 use crate::judging::{self, Trial};
 use crate::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
 use crate::reproducers::{self, Reproducer};
+use crate::specializing::Specialization;
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::interpreter::Release;
@@ -33,6 +34,7 @@ pub(crate) struct Plan {
     print: PrintOptions,
     gate: Gate,
     callees: Callees,
+    specialization: Specialization,
     log: log::Spec,
     before: Vec<&'static str>,
     after: Vec<&'static str>,
@@ -138,6 +140,7 @@ impl Plan {
                 no_comments: false,
             },
             callees: callees::load(cli, &pipeline, parse, world)?,
+            specialization: Specialization::read(&cli.input, world)?,
             log: log_spec(cli, world)?,
             pipeline,
             pipeline_text,
@@ -333,6 +336,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     outcome.graphs += 1;
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
+    }
+    if let Err(why) = plan.specialization.apply(&mut graph) {
+        return outcome.fail(exit::USAGE, &format!("error: {why}"));
     }
     if !plan.callees.is_empty() {
         outcome.calls.get_or_insert_default().add(&graph);

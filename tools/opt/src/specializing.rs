@@ -1,0 +1,101 @@
+//! Types of params from `--args` and `--shape`.
+
+use crate::World;
+use crate::arguments::InputArgs;
+use crate::batch::unreadable;
+use crate::exit;
+use crate::optimise::{Refusal, refuse};
+use jitopt_core::interpreter::description::{self, Described};
+use jitopt_core::interpreter::specialization::{Detail, shaped, specialized};
+use jitopt_core::ir::{Graph, Value};
+use jitopt_core::log::did_you_mean;
+use jitopt_core::tensor::layout::{self, Dims};
+use jitopt_core::types::TypeKind;
+
+/// What is said of params.
+#[derive(Default)]
+pub(crate) struct Specialization {
+    /// The file and what it describes.
+    arguments: Option<(String, Vec<Described>)>,
+    /// The flag, the name and the sizes.
+    shapes: Vec<(String, String, Dims)>,
+    detail: Option<Detail>,
+}
+
+impl Specialization {
+    /// Reads what the flags name.
+    pub(crate) fn read(args: &InputArgs, world: &World<'_>) -> Result<Specialization, Refusal> {
+        let arguments = match &args.args {
+            None => None,
+            Some(path) => {
+                let bytes = std::fs::read(world.path(path)).map_err(|e| (exit::USAGE, unreadable(path, &e, world)))?;
+                let name = path.display().to_string();
+                let described = description::parse(&bytes).or_else(|e| refuse(format_args!("`{name}`: {e}")))?;
+                Some((name, described.inputs.into_iter().map(|input| input.value).collect()))
+            }
+        };
+        let shapes = args.shape.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
+        let detail = Some(if args.specialize == "sizes" { Detail::Sizes } else { Detail::Rank });
+        Ok(Specialization { arguments, shapes, detail })
+    }
+
+    /// Gives the params of a graph their types; says what does not fit.
+    pub(crate) fn apply(&self, graph: &mut Graph) -> Result<(), String> {
+        if let Some((file, arguments)) = &self.arguments {
+            self.apply_arguments(graph, file, arguments)?;
+        }
+        for (flag, name, sizes) in &self.shapes {
+            let params: Vec<Value> = graph.params(graph.root()).collect();
+            let Some(&param) = params.iter().find(|&&param| graph.name(param) == *name) else {
+                let names: Vec<String> = params.iter().map(|&param| graph.name(param)).collect();
+                let near = did_you_mean(name, names.iter().map(String::as_str));
+                let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
+                return Err(format!("--shape {flag}\n{}: there is no param %{name}{near}", carets("--shape %", name)));
+            };
+            let ty = shaped(graph.ty(param), sizes).map_err(|why| {
+                let at = carets(&format!("--shape %{name}="), &flag[flag.find('=').map_or(0, |at| at + 1)..]);
+                format!("--shape {flag}\n{at}: %{name}: {why}")
+            })?;
+            graph.set_type(param, ty);
+        }
+        Ok(())
+    }
+
+    fn apply_arguments(&self, graph: &mut Graph, file: &str, arguments: &[Described]) -> Result<(), String> {
+        let is_object = |ty: &TypeKind| matches!(ty, TypeKind::Class(_) | TypeKind::Interface(_));
+        let all: Vec<Value> = graph.params(graph.root()).collect();
+        let plain: Vec<Value> = all.iter().copied().filter(|&param| !is_object(graph.ty(param).kind())).collect();
+        let params = if arguments.len() == all.len() { all } else { plain };
+        if params.len() != arguments.len() {
+            return Err(format!(
+                "`{file}` describes {} arguments, and the graph takes {}",
+                arguments.len(),
+                params.len()
+            ));
+        }
+        for (param, argument) in params.into_iter().zip(arguments) {
+            let ty = specialized(graph.ty(param), argument, self.detail.unwrap_or(Detail::Rank))
+                .map_err(|why| format!("`{file}`: %{}: {why}", graph.name(param)))?;
+            graph.set_type(param, ty);
+        }
+        Ok(())
+    }
+}
+
+/// A line that marks what is wrong in the line above it.
+fn carets(before: &str, wrong: &str) -> String {
+    format!("{}{}", " ".repeat("error: ".len() + before.len()), "^".repeat(wrong.len().max(1)))
+}
+
+/// `%x=3,4`
+fn shape(text: &str) -> Result<(String, String, Dims), Refusal> {
+    let wrong = || refuse(format_args!("--shape {text}: write `--shape '%x=3,4'`"));
+    let Some((name, sizes)) = text.split_once('=') else { return wrong() };
+    let sizes: Result<Dims, _> =
+        sizes.split([',', 'x']).map(str::trim).filter(|size| !size.is_empty()).map(str::parse).collect();
+    let Ok(sizes) = sizes else { return wrong() };
+    if let Err(error) = layout::checked(&sizes) {
+        return refuse(format_args!("--shape {text}: {error}"));
+    }
+    Ok((text.to_owned(), name.trim().trim_start_matches('%').to_owned(), sizes))
+}
