@@ -16,6 +16,8 @@
 //!   Weight and bias must be there, or not be there, whatever happens. With running statistics that are only read, a batch norm is
 //!   pointwise altogether; other norms keep what they compute statistics for, and scale and shift become nodes.
 //!
+//! Without a bias, `{norms}` adds 0.0 at the end, as the kernels do: else -0.0 would stay -0.0. PyTorch's nodes do not.
+//!
 //! Where PyTorch takes a norm apart that we leave: the rank that batch norms give rows of channels must be known; for
 //! running statistics the elements must be known to be floats or doubles, for in half precision an epsilon is lost; and running statistics
 //! that are written must not share memory with weight or bias, which are read behind the write then. PyTorch computes the
@@ -29,11 +31,11 @@ use crate::constant_propagation::{self, Memory};
 use crate::dead_code_elimination;
 use crate::fuse_addmm::is_one;
 use jitopt_core::analysis::AliasDb;
-use jitopt_core::ir::{Attribute, Graph, Node, Use, Value};
+use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Use, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
-use jitopt_core::types::{DType, TensorType, Type};
+use jitopt_core::types::{DType, Simple, TensorType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
 /// The row.
@@ -105,6 +107,8 @@ struct Norm {
     affine: [bool; 2],
     /// Whether an operand may be of another element type than the first.
     mixed: bool,
+    /// Whether zero is added where there is no bias, as kernels do: it makes 0.0 of -0.0.
+    zero: bool,
 }
 
 /// The norms that can be taken apart, found before anything is edited.
@@ -125,7 +129,9 @@ fn norms(graph: &Graph, cx: &mut PassContext<'_>) -> Vec<(Node, Norm)> {
             _ => batch_norm(graph, node, x, &cx.alias(graph)),
         };
         match norm {
-            Ok(norm) if norm.pointwise || norm.affine != [false; 2] => found.push((node, norm)),
+            Ok(norm) if norm.pointwise || norm.affine != [false; 2] => {
+                found.push((node, Norm { zero: everywhere, ..norm }));
+            }
             Ok(_) => {}
             Err(why) => cx.missed(graph, "norms-split", node, || why.to_owned()),
         }
@@ -152,7 +158,7 @@ fn is_mixed(graph: &Graph, node: Node, operands: &[usize]) -> bool {
 
 fn layer_norm(graph: &Graph, node: Node) -> Result<Norm, &'static str> {
     let affine = [is_given(graph, graph.input(node, 2))?, is_given(graph, graph.input(node, 3))?];
-    Ok(Norm { pointwise: false, rank: None, affine, mixed: is_mixed(graph, node, &[2, 3]) })
+    Ok(Norm { pointwise: false, rank: None, affine, mixed: is_mixed(graph, node, &[2, 3]), zero: false })
 }
 
 fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result<Norm, &'static str> {
@@ -172,7 +178,7 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
         return Err("its operand is not known to be of floats or doubles");
     }
     let others: &[usize] = if trains { &[1, 2] } else { &[1, 2, 3, 4] };
-    Ok(Norm { pointwise: !trains, rank: Some(rank), affine, mixed: is_mixed(graph, node, others) })
+    Ok(Norm { pointwise: !trains, rank: Some(rank), affine, mixed: is_mixed(graph, node, others), zero: false })
 }
 
 impl Norm {
@@ -222,6 +228,9 @@ impl Norm {
         if let Some(bias) = affine[1] {
             let (bias, one) = (parts.row(bias, self.rank), parts.int(1));
             y = parts.op("aten::add", &[y, bias, one]);
+        } else if planted!("decompose.zero", self.zero, "lost" => false) {
+            let (zero, one) = (parts.float(0.0), parts.int(1));
+            y = parts.op("aten::add", &[y, zero, one]);
         }
         if self.mixed { parts.op("aten::type_as", &[y, like]) } else { y }
     }
@@ -271,6 +280,14 @@ impl Parts<'_> {
 
     fn int(&mut self, n: i64) -> Value {
         self.constant(Attribute::Int(n), Type::int())
+    }
+
+    fn float(&mut self, value: f64) -> Value {
+        let style = match self.graph.era {
+            Era::V1_3 => FloatStyle::Six,
+            Era::V2 => FloatStyle::Seventeen,
+        };
+        self.constant(Attribute::Float(Float { value, style }), Type::simple(Simple::Float))
     }
 
     /// A row of channels, as a view that is broadcast over the other dimensions.
