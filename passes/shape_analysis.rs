@@ -10,7 +10,7 @@
 //! all that our rules know, and sizes that nobody knows are given numbers, `SS(-2)`: the same number is the same size.
 //!
 //! The rules are a column of the operator table (`ops/shape_rules.rs`, `analysis/inference.rs`); what flows through blocks,
-//! tuples and casts is in [`flow`]. Types that the text has are kept, and refined. Where a tensor may be given another
+//! tuples and casts is in `shape_analysis/flow.rs`. Types that the text has are kept, and refined. Where a tensor may be given another
 //! shape in place, nothing is said of it.
 //!
 //! Where PyTorch is wrong we are not: the product of a 2 by 3 and a 3 by 4 matrix is 2 by 4 also by `aten::matmul`, an

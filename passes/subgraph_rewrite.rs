@@ -9,7 +9,7 @@
 //! ```
 //!
 //! That the two compute the same is the word of whoever brings them; `--validate` puts it to the test. That nothing around a
-//! match can tell is found out by [`matching`]. As in PyTorch matches are looked for once, before anything is replaced,
+//! match can tell is found out by `analysis::matching`. As in PyTorch matches are looked for once, before anything is replaced,
 //! and of two that overlap the first wins: three rectifiers in a row become two.
 //!
 //! PyTorch looks at fewer things: it moves what it found to where the last param is made, past writes and out of branches, ignores types

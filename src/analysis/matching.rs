@@ -17,7 +17,7 @@
 //! - All nodes but constants stand in one block, and nobody outside reads what only they make.
 //! - The replacement stands where the anchor stands, so the other nodes have to move there: what stands between neither writes to
 //!   what they read nor reads or writes what they write, and results that are read before have no place. Where they write or read
-//!   what is written at all, so much may stand between as [`FARTHEST`]; looking is not free.
+//!   what is written at all, so much may stand between as `FARTHEST`; looking is not free.
 //! - Where the replacement returns what shares memory with a param and the pattern did not, or the reverse, nobody writes to
 //!   either and not both are seen outside.
 //!

@@ -1,4 +1,4 @@
-//! Literals of values: the way back from [`literal_values`](super::literal_values), where nothing is lost on it.
+//! Literals of values: the way back from [`literal_values`], where nothing is lost on it.
 //!
 //! A constant that a pass makes is read again from its text, so a literal is only given when reading it gives the same
 //! value, bit for bit. Tensors print as PyTorch prints them, with four decimals and up to ten elements: `3.5000` is exact,
