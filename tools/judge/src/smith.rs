@@ -532,6 +532,13 @@ impl Smith {
         !self.inside && self.graph.all_nodes().all(|node| self.graph.kind(node) != prim::LOOP)
     }
 
+    /// Lets the type of a tensor tell all that there is to tell, where that is certain.
+    fn declare(&mut self, known: &Known) {
+        if let Some(tensor) = known.1.tensor().filter(|_| self.is_certain()) {
+            self.graph.set_type(known.0, refined(tensor));
+        }
+    }
+
     /// Fills a block of a node; what was made in it is not seen outside.
     fn block_of(&mut self, node: Node, nodes: usize, params: &[IValue]) -> (Block, Vec<Known>) {
         let block = self.graph.add_block(node);
@@ -631,7 +638,8 @@ impl Smith {
         let trips = if self.chance(8) { many } else { few };
         let starts = !self.chance(12);
         let most = self.constant(IValue::Int(trips));
-        let condition = self.constant(IValue::Bool(starts));
+        let goes_on = self.constant(IValue::Bool(true));
+        let condition = if starts { goes_on.clone() } else { self.constant(IValue::Bool(false)) };
         let node = self.graph.create(prim::LOOP);
         for value in [&most, &condition].into_iter().chain(&carried) {
             self.graph.add_input(node, value.0);
@@ -657,7 +665,7 @@ impl Smith {
             matches!(known, IValue::Bool(_))
                 && self.graph.definer(*value).is_some_and(|d| self.graph.block_of(d) == Some(block))
         });
-        let goes_on = stop.map_or(condition.0, |known| known.0);
+        let goes_on = stop.map_or(goes_on.0, |known| known.0);
         self.graph.add_result(block, goes_on);
         for (result, (ty, (_, before))) in results.into_iter().zip(types.into_iter().zip(carried)) {
             self.graph.add_result(block, result.0);

@@ -74,6 +74,7 @@ const PIPELINES: &[&str] = &[
     "dce{alias=false}",
     "constant-pooling,cse",
     "erase-shape-information,cse,dce",
+    "peephole{more refine-list-len}",
     "inline,inline-fork-wait,constant-pooling,cse,dce",
     "@default",
 ];
@@ -228,7 +229,6 @@ fn rules_of(site: &str) -> Option<&[&str]> {
         "tuples" | "flatten" => &["tuples-lowered"],
         "inline" => &["calls-inlined"],
         "forks" => &["forks-inlined"],
-        "copy" => &["calls-inlined", "forks-inlined"],
         "expands" => &["expands-removed"],
         "erase" => &["types-erased"],
         "alias" | "memory" | "plan" | "types" | "ops" | "constants" => return None,
@@ -263,7 +263,8 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
 fn passes_of(site: &str) -> &[&str] {
     match site.split('.').next().unwrap_or(site) {
         "tuples" | "flatten" => &["lower-simple-tuples", "lower-all-tuples"],
-        "inline" | "copy" => &["inline"],
+        "inline" => &["inline"],
+        "copy" => &["inline", "inline-fork-wait", "loop-unrolling", "constant-loop-unrolling", "loop-peeling"],
         "addmm" => &["fuse-addmm"],
         "batch-mm" => &["batch-mm"],
         "canonicalize" => &["canonicalize", "canonicalize-ops"],

@@ -106,7 +106,8 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
 #[test]
 fn passes_keep_what_random_graphs_compute() {
     let mut parsed = each_pass::pipelines();
-    parsed.push(each_pass::parsed("fixpoint(cse,constant-pooling,dce)"));
+    let more = ["fixpoint(cse,constant-pooling,dce)", "peephole{more refine-list-len}"];
+    parsed.extend(more.map(each_pass::parsed));
     let (mut judged, mut wrong) = (0, Vec::new());
     for seed in seeds() {
         match check(seed, &parsed) {

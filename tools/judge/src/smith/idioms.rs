@@ -22,15 +22,25 @@ impl Smith {
             8 => self.of_constants(),
             _ => self.real_numbers(),
         };
-        if let Some((value, _)) = made.filter(|_| self.draws.one_in(2)) {
-            self.shown(value);
-        }
+        let Some(made) = made else { return };
+        // What would share memory with something else must not be returned itself.
+        let last = if self.chance(3) { None } else { self.made_of("aten::neg", std::slice::from_ref(&made)) };
+        self.shown(last.unwrap_or(made).0);
     }
 
     /// A tensor whose type tells all that there is to tell.
     fn exact(&mut self) -> Option<Known> {
         let x = self.earlier(O::Tensor)?;
-        let made = self.made_of("aten::alias", &[x])?;
+        let zero = IValue::Float(if self.chance(2) { -0.0 } else { 0.0 });
+        let made = match self.draws.below(4) {
+            0 => self.made_of("aten::alias", &[x])?,
+            // Zeros of both signs.
+            1 => {
+                let zero = self.constant(zero);
+                self.made_of("aten::mul", &[x, zero])?
+            }
+            _ => self.made_of("aten::relu", std::slice::from_ref(&x)).or_else(|| self.made_of("aten::alias", &[x]))?,
+        };
         if self.is_certain() && !self.chance(4) {
             made.1.tensor().into_iter().for_each(|tensor| self.graph.set_type(made.0, refined(tensor)));
         }
@@ -78,13 +88,14 @@ impl Smith {
             self.made_of("aten::add_", &[written, one.clone(), one])?;
         }
         let again = if self.chance(2) { first } else { second };
-        let other = self.pick(&[x, inner.clone()]);
+        let like_it = self.made_of("aten::neg", std::slice::from_ref(&inner)).unwrap_or(inner.clone());
+        let other = self.pick(&[x, inner.clone(), like_it]);
         let parts = self.list(&[inner, other], element)?;
         let dim = self.constant(again);
         self.made_of("aten::cat", &[parts, dim])
     }
 
-    fn cast(&mut self, x: Known) -> Option<Known> {
+    pub(super) fn cast(&mut self, x: Known) -> Option<Known> {
         let dtype = self.pick(&[6i64, 7, 5, 4]);
         let (dtype, no, none) =
             (self.constant(IValue::Int(dtype)), self.constant(IValue::Bool(false)), self.constant(IValue::None));

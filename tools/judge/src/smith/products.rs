@@ -11,10 +11,17 @@ impl Smith {
     /// Many products that passes may make one of.
     pub(super) fn products(&mut self) {
         let Some((x, transposed)) = self.matrices() else { return };
+        let seen = self.known.len();
         match self.draws.below(3) {
             0 => self.sum_of_products(&x, &transposed),
             1 => self.common_factor(&x, &transposed),
             _ => self.product_and_sum(&x, &transposed),
+        }
+        // Passes want that nobody else reads what is in between.
+        if let Some(last) = self.known.last().cloned().filter(|_| self.known.len() > seen && !self.chance(4)) {
+            self.known.truncate(seen);
+            self.known.push(last.clone());
+            self.shown(last.0);
         }
     }
 
@@ -40,7 +47,15 @@ impl Smith {
     }
 
     fn product(&mut self, x: &Known, y: &Known) -> Option<Known> {
-        let (a, b) = (self.like(x)?, self.like(y)?);
+        let (mut a, mut b) = (self.like(x)?, self.like(y)?);
+        if self.chance(8) {
+            (a, b) = (self.cast(a)?, self.cast(b)?);
+        }
+        let known = self.chance(2);
+        if known {
+            self.declare(&a);
+            self.declare(&b);
+        }
         if self.chance(5) {
             // The same, transposed: `(ab)ᵀ = bᵀaᵀ`.
             let (ta, tb) = (self.made_of("aten::t", &[a])?, self.made_of("aten::t", &[b])?);
@@ -48,7 +63,10 @@ impl Smith {
             return self.made_of("aten::t", &[turned]);
         }
         let product = self.made_of("aten::mm", &[a.clone(), b])?;
-        if !self.pure && self.chance(12) {
+        if known {
+            self.declare(&product);
+        }
+        if !self.pure && self.chance(8) {
             // What was multiplied changes before the sum is made.
             let one = self.constant(IValue::Int(1));
             self.made_of("aten::add_", &[a, one.clone(), one]);
@@ -95,7 +113,7 @@ impl Smith {
                 true => self.made_of("aten::mm", &[x.clone(), other]),
                 false => self.made_of("aten::mm", &[other, y.clone()]),
             };
-            if self.chance(8)
+            if self.chance(2)
                 && let (Some(a), Some(b)) = (last.clone(), made.clone())
             {
                 self.plus(a, b);
@@ -109,6 +127,9 @@ impl Smith {
         let (Some(product), Some(other)) = (self.product(x, y), self.earlier(O::Tensor)) else { return };
         let other = if self.chance(2) { self.like(&product) } else { Some(other) };
         if let Some(other) = other {
+            if self.chance(2) {
+                self.declare(&other);
+            }
             self.plus(product, other);
         }
     }
