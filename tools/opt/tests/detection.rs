@@ -56,7 +56,10 @@ const SURVIVORS: &[(&str, &str)] = &[
         "a gap: no random graph writes to what may come from outside or not, and reads nothing from outside",
     ),
     ("alias.writes:first", "a gap: only `out=` operators write to several operands, and random graphs have none"),
-    ("loop-condition-true:planted", "a gap: every loop of a random graph is entered"),
+    ("peephole.unwrap:optional", "what is unwrapped is an exception less, and exceptions of operators are no effects"),
+    ("peephole.alpha:ignored", "a zero is a zero however it is scaled, but for its sign"),
+    ("propagation.trips:negative", "a loop that does not run is left, and does not run"),
+    ("unrolling.size:none", "loops are left as they are"),
 ];
 
 /// What is run, one after the other, and then every pass alone. The wrong rules are a pass of their own.
@@ -274,6 +277,11 @@ fn passes_of(site: &str) -> &[&str] {
         "peephole" => &["peephole"],
         "propagation" => &["constant-propagation"],
         "refine" => &["refine-tuple-types"],
+        "refine-ints" => &["refine-integer-values"],
+        "autogradzero" => &["specialize-autogradzero"],
+        "gradof" => &["lower-gradof"],
+        "decompose" => &["decompose-ops"],
+        "linear" | "matching" => &["fuse-linear", "subgraph-rewrite"],
         "unrolling" => &["loop-unrolling", "constant-loop-unrolling", "loop-peeling"],
         _ => &[],
     }
