@@ -10,6 +10,7 @@ mod idioms;
 mod patterns;
 mod products;
 mod sections;
+mod workloads;
 
 use crate::sharing::{Copier, copies};
 use crate::showing::Settings;
@@ -103,6 +104,9 @@ pub fn forge(plan: Plan) -> Forged {
         Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside: false, pure, branches };
     let inputs = smith.params();
     smith.fill(plan.nodes);
+    if plan.seed % 4 == 1 {
+        smith.workload();
+    }
     smith.finish();
     Forged { graph: smith.graph, inputs, callees: (*smith.env.callees).clone() }
 }

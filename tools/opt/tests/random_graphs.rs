@@ -106,7 +106,7 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
 #[test]
 fn passes_keep_what_random_graphs_compute() {
     let mut parsed = each_pass::pipelines();
-    let more = ["fixpoint(cse,constant-pooling,dce)", "peephole{more refine-list-len}"];
+    let more = ["fixpoint(cse,constant-pooling,dce)", "peephole{more refine-list-len}", "decompose-ops{norms}"];
     parsed.extend(more.map(each_pass::parsed));
     let (mut judged, mut wrong) = (0, Vec::new());
     for seed in seeds() {
