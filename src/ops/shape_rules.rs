@@ -114,6 +114,8 @@ pub enum Element {
     Settled,
     /// The same, and whole numbers become reals from 1.5 on.
     Divided,
+    /// Arithmetic that makes reals of whole numbers from 1.5 on, and refused them before.
+    Angle,
     /// Long for whole numbers, else that of the first tensor.
     Summed,
     /// Bool.
@@ -307,7 +309,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::__lshift__", "aten::__rshift__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
         row(&["aten::addcmul", "aten::addcdiv"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
         row(&["aten::lerp"], S::Broadcast, Common).told_as(RANKS),
-        row(&["aten::atan2"], S::Broadcast, Divided).told_as(RANKS),
+        row(&["aten::atan2"], S::Broadcast, E::Angle).told_as(RANKS),
         row(&["aten::maximum", "aten::minimum", "aten::fmax", "aten::fmin"], S::Broadcast, Settled),
         row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], S::Broadcast, Settled),
         row(&["aten::hypot"], S::Broadcast, Settled),

@@ -2,7 +2,7 @@
 
 use super::Call;
 use crate::ir::Value;
-use crate::ops::shape_rules::{Element, Shape};
+use crate::ops::shape_rules::Element;
 use crate::planted;
 use crate::tensor::dtype::Kind;
 use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
@@ -31,6 +31,10 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
         Element::Settled => settled(call, 0),
         Element::Chosen => settled(call, 1),
         Element::Divided => divided(call),
+        Element::Angle => {
+            let result = promoted(call, 0)?;
+            (call.era() == Era::V2 || !result.is_integral()).then(|| to_real_arithmetic(result))
+        }
         Element::Summed => first().map(|dtype| if dtype.is_integral() { DType::Long } else { dtype }),
         Element::Bool => Some(DType::Bool),
         Element::Flag => first().map(|dtype| if dtype == DType::Byte { dtype } else { DType::Bool }),
@@ -119,9 +123,9 @@ fn divided(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// The type of numbers that a factory is given. Up to 1.4, `full` makes reals of all of them.
+/// The type of numbers that a factory is given. Up to 1.4, `full` and `arange` make reals of all of them.
 fn of_given(call: &Call<'_>) -> Option<DType> {
-    if call.era() == Era::V1_3 && call.row.shape == Shape::Given {
+    if call.era() == Era::V1_3 {
         return Some(DType::Float);
     }
     let given = ["fill_value", "start", "end", "step"].iter().filter_map(|name| call.operand(name));
