@@ -6,9 +6,10 @@
 //!
 //! Shapes are found out after tuples were typed, and a tuple hides them from what unpacks it. Only the construct is given a new
 //! type, and only one that refines the old: named tuples keep their names. What takes it apart keeps its types, as in PyTorch.
-//! A tuple in a tuple is typed before the outer one, for its construct stands before. Linear in nodes.
+//! What `prim::profile` saw is no fact, and is not told on. A tuple in a tuple is typed before the outer one, for its construct
+//! stands before. Linear in nodes.
 
-use jitopt_core::ir::{Graph, Node};
+use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::{Field, Type, TypeKind};
@@ -40,10 +41,18 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
+/// The type of a value; of one that is profiled that of what is profiled, for what was seen in one run is no fact.
+fn fact(graph: &Graph, value: Value) -> Type {
+    match graph.definer(value).filter(|&node| graph.kind(node) == prim::PROFILE) {
+        Some(profile) if graph.num_inputs(profile) > 0 => graph.ty(graph.input(profile, 0)),
+        _ => graph.ty(value),
+    }
+}
+
 /// The type of a construct by its operands, when it is another one than it has, and a subtype of it.
 fn refined(graph: &Graph, node: Node) -> Option<Type> {
     let output = graph.single_output(node)?;
-    let (old, parts) = (graph.ty(output), graph.inputs(node).map(|value| graph.ty(value)));
+    let (old, parts) = (graph.ty(output), graph.inputs(node).map(|value| fact(graph, value)));
     let parts: Vec<Type> = planted!("refine.parts", parts.collect(), "reversed" => parts.rev().collect());
     let ty = match old.kind() {
         TypeKind::Tuple(elements) if elements.len() == parts.len() => Type::tuple(&parts),
