@@ -32,7 +32,7 @@ use jitopt_core::{graph_dump, graph_update};
 /// The row.
 pub const PASS: PassInfo = PassInfo {
     name: "shape-analysis",
-    aliases: &["complete-shape-analysis", "propagate-input-shapes"],
+    aliases: &["complete-shape-analysis", "propagate-input-shapes", "propagate-shapes-on-graph"],
     summary: "say of tensors what element types, sizes, strides and devices follow",
     example: "%y : Tensor = aten::neg(%x)  =>  %y : Float(2, 3) = aten::neg(%x)",
     options: &[PassOption {

@@ -1,11 +1,12 @@
-//! `@default` beside the same passes of PyTorch, on graphs that both read.
+//! A pipeline beside the same passes of PyTorch, on graphs that both read.
 //!
-//! Both read a graph once and then, taking turns, run the passes on a copy of it; copying is not counted. PyTorch runs each pass of
-//! [`THEIRS`] once, ours runs to a fixed point where the pipeline says so. What PyTorch's reader refuses is left out with a note.
+//! Both read a graph once and then, taking turns, run the passes on a copy of it; copying is not counted. Which passes PyTorch runs
+//! follows from the pipeline: those that it binds under one of the names that a pass goes by. It runs each once, ours runs to a fixed
+//! point where the pipeline says so. Which passes those are stands below the table; what PyTorch's reader refuses is left out there.
 
 use anyhow::{Context, Result, anyhow, bail};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::pass::{Pipeline, Session, Stage, run};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_passes::REGISTRY;
 use std::io::{BufRead, BufReader, Write};
@@ -13,18 +14,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// The passes of `@default`, as PyTorch's bindings are called; those that 1.x does not bind are left out there.
-const THEIRS: &str = "inline constant_propagation constant_pooling peephole cse dce constant_loop_unrolling \
-                      propagate_shapes_on_graph \
-                      constant_propagation constant_pooling peephole cse dce batch_mm dce";
-
-/// What Python runs: the passes over a copy of the graph, timed each time a line comes.
+/// What Python runs: of each group of names the first that is a pass and takes nothing but a graph, over a copy of the graph, timed each time a line comes.
 const DRIVER: &str = "
 import sys, time, torch
 C = torch._C
 graph = C.parse_ir(open(sys.argv[1]).read())
-passes = [getattr(C, '_jit_pass_' + name) for name in sys.argv[2].split() if hasattr(C, '_jit_pass_' + name)]
-print(torch.__version__, flush=True)
+def works(name):
+    try:
+        getattr(C, '_jit_pass_' + name)(graph.copy())
+        return True
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+bound = lambda names: [name for name in names.split('|') if works(name)][:1]
+names = [name for group in sys.argv[2].split() for name in bound(group)]
+passes = [getattr(C, '_jit_pass_' + name) for name in names]
+print(torch.__version__, ' '.join(names), flush=True)
 for _ in sys.stdin:
     copy = graph.copy()
     start = time.perf_counter()
@@ -36,6 +40,7 @@ for _ in sys.stdin:
 struct Peer {
     child: Child,
     lines: BufReader<ChildStdout>,
+    /// The version, and the passes that it runs.
     version: String,
 }
 
@@ -49,8 +54,8 @@ impl Drop for Peer {
 
 impl Peer {
     /// A Python whose PyTorch reads the graph, if there is one.
-    fn start(python: &Path, file: &Path) -> Option<Peer> {
-        let arguments = ["-c".as_ref(), DRIVER.as_ref(), file.as_os_str(), THEIRS.as_ref()];
+    fn start(python: &Path, file: &Path, passes: &str) -> Option<Peer> {
+        let arguments = ["-c".as_ref(), DRIVER.as_ref(), file.as_os_str(), passes.as_ref()];
         let mut command = Command::new(python);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().ok()?;
@@ -75,10 +80,11 @@ pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> R
     let mut text = String::from(
         "| graph | nodes | jitopt, ms | PyTorch, ms | times faster (least, most) |\n| --- | ---: | ---: | ---: | ---: |\n",
     );
+    let theirs = bindings(&pipeline);
     let mut version = None;
     for file in files {
         let graph = read(file)?;
-        let mut peer = Peer::start(python, file);
+        let mut peer = Peer::start(python, file, &theirs);
         let mut pairs = Vec::new();
         for _ in 0..runs {
             pairs.push((ours(&graph, &pipeline)?, peer.as_mut().map(Peer::time).transpose()?));
@@ -86,8 +92,15 @@ pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> R
         text += &row(file, &graph, &pairs);
         version = version.or(peer.map(|peer| peer.version.clone()));
     }
-    let beside = version.map_or("no PyTorch reads these graphs".to_owned(), |version| format!("PyTorch {version}"));
+    let ran = |answer: &str| answer.split_once(' ').map(|(version, names)| format!("PyTorch {version} ran `{names}`"));
+    let beside = version.as_deref().and_then(ran).unwrap_or("no PyTorch reads these graphs".to_owned());
     Ok(format!("{text}\n`{passes}`, medians of {runs} interleaved runs on a copy, one thread; {beside}.\n"))
+}
+
+/// The names of each pass as PyTorch's bindings are spelt: `cse|common_subexpression_elimination dce|…`.
+fn bindings(pipeline: &Pipeline) -> String {
+    let names = |stage: &&Stage| stage.pass.names().map(|name| name.replace('-', "_")).collect::<Vec<_>>().join("|");
+    pipeline.stages().iter().map(names).collect::<Vec<_>>().join(" ")
 }
 
 fn read(file: &Path) -> Result<Graph> {
