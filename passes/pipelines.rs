@@ -28,33 +28,25 @@ pub const PIPELINES: &[NamedPipeline] = &[
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
-        name: "torch-1.3-inference",
-        summary: "what the executor of 1.3 did to a graph for one kind of arguments, without gradients, up to the fuser",
-        // What must be: gradient formulas and tuples away, operators that the interpreter has. What can be known: constants.
-        // What gradients survive: common work, small rewrites, repeated loops. What they do not: norms and products.
-        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
-               remove-expands,canonicalize-ops{trusting},dce,\
-               constant-propagation{escaping},shape-analysis,\
-               dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse,\
-               decompose-ops,lower-simple-tuples,batch-mm,dce",
-    },
-    NamedPipeline {
         name: "torch-1.3-training",
-        summary: "the same for arguments that want gradients, up to the split into differentiable graphs",
+        summary: "what the executor of 1.3 did for arguments that want gradients, up to the split into differentiable graphs",
+        // What must be: gradient formulas and tuples away, operators that the interpreter has. What can be known: constants,
+        // shapes. What gradients survive: common work, small rewrites, repeated loops.
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
                constant-propagation{escaping},shape-analysis,\
                dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse",
     },
     NamedPipeline {
+        name: "torch-1.3-inference",
+        summary: "the same for arguments without gradients, up to the fuser",
+        // And what gradients do not survive: norms and products.
+        text: "@torch-1.3-training,decompose-ops,lower-simple-tuples,batch-mm,dce",
+    },
+    NamedPipeline {
         name: "torch-2-legacy",
-        summary: "what the legacy executor of 2.x does to a graph, without gradients, up to the fuser",
-        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
-               remove-expands,canonicalize-ops{trusting},dce,\
-               constant-propagation{escaping},shape-analysis,\
-               dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},constant-loop-unrolling,\
-               loop-unrolling,cse,\
-               decompose-ops,lower-simple-tuples,batch-mm,dce",
+        summary: "what the legacy executor of 2.x does to a graph without gradients, up to the fuser: the same passes",
+        text: "@torch-1.3-inference",
     },
     NamedPipeline {
         name: "torch-cleanup",
