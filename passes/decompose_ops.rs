@@ -31,7 +31,8 @@ use crate::constant_propagation::{self, Memory};
 use crate::dead_code_elimination;
 use crate::fuse_addmm::is_one;
 use jitopt_core::analysis::AliasDb;
-use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Use, Value};
+use jitopt_core::interpreter::exact_literals;
+use jitopt_core::ir::{Attribute, Graph, Node, Use, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
@@ -283,11 +284,8 @@ impl Parts<'_> {
     }
 
     fn float(&mut self, value: f64) -> Value {
-        let style = match self.graph.era {
-            Era::V1_3 => FloatStyle::Six,
-            Era::V2 => FloatStyle::Seventeen,
-        };
-        self.constant(Attribute::Float(Float { value, style }), Type::simple(Simple::Float))
+        let value = exact_literals::float(value, self.graph.era);
+        self.constant(Attribute::Float(value), Type::simple(Simple::Float))
     }
 
     /// A row of channels, as a view that is broadcast over the other dimensions.

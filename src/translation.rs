@@ -224,7 +224,8 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
     if operands.len() != ours.formals.len() || ours.formals.iter().enumerate().any(lost) {
         return None;
     }
-    let default = |formal: &Formal| formal.default.filter(|text| constant(text).is_some()).map(Operand::Default);
+    let default =
+        |formal: &Formal| formal.default.filter(|text| constant(text, graph.era).is_some()).map(Operand::Default);
     let operand = |formal: &Formal| match named(formal.name).map(|i| operands[i]) {
         // `end=None` is the largest number where numbers are not optional.
         Some(value)
@@ -238,23 +239,23 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
     let found: Vec<Operand> = theirs.formals.iter().map(operand).collect::<Option<_>>()?;
     let types = found.iter().map(|operand| match operand {
         Operand::Given(value) => graph.ty(*value),
-        Operand::Default(text) => constant(text).map_or(Type::none(), |(_, ty)| ty),
+        Operand::Default(text) => constant(text, graph.era).map_or(Type::none(), |(_, ty)| ty),
     });
     accepts(std::slice::from_ref(theirs), &types.collect::<Vec<_>>()).then_some(found)
 }
 
 /// Whether a value is the constant that a schema has for a default.
 fn is_default(graph: &Graph, value: Value, default: Option<&'static str>) -> bool {
-    match (graph.constant(value), default.and_then(constant)) {
+    match (graph.constant(value), default.and_then(|text| constant(text, graph.era))) {
         (Some(None), Some((None, _))) => true,
         (Some(Some(given)), Some((Some(default), ty))) => given.same_constant(&default, Some(ty)),
         _ => false,
     }
 }
 
-/// The constant that the text of a default is.
-fn constant(text: &str) -> Option<(Option<Attribute>, Type)> {
-    let float = |value| Attribute::Float(crate::ir::Float { value, style: crate::ir::FloatStyle::Seventeen });
+/// The constant that the text of a default is, in the words of an era.
+fn constant(text: &str, era: Era) -> Option<(Option<Attribute>, Type)> {
+    let float = |value| Attribute::Float(exact_literals::float(value, era));
     match text {
         "None" => Some((None, Type::none())),
         "True" => Some((Some(Attribute::Int(1)), Type::bool())),
@@ -280,7 +281,7 @@ fn rewrite(graph: &mut Graph, to: Era) {
             graph.set_attribute(node, attr::VALUE, attribute);
         }
         if let Ok(Some(operands)) = operands_in(graph, to, node) {
-            let operands: Vec<Value> = operands.into_iter().map(|operand| value_of(graph, node, operand)).collect();
+            let operands: Vec<Value> = operands.into_iter().map(|operand| value_of(graph, node, operand, to)).collect();
             graph.remove_inputs(node);
             operands.into_iter().for_each(|value| graph.add_input(node, value));
         }
@@ -298,12 +299,12 @@ fn rewrite(graph: &mut Graph, to: Era) {
 }
 
 /// The value of an operand; a default is a new constant in front of the node.
-fn value_of(graph: &mut Graph, node: Node, operand: Operand) -> Value {
+fn value_of(graph: &mut Graph, node: Node, operand: Operand, to: Era) -> Value {
     let text = match operand {
         Operand::Given(value) => return value,
         Operand::Default(text) => text,
     };
-    let (attribute, ty) = constant(text).expect("only defaults that are constants are matched");
+    let (attribute, ty) = constant(text, to).expect("only defaults that are constants are matched");
     let made = graph.create_op(prim::CONSTANT, &[], ty);
     if let Some(attribute) = attribute {
         graph.set_attribute(made, attr::VALUE, attribute);

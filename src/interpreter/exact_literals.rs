@@ -136,7 +136,7 @@ fn element_of(ty: Type) -> Type {
 }
 
 /// A real number, in the style of its era where that shows all of it.
-fn float(value: f64, era: Era) -> Float {
+pub fn float(value: f64, era: Era) -> Float {
     let six = Float { value, style: FloatStyle::Six };
     let exact = || parse_float(&printed(six)).is_some_and(|read| read.to_bits() == value.to_bits());
     match era == Era::V1_3 && (!value.is_finite() || exact()) {

@@ -5,6 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
+#[path = "support/draws.rs"]
+mod draws;
 #[path = "support/each_pass.rs"]
 mod each_pass;
 #[path = "support/recorded.rs"]
@@ -14,10 +16,7 @@ use jitopt_core::analysis::fingerprints::{Sight, equivalent};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::ir::Graph;
-use jitopt_core::ops;
-use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::pass::{Pipeline, Session, run};
-use jitopt_core::symbol::prim;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
@@ -99,16 +98,6 @@ fn text(graph: &Graph) -> String {
     String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned()
 }
 
-/// Whether iterations that become nodes of their own may draw at other times.
-fn draws_in_loops(graph: &Graph) -> bool {
-    let random = |node| ops::operator(graph.era, graph.kind(node)).nondeterminism(None) > Nondeterminism::Undefined;
-    let in_loop = |node| {
-        let mut around = std::iter::successors(graph.enclosing(node), |&node| graph.enclosing(node));
-        around.any(|node| graph.kind(node) == prim::LOOP)
-    };
-    graph.all_nodes().any(|node| random(node) && in_loop(node))
-}
-
 /// What is wrong with another order itself.
 fn illegal(subject: &Subject, seed: u64) -> Option<String> {
     let mut shuffled = subject.graph.clone();
@@ -132,7 +121,7 @@ fn disorder(subject: &Subject, name: &str, pipeline: &Pipeline, seed: u64) -> Re
     match judge(&subject.graph, &after, &subject.settings, &subject.inputs, POLICY) {
         Verdict::Same => Ok(true),
         Verdict::Unjudged(_) => Ok(false),
-        Verdict::Differs(_) if name.contains("unrolling") && draws_in_loops(&subject.graph) => Ok(false),
+        Verdict::Differs(_) if name.contains("unrolling") && draws::draws_in_loops(&subject.graph) => Ok(false),
         Verdict::Differs(lines) => told(&lines.join("\n")),
     }
 }

@@ -2,15 +2,14 @@
 //!
 //! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
 
+#[path = "support/draws.rs"]
+mod draws;
 #[path = "support/each_pass.rs"]
 mod each_pass;
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
-use jitopt_core::ops;
-use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::pass::{Pipeline, Session, run};
-use jitopt_core::symbol::prim;
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_core::verify;
 use jitopt_judge::bisecting::Suspect;
@@ -52,7 +51,7 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
             Verdict::Unjudged(_) => {}
             // Draws are told apart by how often a node drew. Where the iterations of a loop become nodes of their own, and those
             // that nobody reads go, the others draw earlier.
-            Verdict::Differs(_) if unrolls(pipeline) && draws_in_loops(&graph) => {}
+            Verdict::Differs(_) if unrolls(pipeline) && draws::draws_in_loops(&graph) => {}
             Verdict::Differs(lines) => {
                 let why = lines.join("\n");
                 let small = smallest(Case { graph: graph.clone(), inputs: inputs.clone() }, pipeline, &settings);
@@ -65,18 +64,6 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
 
 fn unrolls(pipeline: &Pipeline) -> bool {
     pipeline.stages().iter().any(|stage| stage.pass.name.contains("unrolling"))
-}
-
-fn draws_in_loops(graph: &Graph) -> bool {
-    let random = |node| {
-        let operator = ops::operator(graph.era, graph.kind(node));
-        operator.nondeterminism(None) > Nondeterminism::Undefined
-    };
-    let in_loop = |node| {
-        std::iter::successors(graph.enclosing(node), |&node| graph.enclosing(node))
-            .any(|around| graph.kind(around) == prim::LOOP)
-    };
-    graph.all_nodes().any(|node| random(node) && in_loop(node))
 }
 
 /// A smaller graph that goes wrong, what becomes of it, and the rewrites at fault.
