@@ -32,7 +32,7 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::{Carries, Effect};
-use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::{Dim, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
@@ -45,8 +45,13 @@ pub const PASS: PassInfo = PassInfo {
     aliases: &[],
     summary: "make one operator of a sum of matrix products, and of products that share a factor",
     example: "%y0 : Tensor = aten::mm(%w, %x0), … %y7 : Tensor = aten::mm(%w, %x7)  =>  %y0 : Tensor, … = prim::MMBatchSide[side=0](%w, %x0, …)",
-    options: &[],
+    options: &[PassOption {
+        name: "quiet",
+        default: "false",
+        summary: "leave a graph alone in which anything is written to, as PyTorch does",
+    }],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };
@@ -60,7 +65,10 @@ const PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before batching products", graph);
-    let products: Vec<Node> = graph.all_nodes().filter(|&node| is_product(graph, node)).collect();
+    let mut products: Vec<Node> = graph.all_nodes().filter(|&node| is_product(graph, node)).collect();
+    if cx.flag("quiet")? && is_anything_written(graph, &cx.alias(graph)) {
+        products.clear();
+    }
     if products.len() >= FEWEST_LEAVES {
         let db = cx.alias(graph);
         Trees { db, nodes: FxHashMap::default() }.reduce(graph, cx);
@@ -72,6 +80,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     dead_code_elimination::eliminate(graph, cx, true);
     graph_dump!("After batching products", graph);
     Ok(())
+}
+
+fn is_anything_written(graph: &Graph, db: &AliasDb) -> bool {
+    graph.all_nodes().any(|node| db.is_writing(node))
 }
 
 fn is(graph: &Graph, node: Node, kind: &str, operands: usize) -> bool {

@@ -12,7 +12,7 @@
 //!
 //! Linear in nodes.
 
-use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ir::{Block, Graph, Label, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::{graph_dump, planted};
 
@@ -24,6 +24,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y.3 : Tensor = aten::neg(%x)  =>  %1 : Tensor = aten::neg(%0)",
     options: &[PassOption { name: "keep-names", default: "false", summary: "values that have a name keep it" }],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };
@@ -44,12 +45,16 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let order = in_printed_order(graph);
     let mut renamed = 0;
     for (number, &value) in order.iter().enumerate() {
-        let kept = keep_names && graph.is_named(value);
         let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2);
-        if !kept && graph.name(value) != number.to_string() {
-            graph.set_number(value, number);
-            renamed += 1;
-        }
+        let is_other = graph.label(value) != Label::Number(number);
+        let numbered = match keep_names {
+            true => graph.set_number_if_nameless(value, number),
+            false => {
+                graph.set_number(value, number);
+                true
+            }
+        };
+        renamed += u64::from(numbered && is_other);
     }
     graph.set_next_number(order.len() as u32);
     let carriers: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();

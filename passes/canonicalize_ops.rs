@@ -41,6 +41,7 @@ pub const PASS: PassInfo = PassInfo {
         summary: "numbers also where the element type may change, and reals as their text says",
     }],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

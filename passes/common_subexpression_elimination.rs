@@ -36,12 +36,20 @@ pub const PASS: PassInfo = PassInfo {
     example: "%a : Tensor = aten::neg(%x), %b : Tensor = aten::neg(%x)  =>  %a : Tensor = aten::neg(%x)",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before common subexpression elimination", graph);
+    merge(graph, cx);
+    graph_dump!("After common subexpression elimination", graph);
+    Ok(())
+}
+
+/// Merges what is equal; `fuse` does it to its groups.
+pub(crate) fn merge(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let mut walk = Walk {
         db,
@@ -52,8 +60,6 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     walk.all_blocks(graph, cx);
     // Nothing was merged that anybody writes to.
     cx.keep_writes(graph);
-    graph_dump!("After common subexpression elimination", graph);
-    Ok(())
 }
 
 /// What was computed in one open block.

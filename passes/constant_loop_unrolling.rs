@@ -24,6 +24,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = prim::Loop(%two, %true, %x)  =>  the body, twice",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

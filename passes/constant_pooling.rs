@@ -29,6 +29,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%1 : int = prim::Constant[value=1](), …, %3 : int = prim::Constant[value=1]()  =>  %1 : int = prim::Constant[value=1]()",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

@@ -68,6 +68,7 @@ pub const PASS: PassInfo = PassInfo {
         },
     ],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

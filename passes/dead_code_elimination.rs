@@ -43,6 +43,7 @@ pub const PASS: PassInfo = PassInfo {
         summary: "look at memory: writes to what nobody reads go; false keeps every write",
     }],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

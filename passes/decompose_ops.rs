@@ -51,6 +51,7 @@ pub const PASS: PassInfo = PassInfo {
         summary: "batch and layer norms on every device, not only on tensors of CUDA devices",
     }],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -31,6 +31,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%1 : int = prim::Constant[value=1]()  =>  %1 : Long(device=cpu) = prim::Constant[value={1}]()",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -19,6 +19,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Float(2, 3) = aten::neg(%x)  =>  %y : Tensor = aten::neg(%x)",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

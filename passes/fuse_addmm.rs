@@ -32,6 +32,7 @@ pub const PASS: PassInfo = PassInfo {
         summary: "also where types tell no sizes, and both of two products, as PyTorch",
     }],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -27,6 +27,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%t : Tensor = aten::t(%w), %y : Tensor = aten::addmm(%b, %x, %t, %1, %1)  =>  %y : Tensor = aten::linear(%x, %w, %b)",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -34,6 +34,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = prim::Loop(..) { %e : Tensor = aten::exp(%w) .. }  =>  %e : Tensor = aten::exp(%w), %y : Tensor = prim::Loop(..)",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

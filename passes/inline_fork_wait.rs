@@ -29,6 +29,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%f : Future[Tensor] = prim::fork_0(%x), %y : Tensor = aten::wait(%f)  =>  the body of prim::fork_0",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

@@ -31,6 +31,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = prim::CallFunction(%scale, %x)  =>  %y : Tensor = aten::mul(%x, %2)",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };
@@ -197,7 +198,7 @@ fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     );
     for (i, result) in results.into_iter().enumerate() {
         let (new, old) = (graph.mapped(Some(callee), result, &mut map), graph.output(call, i));
-        if graph.is_named(old) && !graph.is_param(new) && callee.params(callee.root()).all(|p| p != result) {
+        if !graph.is_param(new) && callee.params(callee.root()).all(|p| p != result) {
             graph.move_name(old, new);
         }
         graph.replace_all_uses(old, new);

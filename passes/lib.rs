@@ -39,6 +39,7 @@ passes! {
     erase_shape_information,
     fuse_addmm,
     fuse_linear,
+    fuser,
     hoist_loop_invariants,
     inline_fork_wait,
     inliner,

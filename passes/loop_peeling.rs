@@ -35,6 +35,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = prim::Loop(%n, %c, %x)  =>  a loop of min(n, 1) trips, and one for the rest",
     options: &[PassOption { name: "iterations", default: "1", summary: "how many to take off" }],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

@@ -37,6 +37,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = prim::Loop(%n, %true, %x)  =>  a loop of n / 8 trips and eight bodies, and one for the rest",
     options: &[PassOption { name: "factor", default: "8", summary: "how many bodies make one" }],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

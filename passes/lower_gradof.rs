@@ -28,6 +28,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%g : Tensor = prim::GradOf[name=\"aten::mul\"](%0) …  =>  %any : int = prim::AutogradAnyNonZero(%0), %g : Tensor = prim::If(%any) …",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };
@@ -51,9 +52,7 @@ fn lower(graph: &mut Graph, node: Node) {
     let branch = graph.create(prim::IF);
     graph.add_input(branch, graph.output(any, 0));
     graph.insert_before(node, branch);
-    if let Some(location) = graph.location(node).map(<[u8]>::to_vec) {
-        graph.set_location(branch, &location);
-    }
+    graph.copy_location(node, branch);
     let (formula, defined, undefined) = (graph.node_block(node, 0), graph.add_block(branch), graph.add_block(branch));
     let body: Vec<Node> = graph.nodes(formula).collect();
     for moved in body {

@@ -24,6 +24,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b), %p : Tensor, %q : Tensor = prim::TupleUnpack(%t)  =>  %a, %b",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

@@ -30,6 +30,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b), return (%t)  =>  return (%a, %b)",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

@@ -22,9 +22,10 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // loop repeats is the same again for peephole, propagation and CSE, so these come once more behind it. Products are
         // batched last: the operator that stands for a sum of them is opaque to everything else. Loops whose number of turns
         // is not known are left as they are: repeating them makes graphs larger each time and pays only for kernels.
-        // Shapes come behind the first CSE, which merges nothing of different types, and before what asks for them.
+        // Shapes come behind the first CSE, which merges nothing of different types, and before what asks for them. Chunks of known number
+        // are what the fuser takes apart.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),\
-               constant-loop-unrolling,shape-analysis{precise},constant-propagation,constant-pooling,\
+               constant-loop-unrolling,shape-analysis{precise},canonicalize-ops,constant-propagation,constant-pooling,\
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
@@ -39,13 +40,13 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-1.3-inference",
-        summary: "the same for arguments without gradients, up to the fuser",
+        summary: "the same for arguments without gradients, and the fuser",
         // And what gradients do not survive: norms and products.
-        text: "@torch-1.3-training,decompose-ops,lower-simple-tuples,batch-mm,dce",
+        text: "@torch-1.3-training,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
         name: "torch-2-legacy",
-        summary: "what the legacy executor of 2.x does to a graph without gradients, up to the fuser: the same passes",
+        summary: "what the legacy executor of 2.x does to a graph without gradients: the same passes",
         text: "@torch-1.3-inference",
     },
     NamedPipeline {
@@ -65,5 +66,9 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("cse", "dce", "merging leaves the unused side to be erased"),
     ("constant-propagation", "constant-loop-unrolling", "the number of turns must be a constant"),
     ("cse", "shape-analysis", "values of different types are not merged"),
+    ("constant-propagation", "fuse", "numbers that are not constants keep an operator out of a group"),
+    ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
+    ("remove-mutation", "fuse", "what writes to memory is no part of a kernel"),
+    ("decompose-ops", "fuse", "what comes out of it is pointwise in part"),
     ("constant-loop-unrolling", "batch-mm", "products of several turns are summed"),
 ];

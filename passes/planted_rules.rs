@@ -17,6 +17,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%y : Tensor = aten::sub(%a, %b, %1)  =>  %y : Tensor = aten::sub(%b, %a, %1)",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

@@ -32,6 +32,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "in the branch taken when aten::eq(%n, %3): aten::mul(%n, %k)  =>  aten::mul(%4, %k), %4 : int = prim::Constant[value=3]()",
     options: &[],
     required: false,
+    reads_shapes: false,
     run,
     file: file!(),
 };

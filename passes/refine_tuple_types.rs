@@ -23,6 +23,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%t : (Tensor, int?) = prim::TupleConstruct(%x, %i)  =>  %t : (Float(2, 3), int) = prim::TupleConstruct(%x, %i)",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

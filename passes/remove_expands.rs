@@ -22,6 +22,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%e : Tensor = aten::expand(%b, %size, %true), %y : Tensor = aten::add(%x, %e, %1)  =>  %y : Tensor = aten::add(%x, %b, %1)",
     options: &[],
     required: true,
+    reads_shapes: false,
     run,
     file: file!(),
 };

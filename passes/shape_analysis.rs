@@ -41,6 +41,7 @@ pub const PASS: PassInfo = PassInfo {
         summary: "all that follows, not only what PyTorch tells; unknown sizes get numbers",
     }],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

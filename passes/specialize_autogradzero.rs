@@ -39,6 +39,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%0 : Tensor = prim::AutogradZero(), %s : Tensor = prim::AutogradAdd(%g, %0)  =>  %g",
     options: &[],
     required: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };

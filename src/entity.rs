@@ -107,6 +107,18 @@ impl<E: Entity, T> EntityVec<E, T> {
         self.rows.reserve(more);
     }
 
+    /// All rows in order, to fill a table that was copied whole.
+    #[inline]
+    pub(crate) fn rows_mut(&mut self) -> &mut [T] {
+        &mut self.rows
+    }
+
+    /// All rows in order.
+    #[inline]
+    pub(crate) fn rows(&self) -> &[T] {
+        &self.rows
+    }
+
     /// Bytes held, for `--stats` and the bench.
     pub fn bytes(&self) -> usize {
         self.rows.capacity() * size_of::<T>()

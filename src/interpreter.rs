@@ -5,7 +5,7 @@
 //! that are judged.
 //!
 //! - [`ivalue`] what flows along the edges, [`literal_values`] how literals become it, [`exact_literals`] the way back
-//! - [`machine`] steps through blocks with a stack of its own; [`plan`] is made once per graph: which kernel a node runs, and
+//! - [`machine`] steps through blocks with a stack of its own, and asks a [`Backend`] first where there is one; [`plan`] is made once per graph: which kernel a node runs, and
 //!   which values nobody reads after it
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
@@ -51,5 +51,5 @@ pub mod tailoring;
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};
 pub use ivalue::IValue;
-pub use machine::{Machine, Watch};
+pub use machine::{Backend, Machine, Watch};
 pub use stop::{Exception, Reason, Stop};

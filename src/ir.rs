@@ -11,23 +11,32 @@
 //! `Graph`, is O(1) or says otherwise in its first line, bumps the [`Epoch`], and is journaled in the lineage of the nodes
 //! it makes. A graph knows no schemas: unknown operators make a legal graph.
 
+mod assembly;
 mod attribute;
 mod copy;
 mod edit;
 mod graph;
+mod journal;
+mod label_plan;
 mod lineage;
 mod list_pool;
 mod naming;
 mod order;
+mod survey;
 mod text_pool;
 mod usage;
+mod words;
 
+pub use assembly::{Blueprint, NodeSource, Sources, TypeSource, ValueSource};
 pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
 pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Use, Value};
+pub use journal::{Comment, Journal, NameEdit};
 pub use lineage::Lineage;
 pub use naming::Label;
 pub(crate) use naming::as_number;
+pub use survey::Survey;
+pub use words::{Detail, GraphWords, Unrepeatable, hash_of_bytes};
 
 #[cfg(test)]
 mod model_test;

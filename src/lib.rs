@@ -1,6 +1,7 @@
 #![doc = include_str!("architecture.md")]
 
 pub mod analysis;
+pub mod codegen;
 pub mod entity;
 pub mod interpreter;
 pub mod ir;
@@ -10,6 +11,7 @@ pub mod mutants;
 pub mod ops;
 pub mod pass;
 pub mod report;
+pub mod runtime;
 pub mod symbol;
 pub mod tensor;
 pub mod text;

@@ -2,7 +2,7 @@
 //!
 //! One table for all passes, so that no pass matches on kinds to find out what an operator does. [`operator`] gives the row of
 //! a kind: the schemas that PyTorch declares ([`catalog`], [`schema`]) and the columns that a schema does not hold
-//! ([`rules`]). [`Operator::resolve`] finds the overload of a node.
+//! ([`rules`], [`formulas`]). [`Operator::resolve`] finds the overload of a node.
 //!
 //! ```
 //! use jitopt_core::{ops, symbol::Symbol, types::{Type, era::Era}};
@@ -17,6 +17,8 @@
 
 pub mod catalog;
 pub mod declaration;
+pub mod formulas;
+pub mod fusion_rules;
 pub mod overloads;
 pub mod rules;
 pub mod schema;

@@ -6,15 +6,20 @@
 //! files: [`Observer`]s of the [`run`]ner do.
 
 mod context;
+mod entry_text;
 mod gate;
 mod info;
 mod pipeline;
+mod recording;
 mod remark;
 mod runner;
+mod transform_cache;
 
 pub use context::{LastAnalysis, PassContext, Rewrite, RewriteWatch, Session};
+pub use entry_text::Unreadable;
 pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
 pub use pipeline::{GRAPH_FILE, NamedPipeline, Pipeline, PipelineError, Stage, Step};
 pub use remark::{Remark, RemarkKind};
 pub use runner::{Observer, PassRun, RunError, run};
+pub use transform_cache::{EntryStore, Lookup, RunPasses, StoreTrouble, TransformCache, Why};

@@ -273,6 +273,28 @@ impl Type {
     }
 }
 
+impl Type {
+    /// Tensor type number `i` of those that [`Type::map_tensors`] meets.
+    pub fn tensor_part(self, i: usize) -> Option<Type> {
+        let (mut at, mut found) = (0, None);
+        self.map_tensors(&mut |tensor| {
+            let ty = Type::new(TypeKind::Tensor(tensor.clone()));
+            if at == i {
+                found = Some(ty);
+            }
+            at += 1;
+            ty
+        });
+        found
+    }
+
+    /// A number that no other type has in this process.
+    #[inline]
+    pub fn number(self) -> usize {
+        std::ptr::from_ref(self.0).addr()
+    }
+}
+
 impl PartialEq for Type {
     #[inline]
     fn eq(&self, other: &Type) -> bool {

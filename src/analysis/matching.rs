@@ -276,8 +276,8 @@ impl Rule {
     fn take_over(&self, graph: &mut Graph, old: Value, new: Value) {
         graph.replace_all_uses(old, new);
         let made = graph.definer(new).is_some_and(|node| graph.kind(node) != prim::PARAM);
-        if made && !graph.is_named(new) {
-            graph.move_name(old, new);
+        if made {
+            graph.move_name_to_nameless(old, new);
         }
         if made && graph.written_type(new).is_none_or(|ty| graph.ty(old).is_subtype_of(ty)) {
             graph.set_type(new, graph.ty(old));

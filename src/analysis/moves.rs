@@ -10,14 +10,19 @@
 //!   %a                 %p                          %p                      (what needs %a)
 //! ```
 //!
-//! A node with side effects is neither moved nor walked over. Both nodes stand in one block. What may alias does not
-//! change, so the [`AliasDb`] stays valid. Takes time in the nodes walked over and what is nested in them.
+//! Nodes with side effects keep their order, and random ones stay on their side of them; what has none may cross them, but not a place where
+//! a speculative graph can be left. A node with side effects does not move by itself, and along with others in 1.3 only. Both nodes stand in
+//! one block. What may alias does not change, so the [`AliasDb`] stays valid. Takes time in the nodes walked over and what is nested in them.
 
 use super::alias::AliasDb;
 use super::locations::Location;
 use crate::ir::{Block, Graph, Node, Value};
+use crate::ops;
+use crate::ops::rules::{Effect, Nondeterminism};
 use crate::symbol::prim;
+use crate::types::era::Era;
 use rustc_hash::FxHashSet;
+use smallvec::{SmallVec, smallvec};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
@@ -36,6 +41,10 @@ struct WorkingSet<'a> {
     linked: FxHashSet<Node>,
     reads: FxHashSet<Location>,
     writes: FxHashSet<Location>,
+    /// Whether a node of it must stay in its order with side effects.
+    ordered: bool,
+    /// How many nodes the one that was added last is linked to: adding it took as many steps.
+    last_links: usize,
 }
 
 impl AliasDb {
@@ -57,6 +66,41 @@ impl AliasDb {
     /// Whether [`AliasDb::move_after_topologically`] would move it.
     pub fn could_move_after(&self, graph: &Graph, node: Node, anchor: Node) -> bool {
         self.plan_move(graph, node, anchor, Side::After).is_some()
+    }
+
+    /// As [`AliasDb::could_move_before`], but gives up, with no answer, when the walk takes more than `steps`, from which it takes what it took.
+    pub fn could_move_within(&self, graph: &Graph, node: Node, anchor: Node, steps: &mut usize) -> Option<bool> {
+        match self.plan(graph, node, anchor, Side::Before, steps) {
+            Ok(_) => Some(true),
+            Err(Obstacle::Distance) => {
+                *steps = 0;
+                None
+            }
+            Err(_) => Some(false),
+        }
+    }
+
+    /// What keeps `node` from standing in front of `anchor`: a node that must stay where it is, or one that must come behind `node` and before
+    /// `anchor`. Nothing when it is one of the two, or when it could move.
+    pub fn obstacle(&self, graph: &Graph, node: Node, anchor: Node) -> Option<Node> {
+        match self.plan(graph, node, anchor, Side::Before, &mut { usize::MAX }) {
+            Err(Obstacle::Barrier(over)) => Some(over),
+            Err(Obstacle::Dependents(dependents)) => {
+                let block = graph.block_of(anchor)?;
+                dependents.into_iter().find(|&dependent| {
+                    let mut alone = WorkingSet::new(self, graph, block, true);
+                    alone.add(dependent);
+                    alone.depends_on(anchor)
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing may cross `node`, or what is in it.
+    fn is_barrier(&self, graph: &Graph, node: Node) -> bool {
+        let is_anchor = |graph: &Graph, node| ops::operator(graph.era, graph.kind(node)).rule.effect == Effect::Anchor;
+        self.has_side_effects(node) && any_nested(graph, node, is_anchor)
     }
 
     fn try_move(&self, graph: &mut Graph, node: Node, anchor: Node, side: Side) -> bool {
@@ -81,39 +125,92 @@ impl AliasDb {
 
     /// The nodes that move besides `node`, and whether they end up on the other side of `anchor`.
     fn plan_move(&self, graph: &Graph, node: Node, anchor: Node, side: Side) -> Option<(Vec<Node>, bool)> {
+        self.plan(graph, node, anchor, side, &mut { usize::MAX }).ok()
+    }
+
+    fn plan(
+        &self,
+        graph: &Graph,
+        node: Node,
+        anchor: Node,
+        side: Side,
+        steps: &mut usize,
+    ) -> Result<(Vec<Node>, bool), Obstacle> {
         if node == anchor {
-            return Some((Vec::new(), false));
+            return Ok((Vec::new(), false));
         }
-        let block = graph.block_of(node).filter(|&block| graph.block_of(anchor) == Some(block))?;
+        let block = graph.block_of(node).filter(|&block| graph.block_of(anchor) == Some(block));
+        let block = block.ok_or(Obstacle::Itself)?;
         if self.has_side_effects(node)
             || [node, anchor].iter().any(|&n| graph.kind(n) == prim::PARAM)
             || is_return(graph, node)
         {
-            return None;
+            return Err(Obstacle::Itself);
         }
         let forward = is_return(graph, anchor) || graph.is_before(node, anchor);
         let mut set = WorkingSet::new(self, graph, block, forward);
         set.add(node);
+        *steps = steps.checked_sub(set.last_links).ok_or(Obstacle::Distance)?;
         let mut at = set.step(node);
         while let Some(over) = at.filter(|&over| over != anchor) {
-            if self.has_side_effects(over) {
-                return None;
+            *steps = steps.checked_sub(1).ok_or(Obstacle::Distance)?;
+            let is_linked = set.depends_on(over);
+            // Later versions move no effects, not even along.
+            let stays = is_linked && graph.era == Era::V2 && self.has_side_effects(over);
+            if stays || self.is_barrier(graph, over) {
+                return Err(Obstacle::Barrier(over));
             }
-            if set.depends_on(over) {
+            if is_linked {
                 set.add(over);
+                *steps = steps.checked_sub(set.last_links).ok_or(Obstacle::Distance)?;
             }
             at = set.step(over);
         }
         let split = forward == (side == Side::Before);
-        set.past(anchor, split).then_some((set.nodes, split)).map(|(mut nodes, split)| {
-            nodes.retain(|&n| n != node);
-            (nodes, split)
-        })
+        if !set.past(anchor, split) {
+            return Err(Obstacle::Dependents(set.nodes.split_off(1)));
+        }
+        set.nodes.retain(|&n| n != node);
+        Ok((set.nodes, split))
     }
+}
+
+/// Why a node cannot move.
+enum Obstacle {
+    /// Itself, or where it should go.
+    Itself,
+    /// A node in between, which nothing may cross.
+    Barrier(Node),
+    /// These depend on it, and one of them, or itself, and the anchor depend on each other.
+    Dependents(Vec<Node>),
+    /// It is too far.
+    Distance,
 }
 
 fn is_return(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::RETURN
+}
+
+/// Whether `node`, or a node in it, draws random numbers, which an effect may seed.
+fn draws(graph: &Graph, node: Node) -> bool {
+    any_nested(graph, node, |graph, node| {
+        let operator = ops::operator(graph.era, graph.kind(node));
+        operator.nondeterminism(None) > Nondeterminism::Undefined
+    })
+}
+
+/// Whether `is` holds of `node`, or of a node in its blocks or its section.
+fn any_nested(graph: &Graph, node: Node, is: fn(&Graph, Node) -> bool) -> bool {
+    let mut work: SmallVec<[Node; 8]> = smallvec![node];
+    while let Some(node) = work.pop() {
+        if is(graph, node)
+            || graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| is(section, node)))
+        {
+            return true;
+        }
+        work.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    false
 }
 
 fn place(graph: &mut Graph, node: Node, anchor: Node, side: Side) {
@@ -125,8 +222,8 @@ fn place(graph: &mut Graph, node: Node, anchor: Node, side: Side) {
 
 impl<'a> WorkingSet<'a> {
     fn new(db: &'a AliasDb, graph: &'a Graph, block: Block, forward: bool) -> WorkingSet<'a> {
-        let (nodes, linked, reads, writes) = Default::default();
-        WorkingSet { db, graph, block, forward, nodes, linked, reads, writes }
+        let (nodes, linked, reads, writes, ordered, last_links) = Default::default();
+        WorkingSet { db, graph, block, forward, nodes, linked, reads, writes, ordered, last_links }
     }
 
     fn step(&self, node: Node) -> Option<Node> {
@@ -135,11 +232,14 @@ impl<'a> WorkingSet<'a> {
 
     fn add(&mut self, node: Node) {
         self.nodes.push(node);
+        self.ordered |= self.db.has_side_effects(node) || draws(self.graph, node);
         if self.forward {
             let users = self.graph.outputs(node).flat_map(|value| self.graph.users(value));
             let users: Vec<Node> = users.filter_map(|user| self.in_block(user)).collect();
+            self.last_links = users.len();
             self.linked.extend(users);
         } else {
+            self.last_links = self.graph.num_inputs(node);
             self.link_producers(node);
         }
         let writes: Vec<Location> = self.db.writes(node).collect();
@@ -177,7 +277,7 @@ impl<'a> WorkingSet<'a> {
     }
 
     fn depends_on(&self, node: Node) -> bool {
-        self.linked.contains(&node) || self.shares_memory(node)
+        self.linked.contains(&node) || self.ordered && self.db.has_side_effects(node) || self.shares_memory(node)
     }
 
     fn shares_memory(&self, node: Node) -> bool {
@@ -194,12 +294,14 @@ impl<'a> WorkingSet<'a> {
     /// Whether the set, without the node that moves when that is split off, may cross `anchor`.
     fn past(&self, anchor: Node, split: bool) -> bool {
         if !split {
-            return !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !self.depends_on(anchor);
+            return !is_return(self.graph, anchor)
+                && !self.db.is_barrier(self.graph, anchor)
+                && !self.depends_on(anchor);
         }
         let mut rest = WorkingSet::new(self.db, self.graph, self.block, self.forward);
         self.nodes.iter().skip(1).for_each(|&node| rest.add(node));
         rest.nodes.is_empty()
-            || !is_return(self.graph, anchor) && !self.db.has_side_effects(anchor) && !rest.depends_on(anchor)
+            || !is_return(self.graph, anchor) && !self.db.is_barrier(self.graph, anchor) && !rest.depends_on(anchor)
     }
 }
 

@@ -4,7 +4,6 @@ use super::environment::{Environment, Release};
 use super::ivalue::IValue;
 use super::random::Philox;
 use super::stop::Stop;
-use crate::entity::Entity;
 use crate::ir::{Graph, Node};
 use crate::ops::schema::{Formal, Schema};
 use crate::symbol::Symbol;
@@ -68,7 +67,7 @@ impl<'a> Call<'a> {
     /// The random numbers of this execution.
     pub fn draws(&self) -> Philox {
         if !self.env.draw_by_origin {
-            return self.env.draws(self.graph.lineage_root(self.node).index());
+            return self.env.draws(self.graph.draw_root(self.node));
         }
         let fold = |hash: usize, byte: &u8| (hash ^ usize::from(*byte)).wrapping_mul(0x100_0193);
         let from = self.graph.origin_location(self.node).unwrap_or_default();

@@ -41,6 +41,19 @@ pub trait Watch {
     }
 }
 
+/// Somebody who may run a section in another way, and gives the results that running it here would give.
+pub trait Backend: std::fmt::Debug {
+    /// Before a section runs: the outputs of its node, or nothing to have it run here.
+    fn section(
+        &self,
+        graph: &Graph,
+        node: Node,
+        section: &Graph,
+        operands: &[IValue],
+        env: &Environment,
+    ) -> Option<Outs>;
+}
+
 /// One graph that is being run.
 struct Activation<'g> {
     graph: &'g Graph,
@@ -71,6 +84,7 @@ struct Frame {
 pub struct Machine<'g> {
     env: &'g Environment,
     watch: Option<&'g mut dyn Watch>,
+    backend: Option<&'g dyn Backend>,
     plans: FxHashMap<u64, Rc<Plan>>,
     graph: &'g Graph,
     activations: Vec<Activation<'g>>,
@@ -85,12 +99,19 @@ impl<'g> Machine<'g> {
     /// Gets ready to run a graph.
     pub fn new(graph: &'g Graph, env: &'g Environment) -> Machine<'g> {
         let plans = FxHashMap::default();
-        Machine { env, watch: None, plans, graph, activations: Vec::new(), frames: Vec::new(), steps: 0 }
+        let (activations, frames) = (Vec::new(), Vec::new());
+        Machine { env, watch: None, backend: None, plans, graph, activations, frames, steps: 0 }
     }
 
     /// Lets somebody look on.
     pub fn watched(mut self, watch: &'g mut dyn Watch) -> Machine<'g> {
         self.watch = Some(watch);
+        self
+    }
+
+    /// Has sections run by somebody who may do so in another way.
+    pub fn backed_by(mut self, backend: &'g dyn Backend) -> Machine<'g> {
+        self.backend = Some(backend);
         self
     }
 
@@ -228,8 +249,12 @@ impl<'g> Machine<'g> {
             }
             Action::Section(carries) => {
                 let body = graph.subgraph(node).expect("the plan saw it");
-                let inputs = graph.inputs(node).map(|value| self.get(value)).collect();
-                self.activate(body, inputs, Then::Return(node, *carries))
+                let inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
+                let elsewhere = |backend: &dyn Backend| backend.section(graph, node, body, &inputs, self.env);
+                match self.backend.and_then(elsewhere) {
+                    Some(outputs) => self.deliver(graph, node, outputs),
+                    None => self.activate(body, inputs, Then::Return(node, *carries)),
+                }
             }
             Action::CallFunction | Action::CallMethod => self.call(graph, node),
             Action::Skip => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect()),

@@ -21,8 +21,6 @@ struct Taken {
     outputs: Vec<Output>,
     attributes: Vec<(Symbol, Attribute)>,
     brackets: bool,
-    location: Option<Vec<u8>>,
-    scope: Option<Vec<u8>>,
     blocks: Vec<Block>,
 }
 
@@ -45,8 +43,6 @@ impl Taken {
             outputs: outputs_of(graph, node),
             attributes: graph.attributes(node).to_vec(),
             brackets: graph.has_attribute_list(node),
-            location: graph.location(node).map(<[u8]>::to_vec),
-            scope: graph.scope(node).map(<[u8]>::to_vec),
             blocks: graph.node_blocks(node).collect(),
         }
     }
@@ -101,10 +97,7 @@ impl Graph {
         let new = self.undefined_value();
         match name_of(source, value) {
             Some(name) => self.set_name(new, &name),
-            None => {
-                let number = self.fresh_number();
-                self.set_number(new, number);
-            }
+            None => self.number_afresh(new),
         }
         map.insert(value, new);
         new
@@ -129,25 +122,20 @@ impl Graph {
             "last-lost" => { let mut all = inputs; all.pop(); all },
         );
         self.set_inputs(copy, inputs.into_iter());
-        self.copy_outputs(copy, &taken.outputs, map);
+        self.copy_outputs(source, copy, &taken.outputs, map);
         if taken.brackets {
             self.set_empty_attributes(copy);
         }
         for (name, value) in planted!("copy.attributes", taken.attributes, "lost" => Vec::new()) {
             self.set_attribute(copy, name, value);
         }
-        if let Some(text) = taken.location {
-            self.set_location(copy, &text);
-        }
-        if let Some(text) = taken.scope {
-            self.set_scope(copy, &text);
-        }
+        self.copy_comments(source, node, copy);
         let mut work = Vec::new();
         for from in taken.blocks {
             let to = self.add_block(copy);
             let params = outputs_of(source.unwrap_or(self), source.unwrap_or(self).param_node(from));
             let param_node = self.param_node(to);
-            self.copy_outputs(param_node, &params, map);
+            self.copy_outputs(source, param_node, &params, map);
             let first = source.unwrap_or(self).first(from);
             let first = planted!("copy.block", first, "empty" => None);
             work.push((from, to, first));
@@ -156,11 +144,26 @@ impl Graph {
         (copy, work)
     }
 
-    fn copy_outputs(&mut self, node: Node, outputs: &[Output], map: &mut ValueMap) {
+    fn copy_comments(&mut self, source: Option<&Graph>, node: Node, copy: Node) {
+        let Some(source) = source else {
+            self.copy_location(node, copy);
+            return self.copy_scope(node, copy);
+        };
+        if let Some(text) = source.location(node) {
+            self.set_location(copy, text);
+        }
+        if let Some(text) = source.scope(node) {
+            self.set_scope(copy, text);
+        }
+    }
+
+    fn copy_outputs(&mut self, source: Option<&Graph>, node: Node, outputs: &[Output], map: &mut ValueMap) {
         for (old, ty, name) in outputs {
             let new = self.add_output_if_typed(node, planted!("copy.type", *ty, "tensor" => Some(Type::tensor())));
-            if let Some(name) = name {
-                self.set_name(new, name);
+            match (source, name) {
+                (None, name) => self.copy_name(*old, name.as_deref(), new),
+                (Some(_), Some(name)) => self.set_name(new, name),
+                (Some(_), None) => {}
             }
             planted!("copy.mapped", map.insert(*old, new), "none" => None);
         }

@@ -2,6 +2,7 @@
 
 use super::attribute::Attribute;
 use super::graph::{AttributeList, Block, BlockRow, Graph, Node, NodeRow, Value, ValueRow};
+use super::journal::{Comment, NameEdit};
 use super::list_pool::List;
 use super::naming::LabelId;
 use super::text_pool::TextId;
@@ -148,7 +149,7 @@ impl Graph {
         self.remove_inputs(node);
         for i in 0..self.num_outputs(node) {
             let output = self.output(node, i);
-            self.disown(output);
+            self.release_name(output);
         }
         self.free_attributes(node);
         if self.nodes[node].block.is_some() {
@@ -179,7 +180,7 @@ impl Graph {
             for &node in nodes.iter().chain([&param, &ret]) {
                 for i in 0..self.num_outputs(node) {
                     let output = self.output(node, i);
-                    self.disown(output);
+                    self.release_name(output);
                 }
                 self.nodes[node].block = None;
             }
@@ -197,6 +198,20 @@ impl Graph {
         self.touch_text();
         self.last_scope = self.texts.add(text, self.last_scope);
         self.nodes[node].scope = self.last_scope;
+    }
+
+    /// Gives `to` the source location of `from`, if it has one.
+    pub fn copy_location(&mut self, from: Node, to: Node) {
+        self.touch_text();
+        self.note_comment(Comment::Location, from, to);
+        self.nodes[to].location = self.nodes[from].location.or(self.nodes[to].location);
+    }
+
+    /// Gives `to` the scope of `from`, if it has one.
+    pub fn copy_scope(&mut self, from: Node, to: Node) {
+        self.touch_text();
+        self.note_comment(Comment::Scope, from, to);
+        self.nodes[to].scope = self.nodes[from].scope.or(self.nodes[to].scope);
     }
 
     // ---- attributes
@@ -243,6 +258,20 @@ impl Graph {
         Some(result)
     }
 
+    /// Takes the subgraph of a node out, so that nodes can be copied between the two; [`Graph::set_attribute`] puts it back.
+    pub fn take_subgraph(&mut self, node: Node) -> Option<Box<Graph>> {
+        self.touch();
+        let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
+        let (_, value) = self.attributes[index].iter_mut().find(|(name, _)| *name == attr::SUBGRAPH)?;
+        match std::mem::replace(value, Attribute::None) {
+            Attribute::Graph(graph) => Some(graph),
+            other => {
+                *value = other;
+                None
+            }
+        }
+    }
+
     /// All subgraphs, those of nested blocks too, for changes that concern a whole file.
     pub fn subgraphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.attributes.iter_mut().flatten().filter_map(|(_, value)| match value {
@@ -256,15 +285,21 @@ impl Graph {
     /// Adds an output.
     pub fn add_output(&mut self, node: Node, ty: Type) -> Value {
         self.touch();
-        let number = self.fresh_number();
-        self.push_output(node, Some(ty), LabelId::number(number))
+        let value = self.push_output(node, Some(ty), LabelId::number(0));
+        self.number_new(value)
     }
 
     /// Adds an output that may have no type.
     pub(super) fn add_output_if_typed(&mut self, node: Node, ty: Option<Type>) -> Value {
         self.touch();
-        let number = self.fresh_number();
-        self.push_output(node, ty, LabelId::number(number))
+        let value = self.push_output(node, ty, LabelId::number(0));
+        self.number_new(value)
+    }
+
+    fn number_new(&mut self, value: Value) -> Value {
+        self.values[value].label = LabelId::number(self.fresh_number());
+        self.journal(|| NameEdit::Fresh(value));
+        value
     }
 
     /// Adds an output for a name that the text gives, with or without a type.
@@ -299,8 +334,8 @@ impl Graph {
     /// O(outputs behind it): adds an output as number `i`.
     pub fn insert_output(&mut self, node: Node, i: usize, ty: Type) -> Value {
         self.touch();
-        let number = self.fresh_number();
-        let value = self.new_value(Some(ty), LabelId::number(number), Some(node), i as u32);
+        let value = self.new_value(Some(ty), LabelId::number(0), Some(node), i as u32);
+        self.number_new(value);
         let mut list = self.nodes[node].outputs;
         list.insert(&mut self.lists, i, value);
         self.nodes[node].outputs = list;
@@ -315,7 +350,7 @@ impl Graph {
         let removed = list.remove(&mut self.lists, i);
         debug_assert!(!self.has_uses(removed), "a removed output is still used");
         self.nodes[node].outputs = list;
-        self.disown(removed);
+        self.release_name(removed);
         self.renumber_outputs(node, i);
     }
 
@@ -336,7 +371,7 @@ impl Graph {
             list.set(&mut self.lists, i, other);
             self.nodes[node].outputs = list;
         }
-        let (old, new) = (self.values[a].clone(), self.values[b].clone());
+        let (old, new) = (self.values[a], self.values[b]);
         for (value, from) in [(a, &new), (b, &old)] {
             let row = &mut self.values[value];
             (row.definer, row.index, row.ty) = (from.definer, from.index, from.ty);
@@ -347,6 +382,11 @@ impl Graph {
     /// Adds a param to a block.
     pub fn add_param(&mut self, block: Block, ty: Type) -> Value {
         self.add_output(self.param_node(block), ty)
+    }
+
+    /// Adds a param that may have no type.
+    pub fn add_param_if_typed(&mut self, block: Block, ty: Option<Type>) -> Value {
+        self.add_output_if_typed(self.param_node(block), ty)
     }
 
     /// Adds a result to a block.

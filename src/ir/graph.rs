@@ -1,6 +1,7 @@
 //! The tables of a graph and the questions that can be asked of it.
 
 use super::attribute::Attribute;
+use super::journal::Journaling;
 use super::lineage::{Lineage, LineageRow};
 use super::list_pool::{List, ListPool};
 use super::naming::{LabelId, Names};
@@ -11,6 +12,7 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::types::Type;
 use crate::types::era::Era;
 use crate::types::spelling::Spelling;
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,7 +27,7 @@ crate::entities! {
     Use, "u";
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct NodeRow {
     pub(super) kind: Symbol,
     pub(super) block: Option<Block>,
@@ -42,7 +44,7 @@ pub(super) struct NodeRow {
     pub(super) lineage: Option<Lineage>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct ValueRow {
     /// `None` where the text gave no type.
     pub(super) ty: Option<Type>,
@@ -54,7 +56,7 @@ pub(super) struct ValueRow {
     pub(super) last_use: Option<Use>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct BlockRow {
     /// The node it belongs to; none for the root.
     pub(super) owner: Option<Node>,
@@ -131,10 +133,13 @@ pub struct Graph {
     pub(super) texts: TextPool,
     pub(super) lineages: EntityVec<Lineage, LineageRow>,
     pub(super) current_rewrite: Option<Lineage>,
+    /// Of random nodes that came from another graph: what they draw by.
+    pub(super) foreign_roots: FxHashMap<Node, usize>,
     pub(super) last_scope: TextId,
     pub(super) root: Block,
     pub(super) next_number: u32,
     pub(super) epoch: Epoch,
+    pub(super) journal: Journaling,
     id: GraphId,
     /// The PyTorch whose rules hold.
     pub era: Era,
@@ -175,10 +180,12 @@ impl Graph {
             texts: TextPool::default(),
             lineages: EntityVec::default(),
             current_rewrite: None,
+            foreign_roots: FxHashMap::default(),
             last_scope: TextId::default(),
             root: Block::at(0),
             next_number: 0,
             epoch: Epoch::default(),
+            journal: Journaling::default(),
             id: GraphId::fresh(),
             era: Era::default(),
             dialect: Dialect::default(),

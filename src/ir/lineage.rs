@@ -1,6 +1,7 @@
 //! Where nodes come from: which rewrite made them, out of which nodes, at which source line.
 
 use super::graph::{Graph, Node};
+use crate::entity::Entity;
 use crate::symbol::Symbol;
 use smallvec::SmallVec;
 
@@ -53,6 +54,23 @@ impl Graph {
             node = *first;
         }
         node
+    }
+
+    /// What tells the draws of `node` from those of other nodes: the number of the node of the file that it descends from, also
+    /// when it was copied into another graph since, see [`Graph::keep_draws`].
+    pub fn draw_root(&self, mut node: Node) -> usize {
+        loop {
+            match (self.foreign_roots.get(&node), self.origin(node)) {
+                (Some(&root), _) => return root,
+                (None, Some((_, [first, ..]))) if *first != node => node = *first,
+                _ => return node.index(),
+            }
+        }
+    }
+
+    /// Notes that `copy` is a node of another graph, and draws what that would have drawn: its [`Graph::draw_root`].
+    pub fn keep_draws(&mut self, copy: Node, root: usize) {
+        self.foreign_roots.insert(copy, root);
     }
 
     /// The source location of `node` or of the nearest ancestor that has one.

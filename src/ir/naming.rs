@@ -5,6 +5,7 @@
 //! rules are kept so that texts compare.
 
 use super::graph::{Graph, Value};
+use super::journal::NameEdit;
 use crate::types::era::Era;
 use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -12,9 +13,10 @@ use std::hash::BuildHasher;
 
 /// What a value is called, in four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LabelId(u32);
+pub(super) struct LabelId(pub(super) u32);
 
-const TEXT: u32 = 1 << 31;
+/// Marks a label that is a text.
+pub(super) const TEXT: u32 = 1 << 31;
 
 /// Greater numbers in a file are names like any other.
 const GREATEST: u32 = 2_000_000_000;
@@ -42,7 +44,9 @@ pub(super) struct Names {
     /// Ends of the texts in `bytes`.
     ends: Vec<u32>,
     bytes: Vec<u8>,
-    owners: Vec<Option<Value>>,
+    pub(super) owners: Vec<Option<Value>>,
+    /// Whether the text names two values alike, or one with digits that are no number: edits of such names depend on the texts.
+    pub(super) is_odd: bool,
     /// PyTorch 1.13 and later remember, per base, the suffix to try next.
     suffixes: FxHashMap<Box<[u8]>, u64>,
 }
@@ -163,7 +167,9 @@ impl Graph {
             }
             None => {
                 let id = self.names.intern(name);
-                self.names.owners[id as usize] = Some(value);
+                let previous = self.names.owners[id as usize].replace(value);
+                self.names.is_odd |=
+                    previous.is_some_and(|other| other != value) || name.iter().all(u8::is_ascii_digit);
                 id | TEXT
             }
         };
@@ -173,9 +179,14 @@ impl Graph {
     /// Names `value`; a previous owner of the name is renamed as PyTorch of this era does it. Digits alone and the empty
     /// text take the name away.
     pub fn set_name(&mut self, value: Value, name: &[u8]) {
+        self.journal(|| NameEdit::Literal(value, name.into()));
+        self.rename(value, name);
+    }
+
+    fn rename(&mut self, value: Value, name: &[u8]) {
         self.touch_text();
         if name.iter().all(u8::is_ascii_digit) {
-            return self.clear_name(value);
+            return self.drop_name(value);
         }
         let id = self.names.intern(name);
         let previous = self.names.owners[id as usize];
@@ -195,6 +206,11 @@ impl Graph {
 
     /// Takes the name of `value` away; it prints as a number.
     pub fn clear_name(&mut self, value: Value) {
+        self.journal(|| NameEdit::Cleared(value));
+        self.drop_name(value);
+    }
+
+    fn drop_name(&mut self, value: Value) {
         self.touch_text();
         if self.is_named(value) {
             self.disown(value);
@@ -203,29 +219,82 @@ impl Graph {
         }
     }
 
-    /// Gives `value` a number, whoever has it already: renumbering passes see to that they are distinct.
+    /// Gives `value` a number, whoever has it already: renumbering passes see to that they are distinct. No edit where it has
+    /// that number.
     pub fn set_number(&mut self, value: Value, number: u32) {
+        self.journal(|| NameEdit::Numbered(value, number));
+        self.next_number = self.next_number.max(number + 1);
+        if self.values[value].label != LabelId::number(number) {
+            self.touch_text();
+            self.disown(value);
+            self.values[value].label = LabelId::number(number);
+        }
+    }
+
+    /// As [`Graph::set_number`] for a value that nobody named; says whether it is one.
+    pub fn set_number_if_nameless(&mut self, value: Value, number: u32) -> bool {
+        let Some(journal) = self.journal.suspend() else { return self.number_if_nameless(value, number) };
+        let is_nameless = self.number_if_nameless(value, number);
+        self.journal.resume(journal);
+        self.journal(|| NameEdit::NumberedIfNameless(value, number));
+        is_nameless
+    }
+
+    fn number_if_nameless(&mut self, value: Value, number: u32) -> bool {
+        let is_nameless = !self.is_named(value);
+        if is_nameless {
+            self.set_number(value, number);
+        }
+        is_nameless
+    }
+
+    /// Gives `value` the number that comes next.
+    pub(super) fn number_afresh(&mut self, value: Value) {
         self.touch_text();
         self.disown(value);
-        self.next_number = self.next_number.max(number + 1);
+        let number = self.fresh_number();
         self.values[value].label = LabelId::number(number);
+        self.journal(|| NameEdit::Fresh(value));
     }
 
     /// Numbers restart at `number` for the values made next.
     pub fn set_next_number(&mut self, number: u32) {
+        self.journal(|| NameEdit::Restarted(number));
         self.next_number = number;
     }
 
     /// Takes the name of `from` over to `to`, as PyTorch's `copyMetadata` does: only when it has one.
     pub fn move_name(&mut self, from: Value, to: Value) {
+        self.journal(|| NameEdit::Moved { from, to, only_nameless: false });
+        self.take_name(from, to);
+    }
+
+    /// As [`Graph::move_name`] unless `to` has a name of its own.
+    pub fn move_name_to_nameless(&mut self, from: Value, to: Value) {
+        self.journal(|| NameEdit::Moved { from, to, only_nameless: true });
+        if !self.is_named(to) {
+            self.take_name(from, to);
+        }
+    }
+
+    /// Gives `copy` the name that `of`, a value of this graph, had when it was looked at.
+    pub(super) fn copy_name(&mut self, of: Value, name: Option<&[u8]>, copy: Value) {
+        self.journal(|| NameEdit::Moved { from: of, to: copy, only_nameless: false });
+        if let Some(name) = name {
+            self.rename(copy, name);
+        }
+    }
+
+    fn take_name(&mut self, from: Value, to: Value) {
         if let Label::Text(text) = self.label(from) {
             let name = text.to_vec();
-            self.set_name(to, &name);
+            self.rename(to, &name);
         }
     }
 
     /// Each takes the name of the other.
     pub(super) fn exchange_labels(&mut self, a: Value, b: Value) {
+        self.journal(|| NameEdit::Exchanged(a, b));
         let (old, new) = (self.values[a].label, self.values[b].label);
         let (owned, other) = (self.owns_name(a), self.owns_name(b));
         (self.values[a].label, self.values[b].label) = (new, old);
@@ -240,6 +309,12 @@ impl Graph {
         let number = self.next_number;
         self.next_number += 1;
         number
+    }
+
+    /// The name of a value that leaves the graph is free again.
+    pub(super) fn release_name(&mut self, value: Value) {
+        self.journal(|| NameEdit::Released(value));
+        self.disown(value);
     }
 
     pub(super) fn disown(&mut self, value: Value) {

@@ -4,6 +4,13 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextId(u32);
 
+impl TextId {
+    /// This text, or the other where there is none.
+    pub(super) fn or(self, other: TextId) -> TextId {
+        if self == TextId::default() { other } else { self }
+    }
+}
+
 /// Texts of one graph, end to end. A text equal to the last one of its kind is not stored again, which is what scopes of
 /// traced graphs and locations of one source line are like.
 #[derive(Clone, Debug, Default)]

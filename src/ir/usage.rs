@@ -7,7 +7,7 @@
 use super::graph::{Graph, Node, Use, Value};
 use crate::entity::Entity;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct UseRow {
     /// `None` in room that a node has reserved but does not use.
     pub(super) value: Option<Value>,

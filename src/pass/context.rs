@@ -183,6 +183,11 @@ impl<'a> PassContext<'a> {
         Some(result)
     }
 
+    /// Whether anybody wants to know what did not happen: looking for the reasons may be dear.
+    pub fn wants_remarks(&self) -> bool {
+        self.session.wants_remarks
+    }
+
     /// Notes that something did not happen, and why.
     pub fn missed(&mut self, graph: &Graph, rule: &'static str, node: Node, why: impl FnOnce() -> String) {
         if self.session.wants_remarks {

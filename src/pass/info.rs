@@ -25,6 +25,9 @@ pub struct PassInfo {
     pub options: &'static [PassOption],
     /// A required pass is never skipped by `--disable` or bisection: the graph would not be what later passes rely on.
     pub required: bool,
+    /// Whether what it does depends on what types say of tensors: element types, sizes, strides, devices, gradients. Types of constants
+    /// do not count. One that only hands types on reads none.
+    pub reads_shapes: bool,
     /// The function.
     pub run: Run,
     /// `file!()`: its stem is the long name and the log key.

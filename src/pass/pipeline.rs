@@ -364,7 +364,17 @@ mod tests {
     const fn pass(name: &'static str, options: &'static [PassOption]) -> PassInfo {
         let (aliases, summary, example, file): (&[&str], _, _, _) =
             (&["eliminate_dead"], "", "", "passes/some_pass.rs");
-        PassInfo { name, aliases, summary, example, options, required: false, run: |_, _| Ok(()), file }
+        PassInfo {
+            name,
+            aliases,
+            summary,
+            example,
+            options,
+            required: false,
+            reads_shapes: false,
+            run: |_, _| Ok(()),
+            file,
+        }
     }
 
     static PASSES: [PassInfo; 2] = [

@@ -46,15 +46,23 @@
 //!
 //! `jitopt-bench passes FILES… --python=PATH` times `@default` beside the same passes of PyTorch, on graphs that its reader takes.
 //!
+//! `jitopt-bench transform-cache FILES…` times building results from kept ones, per node, beside running the passes.
+//!
+//! `jitopt-bench accuracy [FUNCTION] [--step=129]` says how exact the vector mathematics of kernels is; see [`accuracy`].
+//!
+//! `jitopt-bench kernels [GROUP] [--threads=1]` times kernels of the processor beside a copy of as many bytes; see [`kernel_speed`].
+//!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
 //!
-//! Exit codes: 0 measured, 1 `jitopt` failed or grew too much, 2 anything else went wrong.
+//! Exit codes: 0 measured, 1 `jitopt` failed, grew too much or is less exact than is claimed, 2 anything else went wrong.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod accuracy;
 mod contender;
 mod dialect;
 mod eager;
+mod kernel_speed;
 mod llvm;
 mod measured;
 mod mlir;
@@ -63,6 +71,7 @@ mod process;
 mod shapes;
 mod toolkit;
 mod torchscript;
+mod transform_times;
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -94,6 +103,12 @@ enum Action {
     Interpreter(Interpreter),
     /// Time a pipeline beside the same passes of PyTorch
     Passes(Passes),
+    /// Time building results from kept ones beside running the passes
+    TransformCache(TransformCache),
+    /// Measure how exact the vector mathematics of kernels is
+    Accuracy(Accuracy),
+    /// Time kernels of the processor beside a copy of as many bytes
+    Kernels(Kernels),
     /// Write one generated program and print how many nodes it has
     Generate(Generate),
 }
@@ -162,6 +177,42 @@ struct Passes {
 }
 
 #[derive(Args)]
+struct TransformCache {
+    /// Graphs
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// The pipeline, in place of three of 1, 5 and 20 passes
+    #[arg(long)]
+    passes: Option<String>,
+    /// Runs of each
+    #[arg(long, default_value_t = 51)]
+    runs: usize,
+}
+
+#[derive(Args)]
+struct Accuracy {
+    /// Functions whose names hold this; all when not given
+    #[arg(default_value = "")]
+    function: String,
+    /// Every so many of all floats, and as many doubles
+    #[arg(long, default_value_t = 129)]
+    step: u64,
+}
+
+#[derive(Args)]
+struct Kernels {
+    /// Groups whose names hold this; all when not given
+    #[arg(default_value = "")]
+    group: String,
+    /// How many threads
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Rounds of each group
+    #[arg(long, default_value_t = 11)]
+    runs: usize,
+}
+
+#[derive(Args)]
 struct Generate {
     /// Its shape
     shape: Shape,
@@ -179,6 +230,9 @@ fn main() -> ExitCode {
         Action::Toolkit(options) => toolkit(options),
         Action::Interpreter(options) => interpreter(&options).map(|()| true),
         Action::Passes(options) => passes(&options).map(|()| true),
+        Action::TransformCache(options) => transform_cache(&options).map(|()| true),
+        Action::Accuracy(options) => exactness(&options),
+        Action::Kernels(options) => kernels(&options).map(|()| true),
         Action::Generate(options) => generate(&options).map(|()| true),
     };
     match result {
@@ -236,6 +290,27 @@ fn interpreter(options: &Interpreter) -> Result<()> {
 /// Prints how long a pipeline takes here and in PyTorch.
 fn passes(options: &Passes) -> Result<()> {
     let table = pass_times::measure(&options.files, &options.passes, &options.python, options.runs)?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(())
+}
+
+/// Prints what it costs to build results from kept ones.
+fn transform_cache(options: &TransformCache) -> Result<()> {
+    let table = transform_times::measure(&options.files, options.passes.as_deref(), options.runs.max(1))?;
+    io::stdout().write_all(table.as_bytes())?;
+    Ok(())
+}
+
+/// Prints the errors of functions; says whether what is claimed of them holds.
+fn exactness(options: &Accuracy) -> Result<bool> {
+    let found = accuracy::measure(&options.function, options.step.max(1))?;
+    io::stdout().write_all(accuracy::table(&found).as_bytes())?;
+    Ok(found.iter().all(accuracy::Found::holds))
+}
+
+/// Prints how fast kernels are.
+fn kernels(options: &Kernels) -> Result<()> {
+    let table = kernel_speed::measure(&options.group, options.threads.max(1), options.runs.max(1))?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }

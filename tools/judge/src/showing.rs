@@ -3,7 +3,7 @@
 use crate::sharing::Copier;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::environment::Invent;
-use jitopt_core::interpreter::{Environment, IValue, Machine, Release, Stop, Watch};
+use jitopt_core::interpreter::{Backend, Environment, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,8 @@ pub struct Settings {
     pub max_steps: Option<u64>,
     /// Longest time of one run.
     pub timeout: Option<Duration>,
+    /// Who runs the sections of the graph that is judged; the one that it is judged by runs on the interpreter alone.
+    pub backend: Option<Rc<dyn Backend>>,
 }
 
 impl Settings {
@@ -85,13 +87,32 @@ impl Outcome {
         precision: Precision,
         watch: Option<&mut dyn Watch>,
     ) -> Outcome {
+        Outcome::of_run(graph, settings, inputs, precision, (watch, None))
+    }
+
+    /// Runs a graph that is judged: sections are run by the backend, where there is one.
+    pub fn judged(graph: &Graph, settings: &Settings, inputs: &[IValue], watch: Option<&mut dyn Watch>) -> Outcome {
+        Outcome::of_run(graph, settings, inputs, Precision::Typed, (watch, settings.backend.as_deref()))
+    }
+
+    fn of_run(
+        graph: &Graph,
+        settings: &Settings,
+        inputs: &[IValue],
+        precision: Precision,
+        (watch, backend): (Option<&mut dyn Watch>, Option<&dyn Backend>),
+    ) -> Outcome {
         let mut copier = Copier::new(precision);
         let env = settings.environment(precision, &mut copier);
         let inputs: Vec<IValue> = inputs.iter().map(|value| copier.copy(value)).collect();
-        let (results, steps) = match watch {
-            Some(watch) => run(Machine::new(graph, &env).watched(watch), &inputs),
-            None => run(Machine::new(graph, &env), &inputs),
-        };
+        let mut machine = Machine::new(graph, &env);
+        if let Some(watch) = watch {
+            machine = machine.watched(watch);
+        }
+        if let Some(backend) = backend {
+            machine = machine.backed_by(backend);
+        }
+        let (results, steps) = run(machine, &inputs);
         let printed = env.printed.borrow().clone();
         let made_up_calls = env.made_up_calls.borrow().clone();
         let written = written(settings, &env.bindings.borrow());

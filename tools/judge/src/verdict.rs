@@ -84,10 +84,10 @@ impl Expected {
 
     /// Runs a graph on these inputs.
     fn run(&self, graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Outcome {
-        let Some(recall) = &self.recall else { return Outcome::of(graph, settings, inputs, Precision::Typed) };
+        let Some(recall) = &self.recall else { return Outcome::judged(graph, settings, inputs, None) };
         let mut recall = recall.borrow_mut();
         recall.begin();
-        Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut *recall))
+        Outcome::judged(graph, settings, inputs, Some(&mut *recall))
     }
 }
 

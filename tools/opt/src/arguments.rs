@@ -99,6 +99,8 @@ pub(crate) enum Command {
     Diff(DiffArgs),
     /// Say what PyTorch is known to get wrong about a graph
     Lint(LintArgs),
+    /// Say what of a graph fuses into kernels, what does not and why, and what would help
+    Explain(ExplainArgs),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -163,6 +165,13 @@ pub(crate) struct PipelineArgs {
     /// Skip a pass; may be repeated
     #[arg(long, value_name = "PASS")]
     pub(crate) disable: Vec<String>,
+    /// Keep what passes make of graphs, and do not run them over graphs that differ only in what they do not read:
+    /// `memory`, or a folder
+    #[arg(long, value_name = "PLACE", require_equals = true)]
+    pub(crate) transform_cache: Option<String>,
+    /// Run the passes all the same, and compare
+    #[arg(long, requires = "transform_cache")]
+    pub(crate) transform_cache_verify: bool,
     /// Run the graph before and after, and compare: at the end, after each pass, or after each rewrite
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     #[arg(value_parser = PossibleValuesParser::new(["end", "pass", "rewrite"]))]
@@ -187,9 +196,9 @@ pub(crate) struct OutputArgs {
     /// Print in the words of another PyTorch, 1.3 or 2, or say what it cannot say
     #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
     pub(crate) print_as: Option<Era>,
-    /// What to print: the IR, the code of a register machine, or a drawing for Graphviz
+    /// What to print: the IR, the code of a register machine, a drawing for Graphviz, or the kernels of fusion groups in C
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["ir", "code", "dot"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "code", "dot", "c"]))]
     pub(crate) emit: String,
     /// Print what may share memory with what instead of the graph
     #[arg(long)]
@@ -248,6 +257,7 @@ Examples:
   jitopt run in.ir --seed 7 --shape '%x=3,4'         inputs are made up to fit the graph
   jitopt run in.ir --bind '%self.conv1.weight=w.npy' --fill-unknown=random:1
   jitopt run case.ir --expect case.outputs.safetensors
+  jitopt run case.ir --backend=cpu --stats           fusion groups as kernels that the C compiler makes
 
 Inputs and outputs go by the keys of the description; without one by in0, in1, … or the names of the params, and by out, or
 out.0, out.1, … of several. What is printed describes the outputs; `--args` reads the same format.";
@@ -351,6 +361,25 @@ pub(crate) struct RunSemantics {
     /// Do not check the graph first
     #[arg(long)]
     pub(crate) no_verify: bool,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    /// What was counted
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
+    #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]
+    pub(crate) stats: Option<String>,
+}
+
+/// Who runs fusion groups.
+#[derive(Debug, Default, Args)]
+pub(crate) struct BackendArgs {
+    /// Who runs fusion groups: the interpreter, or kernels that the C compiler makes. JITOPT_CC or CC names the compiler,
+    /// JITOPT_CACHE the folder that kernels are kept in
+    #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu"]))]
+    pub(crate) backend: String,
+    /// Keep no compiled kernels, and take none that were kept
+    #[arg(long)]
+    pub(crate) no_cache: bool,
 }
 
 const VALIDATE_EXAMPLES: &str = "\
@@ -358,6 +387,7 @@ Examples:
   jitopt validate in.ir --passes='cse,dce'           before against after
   jitopt validate a.ir b.ir --samples 32             two graphs
   jitopt validate in.ir --passes='@default' --each=rewrite
+  jitopt validate fused.ir --backend=cpu             kernels against the interpreter
 
 Without inputs, they are made up from the seed: ordinary numbers, special ones, broadcasting, empty tensors, one memory passed
 twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
@@ -458,6 +488,8 @@ pub(crate) struct ValidateArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) repro_dir: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }
 
@@ -490,6 +522,26 @@ pub(crate) struct DiffArgs {
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  jitopt explain in.ir
+  jitopt explain in.ir --passes='@default'           what fuses behind these passes
+
+Each edit that is named was tried: the operators that it counts are in groups then.";
+
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub(crate) struct ExplainArgs {
+    /// The graphs; `-` or nothing is stdin
+    pub(crate) files: Vec<PathBuf>,
+    /// Passes to run before fusion
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: Option<String>,
+    /// PyTorch whose rules hold where the file does not show it, such as 1.3 or 2.15
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
 }
 
 const LINT_EXAMPLES: &str = "\

@@ -8,18 +8,20 @@ use crate::observing::VerifyEach;
 use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
 use crate::verdicts::{self, Expectations};
-use crate::{World, batch, exit, kernel_table, panics, reporting};
+use crate::{World, batch, exit, kernel_table, panics, processor, reporting};
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, RunError, Session};
+use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -37,7 +39,7 @@ pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
 
 /// Flags that make no sense alone or together.
 fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
-    let (values, checks) = (&args.values, &args.checks);
+    let (values, checks, semantics) = (&args.values, &args.checks, &args.semantics);
     if args.files.len() > 1 {
         return refuse(format_args!("{} graphs are given, and one is run at a time", args.files.len()));
     }
@@ -46,6 +48,15 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     }
     if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
         return refuse("--timeout: write a number of seconds from 0 on");
+    }
+    if semantics.backend.backend == "cpu" && semantics.f64 {
+        return refuse("--f64 keeps reals in doubles, which no kernel does; leave --backend=cpu away");
+    }
+    if semantics.backend.backend == "cpu" && checks.coverage {
+        return refuse("--coverage runs nothing; leave --backend=cpu away");
+    }
+    if semantics.backend.no_cache && semantics.backend.backend != "cpu" {
+        return refuse("--no-cache: nothing is compiled without --backend=cpu");
     }
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
@@ -62,8 +73,9 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut graph = read_graph(args, &path, world)?;
     let given = Given::read(args, &path, world)?;
     let mut env = environment(args, &graph, world)?;
+    let mut stats = BTreeMap::new();
     if let Some(pipeline) = &pipeline {
-        transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
+        stats = transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
     }
     env.bindings = given_values::bindings(args, &graph, &env, world)?.into();
     let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
@@ -72,8 +84,10 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut expectations = Expectations::read(args, &graph, world)?;
     let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     env.deadline = time.and_then(|left| Instant::now().checked_add(left));
-    let ran = watched_run(args, &graph, &env, inputs, &mut expectations, world)?;
+    let backend = processor::backend(&args.semantics.backend, world);
+    let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
     tell_side_effects(&env, world);
+    processor::tell(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ran {
         Ok(results) => results,
         Err(stop) => return Ok(stopped(&path, &stop, world)),
@@ -139,7 +153,7 @@ fn transform(
     pipeline: &Pipeline,
     env: &Environment,
     no_verify: bool,
-) -> Result<(), Refusal> {
+) -> Result<BTreeMap<String, u64>, Refusal> {
     let mut session = Session { callees: (*env.callees).clone(), ..Session::default() };
     let mut verifier = VerifyEach;
     let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
@@ -149,7 +163,8 @@ fn transform(
     pass::run(graph, pipeline, &mut session, &mut observers).map_err(|error| {
         let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
         (code, format!("error: {}: {error}", path.display()))
-    })
+    })?;
+    Ok(session.stats.into_iter().collect())
 }
 
 /// Makes up inputs that are not there, and contents that nobody bound, and says so.
@@ -191,12 +206,17 @@ fn watched_run(
     env: &Environment,
     inputs: Vec<IValue>,
     expectations: &mut Expectations,
+    backend: Option<&CpuBackend>,
     world: &mut World<'_>,
 ) -> Result<Result<Vec<IValue>, Stop>, Refusal> {
     let replayed = given_values::replayed(args, graph, env, world)?;
     let mut onlooker = Onlooker::new(args, graph, replayed, expectations.values(), world.stderr);
     onlooker.deadline = env.deadline;
-    let ran = Machine::new(graph, env).watched(&mut onlooker).run(inputs);
+    let mut machine = Machine::new(graph, env).watched(&mut onlooker);
+    if let Some(backend) = backend {
+        machine = machine.backed_by(backend);
+    }
+    let ran = machine.run(inputs);
     let (unreached, seen) = onlooker.end();
     expectations.found = seen;
     if ran.is_ok() {

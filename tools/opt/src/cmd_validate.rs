@@ -5,8 +5,8 @@ use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, exit, panics};
-use jitopt_core::interpreter::Stop;
+use crate::{World, exit, panics, processor};
+use jitopt_core::interpreter::{Backend, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
@@ -36,19 +36,25 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     {
         return refuse("two graphs are given: no passes run in between");
     }
-    if args.files.len() == 1 && args.passes.is_none() {
-        return refuse("there is nothing to compare with: give --passes, or a second graph");
+    let backend = processor::backend(&args.backend, world).map(Rc::new);
+    if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {
+        return refuse("there is nothing to compare with: give --passes, a second graph, or --backend=cpu");
+    }
+    if args.backend.no_cache && backend.is_none() {
+        return refuse("--no-cache: nothing is compiled without --backend=cpu");
     }
     let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
     let gate = judging::gate(&args.gates)?;
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
+    trial.settings.backend = backend.clone().map(|backend| backend as Rc<dyn Backend>);
     let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
     let reference = Rc::new(if args.each == "end" { reference } else { reference.recalling() });
     let mut after = trial.graph.clone();
     match &pipeline {
-        None => after = judging::read_another(&args.judge, &args.files[1], world)?,
+        None if two => after = judging::read_another(&args.judge, &args.files[1], world)?,
+        None => {}
         Some(pipeline) => {
             let mut session = Session { gate, callees: (*trial.settings.callees).clone(), ..Session::default() };
             if let Err(error) = transform(args, &mut after, pipeline, &mut session, &reference) {
@@ -62,6 +68,9 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     };
     if args.per_node {
         table(&reference, &after, world);
+    }
+    if let Some(backend) = backend {
+        processor::note_of_launches(&backend, world);
     }
     Ok(code)
 }
@@ -131,9 +140,8 @@ fn samples(n: usize) -> String {
 fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &Graph, world: &mut World<'_>) -> i32 {
     let (what, passes) = match (&args.passes, args.files.get(1)) {
         (Some(passes), _) => (format!("is wrong after {passes}"), format!(" --passes='{passes}'")),
-        (None, other) => {
-            (format!("and {} differ", other.map_or(String::new(), |path| path.display().to_string())), String::new())
-        }
+        (None, Some(other)) => (format!("and {} differ", other.display()), String::new()),
+        (None, None) => ("differs when its groups run as kernels".to_owned(), String::new()),
     };
     let first = args.files[0].display();
     world.say(&format!("error: {first} {what}\n{finding}"));

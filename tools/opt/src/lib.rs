@@ -5,10 +5,13 @@
 
 mod arguments;
 mod batch;
+mod cache_folder;
+mod caching;
 mod callees;
 mod cmd_bisect;
 mod cmd_completions;
 mod cmd_diff;
+mod cmd_explain;
 mod cmd_extract;
 mod cmd_filecheck;
 mod cmd_lint;
@@ -26,6 +29,7 @@ mod observing;
 mod onlooker;
 mod optimise;
 mod panics;
+mod processor;
 mod reporting;
 mod reproducers;
 mod specializing;
@@ -114,6 +118,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Smith(args)) => cmd_smith::run(args, world),
         Some(Command::Diff(args)) => cmd_diff::run(args, world),
         Some(Command::Lint(args)) => cmd_lint::run(args, world),
+        Some(Command::Explain(args)) => cmd_explain::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

@@ -1,6 +1,7 @@
 //! The main job: IR in, passes, IR out.
 
 use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
+use crate::caching::Caching;
 use crate::callees::{self, Callees, Calls};
 use crate::cmd_validate::{self, EachPass};
 use crate::judging::{self, Trial};
@@ -9,6 +10,7 @@ use crate::reproducers::{self, Reproducer};
 use crate::specializing::Specialization;
 use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::codegen::whole_graph;
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
@@ -36,6 +38,7 @@ pub(crate) struct Plan {
     callees: Callees,
     specialization: Specialization,
     log: log::Spec,
+    caching: Option<Caching>,
     before: Vec<&'static str>,
     after: Vec<&'static str>,
     changed: Option<Changed>,
@@ -61,7 +64,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.stderr.extend(text.as_bytes());
         if !text.ends_with('\n') {
             self.stderr.push(b'\n');
@@ -94,6 +97,9 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
     }
     let mut calls = None;
     let code = batch::run(cli, world, &mut calls, |name, text| one_file(cli, &plan, name, text));
+    for warning in plan.caching.iter().flat_map(Caching::warnings) {
+        world.say(&warning);
+    }
     if let Some(calls) = calls {
         warn_of_uncalled(&plan.callees, calls, world);
     }
@@ -126,7 +132,9 @@ impl Plan {
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
             world.say("warning: the pipeline is empty, it runs nothing");
         }
+        let log = log_spec(cli, world)?;
         let parse = ParseOptions { era: cli.input.torch, force_era: false };
+        let callees = callees::load(cli, &pipeline, parse, world)?;
         Ok(Plan {
             gate: gate(cli, &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
@@ -139,9 +147,10 @@ impl Plan {
                 type_verbosity: type_verbosity(cli, world)?,
                 no_comments: false,
             },
-            callees: callees::load(cli, &pipeline, parse, world)?,
+            caching: Caching::of(cli, &pipeline, &log, &callees, world)?,
+            callees,
             specialization: Specialization::read(&cli.input, world)?,
-            log: log_spec(cli, world)?,
+            log,
             pipeline,
             pipeline_text,
             parse,
@@ -161,7 +170,7 @@ impl Plan {
         }
     }
 
-    fn session(&self, cli: &Cli) -> Session {
+    pub(crate) fn session(&self, cli: &Cli) -> Session {
         Session {
             wants_remarks: cli.watch.remarks.is_some(),
             gate: self.gate.clone(),
@@ -354,12 +363,25 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         _ if cli.output.print_alias => AliasDb::new(&graph).dump(&graph).into_bytes(),
         "code" => listing(&graph).into_bytes(),
         "dot" => dot(&graph).into_bytes(),
+        "c" => kernels_in_c(name, &graph, outcome).into_bytes(),
         _ => print(&graph, plan.print),
     };
     if cli.output.verify_roundtrip && is_ir {
         round_trip(name, plan, &printed, outcome);
     }
     outcome.stdout.extend(printed);
+}
+
+/// The kernels of a graph, and a word on groups that have none.
+fn kernels_in_c(name: &str, graph: &Graph, outcome: &mut Outcome) -> String {
+    let unit = whole_graph::unit(graph, None);
+    for (group, why) in &unit.refused {
+        outcome.say(&format!("warning: {name}: {group} has no kernel: {why}"));
+    }
+    if unit.groups == 0 {
+        outcome.say(&format!("warning: {name}: there are no fusion groups, and so no kernels"));
+    }
+    unit.text
 }
 
 /// Says what the verifier found; false when the graph is broken.
@@ -388,6 +410,14 @@ fn translated(name: &str, graph: &mut Graph, era: Era, outcome: &mut Outcome) ->
 }
 
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
+    if let Some(caching) = &plan.caching {
+        let (session, result) = caching.transform(cli, plan, name, graph, outcome);
+        summaries(cli, &session, &Timer::default(), outcome);
+        return match result {
+            Ok(()) => true,
+            Err(error) => stopped(name, &error, outcome),
+        };
+    }
     let mut session = plan.session(cli);
     let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
     let mut observers: Vec<&mut dyn Observer> = Vec::new();
@@ -429,12 +459,15 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
             judge.iter().for_each(|judge| judge.reproduce(cli, &why, outcome));
             false
         }
-        Err(error) => {
-            let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
-            outcome.fail(code, &format!("error: {name}: {error}"));
-            false
-        }
+        Err(error) => stopped(name, &error, outcome),
     }
+}
+
+/// Says why a pipeline stopped; the graph is not to be printed.
+fn stopped(name: &str, error: &RunError, outcome: &mut Outcome) -> bool {
+    let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
+    outcome.fail(code, &format!("error: {name}: {error}"));
+    false
 }
 
 /// The graph as it was, and what it computed.

@@ -36,6 +36,7 @@ const GOES_ON: &[(&str, &str)] = &[
     ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
     ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
     ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
+    ("fuse", "what it leaves equal is merged at its end, and then pairs that were not alone are, as in PyTorch"),
     ("loop-peeling", "the loops that it makes are loops"),
     ("peephole", "what it makes dead may have been a writer, without which more rules hold"),
     ("loop-unrolling", "the loop for the rest is a loop"),

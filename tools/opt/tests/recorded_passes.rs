@@ -57,6 +57,7 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     // PyTorch infers types afterwards.
     ("decompose_ops", "decompose-ops", Computation),
     ("erase_shape_information", "erase-shape-information", Text),
+    ("fuse", "fuse", Exactly),
     ("fuse_addmm", "fuse-addmm{trusting}", Exactly),
     // PyTorch forgets what is known of the type of a result.
     ("fuse_linear", "fuse-linear", Computation),

@@ -31,8 +31,8 @@ pub fn registry() -> &'static Registry {
 }
 
 fn copy(pass: &'static PassInfo) -> PassInfo {
-    let PassInfo { name, aliases, summary, example, options, required, run, file } = *pass;
-    PassInfo { name, aliases, summary, example, options, required, run, file }
+    let PassInfo { name, aliases, summary, example, options, required, reads_shapes, run, file } = *pass;
+    PassInfo { name, aliases, summary, example, options, required, reads_shapes, run, file }
 }
 
 /// A graph that runs, and what it shows.

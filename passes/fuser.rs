@@ -1,0 +1,351 @@
+//! Puts pointwise operators into groups, each of which becomes one kernel.
+//!
+//! ```text
+//! %a : Tensor = aten::mul(%x, %y)         %z : Tensor = prim::FusionGroup_0(%x, %y)
+//! %z : Tensor = aten::tanh(%a)       =>   return (%z)
+//! return (%z)                             with prim::FusionGroup_0 = graph(%0 : Tensor, %1 : Tensor):
+//!                                           %a : Tensor = aten::mul(%0, %1)
+//!                                           %z : Tensor = aten::tanh(%a)
+//!                                           return (%z)
+//! ```
+//!
+//! The groups are those of PyTorch's legacy fuser (1.3 to 2.x), found in its order:
+//!
+//! 1. Each block is walked from its end. A fusible node, the *consumer*, takes those of its operands in that fusible nodes of the same block
+//!    make, the *producers*, the one that is made last first. Both need not be neighbours: the producer is moved, with what depends on it, as
+//!    far as [`AliasDb`] allows. If others use it too it becomes an output of the group. A producer that is a group is taken apart and taken
+//!    in node by node. This is repeated until nothing changes, which is what makes one group of siblings with a common producer.
+//! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
+//! 3. `aten::cat` of what groups make joins them, see `fuser/concats.rs`.
+//! 4. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and outputs of which nothing but the size is asked
+//!    are replaced by a computation of the size, see `fuser/group_sizes.rs`.
+//!
+//! A node is fusible when a column of the operator table says so of its overload, and all operands that are neither tensors nor floats are
+//! constants; those are copied into the group, and floats become scalars of the kernel. Where PyTorch is wrong we leave things apart: what may
+//! return its operand and is written (`aten::type_as`), chunks of operators that do not broadcast, operators that would move over a write
+//! with a chunk, lists that are written to between making and joining.
+//!
+//! Each refusal is a remark. Ends with `cse`, `dce` and a simplification of the sizes, as PyTorch. A pair costs what stands between its two
+//! nodes; the patience for that is linear in the graph. Not idempotent: what the end merges may have kept a pair apart.
+
+mod chunks;
+mod concats;
+mod group_sizes;
+mod groups;
+mod refusals;
+mod tally;
+
+use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
+use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
+use jitopt_core::ops::{self};
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{Simple, Type};
+use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
+use refusals::Refusal;
+use rustc_hash::{FxHashMap, FxHashSet};
+pub use tally::{Tally, int_operands};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "fuse",
+    aliases: &["fuse-graph"],
+    summary: "put pointwise operators into groups, each of which becomes one kernel",
+    example: "%a : Tensor = aten::mul(%x, %y), %z : Tensor = aten::tanh(%a)  =>  %z : Tensor = prim::FusionGroup_0(%x, %y)",
+    options: &[
+        PassOption {
+            name: "level",
+            default: "1",
+            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones",
+        },
+        PassOption {
+            name: "strict",
+            default: "false",
+            summary: "leave alone what is on no known device, as PyTorch does on request",
+        },
+    ],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+/// How many operands and outputs a group may have: what fits into the arguments of a CUDA kernel (PyTorch's figure).
+const ARGUMENT_LIMIT: usize = 128;
+/// How many nodes may be walked over to bring pairs together, for each node of the graph.
+const PATIENCE: usize = 8;
+/// How many may be walked over for one pair whatever was walked before.
+const SMALL_PATIENCE: usize = 64;
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before fusion", graph);
+    let level = cx.option("level")?;
+    if !(1..=2).contains(&level) {
+        return Err(PassError::new(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
+    }
+    let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
+    // In 1.3 nested blocks are left alone.
+    let is_nested = graph.era == Era::V2 || level > 1;
+    let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
+    for block in blocks {
+        fuser.fuse_block(graph, cx, block);
+    }
+    // What a group recomputes inside may be computed outside too, and sizes are computed that nobody asks.
+    common_subexpression_elimination::merge(graph, cx);
+    dead_code_elimination::eliminate(graph, cx, true);
+    group_sizes::simplify(graph, cx);
+    graph_dump!("After fusion", graph);
+    Ok(())
+}
+
+/// What is known while groups are made.
+struct Fuser {
+    db: AliasDb,
+    level: u8,
+    strict: bool,
+    /// The row of each node that was asked about, with the reason where there is none.
+    rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
+    /// Groups that this run made or that took something in.
+    grown: FxHashSet<Node>,
+    /// What the outputs of the node that a group took in last are inside.
+    inner: Vec<Value>,
+    /// How many more nodes may be walked over.
+    patience: usize,
+}
+
+impl Fuser {
+    fn new(graph: &Graph, level: u8, strict: bool) -> Fuser {
+        Fuser {
+            db: AliasDb::new(graph),
+            level,
+            strict,
+            rows: FxHashMap::default(),
+            grown: FxHashSet::default(),
+            inner: Vec::new(),
+            patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
+        }
+    }
+
+    fn fuse_block(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        while self.round(graph, cx, block) {}
+        self.tell_refusals(graph, cx, block);
+        self.fuse_concats(graph, cx, block);
+        if self.level > 1 {
+            self.group_loners(graph, cx, block);
+        }
+        let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
+        for group in groups {
+            clean_up(graph, cx, group);
+        }
+        self.settle_chunks(graph, cx, block);
+        self.replace_sizes(graph, cx, block);
+    }
+
+    /// One walk over a block, from its end; whether anything changed.
+    fn round(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
+        let (mut cursor, mut changed) = (graph.last(block), false);
+        while let Some(consumer) = cursor {
+            let again = self.scan(graph, cx, consumer);
+            changed |= again.is_some();
+            cursor = again.or_else(|| graph.prev(consumer));
+        }
+        changed
+    }
+
+    /// Takes one producer into `consumer`, or moves a chunk out of the way; the node to scan again when that was done.
+    fn scan(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node) -> Option<Node> {
+        self.fusible(graph, consumer).ok()?;
+        for producer in latest_first(graph, consumer) {
+            let value = producer.1;
+            if self.move_chunk(graph, cx, consumer, value) {
+                return Some(consumer);
+            }
+            if let Some(group) = self.fuse_pair(graph, cx, consumer, value) {
+                return Some(group);
+            }
+        }
+        None
+    }
+
+    /// The row of a node that can be part of a group (none for a node that is one already), or why it cannot.
+    fn fusible(&mut self, graph: &Graph, node: Node) -> Result<Option<&'static FusionRow>, Refusal> {
+        if graph.kind(node) == prim::FUSION_GROUP {
+            return if graph.subgraph(node).is_some() { Ok(None) } else { Err(Refusal::Kind) };
+        }
+        if let Some(known) = self.rows.get(&node) {
+            return *known;
+        }
+        let answer = self.judge(graph, node).map(Some);
+        self.rows.insert(node, answer);
+        answer
+    }
+
+    fn judge(&self, graph: &Graph, node: Node) -> Result<&'static FusionRow, Refusal> {
+        let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let operator = ops::operator(graph.era, graph.kind(node));
+        let schema = operator.resolve(&types).schema().ok_or(Refusal::Kind)?;
+        let row = fusion_row(schema).ok_or(Refusal::Kind)?;
+        if row.level > self.level {
+            return Err(Refusal::Level(row.level, node));
+        }
+        let is_settled = |value: &Value| {
+            graph.ty(*value).is_tensor()
+                || graph.ty(*value).is(Simple::Float)
+                || graph.definer(*value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
+        };
+        if let Some(value) =
+            graph.inputs(node).find(|value| !planted!("fuse.settled", is_settled(value), "all" => true))
+        {
+            return Err(Refusal::RunTimeOperand(value));
+        }
+        let output = graph.output(node, 0);
+        if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
+            return Err(Refusal::Device);
+        }
+        let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
+        if may_return_operand && planted!("fuse.returned", self.db.has_writers(output), "ignored" => false) {
+            return Err(Refusal::Written(output));
+        }
+        Ok(row)
+    }
+
+    /// Whether kernels can be made for the device of a tensor.
+    fn is_on_device(&self, ty: Type) -> bool {
+        let device = ty.as_tensor().and_then(|tensor| tensor.device);
+        device.map_or(!self.strict, |device| ["cpu", "cuda"].contains(&device.as_str().split(':').next().unwrap_or("")))
+    }
+
+    /// Why `consumer` cannot take in the node that makes `value`.
+    fn refuses(&mut self, graph: &Graph, consumer: Node, value: Value) -> Option<Refusal> {
+        let producer = graph.definer(value)?;
+        if let Err(refusal) = self.fusible(graph, producer) {
+            return Some(refusal);
+        }
+        if groups::ends_in_concat(graph, producer) {
+            return Some(Refusal::Concat);
+        }
+        if groups::feeds_chunk(graph, consumer, value) {
+            return Some(Refusal::Chunked);
+        }
+        let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
+        if arguments(consumer) + arguments(producer) > ARGUMENT_LIMIT {
+            return Some(Refusal::Arguments);
+        }
+        self.cannot_move(graph, producer, consumer)
+    }
+
+    /// Why `node` cannot stand right before `anchor`.
+    fn cannot_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> Option<Refusal> {
+        if graph.prev(anchor) == Some(node) {
+            return None;
+        }
+        let mut steps = self.patience.max(SMALL_PATIENCE);
+        let allowed = steps;
+        let could = self.db.could_move_within(graph, node, anchor, &mut steps);
+        self.patience = self.patience.saturating_sub(allowed - steps);
+        match could {
+            _ if planted!("fuse.moves", false, "always" => true) => None,
+            Some(true) => None,
+            Some(false) => Some(Refusal::Between(None)),
+            None => Some(Refusal::TooFar),
+        }
+    }
+
+    /// Takes the node that makes `value` into `consumer`, which becomes a group if it is none; the group when that was done.
+    fn fuse_pair(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node, value: Value) -> Option<Node> {
+        let producer = graph.definer(value)?;
+        if self.refuses(graph, consumer, value).is_some() {
+            return None;
+        }
+        let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
+            graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
+            self.db.move_before_topologically(graph, producer, consumer);
+            let group = self.group_of(graph, consumer);
+            if graph.kind(producer) == prim::FUSION_GROUP {
+                self.merge(graph, group, producer);
+            } else {
+                self.take_in(graph, group, producer);
+            }
+            group
+        })?;
+        self.grown.insert(group);
+        Some(group)
+    }
+
+    /// Makes groups of operators that nothing fused with: a kernel runs faster than an operator that computes as wide as it can. PyTorch makes none.
+    fn group_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let nodes: Vec<Node> = graph.nodes(block).collect();
+        for node in nodes {
+            if matches!(self.fusible(graph, node), Ok(Some(_))) {
+                let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
+                self.grown.extend(group);
+            }
+        }
+    }
+
+    /// Remarks of all pairs that stay apart, why they do. At the end of all rounds what holds for a pair now is what held.
+    fn tell_refusals(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
+        if !cx.wants_remarks() && !refusals::is_heard() {
+            return;
+        }
+        let consumers: Vec<Node> = graph.nodes(block).collect();
+        for consumer in consumers {
+            for (producer, value) in latest_first(graph, consumer) {
+                if !graph.ty(value).is_tensor() || graph.kind(producer) == prim::PARAM {
+                    continue;
+                }
+                let refusal = match self.fusible(graph, consumer) {
+                    Ok(_) => self.refuses(graph, consumer, value),
+                    Err(why) => self.fusible(graph, producer).is_ok().then(|| why.of_consumer()),
+                };
+                let Some(mut refusal) = refusal else { continue };
+                if refusal == Refusal::Between(None) {
+                    refusal = Refusal::Between(self.db.obstacle(graph, producer, consumer));
+                }
+                let why = refusal.told(graph, consumer, producer);
+                graph_debug!("%{} is not fused: {why}", graph.name(value));
+                cx.missed(graph, "producers-fused", producer, || why);
+            }
+        }
+    }
+}
+
+/// The nodes of the same block that make operands of `node`, with the operand, the last one first.
+fn latest_first(graph: &Graph, node: Node) -> Vec<(Node, Value)> {
+    let block = graph.block_of(node);
+    let made = |value| graph.definer(value).filter(|&definer| graph.block_of(definer) == block).map(|d| (d, value));
+    let mut all: Vec<(Node, Value)> = graph.inputs(node).filter_map(made).collect();
+    all.sort_by(|(a, _), (b, _)| {
+        if a == b {
+            std::cmp::Ordering::Equal
+        } else if graph.is_before(*a, *b) {
+            std::cmp::Ordering::Greater
+        } else {
+            std::cmp::Ordering::Less
+        }
+    });
+    all.dedup();
+    all
+}
+
+fn first_name(graph: &Graph, node: Node) -> String {
+    graph.outputs(node).next().map_or(String::new(), |value| graph.name(value))
+}
+
+/// Whether a node draws random numbers.
+fn is_random(graph: &Graph, node: Node) -> bool {
+    ops::operator(graph.era, graph.kind(node)).nondeterminism(None) == Nondeterminism::Always
+}
+
+/// Cleans up inside of a group: constants came with each node, and what two groups computed is computed twice.
+fn clean_up(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
+    graph.with_subgraph(group, |section| {
+        dead_code_elimination::eliminate(section, cx, true);
+        common_subexpression_elimination::merge(section, cx);
+        constant_pooling::pool(section, cx);
+    });
+}

@@ -1,0 +1,100 @@
+//! Joining what groups compute.
+//!
+//! ```text
+//! %l : Tensor[] = prim::ListConstruct(%a, %b)        %z : Tensor = prim::FusionGroup_0(…)
+//! %z : Tensor = aten::cat(%l, %1)               =>   with prim::FusionGroup_0 = graph(…):
+//!                                                      …
+//!                                                      %z : Tensor = prim::FusedConcat[dim=1](%a, %b)
+//! ```
+//!
+//! The kernel writes each part where it belongs. PyTorch puts the group where the list was made, and reads what was written to an element before
+//! the list was joined as it was before; we leave such lists alone.
+
+use super::refusals::Refusal;
+use super::{Fuser, latest_first};
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
+use jitopt_core::pass::PassContext;
+use jitopt_core::symbol::{aten, attr, prim};
+use jitopt_core::{graph_debug, graph_update, planted};
+
+/// The list that `cat` joins and the dimension, when both are known and nobody else reads the list.
+fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
+    if graph.kind(cat) != aten::CAT || graph.num_inputs(cat) != 2 {
+        return None;
+    }
+    let list = graph.definer(graph.input(cat, 0)).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT)?;
+    let alone = graph.single_use(graph.output(list, 0)).is_some();
+    let dim = graph.constant_int(graph.input(cat, 1))?;
+    (alone && graph.block_of(list) == graph.block_of(cat)).then_some((list, dim))
+}
+
+impl Fuser {
+    /// Lets groups join what they compute.
+    pub(super) fn fuse_concats(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let cats: Vec<Node> = graph.nodes(block).filter(|&node| graph.kind(node) == aten::CAT).collect();
+        for &cat in cats.iter().rev() {
+            let Some((list, dim)) = parts(graph, cat) else { continue };
+            let refusal = self.refuses_concat(graph, cat, list);
+            if let Some(why) = refusal {
+                let why = why.told(graph, cat, list);
+                graph_debug!("What makes %{} is not fused: {why}", graph.name(graph.output(cat, 0)));
+                cx.missed(graph, "concats-fused", cat, || why);
+                continue;
+            }
+            let joined = cx.rewrite(graph, "concats-fused", cat, |graph| {
+                graph_update!("Fusing what makes %{}", graph.name(graph.output(cat, 0)));
+                self.join(graph, cat, list, dim)
+            });
+            let Some(group) = joined else { continue };
+            self.grown.insert(group);
+            while let Some(value) = self.next_part(graph, group) {
+                if self.fuse_pair(graph, cx, group, value).is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Why there is nothing to gain, or nothing to be done.
+    fn refuses_concat(&mut self, graph: &Graph, cat: Node, list: Node) -> Option<Refusal> {
+        if let Some(refusal) = planted!("fuse.concat-moves", self.cannot_move(graph, list, cat), "always" => None) {
+            return Some(refusal);
+        }
+        let output = graph.output(cat, 0);
+        if !self.is_on_device(graph.ty(output)) {
+            return Some(Refusal::Device);
+        }
+        let parts = latest_first(graph, list);
+        // The list has an output where the group has one, so that counts and places are those of the group to be.
+        let refusals: Vec<Option<Refusal>> = parts.iter().map(|(_, value)| self.refuses(graph, list, *value)).collect();
+        if refusals.iter().any(Option::is_none) {
+            None
+        } else {
+            Some(refusals.first().copied().flatten().unwrap_or(Refusal::Kind))
+        }
+    }
+
+    /// Puts a group that joins in the place of a list and what joins it.
+    fn join(&mut self, graph: &mut Graph, cat: Node, list: Node, dim: i64) -> Node {
+        let operands: Vec<Value> = graph.inputs(list).collect();
+        let output = graph.output(cat, 0);
+        let joined = graph.create_op(prim::FUSED_CONCAT, &operands, graph.ty(output));
+        graph.set_attribute(joined, attr::DIM, Attribute::Int(dim));
+        graph.insert_before(list, joined);
+        let new = graph.output(joined, 0);
+        self.db.copy_value(new, output);
+        graph.replace_all_uses(output, new);
+        graph.move_name(output, new);
+        graph.erase(cat);
+        graph.erase(list);
+        self.group_of(graph, joined)
+    }
+
+    /// The operand of a group that joins, of which the maker can be taken in next.
+    fn next_part(&mut self, graph: &Graph, group: Node) -> Option<Value> {
+        latest_first(graph, group)
+            .into_iter()
+            .map(|(_, value)| value)
+            .find(|&value| self.refuses(graph, group, value).is_none())
+    }
+}

@@ -1,0 +1,54 @@
+//! What is in groups, and what could be.
+
+use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::fusion_rules::fusion_row;
+use jitopt_core::symbol::prim;
+use jitopt_core::types::{Simple, Type};
+
+/// How far fusion went.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// The groups.
+    pub groups: Vec<Node>,
+    /// Pointwise operators in them, chunks and joins not counted.
+    pub inside: usize,
+    /// Pointwise operators, those of level 2 among them, that are in none.
+    pub outside: Vec<Node>,
+}
+
+impl Tally {
+    /// Counts. Groups in sections of others are not looked into.
+    pub fn of(graph: &Graph) -> Tally {
+        let mut tally = Tally::default();
+        for node in graph.all_nodes() {
+            match graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP) {
+                Some(section) => {
+                    tally.groups.push(node);
+                    tally.inside += section.all_nodes().filter(|&node| is_pointwise(section, node)).count();
+                }
+                None if is_pointwise(graph, node) => tally.outside.push(node),
+                None => {}
+            }
+        }
+        tally
+    }
+
+    /// Whether this went further than `other`.
+    pub fn beats(&self, other: &Tally) -> bool {
+        self.inside > other.inside && self.outside.len() <= other.outside.len()
+            || self.inside == other.inside && self.outside.len() < other.outside.len()
+    }
+}
+
+fn is_pointwise(graph: &Graph, node: Node) -> bool {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let resolved = ops::resolve(graph.era, graph.kind(node), &types);
+    resolved.schema().is_some_and(|schema| fusion_row(schema).is_some())
+}
+
+/// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and are ints.
+pub fn int_operands(graph: &Graph, node: Node) -> Vec<Value> {
+    let is_constant = |value| graph.definer(value).is_some_and(|node| graph.kind(node) == prim::CONSTANT);
+    graph.inputs(node).filter(|&value| graph.ty(value).is(Simple::Int) && !is_constant(value)).collect()
+}

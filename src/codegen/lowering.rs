@@ -1,0 +1,436 @@
+//! From the section of a fusion group to a kernel.
+//!
+//! Element types are settled here, once, by the rules of promotion: tensors with dimensions, tensors without, and plain numbers
+//! are three classes. Constants are written into the kernel; numbers that are operands of the group stay arguments.
+
+use super::kernel::{Input, Kernel, Load, Made, Part, Source, Step, Store};
+use crate::interpreter::{Environment, IValue, literal_values};
+use crate::ir::{Attribute, Graph, Node, Value};
+use crate::ops::formulas::{Formula, Typing, When, formulas};
+use crate::symbol::{Symbol, attr, prim};
+use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
+use crate::tensor::{DType, Kind, Scalar};
+use crate::text::{PrintOptions, Printer};
+use crate::types::{Simple, Type};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fmt;
+
+/// What is known of an operand of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Argument {
+    /// A tensor.
+    Tensor {
+        /// Its element type.
+        dtype: DType,
+        /// Whether it has dimensions.
+        dimensioned: bool,
+    },
+    /// A plain number.
+    Number(Kind),
+    /// Something that no kernel takes.
+    Other,
+}
+
+/// Why a group has no kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn refuse<T>(why: impl Into<String>) -> Result<T, Refusal> {
+    Err(Refusal(why.into()))
+}
+
+/// What the types of a section's params say of its operands, and what had to be assumed: where no element type is told, `usual`.
+pub fn arguments_of_types(section: &Graph, usual: DType) -> (Vec<Argument>, Vec<String>) {
+    let mut assumed = Vec::new();
+    let arguments = section.params(section.root()).map(|param| {
+        let ty = section.ty(param);
+        if let Some(tensor) = ty.as_tensor() {
+            if tensor.dtype.is_none() {
+                assumed.push(format!("%{} : {}, as its type does not say", section.name(param), usual.name()));
+            }
+            let dimensioned = tensor.rank() != Some(0);
+            return Argument::Tensor { dtype: tensor.dtype.unwrap_or(usual), dimensioned };
+        }
+        number_of(ty).map_or(Argument::Other, Argument::Number)
+    });
+    (arguments.collect(), assumed)
+}
+
+fn number_of(ty: Type) -> Option<Kind> {
+    match () {
+        () if ty.is(Simple::Float) => Some(Kind::Float),
+        () if ty.is(Simple::Int) => Some(Kind::Int),
+        () if ty.is(Simple::Bool) => Some(Kind::Bool),
+        () => None,
+    }
+}
+
+/// What a value of the section is.
+#[derive(Clone, Debug)]
+enum Known {
+    Tensor {
+        source: Source,
+        dtype: DType,
+        dimensioned: bool,
+    },
+    /// An operand of the group that nothing has loaded yet.
+    Operand {
+        operand: usize,
+        dtype: DType,
+        dimensioned: bool,
+    },
+    Number {
+        source: Source,
+        kind: Kind,
+    },
+    Text(String),
+    Missing,
+    /// Values side by side along a dimension.
+    Joined {
+        parts: Vec<(Source, DType)>,
+        dtype: DType,
+        dim: i64,
+    },
+    Other,
+}
+
+/// Makes the kernel of a group.
+///
+/// Refused are operators without a [`Formula`] for the element types that they meet, results that are views of operands, and
+/// whatever else one loop cannot do; the words say which and why.
+pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
+    let kernel = Kernel { group: group.to_owned(), ..Kernel::default() };
+    let mut lowering = Lowering { section, release, kernel, known: FxHashMap::default(), names: FxHashSet::default() };
+    lowering.params(arguments);
+    for node in section.nodes(section.root()) {
+        lowering.node(node)?;
+    }
+    lowering.results()?;
+    Ok(lowering.kernel)
+}
+
+struct Lowering<'g> {
+    section: &'g Graph,
+    release: (u32, u32),
+    kernel: Kernel,
+    known: FxHashMap<Value, Known>,
+    names: FxHashSet<String>,
+}
+
+impl Lowering<'_> {
+    fn params(&mut self, arguments: &[Argument]) {
+        for (operand, (param, argument)) in self.section.params(self.section.root()).zip(arguments).enumerate() {
+            let known = match *argument {
+                Argument::Tensor { dtype, dimensioned } => Known::Operand { operand, dtype, dimensioned },
+                Argument::Number(Kind::Float) => {
+                    self.kernel.reals.push(operand);
+                    Known::Number { source: Source::Real(self.kernel.reals.len() - 1), kind: Kind::Float }
+                }
+                Argument::Number(kind @ (Kind::Int | Kind::Bool)) => {
+                    self.kernel.wholes.push(operand);
+                    Known::Number { source: Source::Whole(self.kernel.wholes.len() - 1), kind }
+                }
+                Argument::Number(Kind::Complex) | Argument::Other => Known::Other,
+            };
+            self.known.insert(param, known);
+        }
+    }
+
+    fn node(&mut self, node: Node) -> Result<(), Refusal> {
+        match self.section.kind(node) {
+            prim::CONSTANT => self.constant(node),
+            prim::CONSTANT_CHUNK => self.chunk(node),
+            prim::FUSED_CONCAT => self.join(node),
+            kind => self.compute(node, kind),
+        }
+    }
+
+    fn constant(&mut self, node: Node) -> Result<(), Refusal> {
+        let value = literal_values::constant(self.section, &Environment::default(), node);
+        let known = match value {
+            Ok(IValue::None) => Known::Missing,
+            Ok(IValue::Str(text)) => Known::Text(text.to_string()),
+            Ok(value) => match value.scalar() {
+                Some(scalar) => Known::Number { source: Source::Constant(scalar), kind: scalar.kind() },
+                None => Known::Other,
+            },
+            Err(_) => Known::Other,
+        };
+        self.known.insert(self.section.output(node, 0), known);
+        Ok(())
+    }
+
+    fn attribute(&self, node: Node, name: Symbol) -> Result<i64, Refusal> {
+        match self.section.attribute(node, name) {
+            Some(Attribute::Int(n)) => Ok(*n),
+            _ => refuse(format!("`{}` lacks its attribute `{}`", self.section.kind(node), name.as_str())),
+        }
+    }
+
+    fn chunk(&mut self, node: Node) -> Result<(), Refusal> {
+        let (count, dim) = (self.attribute(node, attr::CHUNKS)?, self.attribute(node, attr::DIM)?);
+        let operand = self.section.input(node, 0);
+        let Some(&Known::Operand { operand, dtype, dimensioned: true }) = self.known.get(&operand) else {
+            return refuse("chunks of something that is no operand of the group");
+        };
+        if count != self.section.num_outputs(node) as i64 {
+            return refuse(format!("{count} chunks for {} values", self.section.num_outputs(node)));
+        }
+        let line = self.line(node);
+        for (index, output) in self.section.outputs(node).enumerate() {
+            let part = Some(Part { dim, count, index: index as i64 });
+            let (name, line) = (self.section.name(output), line.clone());
+            let source = self.load(Load { operand, part, dtype, dimensioned: true, name, line });
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true });
+        }
+        Ok(())
+    }
+
+    fn join(&mut self, node: Node) -> Result<(), Refusal> {
+        let dim = self.attribute(node, attr::DIM)?;
+        let mut parts = Vec::new();
+        for value in self.section.inputs(node) {
+            match self.tensor(value) {
+                Some((source, dtype, true)) => parts.push((source, dtype)),
+                _ => return refuse("a concatenation of something that is no tensor with dimensions"),
+            }
+        }
+        let dtypes = parts.iter().map(|part| part.1);
+        let Some(dtype) = dtypes.reduce(crate::tensor::promotion::join) else {
+            return refuse("a concatenation of nothing");
+        };
+        self.known.insert(self.section.output(node, 0), Known::Joined { parts, dtype, dim });
+        Ok(())
+    }
+
+    /// Adds a load, unless there is one of the same.
+    fn load(&mut self, mut load: Load) -> Source {
+        let same = |other: &Load| (other.operand, other.part) == (load.operand, load.part);
+        let found = self.kernel.loads.iter().position(same);
+        Source::Load(found.unwrap_or_else(|| {
+            load.name = self.fresh(&load.name);
+            self.kernel.loads.push(load);
+            self.kernel.loads.len() - 1
+        }))
+    }
+
+    /// A tensor, loaded where it is an operand that nothing has loaded yet.
+    fn tensor(&mut self, value: Value) -> Option<(Source, DType, bool)> {
+        match self.known.get(&value)?.clone() {
+            Known::Tensor { source, dtype, dimensioned } => Some((source, dtype, dimensioned)),
+            Known::Operand { operand, dtype, dimensioned } => {
+                let name = self.section.name(value);
+                let line = format!("%{name}");
+                let load = Load { operand, part: None, dtype, dimensioned, name, line };
+                Some((self.load(load), dtype, dimensioned))
+            }
+            _ => None,
+        }
+    }
+
+    fn compute(&mut self, node: Node, kind: Symbol) -> Result<(), Refusal> {
+        let rows = formulas(kind);
+        let Some(row) = rows.iter().find(|row| row.when.iter().all(|when| self.holds(node, *when))) else {
+            let why = if rows.is_empty() { "has no formula" } else { "has no formula for these operands" };
+            return refuse(format!("`{kind}` {why}"));
+        };
+        if self.section.num_outputs(node) != 1 {
+            return refuse(format!("`{kind}` has {} results", self.section.num_outputs(node)));
+        }
+        let (computed, out) = self.types(node, row)?;
+        let output = self.section.output(node, 0);
+        if row.only_converts()
+            && let Some((source, dtype, dimensioned)) = self.tensor(self.section.input(node, 0)).filter(|x| x.1 == out)
+        {
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned });
+            return Ok(());
+        }
+        let text = text_of(row, kind, computed)?;
+        let inputs = self.inputs(node, row, text, computed)?;
+        // Of operands that are only asked for their type the shape does not count.
+        let read = inputs.iter().map(|input| input.letter as usize - 'a' as usize);
+        let dimensioned = read.into_iter().any(|i| match self.known_operand(node, i) {
+            Some(Known::Tensor { dimensioned, .. } | Known::Operand { dimensioned, .. }) => *dimensioned,
+            _ => false,
+        });
+        let name = self.fresh(&self.section.name(output));
+        self.kernel.steps.push(Step { text, computed, out, inputs, name, line: self.line(node) });
+        let source = Source::Step(self.kernel.steps.len() - 1);
+        self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned });
+        Ok(())
+    }
+
+    fn known_operand(&self, node: Node, i: usize) -> Option<&Known> {
+        let given = i < self.section.num_inputs(node);
+        given.then(|| self.known.get(&self.section.input(node, i))).flatten()
+    }
+
+    fn holds(&self, node: Node, when: When) -> bool {
+        match when {
+            When::Before(major, minor) => self.release < (major, minor),
+            When::Missing(i) => matches!(self.known_operand(node, i), None | Some(Known::Missing)),
+            When::Is(i, x) => match self.known_operand(node, i) {
+                Some(Known::Number { source: Source::Constant(scalar), .. }) => scalar.real() == x,
+                _ => false,
+            },
+            When::Says(i, text) => matches!(self.known_operand(node, i), Some(Known::Text(said)) if said == text),
+        }
+    }
+
+    /// The types that a node computes in and gives.
+    fn types(&self, node: Node, row: &Formula) -> Result<(DType, DType), Refusal> {
+        let own = |i: usize| match self.known_operand(node, i) {
+            Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Ok(*dtype),
+            _ => refuse(format!("operand {i} of `{}` is no tensor", row.kind)),
+        };
+        let same = |dtype| (dtype, dtype);
+        Ok(match row.typing {
+            Typing::Promoted(n) => same(self.promoted(node, 0..n)),
+            Typing::RealPromoted(n) => same(to_real_arithmetic(self.promoted(node, 0..n))),
+            Typing::Compared => (self.promoted(node, 0..2), DType::Bool),
+            Typing::Kept => same(own(0)?),
+            Typing::Real => same(to_real_arithmetic(own(0)?)),
+            Typing::Asked => (own(0)?, DType::Bool),
+            Typing::Chosen => match own(0)? {
+                DType::Bool | DType::Byte => same(self.promoted(node, 1..3)),
+                other => return refuse(format!("`{}` with a condition of {}", row.kind, other.name())),
+            },
+            Typing::Cast(dtype) => same(dtype),
+            Typing::Like => same(own(1)?),
+        })
+    }
+
+    fn promoted(&self, node: Node, operands: std::ops::Range<usize>) -> DType {
+        let count = |seen: Promotion, i| match self.known_operand(node, i) {
+            Some(Known::Tensor { dtype, dimensioned, .. } | Known::Operand { dtype, dimensioned, .. }) => {
+                seen.element(*dtype, *dimensioned)
+            }
+            Some(Known::Number { kind, .. }) => seen.number(*kind),
+            _ => seen,
+        };
+        operands.fold(Promotion::default(), count).result()
+    }
+
+    /// The operands that a formula names.
+    fn inputs(&mut self, node: Node, row: &Formula, text: &str, computed: DType) -> Result<Vec<Input>, Refusal> {
+        let mut inputs = Vec::new();
+        for (i, letter) in ['a', 'b', 'c', 'd'].into_iter().enumerate() {
+            if !super::c_form::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
+                continue;
+            }
+            let (source, dtype) = self.input(node, row, i)?;
+            // A condition is asked as it is.
+            let to = if row.typing == Typing::Chosen && i == 0 { dtype } else { computed };
+            inputs.push(Input { letter, source, dtype, to });
+        }
+        Ok(inputs)
+    }
+
+    fn input(&mut self, node: Node, row: &Formula, i: usize) -> Result<(Source, DType), Refusal> {
+        if i < self.section.num_inputs(node) {
+            let value = self.section.input(node, i);
+            if let Some((source, dtype, _)) = self.tensor(value) {
+                return Ok((source, dtype));
+            }
+        }
+        match self.known_operand(node, i) {
+            // Doubles keep what a literal says until it is known what they are converted to.
+            Some(Known::Number { source, kind }) => Ok((*source, of_number(*kind, DType::Double))),
+            None => match row.defaults.iter().find(|default| default.0 == i) {
+                Some((_, x)) => Ok((Source::Constant(Scalar::Float(*x)), DType::Double)),
+                None => refuse(format!("`{}` with {} operands", row.kind, self.section.num_inputs(node))),
+            },
+            _ => refuse(format!("`{}` of something that no kernel takes", row.kind)),
+        }
+    }
+
+    fn results(&mut self) -> Result<(), Refusal> {
+        let mut tensors: FxHashMap<Value, usize> = FxHashMap::default();
+        for value in self.section.results(self.section.root()) {
+            let next = self.kernel.made.len();
+            let tensor = *tensors.entry(value).or_insert(next);
+            self.kernel.results.push(tensor);
+            if tensor == next {
+                self.store(value, tensor)?;
+            }
+        }
+        match self.kernel.stores.is_empty() {
+            true => refuse("the group has no results"),
+            false => Ok(()),
+        }
+    }
+
+    fn store(&mut self, value: Value, tensor: usize) -> Result<(), Refusal> {
+        let name = self.section.name(value);
+        let (stores, dtype) = match self.known.get(&value) {
+            Some(&Known::Tensor { source: source @ Source::Step(_), dtype, .. }) => {
+                (vec![Store { source, dtype, tensor, part: None }], dtype)
+            }
+            Some(Known::Joined { parts, dtype, dim }) => {
+                let count = parts.len() as i64;
+                let store = |(index, &(source, from)): (i64, &(Source, DType))| Store {
+                    source,
+                    dtype: from,
+                    tensor,
+                    part: Some(Part { dim: *dim, count, index }),
+                };
+                ((0..).zip(parts).map(store).collect(), *dtype)
+            }
+            _ => return refuse(format!("result `%{name}` is an operand, or a view of one")),
+        };
+        self.kernel.stores.extend(stores);
+        let name = self.fresh(&format!("{name}.out"));
+        self.kernel.made.push(Made { dtype, name });
+        Ok(())
+    }
+
+    /// A name in C for a name in the graph, unlike all others.
+    fn fresh(&mut self, name: &str) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let name: String = name.chars().map(plain).collect();
+        // Names of C, of formulas and of the function's own variables begin otherwise.
+        let base = format!("v_{name}");
+        let mut name = base.clone();
+        let mut n = 1;
+        while !self.names.insert(name.clone()) {
+            n += 1;
+            name = format!("{base}_x{n}");
+        }
+        name
+    }
+
+    fn line(&self, node: Node) -> String {
+        let mut printer = Printer::new(PrintOptions::default());
+        printer.node_line(self.section, node);
+        String::from_utf8_lossy(&printer.out).trim().to_owned()
+    }
+}
+
+impl Formula {
+    /// Whether it does nothing where the type is the right one already.
+    fn only_converts(&self) -> bool {
+        matches!(self.typing, Typing::Cast(_) | Typing::Like)
+    }
+}
+
+/// The text for the numbers of a type.
+fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str, Refusal> {
+    let text = match computed.arithmetic() {
+        Some(Kind::Float) => row.real,
+        Some(Kind::Int) => row.whole,
+        Some(Kind::Bool) => row.truth,
+        _ => "",
+    };
+    match text.is_empty() {
+        true => refuse(format!("`{kind}` of {} has no formula", computed.name())),
+        false => Ok(text),
+    }
+}

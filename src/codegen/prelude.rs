@@ -1,0 +1,68 @@
+//! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that it needs.
+
+use super::c_form::names;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// The whole text.
+pub const TEXT: &str = include_str!("prelude.c");
+
+/// Functions that take no longer than arithmetic: they begin no loop of their own.
+const LIGHT: &[&str] =
+    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut"];
+
+/// Whether a formula calls a function that takes long.
+pub fn is_heavy(formula: &str) -> bool {
+    names(formula).any(|name| name.len() > 1 && !LIGHT.contains(&name))
+}
+
+/// A function, or a definition that stands alone.
+struct Piece {
+    name: &'static str,
+    text: &'static str,
+    /// The pieces that it names.
+    needs: Vec<usize>,
+}
+
+/// What stands before the first function: the names of types.
+pub fn types() -> &'static str {
+    TEXT.split_once("\n\n").map_or(TEXT, |(head, _)| head)
+}
+
+/// The pieces: parted by empty lines, each called by the first word in it that begins with `jo_`.
+static PIECES: LazyLock<Vec<Piece>> = LazyLock::new(|| {
+    let texts = TEXT.split("\n\n").skip(1).filter_map(|text| {
+        let code = text.lines().find(|line| !line.starts_with("//"))?;
+        let name = names(code).find(|name| name.starts_with("jo_"))?;
+        Some((name, text.trim_end()))
+    });
+    let texts: Vec<_> = texts.collect();
+    let places: FxHashMap<&str, usize> = texts.iter().enumerate().map(|(i, (name, _))| (*name, i)).collect();
+    let piece = |(i, &(name, text)): (usize, &(&'static str, &'static str))| {
+        let needs = names(text).filter_map(|word| places.get(word).copied()).filter(|&other| other != i).collect();
+        Piece { name, text, needs }
+    };
+    texts.iter().enumerate().map(piece).collect()
+});
+
+/// The functions of the prelude, in order.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    PIECES.iter().map(|piece| piece.name)
+}
+
+/// The pieces that these texts name, those that they need, and so on, in the order of the file.
+pub fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut wanted: BTreeSet<usize> = BTreeSet::new();
+    let mut open: Vec<usize> = Vec::new();
+    for text in texts {
+        let words: BTreeSet<&str> = names(text).filter(|word| word.starts_with("jo_")).collect();
+        open.extend(PIECES.iter().enumerate().filter(|(_, piece)| words.contains(piece.name)).map(|(i, _)| i));
+    }
+    while let Some(i) = open.pop() {
+        if wanted.insert(i) {
+            open.extend(&PIECES[i].needs);
+        }
+    }
+    wanted.into_iter().map(|i| format!("\n\n{}", PIECES[i].text)).collect::<String>() + "\n"
+}

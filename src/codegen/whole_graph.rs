@@ -1,0 +1,65 @@
+//! The kernels of all fusion groups of a graph as one translation unit: `--emit=c`.
+
+use super::c_form;
+use super::kernel::{Inner, Kernel};
+use super::lowering::{Refusal, arguments_of_types, lower};
+use crate::interpreter::Release;
+use crate::ir::Graph;
+use crate::symbol::prim;
+use crate::tensor::DType;
+
+/// The unit, and what is to be said of groups that have no kernel.
+#[derive(Debug, Default)]
+pub struct Unit {
+    /// C, empty where there are no kernels.
+    pub text: String,
+    /// Names of groups that have no kernel, and why.
+    pub refused: Vec<(String, Refusal)>,
+    /// How many groups there are.
+    pub groups: usize,
+}
+
+/// The kernels of a graph and of the graphs in it, as its types tell their operands: element types where they do, `Float` where they
+/// do not, elements in a row. At run time the operands themselves decide.
+pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
+    let release = release.unwrap_or(Release::of(graph.era));
+    let mut found = Unit::default();
+    let mut kernels: Vec<(String, Kernel)> = Vec::new();
+    let mut waiting = vec![(String::new(), graph)];
+    while let Some((prefix, graph)) = waiting.pop() {
+        let sections = graph.all_nodes().filter_map(|node| Some((node, graph.subgraph(node)?))).enumerate();
+        let mut inner = Vec::new();
+        for (i, (node, section)) in sections {
+            let short = graph.kind(node).short();
+            let name = format!("{prefix}{short}_{i}");
+            if graph.kind(node) != prim::FUSION_GROUP {
+                inner.push((format!("{name}_"), section));
+                continue;
+            }
+            found.groups += 1;
+            let (arguments, assumed) = arguments_of_types(section, DType::Float);
+            match lower(section, &format!("prim::{short}_{i}"), &arguments, (release.0, release.1)) {
+                Ok(kernel) => kernels.push((name, Kernel { assumed, ..kernel })),
+                Err(refusal) => found.refused.push((name, refusal)),
+            }
+        }
+        inner.reverse();
+        waiting.extend(inner);
+    }
+    let patterns: Vec<Vec<Inner>> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
+    let all: Vec<(&str, &Kernel, &[Inner])> = kernels
+        .iter()
+        .zip(&patterns)
+        .map(|((name, kernel), inner)| (name.as_str(), kernel, inner.as_slice()))
+        .collect();
+    if !all.is_empty() {
+        found.text = c_form::unit(&all);
+    }
+    found
+}
+
+/// Tensors with dimensions lie in a row, those without stand still.
+pub fn in_a_row(kernel: &Kernel) -> Vec<Inner> {
+    let load = kernel.loads.iter().map(|load| if load.dimensioned { Inner::Unit } else { Inner::Still });
+    load.chain(kernel.stores.iter().map(|_| Inner::Unit)).collect()
+}

@@ -1,0 +1,137 @@
+//! What passes do to names and comments, noted down so that it can be done again to a graph that is called otherwise.
+//!
+//! What a node computes is seen in the graph that comes out. Where its names come from is not: `%x.1` may be a name of the
+//! first graph, or what became of `%x` when somebody else took that name.
+
+use super::graph::{Graph, Node, Value};
+
+/// One edit of names. `V` says which value: the value itself while it is noted, its place afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameEdit<V = Value> {
+    /// It takes the number that comes next.
+    Fresh(V),
+    /// It takes a name that is not of this graph.
+    Literal(V, Box<[u8]>),
+    /// It takes the name of another, if that has one; with `only_nameless`, if it has none itself.
+    Moved {
+        /// Whose name.
+        from: V,
+        /// Who takes it.
+        to: V,
+        /// Not where `to` has a name.
+        only_nameless: bool,
+    },
+    /// Its name goes away.
+    Cleared(V),
+    /// It takes this number.
+    Numbered(V, u32),
+    /// It takes this number unless it has a name.
+    NumberedIfNameless(V, u32),
+    /// The number that comes next is this one.
+    Restarted(u32),
+    /// It leaves the graph, and its name is free.
+    Released(V),
+    /// Each takes the name of the other.
+    Exchanged(V, V),
+}
+
+impl<V> NameEdit<V> {
+    /// The same with other names for the values; none where one has none.
+    pub fn try_map<W>(self, mut to: impl FnMut(V) -> Option<W>) -> Option<NameEdit<W>> {
+        Some(match self {
+            NameEdit::Fresh(v) => NameEdit::Fresh(to(v)?),
+            NameEdit::Literal(v, name) => NameEdit::Literal(to(v)?, name),
+            NameEdit::Moved { from, to: taker, only_nameless } => {
+                NameEdit::Moved { from: to(from)?, to: to(taker)?, only_nameless }
+            }
+            NameEdit::Cleared(v) => NameEdit::Cleared(to(v)?),
+            NameEdit::Numbered(v, n) => NameEdit::Numbered(to(v)?, n),
+            NameEdit::NumberedIfNameless(v, n) => NameEdit::NumberedIfNameless(to(v)?, n),
+            NameEdit::Restarted(n) => NameEdit::Restarted(n),
+            NameEdit::Released(v) => NameEdit::Released(to(v)?),
+            NameEdit::Exchanged(a, b) => NameEdit::Exchanged(to(a)?, to(b)?),
+        })
+    }
+}
+
+/// What stands behind a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comment {
+    /// The source location.
+    Location,
+    /// The scope.
+    Scope,
+}
+
+/// What was noted.
+#[derive(Debug, Default)]
+pub struct Journal {
+    /// Edits of names, in order.
+    pub names: Vec<NameEdit>,
+    /// Which comment was copied from which node to which.
+    pub comments: Vec<(Comment, Node, Node)>,
+}
+
+/// The journal of a graph, while one is kept. A copy of the graph keeps none.
+#[derive(Debug, Default)]
+pub(super) struct Journaling(Option<Box<Journal>>);
+
+impl Clone for Journaling {
+    fn clone(&self) -> Self {
+        Journaling(None)
+    }
+}
+
+impl Journaling {
+    /// Takes the journal away while an edit is done in smaller ones that are not to be noted.
+    pub(super) fn suspend(&mut self) -> Option<Box<Journal>> {
+        self.0.take()
+    }
+
+    pub(super) fn resume(&mut self, journal: Box<Journal>) {
+        self.0 = Some(journal);
+    }
+}
+
+impl Graph {
+    /// From here on edits of names and comments are noted.
+    pub fn keep_journal(&mut self) {
+        self.journal.0 = Some(Box::default());
+    }
+
+    /// What was noted since [`Graph::keep_journal`]; none where that was never asked of this graph.
+    pub fn take_journal(&mut self) -> Option<Journal> {
+        self.journal.0.take().map(|journal| *journal)
+    }
+
+    #[inline]
+    pub(super) fn journal(&mut self, edit: impl FnOnce() -> NameEdit) {
+        if let Some(journal) = &mut self.journal.0 {
+            journal.names.push(edit());
+        }
+    }
+
+    pub(super) fn note_comment(&mut self, comment: Comment, from: Node, to: Node) {
+        if let Some(journal) = &mut self.journal.0 {
+            journal.comments.push((comment, from, to));
+        }
+    }
+
+    /// Does one noted edit.
+    pub(super) fn redo(&mut self, edit: NameEdit<Value>) {
+        match edit {
+            NameEdit::Fresh(value) => self.number_afresh(value),
+            NameEdit::Literal(value, name) => self.set_name(value, &name),
+            NameEdit::Moved { from, to, only_nameless: false } => self.move_name(from, to),
+            NameEdit::Moved { from, to, only_nameless: true } => self.move_name_to_nameless(from, to),
+            NameEdit::Cleared(value) => self.clear_name(value),
+            NameEdit::Numbered(value, number) => self.set_number(value, number),
+            NameEdit::NumberedIfNameless(value, number) => {
+                self.set_number_if_nameless(value, number);
+            }
+            NameEdit::Restarted(number) => self.set_next_number(number),
+            NameEdit::Released(value) => self.release_name(value),
+            NameEdit::Exchanged(a, b) => self.exchange_labels(a, b),
+        }
+    }
+}

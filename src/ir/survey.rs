@@ -1,0 +1,75 @@
+//! The nodes and values of a graph in printed order: what stands at the same place of two graphs of one shape.
+
+use super::graph::{Block, Graph, Node, Value};
+use crate::entity::Entity;
+
+/// Nodes and values, numbered as they are printed: the params of a block, then node by node the outputs, then what its blocks
+/// hold. Hidden nodes are left out.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// The values.
+    pub values: Vec<Value>,
+    /// Which of the values have a name, 64 to a word.
+    pub named: Vec<u64>,
+}
+
+impl Survey {
+    /// Takes it. Linear in nodes and values.
+    pub fn of(graph: &Graph) -> Survey {
+        let mut survey = Survey::default();
+        let mut blocks: Vec<(Option<Node>, usize)> = Vec::new();
+        survey.enter(graph, graph.root(), &mut blocks);
+        while let Some((cursor, block)) = blocks.last_mut() {
+            let Some(node) = *cursor else {
+                blocks.pop();
+                continue;
+            };
+            if *block == 0 {
+                survey.nodes.push(node);
+                survey.values.extend(graph.outputs(node));
+            }
+            if *block < graph.num_blocks(node) {
+                *block += 1;
+                let inner = graph.node_block(node, *block - 1);
+                survey.enter(graph, inner, &mut blocks);
+            } else {
+                (*cursor, *block) = (graph.next(node), 0);
+            }
+        }
+        survey.note_names(graph);
+        survey
+    }
+
+    fn enter(&mut self, graph: &Graph, block: Block, blocks: &mut Vec<(Option<Node>, usize)>) {
+        self.values.extend(graph.params(block));
+        blocks.push((graph.first(block), 0));
+    }
+
+    /// Fills in which of the values have names.
+    pub(super) fn note_names(&mut self, graph: &Graph) {
+        let bits = |values: &[Value]| {
+            let named = |value: &Value| u64::from(graph.is_named(*value));
+            values.iter().rev().fold(0, |bits, value| bits << 1 | named(value))
+        };
+        self.named.clear();
+        self.named.extend(self.values.chunks(64).map(bits));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.values.clear();
+        self.named.clear();
+    }
+
+    /// The places of the values, by value.
+    pub fn places(&self) -> impl Fn(Value) -> Option<u32> + use<> {
+        let bound = self.values.iter().map(|value| value.index() + 1).max().unwrap_or(0);
+        let mut places = vec![None; bound];
+        for (place, value) in self.values.iter().enumerate() {
+            places[value.index()] = Some(place as u32);
+        }
+        move |value| places.get(value.index()).copied().flatten()
+    }
+}

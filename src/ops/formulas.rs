@@ -1,0 +1,252 @@
+//! What an operator that treats all elements alike computes of one element: a column of the operator table.
+//!
+//! A [`Formula`] is a C expression over the operands `a`, `b`, `c`, `d` of the node, converted to the type that is computed in.
+//! Functions are those of the vector mathematics in `codegen/prelude.c`; their names, and literals with a point, get the
+//! suffix of the type. CUDA reads the same expressions.
+//!
+//! The semantics are those of PyTorch's eager kernels, as the interpreter has them, not those of its old fuser, which rounds
+//! halves away from zero, drops NaN in `min` and `max`, and takes remainders in single precision. What may raise an exception
+//! for some element (whole numbers divided by zero) has no formula, and neither has an element type that an operator refuses:
+//! the group then runs on the interpreter, which says it in PyTorch's words.
+
+use crate::symbol::Symbol;
+use crate::tensor::DType;
+use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
+
+/// Which type a formula computes in, and which comes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Typing {
+    /// The common type of the first `n` operands.
+    Promoted(usize),
+    /// The same, but reals at least.
+    RealPromoted(usize),
+    /// The common type of the first two operands; a truth value comes out.
+    Compared,
+    /// That of the first operand.
+    Kept,
+    /// That of the first operand, but reals at least.
+    Real,
+    /// That of the first operand; a truth value comes out.
+    Asked,
+    /// The common type of the second and third operand; the first is a truth value.
+    Chosen,
+    /// Always this one.
+    Cast(DType),
+    /// That of the second operand, of which nothing else is read.
+    Like,
+}
+
+/// When a row holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// Before a release of PyTorch.
+    Before(u32, u32),
+    /// This operand is `None`, or not there.
+    Missing(usize),
+    /// This operand is a constant number.
+    Is(usize, f64),
+    /// This operand is a constant text.
+    Says(usize, &'static str),
+}
+
+/// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Formula {
+    /// The operator.
+    pub kind: &'static str,
+    /// All of these must hold.
+    pub when: &'static [When],
+    /// The types.
+    pub typing: Typing,
+    /// Of real numbers.
+    pub real: &'static str,
+    /// Of whole numbers.
+    pub whole: &'static str,
+    /// Of truth values: what is not 0 is true.
+    pub truth: &'static str,
+    /// What operands are that a node leaves out.
+    pub defaults: &'static [(usize, f64)],
+}
+
+/// Of real numbers only; whole ones are refused unless the typing makes reals of them.
+const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formula {
+    Formula { kind, when: &[], typing, real, whole: "", truth: "", defaults: &[] }
+}
+
+/// Of numbers, not of truth values.
+const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
+    Formula { kind, when: &[], typing, real: text, whole: text, truth: "", defaults: &[] }
+}
+
+/// Of everything.
+const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
+    Formula { kind, when: &[], typing, real: text, whole: text, truth: text, defaults: &[] }
+}
+
+impl Formula {
+    const fn when(self, when: &'static [When]) -> Formula {
+        Formula { when, ..self }
+    }
+
+    const fn real(self, real: &'static str) -> Formula {
+        Formula { real, ..self }
+    }
+
+    const fn truth(self, truth: &'static str) -> Formula {
+        Formula { truth, ..self }
+    }
+
+    const fn or(self, defaults: &'static [(usize, f64)]) -> Formula {
+        Formula { defaults, ..self }
+    }
+}
+
+use Typing::*;
+use When::*;
+
+/// The larger of whole numbers and of truth values.
+const MAX: &str = "a > b ? a : b";
+const MIN: &str = "a < b ? a : b";
+
+/// The rows. Of several for a kind the first that holds is taken.
+const ROWS: &[Formula] = &[
+    // ---- arithmetic
+    all("aten::add", Promoted(2), "a + b").when(&[Missing(2)]),
+    all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0)]),
+    all("aten::add", Promoted(2), "a + b * c"),
+    numbers("aten::sub", Promoted(2), "a - b").when(&[Missing(2)]),
+    numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0)]),
+    numbers("aten::sub", Promoted(2), "a - b * c"),
+    numbers("aten::rsub", Promoted(2), "b - a * c").or(&[(2, 1.0)]),
+    all("aten::mul", Promoted(2), "a * b"),
+    reals("aten::div", Promoted(2), "a / b").when(&[Missing(2), Before(1, 5)]),
+    reals("aten::div", RealPromoted(2), "a / b").when(&[Missing(2)]),
+    reals("aten::true_divide", RealPromoted(2), "a / b"),
+    reals("aten::fmod", Promoted(2), "fmod(a, b)"),
+    reals("aten::remainder", Promoted(2), "remainder(a, b)"),
+    all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
+    reals("aten::pow", Promoted(2), "pow(a, b)"),
+    reals("aten::atan2", RealPromoted(2), "atan2(a, b)"),
+    // Before 1.7 a NaN of the first operand is lost.
+    all("aten::max", Promoted(2), MAX).when(&[Before(1, 7)]),
+    all("aten::max", Promoted(2), MAX).real("larger(a, b)"),
+    all("aten::min", Promoted(2), MIN).when(&[Before(1, 7)]),
+    all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
+    all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
+    all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
+    numbers("aten::addcmul", Promoted(3), "a + d * b * c").or(&[(3, 1.0)]),
+    reals("aten::addcdiv", Promoted(3), "a + d * b / c").or(&[(3, 1.0)]),
+    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
+    // ---- bounds
+    numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2)]),
+    numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1)]),
+    numbers("aten::clamp", Kept, "a < b ? b : a > c ? c : a").when(&[Before(1, 5)]),
+    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Missing(2)]),
+    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Missing(1)]),
+    all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c").real("smaller(larger(a, b), c)"),
+    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)"),
+    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)"),
+    numbers("aten::relu", Kept, "a <= 0 ? 0 : a"),
+    numbers("aten::threshold", Kept, "a <= b ? c : a"),
+    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]),
+    reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
+    reals("aten::leaky_relu", Real, "a > 0 ? a : a * b").or(&[(1, 0.01)]),
+    // ---- the type stays
+    numbers("aten::neg", Kept, "-a"),
+    numbers("aten::abs", Kept, "a < 0 ? -a : a").real("absolute(a)"),
+    all("aten::sign", Kept, "(a > 0) - (a < 0)"),
+    numbers("aten::floor", Kept, "a").real("floor(a)"),
+    numbers("aten::ceil", Kept, "a").real("ceil(a)"),
+    numbers("aten::trunc", Kept, "a").real("trunc(a)"),
+    numbers("aten::round", Kept, "a").real("roundeven(a)").when(&[Missing(1)]),
+    reals("aten::frac", Kept, "a - trunc(a)"),
+    all("aten::square", Kept, "a * a"),
+    // ---- whole numbers become reals
+    reals("aten::exp", Real, "exp(a)"),
+    reals("aten::exp2", Real, "pow(2.0, a)"),
+    reals("aten::expm1", Real, "expm1(a)"),
+    reals("aten::log", Real, "log(a)"),
+    reals("aten::log2", Real, "log2(a)"),
+    reals("aten::log10", Real, "log10(a)"),
+    reals("aten::log1p", Real, "log1p(a)"),
+    reals("aten::sqrt", Real, "sqrt(a)"),
+    reals("aten::rsqrt", Real, "rsqrt(a)"),
+    reals("aten::reciprocal", Real, "1 / a"),
+    reals("aten::sin", Real, "sin(a)"),
+    reals("aten::cos", Real, "cos(a)"),
+    reals("aten::tan", Real, "tan(a)"),
+    reals("aten::asin", Real, "asin(a)"),
+    reals("aten::acos", Real, "acos(a)"),
+    reals("aten::atan", Real, "atan(a)"),
+    reals("aten::sinh", Real, "sinh(a)"),
+    reals("aten::cosh", Real, "cosh(a)"),
+    reals("aten::tanh", Real, "tanh(a)"),
+    reals("aten::sigmoid", Real, "sigmoid(a)"),
+    reals("aten::erf", Real, "erf(a)"),
+    reals("aten::erfc", Real, "erfc(a)"),
+    reals("aten::lgamma", Real, "lgamma(a)"),
+    // ---- activations beyond those that PyTorch's fuser takes
+    reals("aten::silu", Real, "a * sigmoid(a)"),
+    // `x Phi(x)`, by way of the complement so that it keeps its digits where it is small.
+    reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
+    reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
+    // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
+    reals("aten::gelu", Real, "a * sigmoid(1.5957691216057308 * (a + 0.044715 * a * a * a))").when(&[Says(1, "tanh")]),
+    reals("aten::softplus", Real, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]),
+    reals("aten::hardsigmoid", Real, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    reals("aten::hardswish", Real, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    reals("aten::elu", Real, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]),
+    reals("aten::mish", Real, "a * tanh(log1p(exp(a)))"),
+    reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
+    reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
+    // ---- comparisons and logic
+    all("aten::eq", Compared, "a == b"),
+    all("aten::ne", Compared, "a != b"),
+    all("aten::lt", Compared, "a < b"),
+    all("aten::le", Compared, "a <= b"),
+    all("aten::gt", Compared, "a > b"),
+    all("aten::ge", Compared, "a >= b"),
+    all("aten::logical_and", Compared, "(a != 0) & (b != 0)"),
+    all("aten::logical_or", Compared, "(a != 0) | (b != 0)"),
+    all("aten::logical_xor", Compared, "(a != 0) != (b != 0)"),
+    all("aten::logical_not", Asked, "a == 0"),
+    all("aten::isnan", Asked, "a != a"),
+    all("aten::where", Chosen, "a ? b : c"),
+    all("aten::__and__", Promoted(2), "a & b").real(""),
+    all("aten::__or__", Promoted(2), "a | b").real(""),
+    all("aten::__xor__", Promoted(2), "a ^ b").real(""),
+    all("aten::bitwise_and", Promoted(2), "a & b").real(""),
+    all("aten::bitwise_or", Promoted(2), "a | b").real(""),
+    all("aten::bitwise_xor", Promoted(2), "a ^ b").real(""),
+    numbers("aten::bitwise_not", Kept, "~a").real("").truth("a == 0"),
+    // ---- conversions
+    all("aten::type_as", Like, "a"),
+    all("aten::_cast_Byte", Cast(DType::Byte), "a"),
+    all("aten::_cast_Char", Cast(DType::Char), "a"),
+    all("aten::_cast_Short", Cast(DType::Short), "a"),
+    all("aten::_cast_Int", Cast(DType::Int), "a"),
+    all("aten::_cast_Long", Cast(DType::Long), "a"),
+    all("aten::_cast_Half", Cast(DType::Half), "a"),
+    all("aten::_cast_Float", Cast(DType::Float), "a"),
+    all("aten::_cast_Double", Cast(DType::Double), "a"),
+];
+
+static BY_KIND: LazyLock<FxHashMap<Symbol, Vec<&'static Formula>>> = LazyLock::new(|| {
+    let mut rows: FxHashMap<Symbol, Vec<&'static Formula>> = FxHashMap::default();
+    for row in ROWS {
+        rows.entry(Symbol::new(row.kind)).or_default().push(row);
+    }
+    rows
+});
+
+/// The formulas of a kind, to be tried in turn; none where it does not treat all elements alike, or not yet.
+pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
+    BY_KIND.get(&kind).map_or(&[], Vec::as_slice)
+}
+
+/// All kinds that have a formula, in the order of the table.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    let mut last = "";
+    ROWS.iter().map(|row| row.kind).filter(move |kind| std::mem::replace(&mut last, kind) != *kind)
+}

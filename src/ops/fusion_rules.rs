@@ -1,0 +1,130 @@
+//! The column of the operator table that tells which operators can be part of a pointwise kernel.
+//!
+//! A row names kinds, and the overloads of them that work element by element. Level 1 is the set of PyTorch's legacy fuser, in 1.3 as in 2.x
+//! but for `aten::logit`, which came later. Level 2 are pointwise operators that PyTorch's fuser leaves outside although nothing keeps them there.
+
+use super::schema::Schema;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+
+/// One row.
+#[derive(Debug)]
+pub struct FusionRow {
+    /// The kinds that it is about.
+    pub kinds: &'static [&'static str],
+    /// The overloads that are pointwise, by name.
+    pub overloads: &'static [&'static str],
+    /// The lowest level of the fuser that takes them.
+    pub level: u8,
+    /// Whether only the first tensor gives the result its sizes; else all are broadcast together.
+    pub like_first: bool,
+}
+
+impl FusionRow {
+    const fn level(self, level: u8) -> FusionRow {
+        FusionRow { level, ..self }
+    }
+
+    const fn like_first(self) -> FusionRow {
+        FusionRow { like_first: true, ..self }
+    }
+
+    fn fits(&self, schema: &Schema) -> bool {
+        let pointwise = schema.formals.iter().any(|formal| formal.ty.is_tensor())
+            && schema.returns.len() == 1
+            && schema.returns[0].ty.is_tensor();
+        pointwise && self.kinds.contains(&schema.kind.as_str()) && self.overloads.contains(&schema.overload)
+    }
+}
+
+const fn row(kinds: &'static [&'static str], overloads: &'static [&'static str]) -> FusionRow {
+    FusionRow { kinds, overloads, level: 1, like_first: false }
+}
+
+/// The row of an overload; nothing when it cannot be part of a kernel. The first question for an overload walks the table.
+pub fn fusion_row(schema: &'static Schema) -> Option<&'static FusionRow> {
+    thread_local! {
+        static SEEN: RefCell<FxHashMap<*const Schema, Option<&'static FusionRow>>> = RefCell::default();
+    }
+    SEEN.with_borrow_mut(|seen| *seen.entry(schema).or_insert_with(|| FUSIBLE.iter().find(|row| row.fits(schema))))
+}
+
+/// Overloads without a name.
+const PLAIN: &[&str] = &[""];
+/// A tensor with a tensor, a tensor with a number.
+const BOTH: &[&str] = &["Tensor", "Scalar"];
+
+/// The table.
+#[rustfmt::skip]
+pub const FUSIBLE: &[FusionRow] = &[
+    // One operand.
+    row(&["aten::abs", "aten::neg", "aten::reciprocal", "aten::relu", "aten::sigmoid", "aten::tanh"], PLAIN),
+    row(&["aten::acos", "aten::asin", "aten::atan", "aten::cos", "aten::cosh", "aten::sin", "aten::sinh", "aten::tan"], PLAIN),
+    row(&["aten::ceil", "aten::floor", "aten::round", "aten::trunc", "aten::frac"], PLAIN),
+    row(&["aten::erf", "aten::erfc", "aten::lgamma", "aten::exp", "aten::expm1", "aten::sqrt", "aten::rsqrt"], PLAIN),
+    row(&["aten::log", "aten::log10", "aten::log1p", "aten::log2", "aten::logit"], PLAIN),
+    row(&["aten::_cast_Float"], PLAIN),
+    row(&["aten::rand_like"], PLAIN).like_first(),
+    // Two.
+    row(&["aten::add", "aten::sub", "aten::mul", "aten::div"], BOTH),
+    row(&["aten::eq", "aten::ne", "aten::ge", "aten::gt", "aten::le", "aten::lt"], BOTH),
+    row(&["aten::pow"], &["Tensor_Tensor", "Tensor_Scalar", "Scalar"]),
+    row(&["aten::atan2"], PLAIN),
+    row(&["aten::fmod", "aten::remainder"], &["Tensor"]),
+    row(&["aten::max", "aten::min"], &["other"]),
+    row(&["aten::type_as"], PLAIN).like_first(),
+    // More.
+    row(&["aten::lerp"], BOTH),
+    row(&["aten::clamp", "aten::threshold", "aten::addcmul"], PLAIN),
+    row(&["aten::where"], &["self"]),
+    // What PyTorch does not take.
+    row(&["aten::fmod", "aten::remainder"], &["Scalar"]).level(2),
+    row(&["aten::gelu", "aten::silu", "aten::softplus", "aten::hardtanh", "aten::leaky_relu"], PLAIN).level(2),
+    row(&["aten::elu", "aten::hardswish", "aten::hardsigmoid", "aten::relu6", "aten::mish", "aten::sign"], PLAIN).level(2),
+    row(&["aten::_cast_Double", "aten::_cast_Half", "aten::_cast_Int", "aten::_cast_Long"], PLAIN).level(2),
+    row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], BOTH).level(2),
+    row(&["aten::bitwise_not", "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::logical_xor"], PLAIN).level(2),
+    row(&["aten::maximum", "aten::minimum", "aten::addcdiv", "aten::square", "aten::exp2"], PLAIN).level(2),
+    row(&["aten::rsub"], BOTH).level(2),
+    row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops;
+    use crate::symbol::Symbol;
+    use crate::types::era::Era;
+    use std::collections::BTreeSet;
+
+    fn declared(kind: &str) -> Vec<&'static Schema> {
+        let eras = [Era::V1_3, Era::V2];
+        eras.iter().flat_map(|&era| ops::operator(era, Symbol::new(kind)).schemas).collect()
+    }
+
+    #[test]
+    fn each_overload_of_a_row_is_declared_and_stands_in_one_row() {
+        let mut seen = BTreeSet::new();
+        for row in FUSIBLE {
+            for kind in row.kinds {
+                for overload in row.overloads {
+                    let found = declared(kind).into_iter().find(|s| s.overload == *overload && row.fits(s));
+                    assert!(found.is_some(), "{kind}.{overload} is not declared, or not pointwise");
+                    assert!(seen.insert((*kind, *overload)), "{kind}.{overload} has two rows");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_reduces_or_computes_with_numbers_has_no_row() {
+        for (kind, overload) in
+            [("aten::max", "dim"), ("aten::max", ""), ("aten::round", "decimals"), ("aten::add", "int")]
+        {
+            let all = declared(kind);
+            let found: Vec<_> = all.iter().filter(|s| s.overload == overload).collect();
+            assert!(!found.is_empty(), "{kind}.{overload}");
+            assert!(found.iter().all(|schema| fusion_row(schema).is_none()), "{kind}.{overload}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Compiles kernels and runs them on tensors.
+//!
+//! - [`backend`] answers the interpreter when it comes to a fusion group: it runs a kernel, or says why the group runs unfused
+//! - [`geometry`] maps operands into one iteration space and collapses its dimensions
+//! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
+//! - [`loading`] opens what was compiled and calls it: the only room with `unsafe`, each block with its contract
+//!
+//! A kernel is known by its text, and the text by element types and access patterns, never by sizes: a new shape compiles
+//! nothing. Whatever is missing on the way, a compiler, a formula, a common shape, the interpreter runs the group as it is written.
+
+pub mod backend;
+pub mod disk_cache;
+pub mod geometry;
+pub mod loading;
+pub mod toolchain;
+
+pub use backend::{CpuBackend, Settings};

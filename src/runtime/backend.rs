@@ -1,0 +1,546 @@
+//! What the interpreter asks when it comes to a fusion group.
+
+use super::disk_cache::DiskCache;
+use super::geometry::{Geometry, View, settle};
+use super::loading::{Arguments, Function, Loaded};
+use super::toolchain::{self, Compiler};
+use crate::codegen::c_form;
+use crate::codegen::kernel::{Inner, Kernel};
+use crate::codegen::lowering::{Argument, arguments_of_types, lower};
+use crate::codegen::whole_graph;
+use crate::interpreter::call::Outs;
+use crate::interpreter::machine::Backend;
+use crate::interpreter::{Environment, IValue, Release};
+use crate::ir::{Graph, Node};
+use crate::symbol::prim;
+use crate::tensor::buffer::{Buffer, with_elements};
+use crate::tensor::{DType, Device, Precision, Scalar, Tensor, layout};
+use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+/// How groups are compiled and run.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The only compiler to be tried, `JITOPT_CC`.
+    pub compiler: Option<String>,
+    /// The first to be tried, `CC`.
+    pub cc: Option<String>,
+    /// Where compiled units are kept; nowhere when it is not said.
+    pub cache: Option<PathBuf>,
+    /// How many threads; as many as there are processors when it is not said.
+    pub threads: Option<usize>,
+    /// Results are poisoned before, and what lies beside them is watched: for tests.
+    pub guarded: bool,
+    /// Compiled in a tenth of the time, to code without vectors: for tests.
+    pub scalar: bool,
+}
+
+/// What has been done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Kernels that ran.
+    pub launched: u64,
+    /// Groups that ran on the interpreter.
+    pub fallen_back: u64,
+    /// Kernels that the compiler made.
+    pub compiled: u64,
+    /// Kernels that were on disk.
+    pub cached: u64,
+    /// How often the compiler ran: it makes the kernels of a graph together.
+    pub units: u64,
+}
+
+/// Bytes below which one thread is faster than two: waking another takes as long as reading so much.
+const WORTH_SHARING: usize = 1 << 20;
+/// Shares of a launch for each thread, so that one that is held up is not waited for by all.
+const SHARES: i64 = 4;
+
+/// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches that are never taken.
+const MOST_FORESEEN: usize = 31;
+
+/// Element types and access patterns: what a kernel is made for, beside its section.
+type Key = (u64, Vec<Argument>, SmallVec<[Inner; 16]>);
+
+/// What became of sections with operands of some element types.
+type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
+
+/// A kernel that can be called. The library stays open as long.
+#[derive(Debug)]
+struct Compiled {
+    function: Function,
+    tile: i64,
+    _library: Rc<Loaded>,
+}
+
+/// A group, and what it is to run on.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The section of the group.
+    pub section: &'a Graph,
+    /// What the group is called in the text.
+    pub name: &'a str,
+    /// What it is to run on.
+    pub operands: &'a [IValue],
+    /// The release of PyTorch whose semantics it has.
+    pub release: (u32, u32),
+}
+
+/// A kernel that is to be compiled.
+struct Wanted {
+    /// What it is known by: its function, were it called `NAME`.
+    text: String,
+    kernel: Rc<Kernel>,
+    inner: SmallVec<[Inner; 16]>,
+}
+
+impl Wanted {
+    fn new(kernel: Rc<Kernel>, inner: SmallVec<[Inner; 16]>) -> Wanted {
+        Wanted { text: c_form::function(NAME, &kernel, &inner), kernel, inner }
+    }
+}
+
+/// Runs the fusion groups of graphs as kernels of the processor.
+///
+/// One is made for a run, or for several of the same graphs: groups are known by the identity of their section, which must not
+/// be edited meanwhile.
+#[derive(Debug)]
+pub struct CpuBackend {
+    settings: Settings,
+    cache: DiskCache,
+    compiler: OnceCell<Result<Compiler, String>>,
+    lowered: RefCell<Lowered>,
+    compiled: RefCell<FxHashMap<Key, Result<Rc<Compiled>, String>>>,
+    by_text: RefCell<FxHashMap<String, Rc<Compiled>>>,
+    /// Sections that have been compiled once, for their operands or for what types say of them.
+    foreseen: RefCell<FxHashSet<u64>>,
+    counts: Cell<Counts>,
+    remarks: RefCell<Vec<String>>,
+}
+
+impl CpuBackend {
+    /// Gets ready. The compiler is looked for when the first group comes.
+    pub fn new(settings: Settings) -> CpuBackend {
+        CpuBackend {
+            cache: DiskCache::new(settings.cache.as_deref()),
+            settings,
+            compiler: OnceCell::new(),
+            lowered: RefCell::default(),
+            compiled: RefCell::default(),
+            by_text: RefCell::default(),
+            foreseen: RefCell::default(),
+            counts: Cell::default(),
+            remarks: RefCell::default(),
+        }
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts.get()
+    }
+
+    /// Why groups ran on the interpreter, each reason once.
+    pub fn remarks(&self) -> Vec<String> {
+        self.remarks.borrow().clone()
+    }
+
+    /// The compiler that is used.
+    ///
+    /// # Errors
+    /// What those said that do not work.
+    pub fn compiler(&self) -> Result<&Compiler, String> {
+        let find = || {
+            let (asked_for, cc) = (self.settings.compiler.as_deref(), self.settings.cc.as_deref());
+            toolchain::find(asked_for, cc, self.settings.scalar, &self.cache)
+        };
+        self.compiler.get_or_init(find).as_ref().map_err(Clone::clone)
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    fn run(
+        &self,
+        graph: &Graph,
+        node: Node,
+        section: &Graph,
+        operands: &[IValue],
+        env: &Environment,
+    ) -> Result<Outs, String> {
+        if env.precision == Precision::Double {
+            return Err("reals are kept in doubles, which no kernel does".to_owned());
+        }
+        let release = env.release.unwrap_or(Release::of(graph.era));
+        let request = Request { section, name: graph.kind(node).as_str(), operands, release: (release.0, release.1) };
+        let mut prepared = self.prepared_in(request, Some(graph))?;
+        prepared.launch()?;
+        self.count(|counts| counts.launched += u64::from(prepared.geometry.points > 0));
+        prepared.results()
+    }
+
+    /// Gets a group ready to be launched on operands, as often as one likes; compiles it where that is needed.
+    ///
+    /// # Errors
+    /// Why no kernel can do it, in words for people.
+    pub fn prepared(&self, request: Request<'_>) -> Result<Prepared, String> {
+        self.prepared_in(request, None)
+    }
+
+    /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out: who runs them is told why.
+    pub fn compile_together(&self, groups: &[Request<'_>]) {
+        let wanted = groups.iter().filter_map(|request| {
+            let (_, kernel, geometry) = self.settled(request).ok()?;
+            Some(Wanted::new(kernel, geometry.inner))
+        });
+        let wanted = self.new_ones(wanted.collect());
+        if !wanted.is_empty() {
+            // Those that want it are told.
+            let _ = self.make(&wanted);
+        }
+    }
+
+    fn settled(&self, request: &Request<'_>) -> Result<(Vec<Argument>, Rc<Kernel>, Geometry), String> {
+        let arguments: Vec<Argument> = request.operands.iter().map(argument).collect();
+        let kernel = self.lowered(request.section, request.name, &arguments, request.release)?;
+        let views: Vec<Option<View>> = request.operands.iter().map(|value| value.tensor().map(View::of)).collect();
+        let geometry = settle(&kernel, &views)?;
+        Ok((arguments, kernel, geometry))
+    }
+
+    fn prepared_in(&self, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
+        let (arguments, kernel, geometry) = self.settled(&request)?;
+        let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
+        let bytes = geometry.points.saturating_mul(kernel.bytes_per_point());
+        let threads = match bytes {
+            0..WORTH_SHARING => 1,
+            _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
+        };
+        let buffers = (kernel.made.iter().zip(&geometry.made))
+            .map(|(made, (shape, _))| Destination::new(made.dtype, layout::numel(shape), self.settings.guarded))
+            .collect();
+        Ok(Prepared { kernel, geometry, compiled, operands: request.operands.to_vec(), buffers, threads })
+    }
+
+    fn lowered(
+        &self,
+        section: &Graph,
+        name: &str,
+        arguments: &[Argument],
+        release: (u32, u32),
+    ) -> Result<Rc<Kernel>, String> {
+        let key = (section.id().number(), arguments.to_vec());
+        let make = || lower(section, name, arguments, release).map(Rc::new).map_err(|refusal| refusal.0);
+        self.lowered.borrow_mut().entry(key).or_insert_with(make).clone()
+    }
+
+    /// The kernel for a request; those that other groups of the graph are likely to need are compiled with it.
+    fn kernel(
+        &self,
+        request: &Request<'_>,
+        arguments: Vec<Argument>,
+        kernel: &Rc<Kernel>,
+        geometry: &Geometry,
+        graph: Option<&Graph>,
+    ) -> Result<Rc<Compiled>, String> {
+        let section = request.section.id().number();
+        let key = (section, arguments, geometry.inner.clone());
+        if let Some(known) = self.compiled.borrow().get(&key) {
+            return known.clone();
+        }
+        let wanted = Wanted::new(kernel.clone(), geometry.inner.clone());
+        let text = wanted.text.clone();
+        let known = || self.by_text.borrow().get(&text).cloned();
+        self.foreseen.borrow_mut().insert(section);
+        let made = match known() {
+            Some(known) => Ok(known),
+            None => {
+                let mut unit = vec![wanted];
+                unit.extend(graph.into_iter().flat_map(|graph| self.likely(graph, request, &key.1)));
+                let mut unit = self.new_ones(unit);
+                let mut made = self.make(&unit);
+                if made.is_err() && unit.len() > 1 && self.compiler().is_ok() {
+                    // Whatever is wrong with another kernel does not matter to this one.
+                    unit.truncate(1);
+                    made = self.make(&unit);
+                }
+                made.and_then(|()| known().ok_or_else(|| "a kernel is not in its unit".to_owned()))
+            }
+        };
+        self.compiled.borrow_mut().insert(key, made.clone());
+        made
+    }
+
+    /// Kernels that other groups of a graph are likely to need, as far as types tell their operands: where they tell no element type,
+    /// that of the operands at hand; elements in a row. What is likely is compiled once: a group that has come to other operands
+    /// is compiled when it is run.
+    fn likely(&self, graph: &Graph, request: &Request<'_>, arguments: &[Argument]) -> Vec<Wanted> {
+        let usual = arguments.iter().find_map(|argument| match argument {
+            Argument::Tensor { dtype, .. } if dtype.is_float() => Some(*dtype),
+            _ => None,
+        });
+        let groups = graph.all_nodes().filter(|&node| graph.kind(node) == prim::FUSION_GROUP);
+        let likely = groups.filter_map(|node| {
+            let section = graph.subgraph(node)?;
+            self.foreseen.borrow_mut().insert(section.id().number()).then_some(())?;
+            let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
+            let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
+            let inner = whole_graph::in_a_row(&kernel).into();
+            Some(Wanted::new(kernel, inner))
+        });
+        likely.take(MOST_FORESEEN).collect()
+    }
+
+    /// Those that have not been compiled, each once.
+    fn new_ones(&self, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
+        let mut seen: FxHashSet<String> = FxHashSet::default();
+        let known = self.by_text.borrow();
+        wanted.retain(|wanted| !known.contains_key(&wanted.text) && seen.insert(wanted.text.clone()));
+        wanted
+    }
+
+    /// Takes a unit of kernels from disk, or has it compiled.
+    fn make(&self, unit: &[Wanted]) -> Result<(), String> {
+        let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
+        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.inner[..]));
+        let text = c_form::unit(&named.collect::<Vec<_>>());
+        let library = self.opened(&text, unit.len() as u64)?;
+        for (name, wanted) in names.iter().zip(unit) {
+            let compiled = Compiled {
+                function: library.kernel(name)?,
+                tile: c_form::tile(&wanted.kernel) as i64,
+                _library: library.clone(),
+            };
+            self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
+        }
+        Ok(())
+    }
+
+    fn opened(&self, text: &str, kernels: u64) -> Result<Rc<Loaded>, String> {
+        let compiler = self.compiler()?;
+        if let Some(Ok(found)) = self.cache.library(text, compiler.identity()).map(|path| Loaded::open(&path)) {
+            self.count(|counts| counts.cached += kernels);
+            return Ok(Rc::new(found));
+        }
+        let folder = self.cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
+        let path = compiler.compile(text, &folder.0)?;
+        self.count(|counts| {
+            counts.compiled += kernels;
+            counts.units += 1;
+        });
+        // What is open stays so when its file is removed.
+        let library = Loaded::open(&path)?;
+        self.cache.keep(text, compiler.identity(), &path);
+        Ok(Rc::new(library))
+    }
+}
+
+/// A group that is ready to be launched.
+#[derive(Debug)]
+pub struct Prepared {
+    kernel: Rc<Kernel>,
+    geometry: Geometry,
+    compiled: Rc<Compiled>,
+    operands: Vec<IValue>,
+    buffers: Vec<Destination>,
+    threads: usize,
+}
+
+impl Prepared {
+    /// Bytes that a launch loads and stores; what stands still or is stretched counts at each point of the space.
+    pub fn bytes(&self) -> usize {
+        self.geometry.points * self.kernel.bytes_per_point()
+    }
+
+    /// Computes the results, from what the operands' memory holds now.
+    ///
+    /// # Errors
+    /// Where memory is not what it was when this was made.
+    pub fn launch(&mut self) -> Result<(), String> {
+        if self.geometry.points == 0 {
+            return Ok(());
+        }
+        let (kernel, geometry) = (&self.kernel, &self.geometry);
+        let held: SmallVec<[_; 8]> =
+            self.operands.iter().map(|value| value.tensor().map(|tensor| tensor.storage().read())).collect();
+        let mut data: SmallVec<[usize; 16]> = SmallVec::new();
+        for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
+            let buffer = held[load.operand].as_ref().ok_or("an operand is no tensor")?;
+            if buffer.dtype() != load.dtype || buffer.len() < geometry.reaches[load.operand] {
+                return Err(format!("the memory of an operand is not what its type {} says", load.dtype.name()));
+            }
+            data.push(first(buffer) + offset * load.dtype.size());
+        }
+        for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
+            data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
+        }
+        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
+        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
+        let reals: SmallVec<[f64; 4]> = kernel.reals.iter().map(real).collect();
+        let wholes: SmallVec<[i64; 4]> = kernel.wholes.iter().map(whole).collect();
+        let arguments = Arguments {
+            shape: &geometry.shape,
+            strides: &geometry.strides,
+            data: &data,
+            reals: &reals,
+            wholes: &wholes,
+        };
+        shared_out(&self.compiled, &arguments, self.threads);
+        Ok(())
+    }
+
+    /// The results of the last launch.
+    ///
+    /// # Errors
+    /// Where they cannot be made tensors.
+    pub fn results(self) -> Result<Outs, String> {
+        let tensors: Vec<&Tensor> = self.operands.iter().filter_map(IValue::tensor).collect();
+        let device = tensors.iter().find(|tensor| tensor.rank() > 0).or(tensors.first()).map(|tensor| tensor.device());
+        let placed = self.buffers.into_iter().zip(&self.kernel.made).zip(&self.geometry.made);
+        let made = placed.map(|((buffer, made), laid)| buffer.tensor(made.dtype, laid, device.unwrap_or_default()));
+        let made: Vec<Tensor> = made.collect::<Result<_, _>>()?;
+        Ok(self.kernel.results.iter().map(|&tensor| IValue::Tensor(made[tensor].clone())).collect())
+    }
+}
+
+/// What kernels of a unit are called, each with a number.
+const NAME: &str = "jo_kernel";
+
+impl Backend for CpuBackend {
+    fn section(
+        &self,
+        graph: &Graph,
+        node: Node,
+        section: &Graph,
+        operands: &[IValue],
+        env: &Environment,
+    ) -> Option<Outs> {
+        if graph.kind(node) != prim::FUSION_GROUP {
+            return None;
+        }
+        match self.run(graph, node, section, operands, env) {
+            Ok(results) => Some(results),
+            Err(why) => {
+                self.count(|counts| counts.fallen_back += 1);
+                let results: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
+                let remark = format!("the group of {} runs unfused: {why}", results.join(", "));
+                let mut remarks = self.remarks.borrow_mut();
+                if !remarks.contains(&remark) {
+                    remarks.push(remark);
+                }
+                None
+            }
+        }
+    }
+}
+
+fn argument(value: &IValue) -> Argument {
+    match (value, value.scalar()) {
+        (IValue::Tensor(tensor), _) => Argument::Tensor { dtype: tensor.dtype(), dimensioned: tensor.rank() > 0 },
+        (_, Some(scalar)) => Argument::Number(scalar.kind()),
+        _ => Argument::Other,
+    }
+}
+
+/// The address of the first element.
+fn first(buffer: &Buffer) -> usize {
+    with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
+}
+
+/// Runs a launch, in shares of whole tiles where several threads are worth it.
+fn shared_out(compiled: &Compiled, arguments: &Arguments<'_>, threads: usize) {
+    let inner = arguments.shape[arguments.shape.len() - 1];
+    let rows: i64 = arguments.shape[..arguments.shape.len() - 1].iter().product();
+    let tiles = rows * ((inner + compiled.tile - 1) / compiled.tile);
+    let shares = if threads > 1 { (threads as i64 * SHARES).min(tiles) } else { 1 };
+    let function = compiled.function;
+    let run = |share: i64| {
+        let (begin, end) = (tiles * share / shares, tiles * (share + 1) / shares);
+        launch(function, arguments, begin, end);
+    };
+    match shares {
+        1 => run(0),
+        _ => (0..shares).into_par_iter().for_each(run),
+    }
+}
+
+#[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
+fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
+    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
+    // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
+    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles.
+    unsafe { function.run(arguments, begin, end) }
+}
+
+/// Elements that a guarded result has before and behind it.
+const CANARIES: usize = 64;
+/// What memory holds that nothing has been written to: NaN in all types of reals.
+const POISON: u8 = 0xff;
+
+/// The memory of a result.
+#[derive(Debug)]
+struct Destination {
+    buffer: Buffer,
+    guard: usize,
+}
+
+impl Destination {
+    fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
+        let guard = if guarded { CANARIES } else { 0 };
+        let mut buffer = Buffer::zeros(dtype, elements + 2 * guard);
+        if guarded {
+            poison(&mut buffer);
+        }
+        Destination { buffer, guard }
+    }
+
+    fn first(&mut self) -> usize {
+        let at = self.guard;
+        with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
+    }
+
+    /// The result; an error where something was written beside it.
+    fn tensor(self, dtype: DType, laid: &(layout::Dims, layout::Dims), device: Device) -> Result<Tensor, String> {
+        let n = self.buffer.len() - 2 * self.guard;
+        let whole = Tensor::new(self.buffer, dtype, &[(n + 2 * self.guard) as i64]);
+        if self.guard == 0 {
+            let view = whole.as_strided(&laid.0, &laid.1, 0).map_err(|error| error.0)?;
+            return Ok(view.on(device));
+        }
+        let mut clean = Buffer::zeros(dtype, self.guard);
+        poison(&mut clean);
+        let clean = bits(&Tensor::new(clean, dtype, &[self.guard as i64]));
+        let part = |from: usize, n: usize| whole.narrow(0, from as i64, n as i64, 1);
+        let untouched = |from: usize| bits(&part(from, self.guard)) == clean;
+        assert!(untouched(0) && untouched(self.guard + n), "a kernel wrote beside its result");
+        let inside = part(self.guard, n).copied();
+        Ok(inside.as_strided(&laid.0, &laid.1, 0).map_err(|error| error.0)?.on(device))
+    }
+}
+
+/// Fills memory with what no kernel leaves.
+fn poison(buffer: &mut Buffer) {
+    match buffer {
+        Buffer::Bool(all) => all.fill(true),
+        Buffer::Byte(all) => all.fill(POISON),
+        Buffer::Char(all) => all.fill(-1),
+        Buffer::Short(all) => all.fill(-1),
+        Buffer::Int(all) => all.fill(-1),
+        Buffer::Long(all) => all.fill(-1),
+        Buffer::Half(all) => all.fill(half::f16::from_bits(u16::MAX)),
+        Buffer::BFloat16(all) => all.fill(half::bf16::from_bits(u16::MAX)),
+        Buffer::Float(all) => all.fill(f32::from_bits(u32::MAX)),
+        Buffer::Double(all) => all.fill(f64::from_bits(u64::MAX)),
+        Buffer::ComplexFloat(_) | Buffer::ComplexDouble(_) => {}
+    }
+}
+
+/// Elements with NaN told by their bits.
+fn bits(tensor: &Tensor) -> Vec<u64> {
+    tensor.read::<f64>().iter().map(|x| x.to_bits()).collect()
+}

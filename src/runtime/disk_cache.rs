@@ -1,0 +1,241 @@
+//! Compiled units on disk, found by their content.
+//!
+//! A unit is two files: the library, and its source below a head that says who compiled it and what the library's bytes hash to. A
+//! library is only taken when the source is the very one that is wanted, the bytes are those that were written, and nobody but its owner,
+//! who is the user, could have written them; else it is made anew. Files are written beside and renamed, so that processes may share a
+//! folder. What one process makes of a text another may take, whatever graph it is for.
+
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::{fs, io};
+
+/// Bytes that units may take; beyond that the ones go that were made first.
+const MOST_BYTES: u64 = 256 << 20;
+
+/// A number in 32 hex digits that two texts hardly share. Not the same in all builds of jitopt: a miss then.
+pub fn digest(bytes: &[u8]) -> String {
+    let half = |salt: u64| {
+        let mut hasher = std::hash::DefaultHasher::new();
+        (salt, bytes).hash(&mut hasher);
+        hasher.finish()
+    };
+    format!("{:016x}{:016x}", half(0), half(1))
+}
+
+/// Where units are kept, if anywhere.
+#[derive(Debug)]
+pub struct DiskCache {
+    folder: Option<PathBuf>,
+}
+
+/// A folder of our own that goes away with its owner.
+#[derive(Debug)]
+pub struct PrivateFolder(pub PathBuf);
+
+impl Drop for PrivateFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl DiskCache {
+    /// Keeps units in a folder, which is made; without one, or where others may write to it, nothing is kept.
+    pub fn new(folder: Option<&Path>) -> DiskCache {
+        let usable = |folder: &Path| {
+            make_folder(folder, true).ok()?;
+            let folder = folder.canonicalize().ok()?;
+            is_ours(&folder).then_some(folder)
+        };
+        DiskCache { folder: folder.and_then(usable) }
+    }
+
+    /// Whether anything is kept.
+    pub fn keeps(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// A new folder that nobody else can read or write.
+    ///
+    /// # Errors
+    /// Where none can be made.
+    pub fn private_folder(&self) -> io::Result<PrivateFolder> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let base = self.folder.clone().unwrap_or_else(std::env::temp_dir);
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = base.join(format!("jitopt-work-{}-{n}", std::process::id()));
+            match make_folder(&path, false) {
+                Ok(()) => return Ok(PrivateFolder(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// The library of a unit that was compiled before by the same compiler.
+    pub fn library(&self, source: &str, compiler: &str) -> Option<PathBuf> {
+        let (library, note) = self.places(source, compiler)?;
+        let trusted = [&library, &note].into_iter().all(|path| is_ours(path));
+        let bytes = fs::read(&library).ok().filter(|_| trusted)?;
+        (fs::read_to_string(&note).ok()? == noted(source, compiler, &bytes)).then_some(library)
+    }
+
+    /// Keeps a library; the place that it is in from now on.
+    pub fn keep(&self, source: &str, compiler: &str, made: &Path) -> Option<PathBuf> {
+        let (library, note) = self.places(source, compiler)?;
+        let bytes = fs::read(made).ok()?;
+        let beside = self.private_folder().ok()?;
+        self.put(&beside.0, &bytes, &library).ok()?;
+        self.put(&beside.0, noted(source, compiler, &bytes).as_bytes(), &note).ok()?;
+        self.shrink();
+        Some(library)
+    }
+
+    fn put(&self, beside: &Path, bytes: &[u8], place: &Path) -> io::Result<()> {
+        let new = beside.join("new");
+        fs::write(&new, bytes)?;
+        restrict(&new, 0o600)?;
+        fs::rename(&new, place)
+    }
+
+    fn places(&self, source: &str, compiler: &str) -> Option<(PathBuf, PathBuf)> {
+        let name = digest(format!("{compiler}\n{source}").as_bytes());
+        let folder = self.folder.as_ref()?;
+        Some((folder.join(format!("{name}.so")), folder.join(format!("{name}.c"))))
+    }
+
+    /// What was found out before in answer to a question.
+    pub fn verdict(&self, question: &str) -> Option<String> {
+        let path = self.verdict_place(question)?;
+        let text = fs::read_to_string(&path).ok().filter(|_| is_ours(&path))?;
+        text.strip_prefix(question)?.strip_prefix("\n--\n").map(str::to_owned)
+    }
+
+    /// Remembers it.
+    pub fn remember_verdict(&self, question: &str, answer: &str) {
+        if let (Some(place), Ok(beside)) = (self.verdict_place(question), self.private_folder()) {
+            // It is only found out again.
+            let _ = self.put(&beside.0, format!("{question}\n--\n{answer}").as_bytes(), &place);
+        }
+    }
+
+    fn verdict_place(&self, question: &str) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{}.verdict", digest(question.as_bytes()))))
+    }
+
+    /// Removes what was made first until there is room.
+    fn shrink(&self) {
+        let entries = self.folder.as_ref().and_then(|folder| fs::read_dir(folder).ok()).into_iter().flatten().flatten();
+        let files = entries.filter_map(|entry| {
+            let file = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+            Some((file.modified().ok()?, file.len(), entry.path()))
+        });
+        let mut files: Vec<_> = files.collect();
+        let mut total: u64 = files.iter().map(|file| file.1).sum();
+        files.sort();
+        for (_, bytes, path) in files {
+            if total <= MOST_BYTES {
+                return;
+            }
+            // Another process may have removed it.
+            let _ = fs::remove_file(path);
+            total -= bytes;
+        }
+    }
+}
+
+fn noted(source: &str, compiler: &str, library: &[u8]) -> String {
+    let head: String = compiler.lines().map(|line| format!("// {line}\n")).collect();
+    format!("// a library of {} bytes, {}\n{head}{source}", library.len(), digest(library))
+}
+
+#[cfg(unix)]
+fn make_folder(path: &Path, with_parents: bool) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().mode(0o700).recursive(with_parents).create(path)
+}
+
+#[cfg(not(unix))]
+fn make_folder(path: &Path, with_parents: bool) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(with_parents).create(path)
+}
+
+#[cfg(unix)]
+fn restrict(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+fn restrict(_: &Path, _: u32) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether a file or folder is the user's, and nobody else may write to it. A link is not what it leads to.
+#[cfg(unix)]
+fn is_ours(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    !found.is_symlink() && Some(found.uid()) == own_user() && found.mode() & 0o022 == 0
+}
+
+#[cfg(not(unix))]
+fn is_ours(path: &Path) -> bool {
+    path.exists()
+}
+
+/// The user, as the owner of what this process makes.
+#[cfg(unix)]
+fn own_user() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt;
+    static USER: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
+    *USER.get_or_init(|| {
+        let folder = DiskCache { folder: None }.private_folder().ok()?;
+        Some(fs::symlink_metadata(&folder.0).ok()?.uid())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cache_with_unit() -> (PrivateFolder, DiskCache, PathBuf) {
+        let folder = DiskCache { folder: None }.private_folder().expect("there is a folder for what is temporary");
+        let cache = DiskCache::new(Some(&folder.0.join("kept")));
+        let made = folder.0.join("made");
+        fs::write(&made, b"library").expect("it is ours");
+        let library = cache.keep("source", "compiler", &made).expect("it is kept");
+        (folder, cache, library)
+    }
+
+    #[test]
+    fn what_is_kept_is_found() {
+        let (_folder, cache, library) = cache_with_unit();
+        assert_eq!(cache.library("source", "compiler"), Some(library));
+        assert_eq!(cache.library("source", "another"), None);
+        assert_eq!(cache.library("another", "compiler"), None);
+        cache.remember_verdict("works?", "yes\nit does");
+        assert_eq!(cache.verdict("works?").as_deref(), Some("yes\nit does"));
+        assert_eq!(cache.verdict("and that?"), None);
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_taken() {
+        let (_folder, cache, library) = cache_with_unit();
+        fs::write(&library, b"librarx").expect("it is ours");
+        assert_eq!(cache.library("source", "compiler"), None);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_others_may_write_is_not_taken() {
+        let (folder, cache, library) = cache_with_unit();
+        restrict(&library, 0o602).expect("it is ours");
+        assert_eq!(cache.library("source", "compiler"), None);
+        restrict(&library, 0o600).expect("it is ours");
+        assert!(cache.library("source", "compiler").is_some());
+        restrict(&folder.0.join("kept"), 0o777).expect("it is ours");
+        assert!(!DiskCache::new(Some(&folder.0.join("kept"))).keeps());
+    }
+}

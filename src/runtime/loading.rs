@@ -1,0 +1,100 @@
+//! Opens compiled units and calls their kernels. What is unsafe about running foreign code is here, and nowhere else.
+
+#![allow(unsafe_code, reason = "code that a C compiler made is opened and called; each block says why that is sound")]
+
+use libloading::Library;
+use std::path::Path;
+
+/// A kernel: `shape, rank, begin, end, data, strides, reals, wholes`, see [`crate::codegen::c_form`].
+type Entry = unsafe extern "C" fn(*const i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64);
+
+/// A unit that is open.
+#[derive(Debug)]
+pub struct Loaded {
+    library: Library,
+}
+
+/// A kernel of a unit.
+#[derive(Clone, Copy, Debug)]
+pub struct Function(Entry);
+
+/// What a kernel is run on. [`Function::run`] says what must hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments<'a> {
+    /// Sizes of the iteration space, outermost first; at least one.
+    pub shape: &'a [i64],
+    /// Strides in elements, a row of `shape.len()` for each access.
+    pub strides: &'a [i64],
+    /// The first element of each access.
+    pub data: &'a [usize],
+    /// Real numbers.
+    pub reals: &'a [f64],
+    /// Whole numbers.
+    pub wholes: &'a [i64],
+}
+
+impl Loaded {
+    /// Opens a library that this program had compiled.
+    ///
+    /// # Errors
+    /// What the loader said.
+    pub fn open(path: &Path) -> Result<Loaded, String> {
+        // SAFETY: opening runs the initialisers of a library. This one was compiled from a text of ours, which has none,
+        // or comes from the cache, which takes only files that hold what was written by this user.
+        let library = unsafe { Library::new(path) };
+        library.map(|library| Loaded { library }).map_err(|error| format!("cannot load a kernel: {error}"))
+    }
+
+    /// A kernel by its name. It must not be called when the library is gone.
+    ///
+    /// # Errors
+    /// What the loader said.
+    pub fn kernel(&self, name: &str) -> Result<Function, String> {
+        // SAFETY: the text that the library was compiled from defines the name as a function with exactly these parameters.
+        let entry = unsafe { self.library.get::<Entry>(name.as_bytes()) };
+        entry.map(|entry| Function(*entry)).map_err(|error| format!("a kernel is not in its library: {error}"))
+    }
+
+    /// Whether the unit that compilers are tried on answers as it should.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn answers(&self) -> Result<(), String> {
+        // SAFETY: the unit is `toolchain::PROBE`, a function without parameters that returns an int.
+        let answer = unsafe { self.library.get::<unsafe extern "C" fn() -> i32>(b"jo_probe").map(|probe| probe()) };
+        match answer {
+            Ok(42) => Ok(()),
+            Ok(other) => Err(format!("a program that returns 42 returned {other}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+impl Function {
+    /// Runs the tiles from `begin` to `end` of the iteration space.
+    ///
+    /// # Safety
+    /// The library must be open. The access patterns that the kernel was written for are those of the innermost strides. For each point of
+    /// the space, each access must be within memory that holds elements of its type, initialised where it is loaded from;
+    /// nothing else reads or writes meanwhile what is stored to, and no two points store to the same element.
+    pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
+        let rank = arguments.shape.len();
+        debug_assert_eq!(arguments.strides.len(), rank * arguments.data.len());
+        let data: smallvec::SmallVec<[*mut u8; 16]> =
+            arguments.data.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect();
+        // SAFETY: the function's parameters are those of `Entry`; it reads `rank` sizes, a row of strides and a pointer for each
+        // access, and as many numbers as the kernel has operands that are numbers. The rest is what the caller promises.
+        unsafe {
+            (self.0)(
+                arguments.shape.as_ptr(),
+                rank as i64,
+                begin,
+                end,
+                data.as_ptr(),
+                arguments.strides.as_ptr(),
+                arguments.reals.as_ptr(),
+                arguments.wholes.as_ptr(),
+            );
+        }
+    }
+}

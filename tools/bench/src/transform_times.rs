@@ -1,0 +1,114 @@
+//! What a cached transformation costs beside running the passes: `jitopt-bench transform-cache FILES`.
+//!
+//! A graph is read once. Each run takes a copy of it, which is not counted, and either runs the passes over it, or reads the copy as words and
+//! hashes them (`hash`), or looks the words up and builds the result (`apply`, comparing the words included). The fastest run of each counts,
+//! because others are longer only by what else the machine does; nanoseconds per node are of the nodes of the graph for `hash`, and of the result for `apply`. Dali, whose idea this is, tells a ratio of 257 for
+//! a training step of its convolutional network, hashing included.
+
+use anyhow::{Context, Result, anyhow, bail};
+use jitopt_core::ir::{Graph, GraphWords};
+use jitopt_core::pass::{Lookup, Pipeline, Session, TransformCache, run};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_passes::REGISTRY;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// One pass, five, and twenty.
+const PIPELINES: [&str; 3] = [
+    "cse",
+    "inline,lower-simple-tuples,constant-propagation,constant-pooling,cse",
+    "inline,lower-simple-tuples,constant-propagation,constant-pooling,peephole,cse,dce,constant-loop-unrolling,\
+     shape-analysis{precise},constant-propagation,constant-pooling,peephole,cse,dce,batch-mm,dce,peephole,cse,dce,dce",
+];
+
+/// Lookups are so short that many are needed for one that nothing disturbed.
+const LOOKUPS: usize = 501;
+
+/// One row of the table.
+struct Row {
+    passes: usize,
+    nodes: usize,
+    results: usize,
+    uncached: Duration,
+    hash: Duration,
+    apply: Duration,
+}
+
+/// The table for these graphs.
+///
+/// # Errors
+/// When a file cannot be read, or the passes fail.
+pub fn measure(files: &[PathBuf], pipeline: Option<&str>, runs: usize) -> Result<String> {
+    let mut table = String::from(
+        "| graph | passes | nodes, before and after | passes run | hash per node | apply per node | ratio |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    for file in files {
+        let graph = read(file)?;
+        for text in pipeline.map_or(PIPELINES.to_vec(), |text| vec![text]) {
+            let row = timed(&graph, text, runs).with_context(|| format!("{}", file.display()))?;
+            table += &row.markdown(&file.file_stem().unwrap_or_default().to_string_lossy());
+        }
+    }
+    Ok(table)
+}
+
+fn read(file: &Path) -> Result<Graph> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let parsed = parse(&text, ParseOptions::default());
+    parsed.map(|parsed| parsed.graph).map_err(|_| anyhow!("{} is no graph", file.display()))
+}
+
+fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
+    let pipeline = Pipeline::parse(text, &REGISTRY).map_err(|error| anyhow!("{}", error.render(text)))?;
+    let cache = TransformCache::new(&pipeline);
+    let mut words = GraphWords::default();
+    let mut passes = |graph: &mut Graph| run(graph, &pipeline, &mut Session::default(), &mut []);
+    let mut result = graph.clone();
+    if !matches!(cache.transform(&mut result, &mut words, &mut passes)?, Lookup::Miss) {
+        bail!("the result of {text} is not kept");
+    }
+    let (mut uncached, mut hash, mut apply) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..runs {
+        let mut copy = graph.clone();
+        let start = Instant::now();
+        passes(&mut copy)?;
+        uncached.push(start.elapsed());
+    }
+    for _ in 0..runs.max(LOOKUPS) {
+        let mut copy = graph.clone();
+        let start = Instant::now();
+        words.read(&copy, cache.detail()).map_err(|why| anyhow!("{why:?}"))?;
+        let key = words.hash();
+        hash.push(start.elapsed());
+        let start = Instant::now();
+        let hit = cache.apply(&mut copy, &words, key);
+        apply.push(start.elapsed());
+        if !hit {
+            bail!("a copy of the graph does not hit");
+        }
+    }
+    let [uncached, hash, apply] = [uncached, hash, apply].map(fastest);
+    let passes = pipeline.stages().len();
+    Ok(Row { passes, nodes: graph.all_nodes().count(), results: result.all_nodes().count(), uncached, hash, apply })
+}
+
+fn fastest(times: Vec<Duration>) -> Duration {
+    times.into_iter().min().unwrap_or_default()
+}
+
+impl Row {
+    fn markdown(&self, name: &str) -> String {
+        let per = |time: Duration, nodes: usize| time.as_secs_f64() * 1e9 / nodes.max(1) as f64;
+        let ratio = self.uncached.as_secs_f64() / (self.hash + self.apply).as_secs_f64();
+        format!(
+            "| {name} | {} | {} and {} | {:.1} us | {:.1} ns | {:.1} ns | {ratio:.0} |\n",
+            self.passes,
+            self.nodes,
+            self.results,
+            self.uncached.as_secs_f64() * 1e6,
+            per(self.hash, self.nodes),
+            per(self.apply, self.results),
+        )
+    }
+}

@@ -1,0 +1,203 @@
+//! `jitopt explain`: what of a graph fuses, what does not and why, and what would help.
+//!
+//! Nothing is guessed: the fuser runs with its remarks, and every edit that is named was made on a copy of the graph, which was fused again.
+
+use crate::arguments::{ExplainArgs, RunArgs, RunSemantics};
+use crate::cmd_run::read_graph;
+use crate::judging;
+use crate::optimise::{Refusal, refuse};
+use crate::{World, exit, panics};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
+use jitopt_core::symbol::Symbol;
+use jitopt_core::types::{Simple, Type};
+use jitopt_passes::fuser::{Tally, int_operands};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Passes that make or uncover what fuses, one each.
+const HELPERS: &[&str] = &[
+    "inline",
+    "lower-simple-tuples",
+    "constant-propagation",
+    "peephole",
+    "remove-mutation",
+    "remove-expands",
+    "canonicalize-ops",
+    "decompose-ops",
+    "decompose-ops{norms}",
+    "constant-loop-unrolling",
+];
+/// How many source lines of a cause are shown.
+const LINES: usize = 3;
+
+pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| explain_files(args, world));
+    judging::ended(result, world)
+}
+
+fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let before = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    let stdin = [PathBuf::from("-")];
+    let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
+    for path in files {
+        let semantics = RunSemantics { torch: args.torch, ..RunSemantics::default() };
+        let mut graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
+        if let Some(pipeline) = &before {
+            pass::run(&mut graph, pipeline, &mut Session::default(), &mut [])
+                .or_else(|error| refuse(format!("{}: {error}", path.display())))?;
+        }
+        world.print(Page::of(&graph).text(path, args.passes.as_deref()).as_bytes());
+    }
+    Ok(exit::YES)
+}
+
+/// Runs passes on a copy.
+fn passed(graph: &Graph, passes: &str, session: &mut Session) -> Option<Graph> {
+    let pipeline = Pipeline::parse(passes, &jitopt_passes::REGISTRY).ok()?;
+    let mut copy = graph.clone();
+    pass::run(&mut copy, &pipeline, session, &mut []).ok().map(|_| copy)
+}
+
+/// An edit that was tried, and how much it brought.
+struct Edit {
+    what: String,
+    tally: Tally,
+}
+
+/// What there is to say of one graph.
+struct Page {
+    fused: Graph,
+    tally: Tally,
+    /// Reasons, with where they hold.
+    apart: Vec<(String, Vec<Remark>)>,
+    edits: Vec<Edit>,
+}
+
+impl Page {
+    fn of(graph: &Graph) -> Page {
+        let mut session = Session { wants_remarks: true, ..Session::default() };
+        let fused = passed(graph, "fuse", &mut session).unwrap_or_else(|| graph.clone());
+        let tally = Tally::of(&fused);
+        let edits = edits(graph, &tally);
+        Page { tally, apart: causes(session.remarks), edits, fused }
+    }
+
+    fn text(&self, path: &Path, passes: Option<&str>) -> String {
+        let all = self.tally.inside + self.tally.outside.len();
+        let behind = passes.map_or(String::new(), |passes| format!(" behind {passes}"));
+        let (path, groups) = (path.display(), counted(self.tally.groups.len(), "group"));
+        let mut text = format!("{path}: {groups} with {} of {all} pointwise operators{behind}\n", self.tally.inside);
+        for &group in &self.tally.groups {
+            let outputs: Vec<String> =
+                self.fused.outputs(group).map(|value| format!("%{}", self.fused.name(value))).collect();
+            let section = self.fused.subgraph(group).expect("a group has a section");
+            let kinds: Vec<&str> = section.all_nodes().map(|node| section.kind(node).as_str()).collect();
+            let kinds: Vec<&str> = kinds.into_iter().filter(|kind| *kind != "prim::Constant").collect();
+            text += &format!(
+                "  {} of {}: {}\n",
+                outputs.join(", "),
+                counted(self.fused.num_inputs(group), "operand"),
+                kinds.join(" ")
+            );
+        }
+        if !self.apart.is_empty() {
+            text += "\npairs that stay apart\n";
+        }
+        for (why, remarks) in &self.apart {
+            text += &format!("{:5}  {why}\n", remarks.len());
+            for line in places(remarks) {
+                text += &format!("         {line}\n");
+            }
+        }
+        text + &self.help()
+    }
+
+    fn help(&self) -> String {
+        if self.edits.is_empty() {
+            return "\nno edit that is known here brings more into groups\n".to_owned();
+        }
+        let mut text = "\nwhat helps, tried one by one\n".to_owned();
+        for Edit { what, tally } in &self.edits {
+            let more = tally.inside as isize - self.tally.inside as isize;
+            text += &format!("{more:+5}  {what}: {} with {}\n", counted(tally.groups.len(), "group"), tally.inside);
+        }
+        text
+    }
+}
+
+fn counted(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}
+
+/// What kept pairs apart, the most frequent reason first.
+fn causes(remarks: Vec<Remark>) -> Vec<(String, Vec<Remark>)> {
+    let mut causes: BTreeMap<String, Vec<Remark>> = BTreeMap::new();
+    for remark in remarks.into_iter().filter(|remark| remark.kind == RemarkKind::Missed && remark.pass == "fuse") {
+        causes.entry(without_names(&remark.message)).or_default().push(remark);
+    }
+    let mut causes: Vec<_> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, remarks)| std::cmp::Reverse(remarks.len()));
+    causes
+}
+
+/// A reason without the names of values, so that reasons of one kind are one.
+fn without_names(message: &str) -> String {
+    let mut parts = message.split('%');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| !c.is_alphanumeric() && c != '.' && c != '_').unwrap_or(part.len());
+        text += "%…";
+        text += &part[end..];
+    }
+    text
+}
+
+/// Where a reason holds: by line of the program where that is known, else the nodes.
+fn places(remarks: &[Remark]) -> Vec<String> {
+    let mut places: Vec<(String, usize)> = Vec::new();
+    for remark in remarks {
+        let place = remark.location.clone().unwrap_or_else(|| remark.node.clone());
+        match places.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, n)) => *n += 1,
+            None => places.push((place, 1)),
+        }
+    }
+    let more = places.len().saturating_sub(LINES);
+    let line = |(place, n): (String, usize)| if n == 1 { place } else { format!("{place}  ({n} times)") };
+    let mut lines: Vec<String> = places.into_iter().take(LINES).map(line).collect();
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
+
+/// Tries what may bring more into groups than `base`; the best first.
+fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
+    let mut found = Vec::new();
+    let mut attempt = |what: String, result: Option<Graph>| {
+        let tally = result.map(|graph| Tally::of(&graph));
+        found.extend(tally.filter(|tally| tally.beats(base)).map(|tally| Edit { what, tally }));
+    };
+    let fused = |graph: &Graph, passes: &str| passed(graph, passes, &mut Session::default());
+    attempt("fuse{level=2}".to_owned(), fused(graph, "fuse{level=2}"));
+    for helper in HELPERS {
+        let passes = format!("{helper},fuse");
+        attempt(passes.clone(), fused(graph, &passes));
+    }
+    for node in Tally::of(graph).outside {
+        for operand in int_operands(graph, node) {
+            let mut edited = graph.clone();
+            let float = edited.create_op(Symbol::new("aten::Float"), &[operand], Type::simple(Simple::Float));
+            edited.insert_before(node, float);
+            let value = edited.output(float, 0);
+            for i in 0..edited.num_inputs(node) {
+                if edited.input(node, i) == operand {
+                    edited.set_input(node, i, value);
+                }
+            }
+            let (name, user) = (graph.name(operand), graph.name(graph.output(node, 0)));
+            attempt(format!("a float for the int %{name} in %{user}, or a constant"), fused(&edited, "fuse"));
+        }
+    }
+    found.sort_by_key(|edit| std::cmp::Reverse(edit.tally.inside));
+    found
+}

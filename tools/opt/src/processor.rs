@@ -1,0 +1,62 @@
+//! `--backend=cpu`: fusion groups as kernels of the processor, and what is said of them.
+
+use crate::World;
+use crate::arguments::BackendArgs;
+use jitopt_core::runtime::{CpuBackend, Settings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// The backend that flags and environment ask for.
+pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
+    let variable = |name: &str| world.env.get(name).filter(|value| !value.is_empty()).cloned();
+    let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
+    let settings = Settings { compiler: variable("JITOPT_CC"), cc: variable("CC"), cache, ..Settings::default() };
+    (args.backend == "cpu").then(|| CpuBackend::new(settings))
+}
+
+/// `JITOPT_CACHE`, or a folder where the user's caches are.
+fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let asked_for = variable("JITOPT_CACHE").map(PathBuf::from);
+    let usual = || variable("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("jitopt"));
+    let at_home = || variable("HOME").map(|folder| PathBuf::from(folder).join(".cache/jitopt"));
+    asked_for.or_else(usual).or_else(at_home)
+}
+
+/// Says which groups ran unfused, and what was counted.
+pub(crate) fn tell(
+    backend: Option<&CpuBackend>,
+    stats: Option<&str>,
+    mut counted: BTreeMap<String, u64>,
+    world: &mut World<'_>,
+) {
+    if let Some(backend) = backend {
+        backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+        let counts = backend.counts();
+        let named = [
+            ("kernels-launched", counts.launched),
+            ("groups-fallen-back", counts.fallen_back),
+            ("kernels-compiled", counts.compiled),
+            ("kernels-cached", counts.cached),
+            ("units-compiled", counts.units),
+        ];
+        counted.extend(named.map(|(name, n)| (name.to_owned(), n)));
+    }
+    let Some(format) = stats else { return };
+    let text = match format {
+        "json" => serde_json::json!(counted).to_string(),
+        _ => counted.iter().map(|(name, n)| format!("{n:>10} {name}\n")).collect(),
+    };
+    if !text.is_empty() {
+        world.say(&text);
+    }
+}
+
+/// Says how many kernels ran: a validation of none says nothing about them.
+pub(crate) fn note_of_launches(backend: &CpuBackend, world: &mut World<'_>) {
+    backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+    let n = backend.counts().launched;
+    match n {
+        0 => world.say("warning: --backend=cpu: no kernel was launched"),
+        _ => world.say(&format!("note: kernels were launched {n} times")),
+    }
+}

@@ -1,0 +1,506 @@
+//! Kernels of random groups against the interpreter.
+//!
+//! Groups have random operators, element types, constants and numbers that are operands; operands have random shapes that stretch, sizes
+//! 0 and 1, odd tails, strides of 0, permuted and sliced ones, and now and then special values. Results are poisoned before
+//! and have canaries around them. What is computed is judged as `jitopt validate` does, and where that fails with operators that round several times by a tolerance; shapes, strides
+//! and element types must be the same.
+//!
+//! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so every
+//! twentieth unit is compiled as `jitopt run` does it, the others to code without vectors.
+//!
+//! `JITOPT_GROUPS=100000` makes so many, `JITOPT_GROUPS=500-600` those seeds; without it 2000 are made. `JITOPT_GROUPS_VECTORS=1` makes
+//! vectors everywhere.
+
+#![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
+
+#[path = "support/parallel.rs"]
+mod parallel;
+
+use jitopt_core::interpreter::comparison::Tolerance;
+use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
+use jitopt_core::ir::Graph;
+use jitopt_core::runtime::backend::{Counts, Request};
+use jitopt_core::runtime::{CpuBackend, Settings};
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::era::Era;
+use jitopt_judge::showing::Settings as JudgeSettings;
+use jitopt_judge::verdict::{Policy, Verdict, judge};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What operands an operator takes: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or none,
+/// `b` truth values, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
+const OPERATORS: &[(&str, &str)] = &[
+    ("add", "to1"),
+    ("sub", "to1"),
+    ("mul", "to"),
+    ("div", "to"),
+    ("add", "tt1"),
+    ("mul", "tt"),
+    ("rsub", "tn1"),
+    ("max", "tt"),
+    ("min", "tt"),
+    ("pow", "tn"),
+    ("pow", "tt"),
+    ("atan2", "tt"),
+    ("fmod", "tn"),
+    ("remainder", "to"),
+    ("addcmul", "ttt1"),
+    ("lerp", "ttn"),
+    ("clamp", "tcc"),
+    ("threshold", "tnn"),
+    ("where", "ttt"),
+    ("where", "boo"),
+    ("maximum", "tt"),
+    ("minimum", "tt"),
+    ("addcdiv", "ttt1"),
+    ("logical_and", "tt"),
+    ("logical_or", "tt"),
+    ("logical_xor", "tt"),
+    ("bitwise_and", "bb"),
+    ("bitwise_or", "tt"),
+    ("bitwise_xor", "tt"),
+    ("bitwise_not", "t"),
+    ("_cast_Double", "t"),
+    ("_cast_Half", "t"),
+    ("_cast_Int", "t"),
+    ("_cast_Long", "t"),
+    ("sign", "t"),
+    ("square", "t"),
+    ("exp2", "t"),
+    ("gelu", "t"),
+    ("mish", "t"),
+    ("softplus", "t"),
+    ("elu", "t"),
+    ("relu6", "t"),
+    ("hardswish", "t"),
+    ("hardsigmoid", "t"),
+    ("type_as", "tt"),
+    ("eq", "to"),
+    ("ne", "to"),
+    ("lt", "to"),
+    ("le", "to"),
+    ("gt", "to"),
+    ("ge", "to"),
+    ("neg", "t"),
+    ("abs", "t"),
+    ("relu", "t"),
+    ("floor", "t"),
+    ("ceil", "t"),
+    ("trunc", "t"),
+    ("round", "t"),
+    ("frac", "t"),
+    ("exp", "t"),
+    ("expm1", "t"),
+    ("log", "t"),
+    ("log1p", "t"),
+    ("log2", "t"),
+    ("log10", "t"),
+    ("sqrt", "t"),
+    ("rsqrt", "t"),
+    ("reciprocal", "t"),
+    ("sigmoid", "t"),
+    ("tanh", "t"),
+    ("sin", "t"),
+    ("cos", "t"),
+    ("tan", "t"),
+    ("asin", "t"),
+    ("acos", "t"),
+    ("atan", "t"),
+    ("sinh", "t"),
+    ("cosh", "t"),
+    ("erf", "t"),
+    ("erfc", "t"),
+    ("lgamma", "p"),
+    ("silu", "t"),
+    ("hardtanh", "tnn"),
+    ("leaky_relu", "tn"),
+    ("logical_not", "t"),
+    ("isnan", "t"),
+];
+
+/// Element types, frequent ones several times.
+const DTYPES: &[DType] = &[
+    DType::Float,
+    DType::Float,
+    DType::Float,
+    DType::Float,
+    DType::Double,
+    DType::Half,
+    DType::BFloat16,
+    DType::Long,
+    DType::Int,
+    DType::Short,
+    DType::Char,
+    DType::Byte,
+    DType::Bool,
+];
+
+/// Numbers by a seed (Steele and others, "Fast splittable pseudorandom number generators", 2014).
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let n = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 31)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+}
+
+/// A group, and operands for it.
+struct Group {
+    text: String,
+    inputs: Vec<IValue>,
+    era: Era,
+}
+
+fn group(seed: u64) -> Group {
+    let mut draws = Draws(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let draws = &mut draws;
+    let sizes = [1, 1, 2, 3, 5, 8, 17, 31, 64, 300];
+    let rank = draws.below(5);
+    let mut shape: Vec<i64> = (0..rank).map(|_| draws.pick(&sizes)).collect();
+    while shape.iter().product::<i64>() > 20_000 {
+        shape.pop();
+    }
+    if !shape.is_empty() && draws.one_in(25) {
+        let dim = draws.below(shape.len());
+        shape[dim] = 0;
+    }
+    let is_special = draws.one_in(4);
+    let mut section = Section::default();
+    for i in 0..1 + draws.below(4) {
+        section.operand(draws, &shape, i == 0, is_special);
+    }
+    if draws.one_in(6) {
+        section.number(draws);
+    }
+    for _ in 0..1 + draws.below(7) {
+        section.node(draws);
+    }
+    let era = if draws.one_in(4) { Era::V1_3 } else { Era::V2 };
+    section.finished(draws, era, shape.len())
+}
+
+/// A section that is being written.
+#[derive(Default)]
+struct Section {
+    params: Vec<(String, &'static str)>,
+    lines: Vec<String>,
+    tensors: Vec<String>,
+    computed: Vec<String>,
+    inputs: Vec<IValue>,
+    next: usize,
+}
+
+impl Section {
+    fn fresh(&mut self) -> String {
+        self.next += 1;
+        format!("%v{}", self.next)
+    }
+
+    /// An operand of a shape that stretches to `shape`, or of chunks of it.
+    fn operand(&mut self, draws: &mut Draws, shape: &[i64], whole: bool, is_special: bool) {
+        let dtype = draws.pick(DTYPES);
+        let mut own: Vec<i64> = shape.to_vec();
+        if !whole {
+            own.drain(..draws.below(own.len() + 1) * usize::from(draws.one_in(2)));
+            own.iter_mut().for_each(|size| *size = if draws.one_in(4) { 1 } else { *size });
+        }
+        let param = self.fresh();
+        self.params.push((param.clone(), "Tensor"));
+        if !own.is_empty() && draws.one_in(6) {
+            let (dim, chunks) = (draws.below(own.len()), 2 + draws.below(2));
+            own[dim] *= chunks as i64;
+            let parts: Vec<String> = (0..chunks).map(|_| self.fresh()).collect();
+            let outputs: Vec<String> = parts.iter().map(|part| format!("{part} : Tensor")).collect();
+            let dim = if draws.one_in(2) { dim as i64 } else { dim as i64 - own.len() as i64 };
+            self.lines
+                .push(format!("{} = prim::ConstantChunk[chunks={chunks}, dim={dim}]({param})", outputs.join(", ")));
+            self.tensors.extend(parts);
+        } else {
+            self.tensors.push(param);
+        }
+        self.inputs.push(IValue::Tensor(tensor(draws, dtype, &own, is_special)));
+    }
+
+    fn number(&mut self, draws: &mut Draws) {
+        let param = self.fresh();
+        self.params.push((param, "float"));
+        self.inputs.push(IValue::Float(draws.pick(&[0.5, -1.25, 0.1, 3.0])));
+    }
+
+    fn constant(&mut self, draws: &mut Draws) -> String {
+        let numbers: Vec<String> =
+            self.params.iter().filter(|param| param.1 == "float").map(|param| param.0.clone()).collect();
+        if !numbers.is_empty() && draws.one_in(3) {
+            return numbers[0].clone();
+        }
+        let name = self.fresh();
+        let line = match draws.one_in(2) {
+            true => format!("{name} : int = prim::Constant[value={}]()", draws.pick(&[0, 1, 2, 3, -1, 7])),
+            false => {
+                let x = draws.pick(&["0.5", "-1.5", "0.10000000000000001", "2.", "1e-05", "0.25"]);
+                format!("{name} : float = prim::Constant[value={x}]()")
+            }
+        };
+        self.lines.push(line);
+        name
+    }
+
+    /// Values that were computed are read more often than operands.
+    fn tensor(&mut self, draws: &mut Draws) -> String {
+        if !self.computed.is_empty() && !draws.one_in(3) {
+            let from = self.computed.len().saturating_sub(4);
+            let at = from + draws.below(self.computed.len() - from);
+            return self.computed[at].clone();
+        }
+        let at = draws.below(self.tensors.len());
+        self.tensors[at].clone()
+    }
+
+    fn node(&mut self, draws: &mut Draws) {
+        let (kind, pattern) = draws.pick(OPERATORS);
+        let mut operands: Vec<String> = Vec::new();
+        for letter in pattern.chars() {
+            operands.push(match letter {
+                't' => self.tensor(draws),
+                'b' | 'p' => {
+                    let (name, of) = (self.fresh(), self.tensor(draws));
+                    self.lines.push(match letter {
+                        'b' => format!("{name} : Tensor = aten::isnan({of})"),
+                        _ => format!("{name} : Tensor = aten::exp({of})"),
+                    });
+                    name
+                }
+                'o' if draws.one_in(2) => self.tensor(draws),
+                '1' if draws.one_in(2) => {
+                    let name = self.fresh();
+                    self.lines.push(format!("{name} : int = prim::Constant[value=1]()"));
+                    name
+                }
+                'c' if draws.one_in(4) => {
+                    let name = self.fresh();
+                    self.lines.push(format!("{name} : None = prim::Constant()"));
+                    name
+                }
+                _ => self.constant(draws),
+            });
+        }
+        let name = self.fresh();
+        self.lines.push(format!("{name} : Tensor = aten::{kind}({})", operands.join(", ")));
+        self.computed.push(name);
+    }
+
+    fn finished(mut self, draws: &mut Draws, era: Era, rank: usize) -> Group {
+        let mut results = vec![self.computed[self.computed.len() - 1].clone()];
+        if self.computed.len() > 1 && draws.one_in(3) {
+            results.push(self.computed[self.computed.len() - 2].clone());
+        }
+        if rank > 0 && draws.one_in(8) {
+            let name = self.fresh();
+            let dim = draws.below(rank);
+            self.lines
+                .push(format!("{name} : Tensor = prim::FusedConcat[dim={dim}]({})", [&*results[0]; 2].join(", ")));
+            results = vec![name];
+        }
+        let list = |ty: bool, params: &[(String, &str)]| {
+            params.iter().map(|(name, of)| if ty { format!("{name} : {of}") } else { name.clone() }).collect::<Vec<_>>()
+        };
+        let (outer, names) = (list(true, &self.params).join(", "), list(false, &self.params).join(", "));
+        let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
+        let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
+        let text = format!(
+            "graph({outer}):\n  {} = prim::FusionGroup_0({names})\n  return ({})\nwith prim::FusionGroup_0 = graph({outer}):\n  {}\n  return ({})\n",
+            outputs.join(", "),
+            returned.join(", "),
+            self.lines.join("\n  "),
+            results.join(", ")
+        );
+        Group { text, inputs: self.inputs, era }
+    }
+}
+
+/// A tensor with random strides.
+fn tensor(draws: &mut Draws, dtype: DType, shape: &[i64], is_special: bool) -> Tensor {
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    if draws.one_in(3) {
+        order.reverse();
+    }
+    if shape.len() > 1 && draws.one_in(4) {
+        let (a, b) = (draws.below(shape.len()), draws.below(shape.len()));
+        order.swap(a, b);
+    }
+    let steps: Vec<(i64, i64)> = shape.iter().map(|_| if draws.one_in(8) { (2, 1) } else { (1, 0) }).collect();
+    let still: Vec<bool> = shape.iter().map(|_| draws.one_in(12)).collect();
+    let memory: Vec<i64> =
+        order.iter().map(|&dim| if still[dim] { 1 } else { shape[dim] * steps[dim].0 + steps[dim].1 }).collect();
+    let n: i64 = memory.iter().product();
+    let mut whole = Tensor::of(&numbers(draws, dtype, n as usize, is_special), dtype, &memory, Precision::Typed);
+    for (at, &dim) in order.iter().enumerate() {
+        if !still[dim] {
+            whole = whole.narrow(at, steps[dim].1.min(memory[at].max(1) - 1), shape[dim], steps[dim].0);
+        }
+    }
+    let mut places = vec![0; shape.len()];
+    order.iter().enumerate().for_each(|(at, &dim)| places[dim] = at);
+    let view = whole.permute(&places);
+    view.broadcast_to(shape).expect("what stands still has size 1")
+}
+
+fn numbers(draws: &mut Draws, dtype: DType, n: usize, is_special: bool) -> Vec<f64> {
+    const SPECIAL: [f64; 10] = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 1e-40, -2.5, 100.0];
+    let real = |draws: &mut Draws| (draws.next() >> 11) as f64 / (1u64 << 53) as f64 * 6.0 - 3.0;
+    let number = |_| match dtype.is_float() {
+        true if is_special && draws.one_in(4) => draws.pick(&SPECIAL),
+        true => real(draws),
+        false => (real(draws) * 4.0).trunc(),
+    };
+    (0..n).map(number).collect()
+}
+
+/// Whether results lie in memory as they do without kernels.
+fn same_layout(graph: &Graph, inputs: &[IValue], backend: &CpuBackend) -> Result<(), String> {
+    let env = Environment::default();
+    let run = |machine: Machine<'_>| -> Option<Vec<IValue>> {
+        let mut machine = machine;
+        machine.run(inputs.to_vec()).ok()
+    };
+    let plain = run(Machine::new(graph, &env));
+    let kernels = run(Machine::new(graph, &env).backed_by(backend));
+    let (Some(plain), Some(kernels)) = (plain, kernels) else { return Ok(()) };
+    for (a, b) in plain.iter().zip(&kernels).filter_map(|(a, b)| a.tensor().zip(b.tensor())) {
+        let laid = |x: &Tensor| (x.dtype(), x.shape().to_vec(), strides_that_count(x), x.device());
+        if laid(a) != laid(b) {
+            return Err(format!("the interpreter makes {:?}, the kernel {:?}", laid(a), laid(b)));
+        }
+    }
+    Ok(())
+}
+
+/// Strides of dimensions that are walked.
+fn strides_that_count(x: &Tensor) -> Vec<i64> {
+    let walked = x.shape().iter().zip(x.strides()).filter(|(size, _)| **size > 1);
+    if x.numel() == 0 { Vec::new() } else { walked.map(|(_, &stride)| stride).collect() }
+}
+
+/// Operators that round several times, which eager kernels do too; the budget knows of one rounding for each operator, too little
+/// where sums cancel. `gelu` keeps digits where that of PyTorch gives 0.
+const ROUND_TWICE: [&str; 6] =
+    ["aten::add(", "aten::sub(", "aten::rsub(", "aten::addcmul(", "aten::addcdiv(", "aten::gelu("];
+
+/// What groups with those are judged by in the end.
+const LOOSE: Tolerance = Tolerance { rtol: 2e-5, atol: 1e-15, of_largest: 1e-6, dtypes: true };
+
+/// Groups that are compiled together.
+const TOGETHER: usize = 50;
+/// Of so many units one has vectors.
+const VECTORS: usize = 20;
+
+/// What is known of a group that was checked.
+struct Checked {
+    wrong: Option<String>,
+    counts: Counts,
+    reasons: Vec<String>,
+}
+
+/// Compiles groups together and judges each.
+fn check_together(seeds: &[u64], scalar: bool) -> Vec<Checked> {
+    let settings = Settings { cc: std::env::var("CC").ok(), guarded: true, scalar, ..Settings::default() };
+    let backend = Rc::new(CpuBackend::new(settings));
+    let parsed = |&seed: &u64| {
+        let group = group(seed);
+        let parsed = parse(group.text.as_bytes(), ParseOptions { era: Some(group.era), force_era: true });
+        (seed, parsed.expect("random groups are graphs").graph, group)
+    };
+    let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();
+    let requests = groups.iter().map(|(_, graph, group)| {
+        let node = graph.nodes(graph.root()).next().expect("there is a group");
+        Request {
+            section: graph.subgraph(node).expect("groups have sections"),
+            name: graph.kind(node).as_str(),
+            operands: &group.inputs,
+            release: (Release::of(graph.era).0, Release::of(graph.era).1),
+        }
+    });
+    backend.compile_together(&requests.collect::<Vec<_>>());
+    let together = backend.counts();
+    let mut all: Vec<Checked> =
+        groups.iter().map(|(seed, graph, group)| check(*seed, graph, group, &backend)).collect();
+    all[0].counts.compiled += together.compiled;
+    all[0].counts.units += together.units;
+    all
+}
+
+/// What is wrong with a group, if anything is; what was counted, and why it ran unfused.
+fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> Checked {
+    let (before, said) = (backend.counts(), backend.remarks().len());
+    let settings = JudgeSettings { backend: Some(backend.clone()), ..JudgeSettings::default() };
+    let policy =
+        Policy { signed_zero: false, overflow_is_large: true, tolerance: None, sharing: false, explain: false };
+    let mut verdict = judge(graph, graph, &settings, &group.inputs, policy);
+    if matches!(verdict, Verdict::Differs(_)) && ROUND_TWICE.iter().any(|kind| group.text.contains(kind)) {
+        verdict = judge(graph, graph, &settings, &group.inputs, Policy { tolerance: Some(LOOSE), ..policy });
+    }
+    let after = backend.counts();
+    let counts = Counts {
+        launched: after.launched - before.launched,
+        fallen_back: after.fallen_back - before.fallen_back,
+        compiled: after.compiled - before.compiled,
+        cached: after.cached - before.cached,
+        units: after.units - before.units,
+    };
+    let reasons = backend.remarks()[said..].to_vec();
+    let wrong = match verdict {
+        Verdict::Differs(lines) => Some(lines.join("\n")),
+        // The interpreter makes rows of what `where` chooses, which the kernel does not.
+        Verdict::Same if counts.launched > 0 && !group.text.contains("aten::where") => {
+            same_layout(graph, &group.inputs, backend).err()
+        }
+        _ => None,
+    };
+    Checked { wrong: wrong.map(|why| format!("seed {seed}: {why}\n{}", group.text)), counts, reasons }
+}
+
+#[test]
+fn random_groups() {
+    let asked_for = std::env::var("JITOPT_GROUPS").unwrap_or("2000".to_owned());
+    let (from, to) = asked_for.split_once('-').unwrap_or(("0", &asked_for));
+    let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
+    let everywhere = std::env::var("JITOPT_GROUPS_VECTORS").is_ok();
+    let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
+    let checked = parallel::each(&units, |(i, seeds)| check_together(seeds, !everywhere && i % VECTORS != 0));
+    let all: Vec<Checked> = checked.into_iter().flatten().collect();
+    let wrong: Vec<&String> = all.iter().filter_map(|found| found.wrong.as_ref()).collect();
+    let sum = |f: fn(&Counts) -> u64| all.iter().map(|found| f(&found.counts)).sum::<u64>();
+    let (launched, fallen_back) = (sum(|counts| counts.launched), sum(|counts| counts.fallen_back));
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    for reason in all.iter().flat_map(|found| &found.reasons) {
+        *reasons.entry(reason.split("unfused: ").last().unwrap_or(reason).to_owned()).or_default() += 1;
+    }
+    let mut reasons: Vec<_> = reasons.into_iter().collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.1));
+    let told: String = reasons.iter().take(12).map(|(why, n)| format!("{n:6} {why}\n")).collect();
+    let (kernels, units) = (sum(|counts| counts.compiled), sum(|counts| counts.units));
+    println!(
+        "{} groups, {kernels} kernels in {units} units, {launched} launches, {fallen_back} unfused\n{told}",
+        seeds.len()
+    );
+    let shown: Vec<&str> = wrong.iter().take(5).map(|text| text.as_str()).collect();
+    assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
+    assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{told}");
+}

@@ -1,0 +1,89 @@
+//! What PyTorch's executors made of a graph for given arguments, `CASE.nograd.optimized.ir`, against our pipelines of their names.
+//!
+//! The graphs stand in `testdata/corpus/pipelines`, and in the folder that `JITOPT_CORPUS` names. Params get the types of the recorded
+//! arguments, as the executor's specialisation gives them: element type, rank, device. Names, legal order and types of values may differ, nothing
+//! else: later executors know of more values that they want no gradient. What ends otherwise stands in `differences.txt` with the reason, and a line there that is no longer true is a failure.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+#[path = "support/recorded.rs"]
+mod recorded;
+
+use jitopt_core::analysis::fingerprints::{Sight, equivalent};
+use jitopt_core::interpreter::description;
+use jitopt_core::interpreter::specialization::{Detail, specialized};
+use jitopt_core::ir::{Graph, Value};
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::era::Era;
+use jitopt_passes::REGISTRY;
+use recorded::files;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const OPTIMISED: &str = ".nograd.optimized.ir";
+
+/// The part of the entries that must be equal.
+const ENOUGH: f64 = 0.95;
+
+fn graph(path: &Path, era: Era) -> Graph {
+    let text = std::fs::read(path).expect("it is recorded");
+    let options = ParseOptions { era: Some(era), ..ParseOptions::default() };
+    parse(&text, options).unwrap_or_else(|found| panic!("{}: {}", path.display(), found[0].message)).graph
+}
+
+fn specialize(graph: &mut Graph, arguments: &Path) {
+    let text = std::fs::read(arguments).expect("it is recorded");
+    let described = description::parse(&text).expect("a description");
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    for (param, argument) in params.into_iter().zip(described.inputs) {
+        let ty = specialized(graph.ty(param), &argument.value, Detail::Rank).expect("arguments fit");
+        graph.set_type(param, ty);
+    }
+}
+
+/// The graphs of functions that are called were not recorded.
+fn calls(graph: &Graph) -> bool {
+    graph.all_nodes().any(|node| graph.kind(node).as_str() == "prim::CallFunction")
+}
+
+fn differences() -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus/pipelines/differences.txt");
+    let text = std::fs::read_to_string(path).expect("it stands in the tree");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(|line| line.split_once(": ").expect("NAME: reason")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+}
+
+#[test]
+fn pipelines_make_what_executors_made() {
+    let (known, mut seen, mut equal, mut wrong) = (differences(), BTreeSet::new(), 0, Vec::new());
+    for path in files() {
+        let text = path.to_string_lossy().into_owned();
+        let Some(stem) = text.strip_suffix(OPTIMISED) else { continue };
+        let input = Path::new(&text.replace(".optimized.ir", ".in.ir")).to_owned();
+        let mut parts = stem.rsplit('/');
+        let (case, version) = (parts.next().expect("a name"), parts.next().expect("a folder"));
+        let name = format!("{version}/{case}");
+        let old = ["1.3.1", "1.4.0"].contains(&version);
+        let (era, passes) = if old { (Era::V1_3, "@torch-1.3-inference") } else { (Era::V2, "@torch-2-legacy") };
+        if !input.exists() || calls(&graph(&input, era)) || !seen.insert(name.clone()) {
+            continue;
+        }
+        let mut ours = graph(&input, era);
+        specialize(&mut ours, Path::new(&text.replace(".optimized.ir", ".args.json")));
+        let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
+        let ran = run(&mut ours, &pipeline, &mut Session::default(), &mut []);
+        let is_equal = ran.is_ok() && equivalent(&ours, &graph(&path, era), Sight::COMPUTATION);
+        equal += usize::from(is_equal);
+        match (is_equal, known.get(&name)) {
+            (false, None) => wrong.push(format!("{name}: {passes} makes something else")),
+            (true, Some(_)) => wrong.push(format!("{name} is equal, and listed as different")),
+            _ => {}
+        }
+    }
+    println!("{equal} of {} recorded executions are equal", seen.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // A chosen part of what is recorded holds all differences and few of the others.
+    let enough = std::env::var_os("JITOPT_CORPUS").is_none() || equal as f64 >= ENOUGH * seen.len() as f64;
+    assert!(seen.len() > 20 && enough, "{equal} of {}", seen.len());
+}
