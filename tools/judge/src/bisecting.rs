@@ -3,8 +3,10 @@
 //! Rewrites are counted across rules and passes as they come up, and a gate lets some of them happen. First the shortest failing prefix is
 //! found by halving; then of its rewrites all are taken away that the failure does not need, in pieces that get smaller
 //! (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). Nothing is kept on disk: what a gate lets
-//! through is its text, `*=3:17`.
+//! through is its text, `*=3:17`. Whatever is tried next is tried by a whole team at once, and what is found is the same for
+//! teams of all sizes.
 
+use crate::team::Seat;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Observer, PassRun, Pipeline, Rewrite, RewriteWatch, RunError, Session, Step, run};
 use jitopt_core::verify;
@@ -23,6 +25,10 @@ pub struct Suspect<'a> {
     pub callees: &'a BTreeMap<String, Graph>,
     /// What is wrong with the graph afterwards, if anything is.
     pub check: &'a dyn Fn(&Graph) -> Option<String>,
+    /// The place in the team that searches.
+    pub seat: Seat,
+    /// Is told how many rewrites may still be at fault, and how many sets of them were tried.
+    pub progress: &'a dyn Fn(u64, usize),
 }
 
 /// What was found.
@@ -45,6 +51,10 @@ pub enum Culprit {
 
 /// Most runs of the pipeline while rewrites are taken away.
 const MOST_RUNS: usize = 2000;
+
+/// A range that the failure begins in is cut into so many parts. Fewer would leave members of a team idle, more would cost one that
+/// works alone: it tries 2.25 prefixes for what halving learns from 2.
+const PARTS: u64 = 4;
 
 /// Looks after each pass whether the graph is still one.
 struct Valid;
@@ -120,13 +130,7 @@ impl Suspect<'_> {
         if let Some(failure) = self.fails(&[]) {
             return self.pass_at_fault("0", failure);
         }
-        let (mut right, mut wrong) = (0, total);
-        while wrong - right > 1 {
-            let middle = right + (wrong - right) / 2;
-            let prefix: Vec<u64> = (1..=middle).collect();
-            if self.fails(&prefix).is_some() { wrong = middle } else { right = middle }
-        }
-        let numbers = self.fewest((1..=wrong).collect());
+        let numbers = self.fewest((1..=self.failing_prefix(total)).collect());
         let seen = Rc::default();
         let (failure, _) = self.attempt(self.pipeline, &ranges(&numbers), Some(&seen));
         let rewrites = seen.borrow().clone();
@@ -135,6 +139,22 @@ impl Suspect<'_> {
             return self.pass_at_fault(&ranges(&numbers), failure.unwrap_or_default());
         }
         Culprit::Rewrites { numbers, rewrites, failure: failure.unwrap_or_default() }
+    }
+
+    /// The length of a prefix of all rewrites that fails while the one before it does not.
+    fn failing_prefix(&self, total: u64) -> u64 {
+        let (mut right, mut wrong, mut tried) = (0, total, 0);
+        while wrong - right > 1 {
+            (self.progress)(wrong - right, tried);
+            let cuts = cuts(right, wrong);
+            let fails = |i: usize| self.fails(&(1..=cuts[i]).collect::<Vec<u64>>()).is_some();
+            let first = self.seat.first(0..cuts.len(), fails);
+            tried += first.map_or(cuts.len(), |i| i + 1);
+            let last_right = first.unwrap_or(cuts.len()).checked_sub(1);
+            right = last_right.map_or(right, |i| cuts[i]);
+            wrong = first.map_or(wrong, |i| cuts[i]);
+        }
+        wrong
     }
 
     /// No rewrite is to blame: the first pass after which it fails.
@@ -156,13 +176,17 @@ impl Suspect<'_> {
         while size > 0 && numbers.len() > 1 {
             let (mut at, mut shrunk) = (0, false);
             while at < numbers.len() && runs < MOST_RUNS {
-                let mut rest = numbers.clone();
-                rest.drain(at..(at + size).min(rest.len()));
-                runs += 1;
-                match !rest.is_empty() && self.fails(&rest).is_some() {
-                    true => (numbers, shrunk) = (rest, true),
-                    false => at += size,
-                }
+                (self.progress)(numbers.len() as u64, runs);
+                let behind = |i: usize| numbers.get(at + (i + 1) * size..).unwrap_or_default();
+                let without = |i: usize| [&numbers[..at + i * size], behind(i)].concat();
+                let fails = |rest: &[u64]| !rest.is_empty() && self.fails(rest).is_some();
+                let pieces = (numbers.len() - at).div_ceil(size).min(MOST_RUNS - runs);
+                let found = self.seat.first(0..pieces, |i| fails(&without(i)));
+                runs += found.map_or(pieces, |i| i + 1);
+                let Some(piece) = found else { break };
+                let rest = without(piece);
+                (numbers, shrunk) = (rest, true);
+                at += piece * size;
             }
             size = if shrunk && size == 1 { 1 } else { size / 2 };
             if runs >= MOST_RUNS {
@@ -171,6 +195,14 @@ impl Suspect<'_> {
         }
         numbers
     }
+}
+
+/// Where a range is cut: inside it, no point twice.
+fn cuts(right: u64, wrong: u64) -> Vec<u64> {
+    let mut cuts: Vec<u64> = (1..PARTS).map(|i| right + (wrong - right) * i / PARTS).collect();
+    cuts.dedup();
+    cuts.retain(|cut| *cut > right);
+    cuts
 }
 
 fn step_name(step: &Step) -> String {
@@ -184,6 +216,15 @@ fn step_name(step: &Step) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cuts_are_inside() {
+        for wrong in 2..200 {
+            let cuts = cuts(0, wrong);
+            assert!(!cuts.is_empty() && cuts.iter().all(|cut| (1..wrong).contains(cut)), "{wrong}: {cuts:?}");
+            assert!(cuts.is_sorted_by(|a, b| a < b), "{wrong}: {cuts:?}");
+        }
+    }
 
     #[test]
     fn numbers_become_ranges() {

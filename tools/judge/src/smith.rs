@@ -83,6 +83,8 @@ struct Smith {
     inside: bool,
     /// Whether nothing is written: writes keep passes from doing much.
     pure: bool,
+    /// Whether all types tell all that there is to tell, as after profiling. Many rules ask for element types and sizes.
+    profiled: bool,
     /// Conditions and result types of branches so far.
     branches: Vec<(Known, Vec<Type>)>,
 }
@@ -100,8 +102,9 @@ pub fn forge(plan: Plan) -> Forged {
     let block = graph.root();
     let (known, constants, made) = (Vec::new(), Vec::new(), Vec::new());
     let (depth, pure, branches) = (plan.depth, draws.one_in(3), Vec::new());
+    let (inside, profiled) = (false, plan.seed % 3 == 2);
     let mut smith =
-        Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside: false, pure, branches };
+        Smith { graph, draws, env, known, block, depth, sizes, constants, made, inside, pure, profiled, branches };
     let inputs = smith.params();
     smith.fill(plan.nodes);
     if plan.seed % 4 == 1 {
@@ -229,7 +232,8 @@ impl Smith {
         }
         let inner = copies(&inputs, Precision::Typed);
         for (i, value) in inner.into_iter().enumerate() {
-            let param = self.graph.add_param(self.block, value.ty());
+            let ty = value.tensor().filter(|_| self.profiled).map_or(value.ty(), refined);
+            let param = self.graph.add_param(self.block, ty);
             self.graph.set_name(param, format!("x{i}").as_bytes());
             self.known.push((param, value));
         }
@@ -449,7 +453,9 @@ impl Smith {
         self.made.push((kind, operands.iter().map(|operand| operand.0).collect()));
         for value in outs {
             let ty = match &value {
-                IValue::Tensor(tensor) if self.draws.one_in(8) && self.is_certain() => refined(tensor),
+                IValue::Tensor(tensor) if (self.draws.one_in(8) || self.profiled) && self.is_certain() => {
+                    refined(tensor)
+                }
                 other => returned(other),
             };
             let output = self.graph.add_output(node, ty);

@@ -584,6 +584,9 @@ pub(crate) struct BisectArgs {
     /// The graph is wrong when this command, which gets it on standard input, does not succeed
     #[arg(long, value_name = "COMMAND")]
     pub(crate) check: Option<String>,
+    /// Try so many sets of rewrites at once; what comes out is the same
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

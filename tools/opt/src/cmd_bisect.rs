@@ -4,11 +4,14 @@ use crate::arguments::BisectArgs;
 use crate::judging::{self, Trial};
 use crate::optimise::Refusal;
 use crate::reproducers::{self, quoted};
+use crate::teamwork::Work;
 use crate::{World, exit, panics};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::Rewrite;
+use jitopt_core::pass::{Pipeline, Rewrite};
 use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
 use jitopt_judge::rewrites::Reference;
+use jitopt_judge::team::Seat;
+use std::io::{IsTerminal, Write};
 
 pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| bisect(args, world));
@@ -17,14 +20,23 @@ pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
 
 fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = judging::pipeline(&args.passes)?;
+    let cwd = world.cwd.clone();
+    let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
+    work.check()?;
     let trial = Trial::read(&args.judge, &args.file, world)?;
-    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
-    let wrong = |graph: &Graph| match &args.check {
-        Some(command) => judging::fails_command(command, graph),
-        None => reference.check(graph).err().map(|finding| finding.to_string()),
+    let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
+    let progress = |left: u64, tried: usize| {
+        if shown {
+            let _ = write!(std::io::stderr(), "\r{left} rewrites may be at fault, {tried} sets of them tried ");
+        }
     };
-    let suspect = Suspect { graph: &trial.graph, pipeline: &pipeline, callees: &trial.settings.callees, check: &wrong };
-    match suspect.find() {
+    let follow = |trial: &Trial, seat: Seat| drop(search(args, &pipeline, trial, seat, &|_, _| {}));
+    let culprit = work.share(&follow, |seat| search(args, &pipeline, &trial, seat, &progress));
+    if shown {
+        // What is found takes the place of the progress.
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    match culprit {
         Culprit::Innocent => {
             world.print(b"nothing is wrong\n");
             Ok(exit::YES)
@@ -39,6 +51,16 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             Ok(exit::MISMATCH)
         }
     }
+}
+
+fn search(args: &BisectArgs, pipeline: &Pipeline, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> Culprit {
+    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+    let check = |graph: &Graph| match &args.check {
+        Some(command) => judging::fails_command(command, graph),
+        None => reference.check(graph).err().map(|finding| finding.to_string()),
+    };
+    let (graph, callees) = (&trial.graph, &*trial.settings.callees);
+    Suspect { graph, pipeline, callees, check: &check, seat, progress }.find()
 }
 
 fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str) -> String {

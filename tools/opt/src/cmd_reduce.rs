@@ -5,18 +5,15 @@ use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer};
-use crate::{World, exit, panics, stack};
+use crate::teamwork::Work;
+use crate::{World, exit, panics};
 use jitopt_core::pass::{self, Gate, Pipeline, RunError, Session};
 use jitopt_core::verify;
 use jitopt_judge::reducing::{Case, Reducer};
 use jitopt_judge::showing::Settings;
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::path::Path;
-use std::sync::mpsc::{Sender, channel};
-use std::thread::Scope;
 
 pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| reduce(args, world));
@@ -67,11 +64,11 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     if args.passes.is_none() && args.check.is_none() {
         return refuse("nothing can fail: give --passes or --check");
     }
-    if args.jobs > 1 && (args.file.as_os_str() == "-" || args.judge.timeout.is_some()) {
-        return refuse("--jobs: every worker reads the graph and must find the same; give a file, and no --timeout");
-    }
+    let cwd = world.cwd.clone();
+    let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
+    work.check()?;
     let trial = Trial::read(&args.judge, &args.file, world)?;
-    let (cwd, shown) = (world.cwd.clone(), std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty());
+    let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
         if let Some(path) = &args.output {
             // Should it be interrupted, the best so far is there; reducing it goes on from there.
@@ -82,14 +79,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{nodes} nodes, {tried} tried ");
         }
     };
-    let found = std::thread::scope(|scope| {
-        // Only who is there gets a seat: the others would wait for whoever is not.
-        let others: Vec<Sender<Seat>> = (1..args.jobs).map_while(|_| helper(scope, args, &cwd)).collect();
-        let mut seats = Seat::team(others.len() + 1).into_iter();
-        let mine = seats.next().expect("a team has a member");
-        others.iter().zip(seats).for_each(|(other, seat)| drop(other.send(seat)));
-        search(args, &trial, mine, &mut progress)
-    })?;
+    let follow = |trial: &Trial, seat: Seat| drop(search(args, trial, seat, &mut |_, _| {}));
+    let found = work.share(&follow, |seat| search(args, &trial, seat, &mut progress))?;
     match found {
         Ok((best, signature)) => finish(args, &trial, &best, &signature, world),
         Err(why) => {
@@ -97,29 +88,6 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             Ok(exit::NO)
         }
     }
-}
-
-/// A thread that searches as soon as it has a seat; none when it cannot be made.
-fn helper<'s>(scope: &'s Scope<'s, '_>, args: &'s ReduceArgs, cwd: &'s Path) -> Option<Sender<Seat>> {
-    let (sender, receiver) = channel();
-    let work = move || receiver.recv().map(|seat| drop(replica(args, cwd, seat)));
-    stack::spawn(scope, work).ok().map(|_| sender)
-}
-
-/// The same search over a trial of its own: what it says was said.
-fn replica(args: &ReduceArgs, cwd: &Path, seat: Seat) -> Result<(), Refusal> {
-    let (mut nothing, mut said) = (Vec::new(), Vec::new());
-    let mut world = World {
-        stdin: Box::new(std::io::empty()),
-        stdout: &mut nothing,
-        stderr: &mut said,
-        env: BTreeMap::new(),
-        cwd: cwd.to_owned(),
-        colour: false,
-        failed_write: None,
-    };
-    let trial = Trial::read(&args.judge, &args.file, &mut world)?;
-    search(args, &trial, seat, &mut |_, _| {}).map(drop)
 }
 
 fn search<'a>(

@@ -34,6 +34,7 @@ mod reporting;
 mod reproducers;
 mod specializing;
 mod stack;
+mod teamwork;
 mod verdicts;
 
 pub use cmd_test::ToolCommands;

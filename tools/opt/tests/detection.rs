@@ -245,7 +245,14 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
     let pipeline = parsed(pipeline);
     let subject = search.subjects.made(i);
     let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(subject, graph));
-    let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
+    let suspect = Suspect {
+        graph: &subject.graph,
+        pipeline: &pipeline,
+        callees: &subject.callees,
+        check: &check,
+        seat: Seat::alone(),
+        progress: &|_, _| {},
+    };
     match active::with(Some(mutant), || suspect.find()) {
         Culprit::Rewrites { numbers, rewrites, .. } => {
             let passes = passes_of(mutant.site);
@@ -389,7 +396,14 @@ fn two_cooperating_rewrites_are_named_together() {
     let mutant = Mutant { site: "relu-gone", kind: "planted" };
     let check = |graph: &jitopt_core::ir::Graph| active::with(None, || wrong_with(&subject, graph));
     let pipeline = parsed("dce,planted-rules,cse");
-    let suspect = Suspect { graph: &subject.graph, pipeline: &pipeline, callees: &subject.callees, check: &check };
+    let suspect = Suspect {
+        graph: &subject.graph,
+        pipeline: &pipeline,
+        callees: &subject.callees,
+        check: &check,
+        seat: Seat::alone(),
+        progress: &|_, _| {},
+    };
     let culprit = active::with(Some(mutant), || suspect.find());
     let Culprit::Rewrites { rewrites, .. } = culprit else { panic!("{culprit:?}") };
     let named: Vec<(&str, &str)> =

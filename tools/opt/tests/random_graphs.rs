@@ -84,7 +84,15 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
         Reducer { signature: &signature, settings, progress: &mut |_, _| {}, most: 5000, seat: Seat::alone() };
     let Some((Case { graph, inputs }, _)) = reducer.reduce(case) else { return String::new() };
     let check = |after: &Graph| wrong(&graph, after, &inputs);
-    let culprit = Suspect { graph: &graph, pipeline, callees: &settings.callees, check: &check }.find();
+    let culprit = Suspect {
+        graph: &graph,
+        pipeline,
+        callees: &settings.callees,
+        check: &check,
+        seat: Seat::alone(),
+        progress: &|_, _| {},
+    }
+    .find();
     let text = |graph: &Graph| String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned();
     let after = transformed(&graph).map_or(String::new(), |after| text(&after));
     format!("in small:\n{}became\n{after}{culprit:#?}", text(&graph))
