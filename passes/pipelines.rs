@@ -45,6 +45,16 @@ pub const PIPELINES: &[NamedPipeline] = &[
         text: "@torch-1.3-training,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
+        name: "torch-1.3-profiling",
+        summary: "what the profiling executor of 1.3 and 1.4 did behind its guards, to a graph with bailouts and without gradients",
+        // Nothing is inlined or inferred: profiling saw the types, and guards hold them. Gradient formulas go first, as types tell which
+        // of them are zero.
+        text: "specialize-autogradzero,lower-gradof,remove-expands,canonicalize-ops{trusting},dce,\
+               constant-propagation{escaping},dce,cse,constant-pooling,peephole{trusting},\
+               constant-propagation{escaping},loop-unrolling,cse,\
+               decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
+    },
+    NamedPipeline {
         name: "torch-2-legacy",
         summary: "what the legacy executor of 2.x does to a graph without gradients: the same passes",
         text: "@torch-1.3-inference",

@@ -46,7 +46,8 @@
 //!
 //! `jitopt-bench passes FILES… --python=PATH` times `@default` beside the same passes of PyTorch, on graphs that its reader takes.
 //!
-//! `jitopt-bench transform-cache FILES…` times building results from kept ones, per node, beside running the passes.
+//! `jitopt-bench transform-cache FILES… --python=PATH` times building results from kept ones, per node, beside running the passes, and beside
+//! those of PyTorch.
 //!
 //! `jitopt-bench accuracy [FUNCTION] [--step=129]` says how exact the vector mathematics of kernels is; see [`accuracy`].
 //!
@@ -187,6 +188,9 @@ struct TransformCache {
     /// Runs of each
     #[arg(long, default_value_t = 51)]
     runs: usize,
+    /// A Python that has PyTorch
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
 }
 
 #[derive(Args)]
@@ -296,7 +300,8 @@ fn passes(options: &Passes) -> Result<()> {
 
 /// Prints what it costs to build results from kept ones.
 fn transform_cache(options: &TransformCache) -> Result<()> {
-    let table = transform_times::measure(&options.files, options.passes.as_deref(), options.runs.max(1))?;
+    let table =
+        transform_times::measure(&options.files, options.passes.as_deref(), &options.python, options.runs.max(1))?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }

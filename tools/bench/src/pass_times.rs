@@ -37,11 +37,12 @@ for _ in sys.stdin:
     print(time.perf_counter() - start, flush=True)
 ";
 
-struct Peer {
+/// A running PyTorch that has read one graph.
+pub(crate) struct Peer {
     child: Child,
     lines: BufReader<ChildStdout>,
     /// The version, and the passes that it runs.
-    version: String,
+    pub(crate) version: String,
 }
 
 impl Drop for Peer {
@@ -54,7 +55,7 @@ impl Drop for Peer {
 
 impl Peer {
     /// A Python whose PyTorch reads the graph, if there is one.
-    fn start(python: &Path, file: &Path, passes: &str) -> Option<Peer> {
+    pub(crate) fn start(python: &Path, file: &Path, passes: &str) -> Option<Peer> {
         let arguments = ["-c".as_ref(), DRIVER.as_ref(), file.as_os_str(), passes.as_ref()];
         let mut command = Command::new(python);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -66,7 +67,8 @@ impl Peer {
         answered.then_some(peer)
     }
 
-    fn time(&mut self) -> Result<f64> {
+    /// Seconds that the passes take on a copy.
+    pub(crate) fn time(&mut self) -> Result<f64> {
         writeln!(self.child.stdin.as_mut().context("PyTorch's standard input")?)?;
         let mut line = String::new();
         self.lines.read_line(&mut line)?;
@@ -98,7 +100,7 @@ pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> R
 }
 
 /// The names of each pass as PyTorch's bindings are spelt: `cse|common_subexpression_elimination dce|…`.
-fn bindings(pipeline: &Pipeline) -> String {
+pub(crate) fn bindings(pipeline: &Pipeline) -> String {
     let names = |stage: &&Stage| stage.pass.names().map(|name| name.replace('-', "_")).collect::<Vec<_>>().join("|");
     pipeline.stages().iter().map(names).collect::<Vec<_>>().join(" ")
 }

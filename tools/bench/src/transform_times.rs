@@ -3,8 +3,10 @@
 //! A graph is read once. Each run takes a copy of it, which is not counted, and either runs the passes over it, or reads the copy as words and
 //! hashes them (`hash`), or looks the words up and builds the result (`apply`, comparing the words included). The fastest run of each counts,
 //! because others are longer only by what else the machine does; nanoseconds per node are of the nodes of the graph for `hash`, and of the result for `apply`. Dali, whose idea this is, tells a ratio of 257 for
-//! a training step of its convolutional network, hashing included.
+//! a training step of its convolutional network, hashing included. Where a PyTorch is there and reads the graph, its passes of the same names run
+//! too, and the last column says how much longer they take than `hash` and `apply`.
 
+use crate::pass_times::{Peer, bindings};
 use anyhow::{Context, Result, anyhow, bail};
 use jitopt_core::ir::{Graph, GraphWords};
 use jitopt_core::pass::{Lookup, Pipeline, Session, TransformCache, run};
@@ -32,21 +34,24 @@ struct Row {
     uncached: Duration,
     hash: Duration,
     apply: Duration,
+    /// What PyTorch takes, where it reads the graph.
+    theirs: Option<Duration>,
 }
 
 /// The table for these graphs.
 ///
 /// # Errors
 /// When a file cannot be read, or the passes fail.
-pub fn measure(files: &[PathBuf], pipeline: Option<&str>, runs: usize) -> Result<String> {
+pub fn measure(files: &[PathBuf], pipeline: Option<&str>, python: &Path, runs: usize) -> Result<String> {
     let mut table = String::from(
-        "| graph | passes | nodes, before and after | passes run | hash per node | apply per node | ratio |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| graph | passes | nodes, before and after | passes run | hash per node | apply per node | ratio | PyTorch's passes | ratio |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     for file in files {
         let graph = read(file)?;
         for text in pipeline.map_or(PIPELINES.to_vec(), |text| vec![text]) {
-            let row = timed(&graph, text, runs).with_context(|| format!("{}", file.display()))?;
+            let mut row = timed(&graph, text, runs).with_context(|| format!("{}", file.display()))?;
+            row.theirs = theirs(python, file, text, runs)?;
             table += &row.markdown(&file.file_stem().unwrap_or_default().to_string_lossy());
         }
     }
@@ -90,7 +95,23 @@ fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
     }
     let [uncached, hash, apply] = [uncached, hash, apply].map(fastest);
     let passes = pipeline.stages().len();
-    Ok(Row { passes, nodes: graph.all_nodes().count(), results: result.all_nodes().count(), uncached, hash, apply })
+    Ok(Row {
+        passes,
+        nodes: graph.all_nodes().count(),
+        results: result.all_nodes().count(),
+        uncached,
+        hash,
+        apply,
+        theirs: None,
+    })
+}
+
+/// The fastest of some runs of the passes that PyTorch has of these.
+fn theirs(python: &Path, file: &Path, text: &str, runs: usize) -> Result<Option<Duration>> {
+    let pipeline = Pipeline::parse(text, &REGISTRY).map_err(|error| anyhow!("{}", error.render(text)))?;
+    let Some(mut peer) = Peer::start(python, file, &bindings(&pipeline)) else { return Ok(None) };
+    let times = (0..runs.min(11)).map(|_| peer.time().map(Duration::from_secs_f64)).collect::<Result<Vec<_>>>()?;
+    Ok(times.into_iter().min())
 }
 
 fn fastest(times: Vec<Duration>) -> Duration {
@@ -100,15 +121,19 @@ fn fastest(times: Vec<Duration>) -> Duration {
 impl Row {
     fn markdown(&self, name: &str) -> String {
         let per = |time: Duration, nodes: usize| time.as_secs_f64() * 1e9 / nodes.max(1) as f64;
-        let ratio = self.uncached.as_secs_f64() / (self.hash + self.apply).as_secs_f64();
+        let ratio = |time: Duration| time.as_secs_f64() / (self.hash + self.apply).as_secs_f64();
+        let theirs = self
+            .theirs
+            .map_or(" | ".to_owned(), |time| format!("{:.1} us | {:.0}", time.as_secs_f64() * 1e6, ratio(time)));
         format!(
-            "| {name} | {} | {} and {} | {:.1} us | {:.1} ns | {:.1} ns | {ratio:.0} |\n",
+            "| {name} | {} | {} and {} | {:.1} us | {:.1} ns | {:.1} ns | {:.0} | {theirs} |\n",
             self.passes,
             self.nodes,
             self.results,
             self.uncached.as_secs_f64() * 1e6,
             per(self.hash, self.nodes),
             per(self.apply, self.results),
+            ratio(self.uncached),
         )
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The graphs stand in `testdata/corpus/pipelines`, and in the folder that `JITOPT_CORPUS` names. Params get the types of the recorded
 //! arguments, as the executor's specialisation gives them: element type, rank, device. Names, legal order and types of values may differ, nothing
-//! else: later executors know of more values that they want no gradient. What ends otherwise stands in `differences.txt` with the reason, and a line there that is no longer true is a failure.
+//! else: later executors know of more values that they want no gradient. Graphs that the profiling executor had put bailouts in stand in
+//! `pipelines/1.4.0/profiling`. What ends otherwise stands in `differences.txt` with the reason, and a line there that is no longer true is a failure.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -19,7 +20,10 @@ use jitopt_core::types::era::Era;
 use jitopt_passes::REGISTRY;
 use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// What the profiling executor of 1.4 made of `.dumpNN.….ir`, the graph that its log shows with bailouts.
+const PROFILED: &str = "/profiling/";
 
 const OPTIMISED: &str = ".nograd.optimized.ir";
 
@@ -86,4 +90,35 @@ fn pipelines_make_what_executors_made() {
     // A chosen part of what is recorded holds all differences and few of the others.
     let enough = std::env::var_os("JITOPT_CORPUS").is_none() || equal as f64 >= ENOUGH * seen.len() as f64;
     assert!(seen.len() > 20 && enough, "{equal} of {}", seen.len());
+}
+
+/// The graph that the log shows behind this title.
+fn dumped(stem: &str, title: &str) -> Option<PathBuf> {
+    let index = std::fs::read(format!("{stem}.dumps.json")).ok()?;
+    let index: serde_json::Value = serde_json::from_slice(&index).expect("an index");
+    let entry =
+        index.as_array()?.iter().find(|entry| entry["title"].as_str().is_some_and(|text| text.starts_with(title)))?;
+    let file = entry["file"].as_str()?.trim_end_matches(".cpp");
+    Some(PathBuf::from(format!("{stem}.dump{:02}.{file}.ir", entry["n"].as_u64()?)))
+}
+
+#[test]
+fn guarded_graphs_become_what_the_profiling_executor_made() {
+    let pipeline = Pipeline::parse("@torch-1.3-profiling", &REGISTRY).expect("a pipeline");
+    let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
+    for path in files() {
+        let text = path.to_string_lossy().into_owned();
+        let Some(stem) = text.strip_suffix(".nograd.run1.ir").filter(|stem| stem.contains(PROFILED)) else { continue };
+        let before = dumped(&format!("{stem}.nograd"), "After InsertBailOuts");
+        let Some(before) = before.filter(|path| path.exists() && stem.contains("/1.4.0/")) else { continue };
+        if seen.insert(stem.rsplit('/').next().map(str::to_owned)) {
+            let mut ours = graph(&before, Era::V1_3);
+            let ran = run(&mut ours, &pipeline, &mut Session::default(), &mut []);
+            if ran.is_err() || !equivalent(&ours, &graph(&path, Era::V1_3), Sight::COMPUTATION) {
+                wrong.push(stem.to_owned());
+            }
+        }
+    }
+    println!("{} graphs with bailouts", seen.len());
+    assert!(wrong.is_empty() && seen.len() >= 5, "of {}: {}", seen.len(), wrong.join("\n"));
 }

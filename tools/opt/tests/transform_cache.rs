@@ -380,7 +380,7 @@ fn no_mutant_is_taken_for_its_original() {
 /// A pass that is said to read shapes really does: else graphs of other shapes would run through it for nothing.
 #[test]
 fn columns_are_not_set_for_nothing() {
-    // No recorded graph shows it, but they ask for types, or run operators on constants of them.
+    // No graph of this repository shows it, but they ask for types, or run operators on constants of them.
     const UNSEEN: &[&str] =
         &["batch-mm", "canonicalize-ops", "constant-propagation", "fuse-linear", "specialize-autogradzero"];
     let files = recorded::files();
@@ -405,5 +405,5 @@ fn columns_are_not_set_for_nothing() {
         })
     });
     let unseen: Vec<&str> = readers.iter().zip(seen).filter(|(_, seen)| !seen).map(|(pass, _)| pass.name).collect();
-    assert_eq!(unseen, UNSEEN, "these passes are said to read shapes");
+    assert!(unseen.iter().all(|pass| UNSEEN.contains(pass)), "said to read shapes: {unseen:?}");
 }
