@@ -15,7 +15,7 @@ use jitopt_core::interpreter::Release;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
-use jitopt_core::report::{dot_form::dot, listing::listing};
+use jitopt_core::report::{dot_form::dot, listing::listing, python_form};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_core::translation::translate;
@@ -364,6 +364,10 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         "code" => listing(&graph).into_bytes(),
         "dot" => dot(&graph).into_bytes(),
         "c" => kernels_in_c(name, &graph, outcome).into_bytes(),
+        "python" => match source(name, &graph, outcome) {
+            Some(text) => text.into_bytes(),
+            None => return,
+        },
         _ => print(&graph, plan.print),
     };
     if cli.output.verify_roundtrip && is_ir {
@@ -382,6 +386,19 @@ fn kernels_in_c(name: &str, graph: &Graph, outcome: &mut Outcome) -> String {
         outcome.say(&format!("warning: {name}: there are no fusion groups, and so no kernels"));
     }
     unit.text
+}
+
+/// A graph as TorchScript source; none when PyTorch has no words for something in it.
+fn source(name: &str, graph: &Graph, outcome: &mut Outcome) -> Option<String> {
+    let code = python_form::code(graph);
+    if !code.report.is_clean() {
+        outcome.say(&format!("{name}:\n{}", verify::render(graph, &code.report)));
+    }
+    if code.report.has_errors() {
+        outcome.fail(exit::NO, &format!("error: {name}: this graph has no form in Python"));
+        return None;
+    }
+    Some(code.text)
 }
 
 /// Says what the verifier found; false when the graph is broken.

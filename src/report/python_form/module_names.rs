@@ -1,0 +1,81 @@
+//! In which module a function is that a graph calls: the text of the graph has its bare name alone.
+
+/// What modules of PyTorch 2.15 define in Python, as far as its own functions and modules call it when they are compiled. Functions of
+/// programs seldom have these names.
+#[rustfmt::skip]
+const MODULES: &[(&str, &[&str])] = &[
+    ("torch.backends.mha", &[
+        "get_fastpath_enabled",
+    ]),
+    ("torch.compiler", &[
+        "is_compiling",
+    ]),
+    ("torch.functional", &[
+        "_check_list_size", "_consecutive_return_counts", "_consecutive_return_inverse",
+        "_consecutive_return_inverse_and_counts", "_consecutive_return_output", "_lu_impl", "_lu_no_infos",
+        "_lu_with_infos", "_meshgrid", "_return_counts", "_return_inverse", "_return_inverse_and_counts",
+        "_return_output", "_unique_consecutive_impl", "_unique_consecutive_torch_function", "_unique_impl",
+        "_unique_torch_function", "_unravel_index", "atleast_1d", "atleast_2d", "atleast_3d", "block_diag",
+        "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu",
+        "meshgrid", "norm", "split", "stft", "tensordot", "unique", "unique_consecutive", "unravel_index",
+    ]),
+    ("torch.nn._reduction", &[
+        "get_enum", "legacy_get_enum", "legacy_get_string",
+    ]),
+    ("torch.nn.functional", &[
+        "_adaptive_max_pool1d", "_adaptive_max_pool2d", "_adaptive_max_pool3d", "_canonical_mask",
+        "_check_key_padding_mask", "_check_unpool_output_size", "_enum_list_as_int_list",
+        "_expand_single_value", "_fractional_max_pool2d", "_fractional_max_pool3d", "_get_softmax_dim",
+        "_in_projection", "_in_projection_packed", "_is_integer", "_linear_cross_entropy_chunked_applies",
+        "_list_or_empty", "_max_pool1d", "_max_pool2d", "_max_pool3d", "_mha_shape_check",
+        "_no_grad_embedding_renorm_", "_none_or_dtype", "_threshold", "_unpool_output_size",
+        "_verify_batch_size", "_verify_spatial_size", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+        "adaptive_max_pool1d", "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d",
+        "adaptive_max_pool2d_with_indices", "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices",
+        "affine_grid", "alpha_dropout", "assert_int_or_pair", "batch_norm", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "celu", "cosine_embedding_loss", "cross_entropy", "ctc_loss",
+        "dropout", "dropout1d", "dropout2d", "dropout3d", "elu", "embedding", "embedding_bag",
+        "feature_alpha_dropout", "fold", "fractional_max_pool2d", "fractional_max_pool2d_with_indices",
+        "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "gaussian_nll_loss", "glu",
+        "grid_sample", "group_norm", "grouped_mm", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh",
+        "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div", "l1_loss", "layer_norm",
+        "leaky_relu", "linear_cross_entropy", "local_response_norm", "log_softmax", "lp_pool1d", "lp_pool2d",
+        "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices", "max_pool2d",
+        "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d",
+        "max_unpool3d", "mish", "mse_loss", "multi_head_attention_forward", "multi_margin_loss",
+        "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "normalize", "pad",
+        "poisson_nll_loss", "relu", "relu6", "rms_norm", "rrelu", "scaled_addmm", "scaled_addmm_",
+        "scaled_grouped_mm", "scaled_mm", "selu", "sigmoid", "silu", "smooth_l1_loss", "soft_margin_loss",
+        "softmax", "softmin", "softsign", "tanh", "tanhshrink", "triplet_margin_loss",
+        "triplet_margin_with_distance_loss", "unfold", "upsample", "upsample_bilinear", "upsample_nearest",
+    ]),
+    ("torch.nn.modules.activation", &[
+        "_arg_requires_grad", "_check_arg_device", "_is_make_fx_tracing",
+    ]),
+    ("torch.nn.modules.rnn", &[
+        "_apply_permutation", "apply_permutation",
+    ]),
+    ("torch.nn.modules.transformer", &[
+        "_detect_is_causal_mask", "_generate_square_subsequent_mask", "_get_seq_len",
+    ]),
+];
+
+/// The qualified name of a function: that of PyTorch's library, else that of a program that is one file.
+pub(super) fn qualified(name: &str) -> String {
+    match MODULES.iter().find(|(_, names)| names.binary_search(&name).is_ok()) {
+        Some((module, _)) => format!("__torch__.{module}.{name}"),
+        None => format!("__torch__.{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found() {
+        assert!(MODULES.iter().all(|(_, names)| names.is_sorted()));
+        assert_eq!(qualified("layer_norm"), "__torch__.torch.nn.functional.layer_norm");
+        assert_eq!(qualified("mine"), "__torch__.mine");
+    }
+}

@@ -1,0 +1,3 @@
+def forward(x: Tensor,
+    y: Tensor) -> Tensor:
+  return torch.add(x, y)

@@ -1,0 +1,2 @@
+def forward(x: Tensor) -> number:
+  return torch.item(x)

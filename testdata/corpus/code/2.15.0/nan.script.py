@@ -1,0 +1,2 @@
+def forward() -> Tuple[float, float, float]:
+  return (nan, inf, -inf)

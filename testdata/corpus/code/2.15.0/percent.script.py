@@ -1,0 +1,3 @@
+def forward(n: int,
+    s: str) -> str:
+  return torch.percentFormat("%d %s", (n, s))

@@ -1,0 +1,2 @@
+def forward(x: Optional[Tensor]) -> Optional[Tensor]:
+  return None
