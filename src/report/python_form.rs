@@ -23,7 +23,7 @@
 //! - State of a loop is assigned to the outputs of the loop: before it, and at the end of each turn.
 //!
 //! A method is a graph whose first param is an object called `self`. The text of IR has no name of the function, which is `forward` then,
-//! no defaults of params, and no names of named tuples. Modules of functions and interfaces are missing too: a function with a name of
+//! no defaults of params, and no names of named tuples that are classes. Modules of functions and interfaces are missing too: a function with a name of
 //! PyTorch's library is taken for that one (`python_form/module_names.rs`), all others for members of `__torch__`. What cannot be said at
 //! all is an error: sections other than those of `fork`, and operators of which PyTorch prints no operands.
 

@@ -15,7 +15,7 @@ def cases():
         if module is not code_modules.Holder:
             yield f"{module.__name__.lower()}_module", module(), None
     for module in code_modules.MODULES:
-        if module is not code_modules.State:
+        if module not in (code_modules.State, code_modules.Indexed):
             yield f"{module.__name__.lower()}_traced", module(), code_modules.example_of(module)
     for function in code_modules.TRACED:
         yield function.__name__, function, torch.ones(2, 3)

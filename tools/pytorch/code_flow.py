@@ -442,6 +442,23 @@ def forked(x: Tensor):
 
 
 @case
+def awaited(x: Tensor):
+    later = torch.jit._awaitable(helper, x, 2)
+    return torch.jit._awaitable_wait(later) + 1
+
+
+@case
+def union_in_loop(n: int) -> Union[int, str]:
+    x: Union[int, str] = 0
+    for i in range(n):
+        if i > 2:
+            x = "s"
+        else:
+            x = i
+    return x
+
+
+@case
 def no_grad(x: Tensor):
     y = x
     with torch.no_grad():

@@ -164,7 +164,36 @@ class Exported(nn.Module):
         return self.once(x)
 
 
-MODULES = [Linear, Nest, State, Cnn, Residual, Recurrent, Attention, Exported, Holder]
+@torch.jit.interface
+class Layer(nn.Module):
+    """What a list of layers is indexed for."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        pass
+
+
+class Shift(nn.Module):
+    """A layer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1
+
+
+class Indexed(nn.Module):
+    """Layers by numbers and keys that are computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.many = nn.ModuleList([Shift(), Shift()])
+        self.named = nn.ModuleDict({"a": Shift()})
+
+    def forward(self, x, i: int = 0, key: str = "a"):
+        first: Layer = self.many[i]
+        second: Layer = self.named[key]
+        return second.forward(first.forward(x))
+
+
+MODULES = [Linear, Nest, State, Cnn, Residual, Recurrent, Attention, Exported, Indexed, Holder]
 
 
 def example_of(module):

@@ -4,7 +4,7 @@
 # ruff: noqa: UP006, UP007, UP035, UP045, PERF401, RET505
 
 import math
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -182,6 +182,59 @@ def printing(x: Tensor):
     print(x)
     print("x", x, 1, 2.5, [1, 2], True, None)
     print()
+
+
+@case
+def lists_of_numbers():
+    return [math.inf, math.nan, 1e-300, -0.0, 123456789.125, 1e10, 1e16], [1j, 2 + 3j, -1.5 - 0.5j], complex(1, 2)
+
+
+@case
+def members_do_not_tell():
+    a: Dict[str, Optional[int]] = {"a": 1, "b": None}
+    b: Dict[str, Union[int, str]] = {"a": 1, "b": "x"}
+    c: List[Union[int, float]] = [1, 2.5]
+    return a, b, c
+
+
+@case
+def devices(x: Tensor):
+    return [torch.device("cpu"), x.device], torch.device("cuda", 1), x.to(torch.device("meta"))
+
+
+@case
+def params_of_all_types(
+    a: Tuple[int, Optional[Tensor]],
+    b: Dict[str, Tuple[int, int]],
+    c: List[Dict[int, List[float]]],
+    d: Tuple[()],
+    e: Optional[Dict[str, Optional[List[Tensor]]]],
+):
+    return a, b, c, d, e
+
+
+@case
+def slices(xs: List[int], s: str, t: Tuple[int, int, int]):
+    return xs[::2], xs[:3], xs[-2:], s[::1], t[:2], t[1:], t[-1]
+
+
+@case
+def several_results_in_a_tuple(x: Tensor):
+    return x.topk(2), torch.max(x, 1), x.sum(0, keepdim=True), x.mean([0, 1], True, dtype=torch.float64)
+
+
+@case
+def keywords_only(x: Tensor):
+    return x.var(dim=[0], correction=0), torch.div(x, 2, rounding_mode="floor"), x.round(decimals=2)
+
+
+@case
+def deleting(d: Dict[str, int], xs: List[int]):
+    del d["a"]
+    del xs[0]
+    d.update({"k": 1})
+    d.setdefault("x", 3)
+    return d.popitem()
 
 
 @case

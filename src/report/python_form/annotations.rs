@@ -1,6 +1,9 @@
 //! Types as Python annotates them: `List[Optional[int]]`.
 
-use crate::types::{Simple, Type, TypeKind};
+use crate::ops::catalog;
+use crate::types::{Field, Simple, Type, TypeKind};
+use rustc_hash::FxHashSet;
+use std::sync::LazyLock;
 
 /// The annotation of a type. What is known of a tensor is left out.
 ///
@@ -20,6 +23,9 @@ pub(super) fn annotation(ty: Type) -> String {
         Tuple(parts) if parts.is_empty() => "Tuple[()]".to_owned(),
         Tuple(parts) => format!("Tuple[{}]", all(parts)),
         Union(parts) => format!("Union[{}]", all(parts)),
+        NamedTuple(fields) if is_result_of_operator(fields) => {
+            format!("Tuple[{}]", all(&fields.iter().map(|field| field.ty).collect::<Vec<_>>()))
+        }
         NamedTuple(_) => "NamedTuple".to_owned(),
         Class(name) | Enum(name) => name.as_str().to_owned(),
         Interface(name) if name.as_str().contains('.') => name.as_str().to_owned(),
@@ -43,11 +49,28 @@ fn simple_name(simple: Simple) -> &'static str {
     }
 }
 
-/// Whether a type has a named tuple in it.
+/// Whether a named tuple is what an operator returns, `values` and `indices`: such tuples have no class in PyTorch.
+fn is_result_of_operator(fields: &[Field]) -> bool {
+    static RETURNED: LazyLock<FxHashSet<String>> = LazyLock::new(|| {
+        let lines = [catalog::LIST_2, catalog::LIST_1_3].into_iter().flat_map(str::lines);
+        let returns = lines.filter_map(|line| line.rsplit_once("-> (")?.1.strip_suffix(')'));
+        let name = |part: &str| part.rsplit_once(' ').map(|(_, name)| name.to_owned());
+        returns.filter_map(|list| Some(list.split(", ").map(name).collect::<Option<Vec<_>>>()?.join(","))).collect()
+    });
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+    RETURNED.contains(&names.join(","))
+}
+
+/// Whether a type is a named tuple with a class.
+pub(super) fn has_class(ty: Type) -> bool {
+    matches!(ty.kind(), TypeKind::NamedTuple(fields) if !is_result_of_operator(fields))
+}
+
+/// Whether a type has such a named tuple in it.
 pub(super) fn has_named_tuple(ty: Type) -> bool {
     let mut pending = vec![ty];
     while let Some(ty) = pending.pop() {
-        if matches!(ty.kind(), TypeKind::NamedTuple(_)) {
+        if has_class(ty) {
             return true;
         }
         pending.extend(ty.parts());

@@ -1,6 +1,6 @@
 //! The right-hand side of a node: its operator in the words of Python.
 
-use super::annotations::is_told_by_members;
+use super::annotations::{has_class, is_told_by_members};
 use super::identifiers::is_identifier;
 use super::literals::{is_default, quote};
 use super::module_names::qualified;
@@ -140,8 +140,8 @@ impl Body<'_> {
         let operands: Vec<Value> = self.graph.inputs(node).collect();
         let ty = self.output_type(node);
         let (text, is_told) = match (self.graph.kind(node), ty.kind()) {
-            (prim::TUPLE_CONSTRUCT, kind) => {
-                let name = if let TypeKind::NamedTuple(_) = kind { self.annotation(w, ty) } else { String::new() };
+            (prim::TUPLE_CONSTRUCT, _) => {
+                let name = if has_class(ty) { self.annotation(w, ty) } else { String::new() };
                 let comma = if operands.len() == 1 { "," } else { "" };
                 return format!("{name}({}{comma})", self.operands(w, node));
             }

@@ -1,30 +1,34 @@
 //! Constants as expressions, the table of those that are too large for one, and defaults of schemas.
 
-use super::annotations::{annotation, is_told_by_members};
+use super::annotations::{annotation, has_class, is_told_by_members};
 use crate::ir::{Attribute, Float, FloatStyle, Graph, Value};
 use crate::ops::schema::Formal;
 use crate::text::number::{parse_float, print_float};
 use crate::text::quoted;
-use crate::types::{Simple, Type, TypeKind};
+use crate::types::{Simple, TensorType, Type, TypeKind};
+use rustc_hash::FxHashMap;
 
 /// The constants that stand beside the code, `CONSTANTS.c0`, `CONSTANTS.c1`, …: tensors, objects, strings beyond ASCII.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    entries: Vec<(Attribute, Type)>,
+    len: usize,
+    /// Tensors whose elements the text shows, by that text and what else of their type makes them equal.
+    tensors: FxHashMap<(Box<str>, Type), usize>,
 }
 
 impl Table {
     /// The name of a constant. A tensor whose text is that of an earlier one is taken for the same, as PyTorch compares elements;
     /// what the text does not show is something of its own.
     fn name(&mut self, value: &Attribute, ty: Type) -> String {
-        let same = |(entry, of): &(Attribute, Type)| match (entry, value) {
-            (Attribute::Tensor(a), Attribute::Tensor(b)) => a == b && !a.contains("nan") && same_layout(*of, ty),
-            _ => false,
+        let next = self.len;
+        let i = match value {
+            // NaN is not equal to itself.
+            Attribute::Tensor(text) if !text.contains("nan") => {
+                *self.tensors.entry((text.clone(), what_is_compared(ty))).or_insert(next)
+            }
+            _ => next,
         };
-        let i = self.entries.iter().position(same).unwrap_or_else(|| {
-            self.entries.push((value.clone(), ty));
-            self.entries.len() - 1
-        });
+        self.len += usize::from(i == next);
         format!("CONSTANTS.c{i}")
     }
 
@@ -79,7 +83,7 @@ impl Table {
     fn tuple(&mut self, parts: &[Attribute], ty: Type) -> Result<String, &'static str> {
         let types = ty.tuple_elements().filter(|types| types.len() == parts.len());
         let types = types.unwrap_or_else(|| vec![Type::simple(Simple::Any); parts.len()]);
-        let name = if let TypeKind::NamedTuple(_) = ty.kind() { annotation(ty) } else { String::new() };
+        let name = if has_class(ty) { annotation(ty) } else { String::new() };
         let comma = if parts.len() == 1 { "," } else { "" };
         Ok(format!("{name}({}{comma})", self.parts(parts, &types)?))
     }
@@ -92,16 +96,20 @@ impl Table {
         };
         let dict = format!("{{{}}}", pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?.join(", "));
         let plain = !pairs.is_empty() && is_told_by_members(key) && is_told_by_members(item);
-        Ok(if plain { dict } else { format!("annotate({}, {dict})", annotation(ty)) })
+        // No blank behind the comma: so PyTorch prints constants.
+        Ok(if plain { dict } else { format!("annotate({},{dict})", annotation(ty)) })
     }
 }
 
-/// Whether two tensor types agree in what makes tensors of the same elements equal.
-fn same_layout(a: Type, b: Type) -> bool {
-    match (a.as_tensor(), b.as_tensor()) {
-        (Some(a), Some(b)) => (a.dtype, &a.sizes, a.device) == (b.dtype, &b.sizes, b.device),
-        _ => false,
-    }
+/// A tensor type with what makes tensors of the same elements equal: element type, sizes and device.
+fn what_is_compared(ty: Type) -> Type {
+    let compared = |tensor: &TensorType| TensorType {
+        dtype: tensor.dtype,
+        sizes: tensor.sizes.clone(),
+        device: tensor.device,
+        ..TensorType::default()
+    };
+    ty.as_tensor().map_or(ty, |tensor| Type::new(TypeKind::Tensor(compared(tensor))))
 }
 
 fn has_text_beyond_ascii(value: &Attribute) -> bool {
