@@ -31,7 +31,7 @@ pub trait Watch {
     fn recalled(&mut self, _call: &Call) -> Option<Outs> {
         None
     }
-    /// After a node ran; not when its outputs were taken from somebody.
+    /// After a node ran, here or, as a section, in a backend; not when its outputs were taken from somebody.
     fn after(&mut self, _graph: &Graph, _node: Node, _operands: &[IValue], _outputs: &[IValue]) -> Result<(), Stop> {
         Ok(())
     }
@@ -252,7 +252,12 @@ impl<'g> Machine<'g> {
                 let inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
                 let elsewhere = |backend: &dyn Backend| backend.section(graph, node, body, &inputs, self.env);
                 match self.backend.and_then(elsewhere) {
-                    Some(outputs) => self.deliver(graph, node, outputs),
+                    Some(outputs) => {
+                        if let Some(watch) = self.watch.as_mut() {
+                            watch.after(graph, node, &inputs, &outputs)?;
+                        }
+                        self.deliver(graph, node, outputs)
+                    }
                     None => self.activate(body, inputs, Then::Return(node, *carries)),
                 }
             }

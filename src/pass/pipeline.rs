@@ -69,6 +69,22 @@ const MAX_NESTING: usize = 16;
 type Result<T> = std::result::Result<T, PipelineError>;
 
 impl Pipeline {
+    /// The same without a pass. A named pipeline that has it is taken apart: it would not be what its name says.
+    pub fn without(&self, pass: &str) -> Pipeline {
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            match step {
+                Step::Pass(stage) if stage.pass.name == pass => {}
+                Step::Fixpoint(inner, most) => steps.push(Step::Fixpoint(inner.without(pass), *most)),
+                Step::Named(_, inner) if inner.stages().iter().any(|stage| stage.pass.name == pass) => {
+                    steps.extend(inner.without(pass).steps);
+                }
+                other => steps.push(other.clone()),
+            }
+        }
+        Pipeline { steps }
+    }
+
     /// Reads a pipeline.
     pub fn parse(text: &str, registry: &Registry) -> Result<Pipeline> {
         Pipeline::parse_nested(text, registry, 0)

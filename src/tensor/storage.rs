@@ -14,11 +14,20 @@ pub enum Place {
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
 /// How many bytes the tensors of this thread take that are alive.
 pub fn bytes() -> usize {
     BYTES.get()
+}
+
+/// What `work` gives, and how many bytes more than before the tensors of this thread took at most meanwhile.
+pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = bytes();
+    PEAK.set(before);
+    let result = work();
+    (result, PEAK.get().saturating_sub(before))
 }
 
 /// Memory, shared by all tensors that look into it.
@@ -44,6 +53,7 @@ impl Storage {
     pub fn new(buffer: Buffer) -> Storage {
         let bytes = buffer.len() * buffer.element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
+        PEAK.set(PEAK.get().max(BYTES.get()));
         Storage(Rc::new(Memory { place: Place::Host, buffer: RefCell::new(buffer), bytes }))
     }
 

@@ -101,6 +101,8 @@ pub(crate) enum Command {
     Lint(LintArgs),
     /// Say what of a graph fuses into kernels, what does not and why, and what would help
     Explain(ExplainArgs),
+    /// Time graphs behind a pipeline beside the same without fusion
+    Bench(Box<BenchArgs>),
     /// Take graphs out of a PyTorch log
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
@@ -543,6 +545,70 @@ pub(crate) struct ExplainArgs {
     /// PyTorch whose rules hold where the file does not show it, such as 1.3 or 2.15
     #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
     pub(crate) torch: Option<(Era, Release)>,
+}
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  jitopt bench case.ir --passes='@default,fuse'
+  jitopt bench case.ir --passes='@default,fuse{level=2}' --against='@default,fuse' --threads 1 --json
+  jitopt bench in.ir --passes='@default,fuse' --seed 1 --shape '%x=512,1024'
+
+Both run in turns on the same inputs, and their results are compared first. Bytes are those that operators read and wrote, a
+group that a kernel runs being one operator; the roof is a copy of as many bytes by a kernel, in the same turns.
+Exit codes: 0 measured, 5 other results, 1 a graph does not run.";
+
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_EXAMPLES)]
+pub(crate) struct BenchArgs {
+    /// The graphs, each with its inputs beside it
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// The passes whose result is timed
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) passes: String,
+    /// The passes that it is timed against; those of --passes without `fuse` when nothing is said
+    #[arg(long, value_name = "PIPELINE")]
+    pub(crate) against: Option<String>,
+    /// How many turns
+    #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) runs: u32,
+    /// Threads of kernels; as many as there are processors when it is not said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) threads: Option<u32>,
+    /// JSON in place of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Who runs fusion groups: kernels that the C compiler makes, or the interpreter
+    #[arg(long, value_name = "WHO", default_value = "cpu", require_equals = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu"]))]
+    pub(crate) backend: String,
+    /// Keep no compiled kernels, and take none that were kept
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Tensors that go in: a file of safetensors, .npz or .npy
+    #[arg(long, value_name = "FILE")]
+    pub(crate) inputs: Option<PathBuf>,
+    /// JSON that describes inputs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) args: Option<PathBuf>,
+    /// Make up inputs that are not given
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Shape of a tensor that is made up; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
+    /// Content of a constant, an attribute or a param that the text does not show; may be repeated
+    #[arg(long, value_name = "%V=FILE")]
+    pub(crate) bind: Vec<String>,
+    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
+    pub(crate) fill_unknown: Option<String>,
+    /// PyTorch whose results are wanted, such as 1.3 or 2.15; that of the text when nothing is said
+    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
+    pub(crate) torch: Option<(Era, Release)>,
+    /// Graph of a function or method that is called; may be repeated
+    #[arg(long, value_name = "NAME=FILE")]
+    pub(crate) callee: Vec<String>,
 }
 
 const LINT_EXAMPLES: &str = "\

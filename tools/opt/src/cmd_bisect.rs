@@ -19,7 +19,7 @@ pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
 }
 
 fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    let pipeline = judging::pipeline(&args.passes)?;
+    let pipeline = judging::pipeline(&args.passes, world)?;
     let cwd = world.cwd.clone();
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
 }
 
 fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    let before = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    let before = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {

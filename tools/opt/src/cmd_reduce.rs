@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
 /// How a case fails.
 struct Judge<'a> {
     args: &'a ReduceArgs,
-    pipeline: Option<Pipeline>,
+    pipeline: Option<&'a Pipeline>,
     gate: Gate,
     settings: &'a Settings,
     policy: Policy,
@@ -36,7 +36,7 @@ impl Judge<'_> {
             return None;
         }
         let mut after = case.graph.clone();
-        if let Some(pipeline) = &self.pipeline {
+        if let Some(pipeline) = self.pipeline {
             let mut session =
                 Session { gate: self.gate.clone(), callees: (*self.settings.callees).clone(), ..Session::default() };
             let ran = panics::guard(|| pass::run(&mut after, pipeline, &mut session, &mut [&mut VerifyEach]));
@@ -67,6 +67,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let cwd = world.cwd.clone();
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
+    let pipeline = pipeline.as_ref();
     let trial = Trial::read(&args.judge, &args.file, world)?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
@@ -79,8 +81,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{nodes} nodes, {tried} tried ");
         }
     };
-    let follow = |trial: &Trial, seat: Seat| drop(search(args, trial, seat, &mut |_, _| {}));
-    let found = work.share(&follow, |seat| search(args, &trial, seat, &mut progress))?;
+    let follow = |trial: &Trial, seat: Seat| drop(search(args, pipeline, trial, seat, &mut |_, _| {}));
+    let found = work.share(&follow, |seat| search(args, pipeline, &trial, seat, &mut progress))?;
     match found {
         Ok((best, signature)) => finish(args, &trial, &best, &signature, world),
         Err(why) => {
@@ -92,13 +94,14 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
 
 fn search<'a>(
     args: &ReduceArgs,
+    pipeline: Option<&Pipeline>,
     trial: &Trial,
     seat: Seat,
     progress: &mut dyn FnMut(&Case, usize),
 ) -> Result<Found<'a>, Refusal> {
     let judge = Judge {
         args,
-        pipeline: args.passes.as_deref().map(judging::pipeline).transpose()?,
+        pipeline,
         gate: judging::gate(&args.gates)?,
         settings: &trial.settings,
         policy: Policy { explain: false, ..trial.policy },

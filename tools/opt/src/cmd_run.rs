@@ -68,7 +68,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
 
 fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     refuse_nonsense(args)?;
-    let pipeline = args.semantics.passes.as_deref().map(judging::pipeline).transpose()?;
+    let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), world)?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
     let mut graph = read_graph(args, &path, world)?;
     let given = Given::read(args, &path, world)?;
@@ -118,7 +118,7 @@ fn options(args: &RunArgs) -> ParseOptions {
     ParseOptions { era: args.semantics.torch.map(|(era, _)| era), force_era: false }
 }
 
-fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<Environment, Refusal> {
+pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<Environment, Refusal> {
     let mut env = Environment::default();
     let semantics = &args.semantics;
     env.precision = if semantics.f64 { Precision::Double } else { Precision::Typed };
@@ -147,7 +147,7 @@ fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<E
     Ok(env)
 }
 
-fn transform(
+pub(crate) fn transform(
     path: &Path,
     graph: &mut Graph,
     pipeline: &Pipeline,
@@ -168,7 +168,7 @@ fn transform(
 }
 
 /// Makes up inputs that are not there, and contents that nobody bound, and says so.
-fn make_up(
+pub(crate) fn make_up(
     args: &RunArgs,
     graph: &Graph,
     env: &Environment,

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &SmithArgs, world: &mut World<'_>) -> i32 {
 }
 
 fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let (mut judged, mut wrong) = (0u64, 0u64);
     for seed in args.seed..args.seed.saturating_add(args.count) {
         let forged = forge(Plan { seed, nodes: args.nodes, depth: args.depth });

@@ -43,7 +43,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     if args.backend.no_cache && backend.is_none() {
         return refuse("--no-cache: nothing is compiled without --backend=cpu");
     }
-    let pipeline = args.passes.as_deref().map(judging::pipeline).transpose()?;
+    let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let gate = judging::gate(&args.gates)?;
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;

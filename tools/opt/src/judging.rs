@@ -31,11 +31,29 @@ pub(crate) struct Trial {
     pub(crate) policy: Policy,
 }
 
-/// A pipeline, with the files that its options name.
-pub(crate) fn pipeline(text: &str) -> Result<Pipeline, Refusal> {
+/// A pipeline, with the files that its options name; without fusion where `JITOPT_FUSION` says so.
+pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Refusal> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
     pipeline.read_files(&mut graph_file)?;
+    let fuses = pipeline.stages().iter().any(|stage| stage.pass.name == "fuse");
+    if fuses && !fusion_is_on(world)? {
+        world.say("note: JITOPT_FUSION=0: `fuse` is left out");
+        return Ok(pipeline.without("fuse"));
+    }
     Ok(pipeline)
+}
+
+/// The same where a flag may have one.
+pub(crate) fn optional_pipeline(text: Option<&str>, world: &mut World<'_>) -> Result<Option<Pipeline>, Refusal> {
+    text.map(|text| pipeline(text, world)).transpose()
+}
+
+fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
+    match world.env.get("JITOPT_FUSION").map(String::as_str) {
+        None | Some("" | "1") => Ok(true),
+        Some("0") => Ok(false),
+        Some(other) => refuse(format_args!("JITOPT_FUSION is 0 or 1, not `{other}`")),
+    }
 }
 
 /// The text of a graph that an option of a pass names. That it is one is found out here, where it can be shown.

@@ -8,6 +8,7 @@ mod batch;
 mod cache_folder;
 mod caching;
 mod callees;
+mod cmd_bench;
 mod cmd_bisect;
 mod cmd_completions;
 mod cmd_diff;
@@ -28,6 +29,7 @@ mod kernel_table;
 mod observing;
 mod onlooker;
 mod optimise;
+mod paired;
 mod panics;
 mod processor;
 mod reporting;
@@ -35,6 +37,7 @@ mod reproducers;
 mod specializing;
 mod stack;
 mod teamwork;
+mod traffic;
 mod verdicts;
 
 pub use cmd_test::ToolCommands;
@@ -120,6 +123,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Diff(args)) => cmd_diff::run(args, world),
         Some(Command::Lint(args)) => cmd_lint::run(args, world),
         Some(Command::Explain(args)) => cmd_explain::run(args, world),
+        Some(Command::Bench(args)) => cmd_bench::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),

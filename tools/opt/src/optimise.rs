@@ -127,7 +127,7 @@ pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
 impl Plan {
     fn new(cli: &Cli, world: &mut World<'_>) -> Result<Plan, Refusal> {
         let pipeline_text = pipeline_text(cli, world)?;
-        let pipeline = judging::pipeline(&pipeline_text)?;
+        let pipeline = judging::pipeline(&pipeline_text, world)?;
         refuse_nonsense(cli)?;
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
             world.say("warning: the pipeline is empty, it runs nothing");

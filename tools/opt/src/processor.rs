@@ -8,9 +8,15 @@ use std::path::PathBuf;
 
 /// The backend that flags and environment ask for.
 pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
+    with_threads(args, None, world)
+}
+
+/// The same with so many threads; as many as there are processors when it is not said.
+pub(crate) fn with_threads(args: &BackendArgs, threads: Option<usize>, world: &World<'_>) -> Option<CpuBackend> {
     let variable = |name: &str| world.env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
-    let settings = Settings { compiler: variable("JITOPT_CC"), cc: variable("CC"), cache, ..Settings::default() };
+    let (compiler, cc) = (variable("JITOPT_CC"), variable("CC"));
+    let settings = Settings { compiler, cc, cache, threads, ..Settings::default() };
     (args.backend == "cpu").then(|| CpuBackend::new(settings))
 }
 

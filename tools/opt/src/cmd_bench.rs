@@ -1,0 +1,378 @@
+//! `jitopt bench`: a graph behind a pipeline beside the same behind another one, in turns.
+//!
+//! A turn runs the one, the other, and a copy of as many bytes as the first one moves; what disturbs the machine for longer than a turn is in
+//! all three. What is said of "how many times faster" is the middle of the ratios of the turns.
+
+use crate::arguments::{BackendArgs, BenchArgs, RunArgs, RunSemantics, RunValues};
+use crate::cmd_run::{environment, make_up, read_graph, transform};
+use crate::given_values::{self, Given};
+use crate::optimise::{Refusal, refuse};
+use crate::paired::Middle;
+use crate::traffic::Traffic;
+use crate::{World, exit, judging, panics, processor};
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::{Environment, IValue, Machine};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::Pipeline;
+use jitopt_core::runtime::CpuBackend;
+use jitopt_core::runtime::backend::{Prepared, Request};
+use jitopt_core::tensor::storage::with_peak;
+use jitopt_core::tensor::{Precision, Tensor};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_judge::sharing::copies;
+use jitopt_passes::fuser::Tally;
+use serde_json::{Value, json};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// What a copy of the bytes is: one element read, one written.
+const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n";
+/// Most bytes that are copied in a turn; beyond caches the rate stays the same.
+const MOST_COPIED: u64 = 256 << 20;
+/// Part of a result that the other one may differ by: what reordered sums of single precision may do. `validate` judges exactly.
+const TOLERANCE: f64 = 1e-3;
+
+pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
+    let result = panics::guard(|| bench(args, world));
+    judging::ended(result, world)
+}
+
+fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let pipeline = judging::pipeline(&args.passes, world)?;
+    let against = match &args.against {
+        Some(text) => judging::pipeline(text, world)?,
+        None => unfused(&pipeline)?,
+    };
+    let mut reports = Vec::new();
+    for path in &args.files {
+        let report = Report::of(args, path, [&against, &pipeline], world)?;
+        if !args.json {
+            world.print(report.table().as_bytes());
+        }
+        reports.push(report.json());
+    }
+    if args.json {
+        world.print(format!("{}\n", Value::from(reports)).as_bytes());
+    }
+    Ok(exit::YES)
+}
+
+/// The pipeline without its fusion.
+fn unfused(pipeline: &Pipeline) -> Result<Pipeline, Refusal> {
+    if pipeline.stages().iter().all(|stage| stage.pass.name != "fuse") {
+        return refuse("--passes: there is no `fuse` to be left out; say with --against what to compare with");
+    }
+    Ok(pipeline.without("fuse"))
+}
+
+/// One of the two that are timed.
+struct Contender {
+    graph: Graph,
+    env: Environment,
+    backend: Option<CpuBackend>,
+    traffic: Traffic,
+    peak: usize,
+    /// Kernels that one run launches, and groups that it runs without.
+    launches: u64,
+    fallen_back: u64,
+    /// Seconds of the first run, in which kernels are compiled.
+    first: f64,
+    tally: Tally,
+    times: Vec<f64>,
+}
+
+impl Contender {
+    fn new(
+        args: &BenchArgs,
+        path: &Path,
+        graph: &Graph,
+        pipeline: &Pipeline,
+        world: &mut World<'_>,
+    ) -> Result<Contender, Refusal> {
+        let run = as_run(args);
+        let (mut graph, mut env) = (graph.clone(), environment(&run, graph, world)?);
+        transform(path, &mut graph, pipeline, &env, false)?;
+        env.bindings = given_values::bindings(&run, &graph, &env, world)?.into();
+        let threads = args.threads.map(|n| n as usize);
+        let backend = processor::with_threads(&run.semantics.backend, threads, world);
+        let tally = Tally::of(&graph);
+        let (traffic, times) = (Traffic::default(), Vec::new());
+        Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
+    }
+
+    /// Runs once to compile what is to be compiled, and once to count.
+    fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Refusal> {
+        let stopped = |stop| (exit::NO, format!("error: {}: {stop}", path.display()));
+        let begin = Instant::now();
+        machine(&self.graph, &self.env, self.backend.as_ref()).run(copied(inputs)).map_err(stopped)?;
+        self.first = begin.elapsed().as_secs_f64();
+        let counts = |backend: &Option<CpuBackend>| backend.as_ref().map(CpuBackend::counts).unwrap_or_default();
+        let before = counts(&self.backend);
+        let (graph, env, traffic) = (&self.graph, &self.env, &mut self.traffic);
+        let mut watched = machine(graph, env, self.backend.as_ref()).watched(traffic);
+        let (results, peak) = with_peak(|| watched.run(copied(inputs)));
+        let after = counts(&self.backend);
+        self.peak = peak;
+        (self.launches, self.fallen_back) = (after.launched - before.launched, after.fallen_back - before.fallen_back);
+        results.map_err(stopped)
+    }
+}
+
+fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBackend>) -> Machine<'a> {
+    let machine = Machine::new(graph, env);
+    match backend {
+        Some(backend) => machine.backed_by(backend),
+        None => machine,
+    }
+}
+
+/// Inputs of one run: what the program writes to must not be the input of the next one.
+fn copied(inputs: &[IValue]) -> Vec<IValue> {
+    copies(inputs, Precision::Typed)
+}
+
+/// What `run` would be told.
+fn as_run(args: &BenchArgs) -> RunArgs {
+    RunArgs {
+        values: RunValues {
+            inputs: args.inputs.clone(),
+            args: args.args.clone(),
+            seed: args.seed,
+            shape: args.shape.clone(),
+            bind: args.bind.clone(),
+            fill_unknown: args.fill_unknown.clone(),
+            ..RunValues::default()
+        },
+        semantics: RunSemantics {
+            torch: args.torch,
+            callee: args.callee.clone(),
+            backend: BackendArgs { backend: args.backend.clone(), no_cache: args.no_cache },
+            ..RunSemantics::default()
+        },
+        ..RunArgs::default()
+    }
+}
+
+/// A copy of so many bytes, read and written together.
+enum Roof {
+    /// By a kernel, as groups are run.
+    Kernel(Box<Prepared>),
+    /// By the system, where there is no compiler.
+    System(Vec<u8>, Vec<u8>),
+}
+
+impl Roof {
+    fn new(bytes: u64, backend: Option<&CpuBackend>) -> Roof {
+        let half = (bytes.min(MOST_COPIED) / 8).max(1) as usize;
+        let copy = parse(COPY.as_bytes(), ParseOptions::default()).expect("it is a graph").graph;
+        let operands = [IValue::Tensor(Tensor::from_elements(vec![1f32; half], &[half as i64]))];
+        let request = Request { section: &copy, name: "a copy", operands: &operands, release: (2, 15) };
+        match backend.and_then(|backend| backend.prepared(request).ok()) {
+            Some(prepared) => Roof::Kernel(Box::new(prepared)),
+            None => Roof::System(vec![1; half * 4], vec![0; half * 4]),
+        }
+    }
+
+    /// Bytes a second.
+    fn rate(&mut self) -> f64 {
+        let begin = Instant::now();
+        let bytes = match self {
+            Roof::Kernel(prepared) => prepared.launch().map_or(0, |()| prepared.bytes()),
+            Roof::System(from, to) => {
+                to.copy_from_slice(from);
+                2 * std::hint::black_box(&*to).len()
+            }
+        };
+        bytes as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+/// What there is to say of one graph.
+struct Report {
+    name: String,
+    /// What is compared with what.
+    headline: String,
+    rows: Vec<Row>,
+    /// How many times faster the second one is.
+    faster: Middle,
+    turns: usize,
+    /// Seconds of the first run beyond that of a later one, and after how many runs they are won back.
+    start: f64,
+    pays_after: Option<f64>,
+}
+
+struct Row {
+    name: &'static str,
+    time: Middle,
+    rate: Middle,
+    /// Part of the rate of a copy.
+    share: Middle,
+    contender: Contender,
+}
+
+impl Report {
+    fn of(args: &BenchArgs, path: &Path, pipelines: [&Pipeline; 2], world: &mut World<'_>) -> Result<Report, Refusal> {
+        let run = as_run(args);
+        let graph = read_graph(&run, path, world)?;
+        let inputs = inputs(&run, path, &graph, world)?;
+        let mut two = Vec::new();
+        let mut results = Vec::new();
+        for pipeline in pipelines {
+            let mut contender = Contender::new(args, path, &graph, pipeline, world)?;
+            results.push(IValue::tuple(contender.warm_up(path, &inputs)?));
+            two.push(contender);
+        }
+        compare(path, &results)?;
+        if let Some(backend) = &two[1].backend {
+            backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+        }
+        let roofs = take_turns(args, path, &mut two, &inputs, world)?;
+        Ok(Report::from(args, path, two, &roofs))
+    }
+
+    fn from(args: &BenchArgs, path: &Path, two: Vec<Contender>, roofs: &[f64]) -> Report {
+        let turns = roofs.len();
+        let ratios = (0..turns).map(|i| two[0].times[i] / two[1].times[i]).collect();
+        let rows: Vec<Row> =
+            two.into_iter().zip(["against", "passes"]).map(|(c, name)| Row::new(name, c, roofs)).collect();
+        let (slow, fast) = (rows[0].time.median, rows[1].time.median);
+        let start = (rows[1].contender.first - fast).max(0.0);
+        let pays_after = (slow > fast).then(|| (start / (slow - fast)).ceil());
+        let against = args.against.as_ref().map_or("the same without `fuse`".to_owned(), |text| format!("`{text}`"));
+        let (name, headline) = (path.display().to_string(), format!("passes '{}' against {against}", args.passes));
+        Report { name, headline, rows, faster: Middle::of(ratios), turns, start, pays_after }
+    }
+
+    fn table(&self) -> String {
+        let mut text = format!(
+            "{}: {}\n\n| | ms | moved, kB | made, kB | peak, kB | GB/s | of the roof | operators | kernels | pointwise outside |\n\
+             | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+            self.name, self.headline
+        );
+        self.rows.iter().for_each(|row| text += &row.markdown());
+        let Middle { median, low, high } = self.faster;
+        text += &format!("\n{median:.2} times faster, {low:.2} to {high:.2} at 95 of 100, {} turns", self.turns);
+        text += &match self.pays_after {
+            Some(n) => format!("; the first run takes {:.1} ms more, won back after {n} runs\n\n", self.start * 1e3),
+            None => format!("; the first run takes {:.1} ms more\n\n", self.start * 1e3),
+        };
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "graph": self.name,
+            "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+            "times_faster": middle(self.faster),
+            "turns": self.turns,
+            "first_run_s": self.start,
+            "pays_after_runs": self.pays_after,
+        })
+    }
+}
+
+impl Row {
+    fn new(name: &'static str, contender: Contender, roofs: &[f64]) -> Row {
+        let moved = contender.traffic.moved as f64;
+        let rates: Vec<f64> = contender.times.iter().map(|time| moved / time).collect();
+        let shares = rates.iter().zip(roofs).map(|(rate, roof)| rate / roof).collect();
+        let time = Middle::of(contender.times.clone());
+        Row { name, time, rate: Middle::of(rates), share: Middle::of(shares), contender }
+    }
+
+    fn markdown(&self) -> String {
+        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
+        let (kb, ms) = (|bytes: u64| bytes as f64 / 1e3, |time: f64| time * 1e3);
+        let kernels = if *fallen_back > 0 { format!("{launches}, {fallen_back} not") } else { launches.to_string() };
+        format!(
+            "| {} | {:.3} ({:.3}–{:.3}) | {:.3} | {:.3} | {:.3} | {:.1} | {:.2} | {} | {kernels} | {} |\n",
+            self.name,
+            ms(self.time.median),
+            ms(self.time.low),
+            ms(self.time.high),
+            kb(traffic.moved),
+            kb(traffic.made),
+            kb(*peak as u64),
+            self.rate.median / 1e9,
+            self.share.median,
+            traffic.operators,
+            tally.outside.len(),
+        )
+    }
+
+    fn json(&self) -> Value {
+        let Contender { traffic, peak, launches, fallen_back, tally, .. } = &self.contender;
+        json!({
+            "name": self.name,
+            "time_s": middle(self.time),
+            "bytes_per_s": middle(self.rate),
+            "share_of_roof": middle(self.share),
+            "bytes_moved": traffic.moved,
+            "bytes_made": traffic.made,
+            "peak_bytes": peak,
+            "operators": traffic.operators,
+            "kernels_launched": launches,
+            "groups_fallen_back": fallen_back,
+            "pointwise_outside": tally.outside.len(),
+        })
+    }
+}
+
+fn middle(middle: Middle) -> Value {
+    json!({"median": middle.median, "low": middle.low, "high": middle.high})
+}
+
+/// The inputs that lie beside the graph or that flags name, the others made up on request.
+fn inputs(run: &RunArgs, path: &Path, graph: &Graph, world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
+    let given = Given::read(run, path, world)?;
+    let env = environment(run, graph, world)?;
+    let mut inputs = given_values::inputs(run, graph, &given, &env)?;
+    make_up(run, graph, &env, &given, &mut inputs, world)?;
+    given_values::complete(graph, inputs, &given)
+}
+
+/// What computes something else is not worth a time.
+fn compare(path: &Path, results: &[IValue]) -> Result<(), Refusal> {
+    let found = differences(&results[0], &results[1], Tolerance::of(TOLERANCE, TOLERANCE), "out");
+    match found.first() {
+        None => Ok(()),
+        Some(first) => {
+            let path = path.display();
+            Err((exit::MISMATCH, format!("error: {path}: other results: {first}\n  `jitopt validate` says more")))
+        }
+    }
+}
+
+/// Runs both and a copy, again and again; the rates of the copy, in bytes a second.
+fn take_turns(
+    args: &BenchArgs,
+    path: &Path,
+    two: &mut [Contender],
+    inputs: &[IValue],
+    world: &World<'_>,
+) -> Result<Vec<f64>, Refusal> {
+    let shown = std::io::stderr().is_terminal() && world.cwd.as_os_str().is_empty();
+    let mut roof = Roof::new(two[1].traffic.moved, two[1].backend.as_ref());
+    roof.rate();
+    let mut roofs = Vec::new();
+    for turn in 0..args.runs {
+        if shown {
+            let _ = write!(std::io::stderr(), "\r{turn} of {} ", args.runs);
+        }
+        for contender in &mut *two {
+            let mut machine = machine(&contender.graph, &contender.env, contender.backend.as_ref());
+            let inputs = copied(inputs);
+            let begin = Instant::now();
+            let ran = machine.run(inputs);
+            let time = begin.elapsed().as_secs_f64();
+            ran.map_err(|stop| (exit::NO, format!("error: {}: {stop}", path.display())))?;
+            contender.times.push(time);
+        }
+        roofs.push(roof.rate());
+    }
+    if shown {
+        let _ = write!(std::io::stderr(), "\r\x1b[K");
+    }
+    Ok(roofs)
+}

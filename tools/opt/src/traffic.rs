@@ -1,0 +1,67 @@
+//! What a run reads and writes: figures that are the same on every machine.
+
+use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::ops;
+use jitopt_core::tensor::Tensor;
+use jitopt_core::types::Type;
+
+/// Counts while a graph runs. A group that a kernel runs is one operator.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// Operators that read or wrote tensors; views do neither.
+    pub(crate) operators: u64,
+    /// Bytes that operators read and wrote, each operand once. What broadcasts is read once.
+    pub(crate) moved: u64,
+    /// Bytes of the tensors that operators made.
+    pub(crate) made: u64,
+}
+
+impl Watch for Traffic {
+    fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
+        let (read, written) = (tensors(operands), tensors(outputs));
+        let is_view = |output: &Tensor| read.iter().any(|operand| operand.shares_storage(output));
+        let fresh: u64 = written.iter().filter(|output| !is_view(output)).map(bytes).sum();
+        let in_place: u64 = if writes(graph, node) { read.first().map_or(0, bytes) } else { 0 };
+        if fresh + in_place > 0 {
+            self.operators += 1;
+            self.moved += fresh + in_place + read.iter().map(bytes).sum::<u64>();
+            self.made += fresh;
+        }
+        Ok(())
+    }
+}
+
+fn writes(graph: &Graph, node: Node) -> bool {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let operator = ops::operator(graph.era, graph.kind(node));
+    operator.may_write(operator.resolve(&types).schema())
+}
+
+/// The tensors among values and in their lists, each once.
+fn tensors(values: &[IValue]) -> Vec<Tensor> {
+    let mut found: Vec<Tensor> = Vec::new();
+    let mut add = |value: &IValue| {
+        if let Some(tensor) = value.tensor().filter(|tensor| !found.iter().any(|other| is_same(other, tensor))) {
+            found.push(tensor.clone());
+        }
+    };
+    for value in values {
+        match value {
+            IValue::List(list) => list.borrow().iter().for_each(&mut add),
+            other => add(other),
+        }
+    }
+    found
+}
+
+fn is_same(a: &Tensor, b: &Tensor) -> bool {
+    a.shares_storage(b) && a.shape() == b.shape() && a.strides() == b.strides() && a.offset() == b.offset()
+}
+
+/// Bytes of the elements that there are in memory: a dimension that is stretched has one.
+fn bytes(tensor: &Tensor) -> u64 {
+    let sizes = tensor.shape().iter().zip(tensor.strides());
+    let elements: i64 = sizes.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size }).product();
+    elements.unsigned_abs() * tensor.storage().read().element_size() as u64
+}
