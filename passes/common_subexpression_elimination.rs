@@ -17,12 +17,13 @@
 use hashbrown::HashTable;
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
-use jitopt_core::ops::rules::Nondeterminism;
+use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
+use jitopt_core::ops::schema::Formal;
 use jitopt_core::ops::{self, Operator};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
-use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
+use jitopt_core::types::{Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -218,12 +219,27 @@ impl Walk {
             || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
     }
 
+    /// Whether a new tensor is put where the caller finds it, such as a list that is a param. PyTorch asks of results only.
+    fn is_given_away(&self, graph: &Graph, node: Node) -> bool {
+        let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let operator = ops::operator(graph.era, graph.kind(node));
+        let schema = operator.resolve(&types).schema();
+        let is_new = match operator.alias_rule(schema) {
+            AliasRule::Fresh => true,
+            AliasRule::Schema => schema.is_some_and(|schema| !schema.returns.iter().any(Formal::is_annotated)),
+            _ => false,
+        };
+        is_new && graph.outputs(node).any(|value| self.stand_ins.escapes(&self.db, value))
+    }
+
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
         let here = graph.block_of(existing) == Some(self.scopes.last().expect("a block is open").block);
         let mut pairs = graph.outputs(node).zip(graph.outputs(existing));
         match here {
             true => {
-                let shown = |node| graph.outputs(node).any(|value| self.may_show(graph, value));
+                let shown = |node| {
+                    graph.outputs(node).any(|value| self.may_show(graph, value)) || self.is_given_away(graph, node)
+                };
                 !(shown(node) && shown(existing))
             }
             false => planted!(

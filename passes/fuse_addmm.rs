@@ -7,9 +7,10 @@
 //!
 //! The kernel of a product writes to its result what was there before, times a factor, plus the product: the sum is free. Only
 //! where the types say that all elements are of one type and that the summand is stretched to the product, never the other way
-//! round: `aten::addmm` refuses what `aten::add` broadcasts. Nobody may write to a factor, for it is read later. `alpha` is 1.
+//! round: `aten::addmm` refuses what `aten::add` broadcasts. Nobody may write to a factor, for it is read later, and nobody else read
+//! the product. `alpha` is 1.
 //!
-//! With `{trusting}` element types and sizes may be unknown, and where both sides are products both are folded and the second is
+//! With `{trusting}` element types and sizes may be unknown, others may read the product, and where both sides are products both are folded and the second is
 //! left for `dce`, as in PyTorch, which makes an `aten::addmm` that fails of `Float(1, 4) + Float(2, 4)`. Linear in nodes;
 //! idempotent, for a sum that nobody reads is left alone.
 
@@ -29,7 +30,7 @@ pub const PASS: PassInfo = PassInfo {
     options: &[PassOption {
         name: "trusting",
         default: "false",
-        summary: "also where types tell no sizes, and both of two products, as PyTorch",
+        summary: "also where types tell no sizes, products that others read, and both of two products, as PyTorch",
     }],
     required: false,
     reads_shapes: true,
@@ -68,9 +69,12 @@ pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trust
     let unscaled = planted!("addmm.alpha", is_one(graph, alpha), "ignored" => true);
     let quiet = graph.inputs(mm).chain([product]).all(|value| !db.has_writers(value));
     let quiet = planted!("addmm.writers", quiet, "ignored" => true);
+    // For another reader the product is computed all the same, and what cancels against it does not any more.
+    let alone = trusting || graph.single_use(product).is_some();
     let [a, b] = graph.inputs(mm).collect::<Vec<_>>()[..] else { return None };
     let fits = if trusting { might_fit(graph, summand, a) } else { fits(graph, summand, a, b) };
-    (unscaled && quiet && planted!("addmm.fits", fits, "ignored" => graph.ty(summand).is_tensor())).then_some(mm)
+    (unscaled && quiet && alone && planted!("addmm.fits", fits, "ignored" => graph.ty(summand).is_tensor()))
+        .then_some(mm)
 }
 
 pub(crate) fn is_one(graph: &Graph, value: Value) -> bool {

@@ -285,6 +285,8 @@ struct Walk {
     sharing: Sharing,
     trusting: bool,
     strides_matter: bool,
+    /// See [`Facts`].
+    reshapes: bool,
 }
 
 /// Which values began to share memory.
@@ -315,11 +317,12 @@ impl Walk {
         };
         let (queued, stands_for) = (queue.iter().copied().collect(), FxHashMap::default());
         let strides_matter = !trusting && facts::reads_strides(graph);
-        Walk { db, by_kind, general, queue, queued, stands_for, sharing, trusting, strides_matter }
+        let reshapes = !trusting && facts::reshapes(graph);
+        Walk { db, by_kind, general, queue, queued, stands_for, sharing, trusting, strides_matter, reshapes }
     }
 
     fn facts<'a>(&'a self, graph: &'a Graph) -> Facts<'a> {
-        Facts { graph, db: &self.db, stands_for: &self.stands_for, trusting: self.trusting }
+        Facts { graph, db: &self.db, stands_for: &self.stands_for, trusting: self.trusting, reshapes: self.reshapes }
     }
 
     /// Applies rules to a node until none does.

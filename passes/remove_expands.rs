@@ -21,7 +21,7 @@ pub const PASS: PassInfo = PassInfo {
     summary: "remove implicit expands, operators broadcast by themselves",
     example: "%e : Tensor = aten::expand(%b, %size, %true), %y : Tensor = aten::add(%x, %e, %1)  =>  %y : Tensor = aten::add(%x, %b, %1)",
     options: &[],
-    required: true,
+    required: false,
     reads_shapes: false,
     run,
     file: file!(),

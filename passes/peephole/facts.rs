@@ -3,7 +3,7 @@
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::ops;
-use jitopt_core::ops::rules::Effect;
+use jitopt_core::ops::rules::{Effect, Resizes};
 use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::era::Era;
@@ -19,6 +19,9 @@ pub struct Facts<'a> {
     pub(super) stands_for: &'a FxHashMap<Value, Value>,
     /// Whether what PyTorch takes for granted may be; see `{trusting}`.
     pub trusting: bool,
+    /// Whether something of the graph gives tensors that are there other sizes (`aten::t_`): the type of one that is written to may be that
+    /// of before.
+    pub(super) reshapes: bool,
 }
 
 /// A constant number.
@@ -52,6 +55,11 @@ pub(super) fn reads_strides(graph: &Graph) -> bool {
         rule.reads_strides || matches!(rule.effect, Effect::Call | Effect::Unknown) || graph.subgraph(node).is_some()
     };
     graph.all_nodes().any(|node| reads(graph, node))
+}
+
+/// Whether a node of the graph changes the sizes of a tensor that is there.
+pub(super) fn reshapes(graph: &Graph) -> bool {
+    graph.all_nodes().any(|node| ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes)
 }
 
 impl<'a> Facts<'a> {
@@ -90,7 +98,10 @@ impl<'a> Facts<'a> {
 
     /// The type, when it is a tensor.
     pub fn tensor(&self, value: Value) -> Option<&'static TensorType> {
-        self.ty(value).as_tensor()
+        let known = self.ty(value).as_tensor()?;
+        let stays = !self.reshapes || known.sizes.is_none() || !self.is_written(value);
+        let plain = || TensorType { sizes: None, strides: Strides::Unknown, ..known.clone() };
+        if stays { Some(known) } else { Type::new(TypeKind::Tensor(plain())).as_tensor() }
     }
 
     /// Whether it is exactly of this simple type.

@@ -24,6 +24,7 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;
     let trial = Trial::read(&args.judge, &args.file, world)?;
+    judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let progress = |left: u64, tried: usize| {
         if shown {

@@ -70,6 +70,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let pipeline = pipeline.as_ref();
     let trial = Trial::read(&args.judge, &args.file, world)?;
+    judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
         if let Some(path) = &args.output {
@@ -99,10 +100,11 @@ fn search<'a>(
     seat: Seat,
     progress: &mut dyn FnMut(&Case, usize),
 ) -> Result<Found<'a>, Refusal> {
+    let nothing = Pipeline::default();
     let judge = Judge {
         args,
         pipeline,
-        gate: judging::gate(&args.gates)?,
+        gate: judging::gate(&args.gates.disable, &args.gates.debug_counter, pipeline.unwrap_or(&nothing))?,
         settings: &trial.settings,
         policy: Policy { explain: false, ..trial.policy },
     };

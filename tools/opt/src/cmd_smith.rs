@@ -3,13 +3,14 @@
 use crate::arguments::SmithArgs;
 use crate::judging;
 use crate::observing::VerifyEach;
-use crate::optimise::Refusal;
+use crate::optimise::{Refusal, refuse};
 use crate::reproducers::lit_file;
 use crate::{World, exit, panics};
+use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, Session};
-use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::verdict::{Policy, Verdict, judge};
+use jitopt_passes::REGISTRY;
 
 pub(crate) fn run(args: &SmithArgs, world: &mut World<'_>) -> i32 {
     let result = smith(args, world);
@@ -22,8 +23,9 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     for seed in args.seed..args.seed.saturating_add(args.count) {
         let forged = forge(Plan { seed, nodes: args.nodes, depth: args.depth });
         let Some(pipeline) = &pipeline else {
-            let note = format!("jitopt smith --seed {seed} --nodes {} --depth {}", args.nodes, args.depth);
-            world.print(lit_file("jitopt run %s", &note, &forged.graph, &forged.inputs).as_bytes());
+            let mut note = format!("jitopt smith --seed {seed} --nodes {} --depth {}", args.nodes, args.depth);
+            note += if forged.callees.is_empty() { "" } else { ", calls inlined: a file holds one graph" };
+            world.print(lit_file("jitopt run %s", &note, &whole(&forged)?, &forged.inputs).as_bytes());
             continue;
         };
         match fails(&forged, pipeline) {
@@ -38,15 +40,29 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     if pipeline.is_some() {
         world.print(format!("{} graphs, {judged} compared, {wrong} wrong\n", args.count).as_bytes());
     }
-    Ok(if wrong > 0 { exit::MISMATCH } else { exit::YES })
+    Ok(match (&pipeline, wrong, judged) {
+        (Some(_), 1.., _) => exit::MISMATCH,
+        (Some(_), 0, 0) => exit::NO,
+        _ => exit::YES,
+    })
+}
+
+/// The graph with what it calls in it.
+fn whole(forged: &Forged) -> Result<Graph, Refusal> {
+    let mut graph = forged.graph.clone();
+    let mut session = Session { callees: forged.callees.clone(), ..Session::default() };
+    let inline = Pipeline::parse("inline-fork-wait,inline", &REGISTRY).or_else(|error| refuse(error.to_string()))?;
+    pass::run(&mut graph, &inline, &mut session, &mut []).or_else(|error| refuse(error.to_string()))?;
+    Ok(graph)
 }
 
 /// Whether a graph was compared with what a pipeline made of it; how it fails.
 fn fails(forged: &Forged, pipeline: &Pipeline) -> Result<bool, String> {
     let mut after = forged.graph.clone();
-    let ran = panics::guard(|| pass::run(&mut after, pipeline, &mut Session::default(), &mut [&mut VerifyEach]))?;
+    let mut session = Session { callees: forged.callees.clone(), ..Session::default() };
+    let ran = panics::guard(|| pass::run(&mut after, pipeline, &mut session, &mut [&mut VerifyEach]))?;
     ran.map_err(|error| error.to_string())?;
-    match judge(&forged.graph, &after, &Settings::default(), &forged.inputs, Policy::default()) {
+    match judge(&forged.graph, &after, &forged.settings(), &forged.inputs, Policy::default()) {
         Verdict::Same => Ok(true),
         Verdict::Unjudged(_) => Ok(false),
         Verdict::Differs(lines) => Err(lines.join("\n")),

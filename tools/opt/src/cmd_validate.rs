@@ -44,7 +44,12 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
         return refuse("--no-cache: nothing is compiled without --backend=cpu");
     }
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
-    let gate = judging::gate(&args.gates)?;
+    let nothing = Pipeline::default();
+    let gates = &args.gates;
+    let gate = judging::gate(&gates.disable, &gates.debug_counter, pipeline.as_ref().unwrap_or(&nothing))?;
+    if args.repro_dir.is_some() && pipeline.is_none() {
+        return refuse("--repro-dir: what is written shows a pipeline that is wrong; give --passes");
+    }
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
@@ -60,6 +65,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
             if let Err(error) = transform(args, &mut after, pipeline, &mut session, &reference) {
                 return Ok(failed_pipeline(args, &reference, &error, world));
             }
+            judging::refuse_idle(&session)?;
         }
     }
     let code = match reference.check(&after) {

@@ -1,16 +1,16 @@
 //! What `validate`, `bisect` and `reduce` share: a graph, and samples to run it on.
 
-use crate::arguments::{GateArgs, JudgeArgs, RunArgs, RunSemantics, RunValues};
+use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
 use crate::callees::{self, Calls};
 use crate::cmd_run::read_graph;
 use crate::given_values::{self, Given};
-use crate::optimise::{Refusal, refuse};
+use crate::optimise::{Refusal, named, refuse};
 use crate::{World, exit, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{Gate, Pipeline};
+use jitopt_core::pass::{Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_judge::rewrites::Sample;
@@ -65,13 +65,25 @@ fn graph_file(path: &str) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-pub(crate) fn gate(args: &GateArgs) -> Result<Gate, Refusal> {
+/// What the flags let a pipeline do.
+pub(crate) fn gate(disable: &[String], counters: &[String], pipeline: &Pipeline) -> Result<Gate, Refusal> {
     let mut gate = Gate::default();
-    gate.disabled.clone_from(&args.disable);
-    for text in &args.debug_counter {
+    for text in counters {
         gate.add_counter(text).or_else(refuse)?;
     }
+    gate.disabled = named(disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
     Ok(gate)
+}
+
+/// Counters of rules that never came up let nothing happen and kept nothing from happening.
+pub(crate) fn refuse_idle(session: &Session) -> Result<(), Refusal> {
+    match session.gate.unused().next() {
+        None => Ok(()),
+        Some(rule) => {
+            let asked = session.stats.keys().map(String::as_str);
+            refuse(format_args!("--debug-counter: {}", never_came_up(rule, asked)))
+        }
+    }
 }
 
 /// What `run` would be told.
@@ -232,6 +244,18 @@ impl Trial {
             }
         }
         inputs
+    }
+}
+
+/// A command that the shell cannot start would fail on every graph.
+pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Refusal> {
+    let said = command.and_then(|command| fails_command(command, graph));
+    match said {
+        // What shells end with when there is no such program, or it may not be run.
+        Some(said) if said.ends_with("exit status: 126") || said.ends_with("exit status: 127") => {
+            refuse(format_args!("--check: {said}: it cannot be started"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -136,7 +136,7 @@ impl Plan {
         let parse = ParseOptions { era: cli.input.torch, force_era: false };
         let callees = callees::load(cli, &pipeline, parse, world)?;
         Ok(Plan {
-            gate: gate(cli, &pipeline)?,
+            gate: judging::gate(&cli.pipeline.disable, &cli.pipeline.debug_counter, &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
             after: named(&cli.watch.print_after, "--print-after", &pipeline)?,
             changed: changed(cli.watch.print_changed.as_deref()),
@@ -189,17 +189,6 @@ fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
     }
 }
 
-fn gate(cli: &Cli, pipeline: &Pipeline) -> Result<Gate, Refusal> {
-    let mut gate = Gate::default();
-    for text in &cli.pipeline.debug_counter {
-        if let Err(error) = gate.add_counter(text) {
-            return refuse(error);
-        }
-    }
-    gate.disabled = named(&cli.pipeline.disable, "--disable", pipeline)?.into_iter().map(str::to_owned).collect();
-    Ok(gate)
-}
-
 /// Flags that would do nothing beside, or without, others.
 fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
     let watch = &cli.watch;
@@ -228,7 +217,7 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
 }
 
 /// Passes named by a flag: they must exist and be in the pipeline, or the flag would do nothing.
-fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
+pub(crate) fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
     let mut found = Vec::new();
     for name in names {
         let Some(pass) = REGISTRY.pass(name) else {

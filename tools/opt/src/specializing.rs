@@ -11,6 +11,7 @@ use jitopt_core::ir::{Graph, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::tensor::layout::{self, Dims};
 use jitopt_core::types::TypeKind;
+use jitopt_core::types::era::Era;
 
 /// What is said of params.
 #[derive(Default)]
@@ -77,6 +78,10 @@ impl Specialization {
             let ty = specialized(graph.ty(param), argument, self.detail.unwrap_or(Detail::Rank))
                 .map_err(|why| format!("`{file}`: %{}: {why}", graph.name(param)))?;
             graph.set_type(param, ty);
+        }
+        if graph.era == Era::V1_3 {
+            // That printed element types and sizes, whatever else it knew.
+            graph.dialect.spelling.verbosity.get_or_insert(1);
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ impl Smith {
         let Some(matrices) = self.squares() else { return };
         let x = matrices[0].clone();
         let IValue::Tensor(tensor) = &x.1 else { return };
-        self.graph.set_type(x.0, refined(tensor));
+        self.declare(&x);
         let zero = self.constant(IValue::Int(0));
         let row =
             |smith: &mut Smith, of: &Known| smith.made_of("aten::select", &[of.clone(), zero.clone(), zero.clone()]);
@@ -189,8 +189,8 @@ impl Smith {
     /// A constant tensor without dimensions in arithmetic, and a chunk that is unpacked.
     fn numbers_and_chunks(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
-        let IValue::Tensor(tensor) = &x.1 else { return };
-        self.graph.set_type(x.0, refined(tensor));
+        let IValue::Tensor(_) = &x.1 else { return };
+        self.declare(&x);
         let n = self.pick(&[1, 2, 3, 300]);
         let value = Tensor::scalar(Scalar::Int(n), DType::Long, Precision::Typed);
         let node = self.graph.create(prim::CONSTANT);
