@@ -320,7 +320,7 @@ pub(crate) struct RunValues {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct RunChecks {
-    /// Compare the outputs with a file, or any value: `%57=w.npy`; may be repeated
+    /// Compare the outputs with a file, or any value: `%57=w.npy`, of a param what it holds at the end; may be repeated
     #[arg(long, value_name = "[%V=]FILE")]
     pub(crate) expect: Vec<String>,
     /// Allowed part of each element; without it the description says it, or torch.testing.assert_close does

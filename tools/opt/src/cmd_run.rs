@@ -81,11 +81,14 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
     make_up(args, &graph, &env, &given, &mut inputs, world)?;
     let inputs = given_values::complete(&graph, inputs, &given)?;
+    given_values::warn_of_contradictions(&graph, inputs.iter(), world);
     let mut expectations = Expectations::read(args, &graph, world)?;
     let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     env.deadline = time.and_then(|left| Instant::now().checked_add(left));
     let backend = processor::backend(&args.semantics.backend, world);
+    let held = inputs.clone();
     let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
+    expectations.note_params(&graph, held);
     tell_side_effects(&env, world);
     processor::tell(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ran {

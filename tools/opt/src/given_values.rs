@@ -3,6 +3,7 @@
 use crate::arguments::RunArgs;
 use crate::batch::unreadable;
 use crate::optimise::{Refusal, refuse};
+use crate::verdicts::summary;
 use crate::{World, exit};
 use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
@@ -14,7 +15,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::layout::{self, Dims};
-use jitopt_core::types::TypeKind;
+use jitopt_core::types::{Dim, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -457,14 +458,40 @@ fn text_of(graph: &Graph, node: Node) -> String {
 /// A value of the graph that a flag names: one that a node makes.
 pub(crate) fn computed(flag: &str, name: &str, graph: &Graph) -> Result<Value, Refusal> {
     let found = graph.value_named(name.as_bytes());
-    match found.filter(|&value| graph.definer(value).is_some() && !graph.is_param(value)) {
-        Some(value) => Ok(value),
-        None if found.is_some() => refuse(format_args!("{flag}: %{name} is a param; --inputs and --bind give those")),
+    match found {
+        Some(value) if graph.definer(value).is_some() && !graph.is_param(value) => Ok(value),
+        Some(value) if graph.params(graph.root()).any(|param| param == value) => {
+            refuse(format_args!("{flag}: %{name} is a param; --inputs and --bind give those"))
+        }
+        Some(_) => refuse(format_args!("{flag}: %{name} is a param of a block, and no node computes it")),
         None => {
             let names: Vec<String> = graph.all_nodes().flat_map(|n| graph.outputs(n)).map(|v| graph.name(v)).collect();
             let near = did_you_mean(name, names.iter().map(String::as_str));
             let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
             refuse(format_args!("{flag}: there is no value %{name}{near}"))
+        }
+    }
+}
+
+/// Says of inputs that the types of their params contradict: passes take those for facts, and are right to.
+pub(crate) fn warn_of_contradictions<'v>(
+    graph: &Graph,
+    inputs: impl Iterator<Item = &'v IValue>,
+    world: &mut World<'_>,
+) {
+    for (param, input) in graph.params(graph.root()).zip(inputs) {
+        let (Some(declared), Some(tensor)) = (graph.ty(param).as_tensor(), input.tensor()) else { continue };
+        let size = |(dim, &n): (&Dim, &i64)| !matches!(dim, Dim::Known(known) if *known != n);
+        let sizes = declared
+            .sizes
+            .as_ref()
+            .is_none_or(|dims| dims.len() == tensor.rank() && dims.iter().zip(tensor.shape()).all(size));
+        if !sizes || declared.dtype.is_some_and(|dtype| dtype != tensor.dtype()) {
+            let (name, ty) = (graph.name(param), graph.ty(param));
+            let given = summary(input);
+            world.say(&format!(
+                "warning: %{name} is declared `{ty}`, and {given} is given: passes trust what is declared"
+            ));
         }
     }
 }

@@ -189,6 +189,7 @@ impl Trial {
         let env = self.settings.environment(Precision::Typed, &mut Copier::default());
         let inputs = given_values::inputs(run, &self.graph, &given, &env)?;
         if inputs.iter().all(Option::is_some) {
+            given_values::warn_of_contradictions(&self.graph, inputs.iter().flatten(), world);
             let name = if inputs.is_empty() { "no inputs" } else { "the given inputs" };
             self.samples.push(Sample { name: name.to_owned(), inputs: inputs.into_iter().flatten().collect() });
         } else if run.values.inputs.is_some() {
@@ -216,6 +217,9 @@ impl Trial {
                     world.say(&format!("note: %{} is made up: {}", place.key(), crate::verdicts::summary(&value)));
                     place.insert(value);
                 }
+            }
+            if k == 0 && (self.samples.is_empty() || !args.shape.is_empty()) {
+                given_values::warn_of_contradictions(&self.graph, inputs.iter(), world);
             }
             let inputs = self.varied(inputs, k as usize);
             if n > 0 {

@@ -62,7 +62,11 @@ impl Expectations {
                 continue;
             }
             let (name, file) = value_and_file("--expect", text)?;
-            let value = computed("--expect", name, graph)?;
+            let is_named = |&param: &Value| graph.name(param) == name;
+            let value = match graph.params(graph.root()).find(is_named) {
+                Some(param) => param,
+                None => computed("--expect", name, graph)?,
+            };
             if all.values.insert(value, (name.to_owned(), single(name, file, world)?)).is_some() {
                 return refuse(format_args!("--expect {text}: %{name} is expected before"));
             }
@@ -73,6 +77,12 @@ impl Expectations {
     /// The values to look for.
     pub(crate) fn values(&self) -> BTreeSet<Value> {
         self.values.keys().copied().collect()
+    }
+
+    /// Notes what params hold when the run is over: the program may have written to its inputs.
+    pub(crate) fn note_params(&mut self, graph: &Graph, inputs: Vec<IValue>) {
+        let params = graph.params(graph.root()).zip(inputs);
+        self.found.extend(params.filter(|(param, _)| self.values.contains_key(param)));
     }
 
     /// Compares everything, and says what differs.
