@@ -18,6 +18,9 @@
 //!
 //! Without a bias, `{norms}` adds 0.0 at the end, as the kernels do: else -0.0 would stay -0.0. PyTorch's nodes do not.
 //!
+//! `{norms}` wants operands of one element type, and types that say so: kernels refuse others, which nodes would take. In half
+//! precision weight and bias may be floats, as in the kernels.
+//!
 //! Where PyTorch takes a norm apart that we leave: the rank that batch norms give rows of channels must be known; for
 //! running statistics the elements must be known to be floats or doubles, for in half precision an epsilon is lost; and running statistics
 //! that are written must not share memory with weight or bias, which are read behind the write then. PyTorch computes the
@@ -109,6 +112,8 @@ struct Norm {
     affine: [bool; 2],
     /// Whether an operand may be of another element type than the first.
     mixed: bool,
+    /// Whether an operand that becomes one of a node of its own may be of an element type that the norm refuses beside the first.
+    raises: bool,
     /// Whether zero is added where there is no bias, as kernels do: it makes 0.0 of -0.0.
     zero: bool,
 }
@@ -131,6 +136,11 @@ fn norms(graph: &Graph, cx: &mut PassContext<'_>) -> Vec<(Node, Norm)> {
             _ => batch_norm(graph, node, x, &cx.alias(graph)),
         };
         match norm {
+            Ok(norm) if everywhere && norm.raises => {
+                cx.missed(graph, "norms-split", node, || {
+                    "its operands may be of element types that it refuses".to_owned()
+                });
+            }
             Ok(norm) if norm.pointwise || norm.affine != [false; 2] => {
                 found.push((node, Norm { zero: everywhere, ..norm }));
             }
@@ -158,9 +168,20 @@ fn is_mixed(graph: &Graph, node: Node, operands: &[usize]) -> bool {
     planted!("decompose.mixed", mixed, "ignored" => false)
 }
 
+/// Whether one of these operands may be of an element type that kernels refuse beside the first: all are of one type, but
+/// in half precision the others may be floats.
+fn may_raise(graph: &Graph, node: Node, operands: &[usize]) -> bool {
+    let tensor = |i: usize| graph.ty(graph.input(node, i)).as_tensor();
+    let own = tensor(0).and_then(|tensor| tensor.dtype);
+    let halves = matches!(own, Some(DType::Half | DType::BFloat16));
+    let fits = |dtype: Option<DType>| dtype.is_some() && (dtype == own || halves && dtype == Some(DType::Float));
+    operands.iter().filter_map(|&i| tensor(i)).any(|tensor| !fits(tensor.dtype))
+}
+
 fn layer_norm(graph: &Graph, node: Node) -> Result<Norm, &'static str> {
     let affine = [is_given(graph, graph.input(node, 2))?, is_given(graph, graph.input(node, 3))?];
-    Ok(Norm { pointwise: false, rank: None, affine, mixed: is_mixed(graph, node, &[2, 3]), zero: false })
+    let (mixed, raises) = (is_mixed(graph, node, &[2, 3]), may_raise(graph, node, &[2, 3]));
+    Ok(Norm { pointwise: false, rank: None, affine, mixed, raises, zero: false })
 }
 
 fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result<Norm, &'static str> {
@@ -180,7 +201,8 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
         return Err("its operand is not known to be of floats or doubles");
     }
     let others: &[usize] = if trains { &[1, 2] } else { &[1, 2, 3, 4] };
-    Ok(Norm { pointwise: !trains, rank: Some(rank), affine, mixed: is_mixed(graph, node, others), zero: false })
+    let (mixed, raises) = (is_mixed(graph, node, others), may_raise(graph, node, others));
+    Ok(Norm { pointwise: !trains, rank: Some(rank), affine, mixed, raises, zero: false })
 }
 
 impl Norm {

@@ -85,7 +85,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before fusion", graph);
     let level = cx.option("level")?;
     if !(1..=2).contains(&level) {
-        return Err(PassError::new(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
+        return Err(PassError::misuse(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
     // In 1.3 nested blocks are left alone.

@@ -43,7 +43,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let iterations: u32 = cx.option("iterations")?;
     if iterations == 0 {
-        return Err(PassError::new("no iteration to take off: `iterations` is at least 1"));
+        return Err(PassError::misuse("no iteration to take off: `iterations` is at least 1"));
     }
     graph_dump!("Before loop peeling", graph);
     let loops: Vec<Node> =

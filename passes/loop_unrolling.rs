@@ -45,7 +45,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let factor: usize = cx.option("factor")?;
     if !(2..=64).contains(&factor) {
-        return Err(PassError::new(format!("a factor of {factor} is none: 2 to 64 bodies make one")));
+        return Err(PassError::misuse(format!("a factor of {factor} is none: 2 to 64 bodies make one")));
     }
     graph_dump!("Before loop unrolling", graph);
     unroll(graph, cx, Which::Short, factor);

@@ -222,7 +222,7 @@ impl Options {
         let only: String = cx.option("only")?;
         let groups: Vec<&str> = rules().map(|rule| rule.group).collect();
         if only != "all" && !groups.contains(&only.as_str()) {
-            return Err(PassError::new(format!("there is no group of rules called `{only}`"))
+            return Err(PassError::misuse(format!("there is no group of rules called `{only}`"))
                 .with_help(PASS.options[5].summary));
         }
         let mut on = Vec::new();

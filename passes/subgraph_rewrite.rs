@@ -54,7 +54,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             ),
             true => ("replacement", "a replacement takes and returns as much as the pattern"),
         };
-        PassError::new(format!("this is no {side}: {}", unfit.message)).with_help(help)
+        PassError::misuse(format!("this is no {side}: {}", unfit.message)).with_help(help)
     })?;
     rule.exclusive = cx.flag("exclusive")?;
     replace_all(graph, cx, "subgraphs-replaced", &rule, &|_, _| true);

@@ -263,7 +263,7 @@ impl<'a> Walk<'a> {
 }
 
 /// The type that says what a node is: `1` may be an int, a float or a bool, and an empty list may hold anything.
-fn telling(graph: &Graph, node: Node, value: Value) -> Option<Type> {
+pub(crate) fn telling(graph: &Graph, node: Node, value: Value) -> Option<Type> {
     let kind = graph.kind(node);
     let ty = graph.ty(value);
     let empty = (kind == prim::LIST_CONSTRUCT || kind == prim::DICT_CONSTRUCT) && graph.num_inputs(node) == 0;

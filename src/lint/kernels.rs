@@ -1,7 +1,7 @@
 //! What the rewrites of matrix products and the fusers' kernels make of a graph.
 
 use super::finder::Facts;
-use crate::ir::{Attribute, Node, Value};
+use crate::ir::{Attribute, Graph, Node, Value};
 use crate::symbol::prim;
 use crate::types::DType;
 use crate::verify::{Sink, Spot};
@@ -62,19 +62,61 @@ fn sum(facts: &Facts<'_>, node: Node, trees: &mut FxHashMap<Value, Tree>) -> Opt
 const ARITHMETIC: &[&str] =
     &["aten::add", "aten::sub", "aten::mul", "aten::div", "aten::pow", "aten::clamp", "aten::threshold"];
 
-/// Two constants of kernels that print alike.
+/// Two constants of kernels that print alike: of nodes that a fuser may take, or of sections, which one walk from the outermost
+/// graph sees side by side.
 pub(super) fn kernel_shares_constants(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
-    let mut seen: BTreeMap<String, (Value, f64)> = BTreeMap::new();
-    for node in facts.of_kinds(ARITHMETIC) {
-        for (i, value) in facts.graph.inputs(node).enumerate() {
-            let Some(Attribute::Float(x)) = facts.graph.constant(value).flatten() else { continue };
-            let (first, other) = *seen.entry(format!("{:.5e}", x.value)).or_insert((value, x.value));
-            if other != x.value && x.value.is_finite() {
-                let text = format!("`{}` and `{}` are one number in six digits", facts.name(value), facts.name(first));
+    if facts.carrier.is_some() {
+        return;
+    }
+    let mut seen: BTreeMap<String, (String, f64)> = BTreeMap::new();
+    for node in facts.graph.all_nodes() {
+        for (i, x) in float_operands(facts.graph, node) {
+            let name = facts.name(facts.graph.input(node, i));
+            let (first, other) = seen.entry(in_six_digits(x)).or_insert_with(|| (name.clone(), x));
+            if *other != x && x.is_finite() {
+                let text = format!("`{name}` and `{first}` are one number in six digits");
                 sink.warning(Spot::Operand(node, i), text);
             }
         }
+        let Some(section) = facts.graph.subgraph(node) else { continue };
+        let floats = floats_in(section);
+        // A kernel is not taken for itself, so what stands in it is remembered after it was compared.
+        for &x in &floats {
+            if let Some((first, _)) = seen.get(&in_six_digits(x)).filter(|(_, other)| *other != x && x.is_finite()) {
+                let text = format!("`{x}` in this section and `{first}` are one number in six digits");
+                sink.warning(Spot::Node(node), text);
+            }
+        }
+        for x in floats {
+            seen.entry(in_six_digits(x)).or_insert_with(|| (x.to_string(), x));
+        }
     }
+}
+
+fn in_six_digits(x: f64) -> String {
+    format!("{x:.5e}")
+}
+
+/// The constants that are operands of arithmetic, by position.
+fn float_operands(graph: &Graph, node: Node) -> Vec<(usize, f64)> {
+    if !ARITHMETIC.contains(&graph.kind(node).as_str()) {
+        return Vec::new();
+    }
+    let float = |value: Value| match graph.constant(value).flatten() {
+        Some(Attribute::Float(x)) => Some(x.value),
+        _ => None,
+    };
+    graph.inputs(node).enumerate().filter_map(|(i, value)| Some((i, float(value)?))).collect()
+}
+
+/// Those of a section and its sections.
+fn floats_in(section: &Graph) -> Vec<f64> {
+    let mut floats = Vec::new();
+    for node in section.all_nodes() {
+        floats.extend(float_operands(section, node).into_iter().map(|(_, x)| x));
+        floats.extend(section.subgraph(node).into_iter().flat_map(floats_in));
+    }
+    floats
 }
 
 /// The kinds of nodes whose sections are kernels of the legacy fuser.

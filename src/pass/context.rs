@@ -109,7 +109,7 @@ impl<'a> PassContext<'a> {
     pub fn option<T: FromStr>(&self, name: &'static str) -> Result<T, PassError> {
         let set = self.stage.options.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
         let text = set.or_else(|| self.pass.option(name).map(|option| option.default)).unwrap_or_default();
-        text.parse().map_err(|_| PassError::new(format!("`{text}` is no value for the option `{name}`")))
+        text.parse().map_err(|_| PassError::misuse(format!("`{text}` is no value for the option `{name}`")))
     }
 
     /// Whether a flag is set.
@@ -122,13 +122,13 @@ impl<'a> PassContext<'a> {
         let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
         let Some((_, text)) = file else {
             let help = format!("`{}{{{name}=FILE}}`", self.pass.name);
-            return Err(PassError::new(format!("no file is given as `{name}`")).with_help(help));
+            return Err(PassError::misuse(format!("no file is given as `{name}`")).with_help(help));
         };
         match parse(text, ParseOptions { era: Some(era), force_era: true }) {
             Ok(parsed) => Ok(parsed.graph),
             Err(found) => {
                 let first = found.first().map_or(String::new(), |diagnostic| diagnostic.message.clone());
-                Err(PassError::new(format!("what is given as `{name}` is no graph: {first}")))
+                Err(PassError::misuse(format!("what is given as `{name}` is no graph: {first}")))
             }
         }
     }

@@ -120,12 +120,19 @@ pub struct PassError {
     pub at: Option<String>,
     /// What to do.
     pub help: Option<String>,
+    /// Whether the options are at fault, whatever the graph.
+    pub misuse: bool,
 }
 
 impl PassError {
     /// An error about the whole graph.
     pub fn new(message: impl Into<String>) -> PassError {
-        PassError { message: message.into(), at: None, help: None }
+        PassError { message: message.into(), at: None, help: None, misuse: false }
+    }
+
+    /// An error about the options: no graph could be transformed with them.
+    pub fn misuse(message: impl Into<String>) -> PassError {
+        PassError { misuse: true, ..PassError::new(message) }
     }
 
     /// An error about one node of `graph`, which may be a callee: the node is printed here, where its graph is known.

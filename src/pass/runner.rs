@@ -51,6 +51,8 @@ pub enum RunError {
     },
     /// An observer gave up.
     Stopped(String),
+    /// An observer could not write where it was told to.
+    Unwritable(String),
 }
 
 impl fmt::Display for RunError {
@@ -62,7 +64,7 @@ impl fmt::Display for RunError {
                 error.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
             }
             RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
-            RunError::Stopped(why) => f.write_str(why),
+            RunError::Stopped(why) | RunError::Unwritable(why) => f.write_str(why),
         }
     }
 }

@@ -12,11 +12,12 @@
 //! what it used. Sections of partners are compared in turn.
 
 use super::pairing::Pairing;
-use crate::analysis::fingerprints::{Sight, equivalent};
-use crate::ir::{Graph, Node, Value};
+use crate::analysis::fingerprints::{Fingerprints, Sight, equivalent, telling};
+use crate::ir::{Block, Graph, Node, Value};
 use crate::text::{PrintOptions, Printer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value as Json, json};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// One change. Nodes are as they print.
@@ -224,6 +225,31 @@ impl Finder<'_> {
             self.before.all_nodes().filter_map(|node| Some((node, self.pairing.after(node)?))).chain([roots]).collect();
         for (node, partner) in all {
             self.partner(node, partner, &standing);
+            let blocks: Vec<_> = self.before.node_blocks(node).zip(self.after.node_blocks(partner)).collect();
+            blocks.into_iter().for_each(|(block, other)| self.block(block, other, &standing));
+        }
+    }
+
+    /// What blocks of partners take and give.
+    fn block(&mut self, block: Block, other: Block, standing: &FxHashMap<Value, Value>) {
+        let (a, b) = (self.before, self.after);
+        self.retyped(a.param_node(block), b.param_node(other), block_line(b, other));
+        let (node, partner) = (a.return_node(block), b.return_node(other));
+        let operands = self.rewired(node, partner, standing);
+        // That results went or came is told of with the owner.
+        if !operands.is_empty() && !self.some_left_out(node, partner, standing) {
+            let (before, after) = (results_line(a, block), results_line(b, other));
+            self.changes.push(Change::Rewired { before, after, operands });
+        }
+    }
+
+    /// Whether one of two nodes has the operands of the other without some of them.
+    fn some_left_out(&self, node: Node, partner: Node, standing: &FxHashMap<Value, Value>) -> bool {
+        let (mut xs, mut ys) = (self.before.inputs(node), self.after.inputs(partner));
+        match xs.len().cmp(&ys.len()) {
+            Ordering::Greater => ys.all(|y| xs.any(|x| self.is_same(x, y, standing))),
+            Ordering::Less => xs.all(|x| ys.any(|y| self.is_same(x, y, standing))),
+            Ordering::Equal => false,
         }
     }
 
@@ -233,12 +259,7 @@ impl Finder<'_> {
         if let Some(how) = self.other_block(node, partner) {
             self.changes.push(Change::Moved { node: line(b, partner), how });
         }
-        let values: Vec<_> = a.outputs(node).zip(b.outputs(partner)).filter(|&(x, y)| a.ty(x) != b.ty(y)).collect();
-        if self.types && !values.is_empty() {
-            let (before, after) = both();
-            let told = |(x, y): (Value, Value)| (b.name(y), a.ty(x).to_string(), b.ty(y).to_string());
-            self.changes.push(Change::Retyped { before, after, values: values.into_iter().map(told).collect() });
-        }
+        self.retyped(node, partner, line(b, partner));
         if a.num_outputs(node) != b.num_outputs(partner) || !same_attributes(a, node, b, partner) {
             let (before, after) = both();
             self.changes.push(Change::Altered { before, after });
@@ -253,6 +274,21 @@ impl Finder<'_> {
             if !changes.is_empty() {
                 self.changes.push(Change::Within { node: line(b, partner), changes });
             }
+        }
+    }
+
+    /// Tells of results whose types are others, where types count or say what a node is.
+    fn retyped(&mut self, node: Node, partner: Node, after: String) {
+        let (a, b) = (self.before, self.after);
+        let counts = |x: Value| self.types || telling(a, node, x).is_some();
+        let values: Vec<_> = a
+            .outputs(node)
+            .zip(b.outputs(partner))
+            .filter(|&(x, y)| a.ty(x) != b.ty(y) && counts(x))
+            .map(|(x, y)| (b.name(y), a.ty(x).to_string(), b.ty(y).to_string()))
+            .collect();
+        if !values.is_empty() {
+            self.changes.push(Change::Retyped { before: line(a, node), after, values });
         }
     }
 
@@ -276,11 +312,14 @@ impl Finder<'_> {
         if a.num_inputs(node) != b.num_inputs(partner) {
             return (0..b.num_inputs(partner)).collect();
         }
-        let is_partner = |x: Value, y: Value| self.pairing.value_after(x) == Some(y) || standing.get(&x) == Some(&y);
-        // A value that is gone and that nobody stands for was told of with its node.
-        let lost = |x: Value| a.definer(x).is_some_and(|definer| self.explained.contains(&definer));
         let pairs = a.inputs(node).zip(b.inputs(partner)).enumerate();
-        pairs.filter(|&(_, (x, y))| !is_partner(x, y) && !lost(x)).map(|(i, _)| i).collect()
+        pairs.filter(|&(_, (x, y))| !self.is_same(x, y, standing)).map(|(i, _)| i).collect()
+    }
+
+    /// Whether a value is the other, or is gone: then it was told of with its node.
+    fn is_same(&self, x: Value, y: Value, standing: &FxHashMap<Value, Value>) -> bool {
+        let lost = || self.before.definer(x).is_some_and(|definer| self.explained.contains(&definer));
+        self.pairing.value_after(x) == Some(y) || standing.get(&x) == Some(&y) || lost()
     }
 
     fn leftovers(&mut self) {
@@ -295,11 +334,24 @@ impl Finder<'_> {
 
     /// Nothing else changed: then it is the order among writes and effects.
     fn reordered(&mut self) {
-        if self.changes.is_empty() {
-            let how = "another order among writes, readers of written memory, or effects";
-            let moved = |&(_, node): &(Node, Node)| Change::Moved { node: line(self.after, node), how: how.to_owned() };
-            self.changes = self.pairing.reordered.iter().map(moved).collect();
+        if !self.changes.is_empty() {
+            return;
         }
+        let moved = |node: Node, how: &str| Change::Moved { node: line(self.after, node), how: how.to_owned() };
+        let how = "another order among writes, readers of written memory, or effects";
+        self.changes = self.pairing.reordered.iter().map(|&(_, node)| moved(node, how)).collect();
+        if self.changes.is_empty() {
+            // Nobody knows better, but graphs that are not the same must not look as if they were.
+            self.changes.push(moved(self.first_unlike(), "it computes something else"));
+        }
+    }
+
+    /// The first node whose number is not that of its partner; when all are, what is returned.
+    fn first_unlike(&self) -> Node {
+        let sight = Sight { types: self.types, order: true };
+        let (a, b) = (Fingerprints::new(self.before, sight), Fingerprints::new(self.after, sight));
+        let unlike = |node: &Node| self.pairing.before(*node).is_none_or(|partner| a.node(partner) != b.node(*node));
+        self.after.all_nodes().find(unlike).unwrap_or(self.after.return_node(self.after.root()))
     }
 }
 
@@ -374,6 +426,19 @@ fn line(graph: &Graph, node: Node) -> String {
         false => printer.node_line(graph, node),
     }
     String::from_utf8_lossy(&printer.out).trim().to_owned()
+}
+
+/// What a block of a node returns.
+fn results_line(graph: &Graph, block: Block) -> String {
+    let results: Vec<String> = graph.results(block).map(|value| format!("%{}", graph.name(value))).collect();
+    format!("-> ({}) in {}", results.join(", "), block_line(graph, block))
+}
+
+/// `block0 of %y : Tensor = prim::If(%c)`
+fn block_line(graph: &Graph, block: Block) -> String {
+    let Some(owner) = graph.owner_node(block) else { return "the graph".to_owned() };
+    let i = graph.node_blocks(owner).position(|one| one == block).unwrap_or(0);
+    format!("block{i} of {}", line(graph, owner))
 }
 
 impl Change {

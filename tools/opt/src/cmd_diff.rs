@@ -10,6 +10,7 @@ use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Session};
 use jitopt_core::report::{Change, compare};
 use jitopt_core::text::ParseOptions;
+use similar::TextDiff;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -41,10 +42,10 @@ fn sides(args: &DiffArgs) -> Result<Sides, Refusal> {
 
 fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let sides = sides(args)?;
-    let before = read(args, sides.before.as_deref(), world)?;
-    let after = match &args.passes {
-        Some(passes) => transformed(args, passes, &before, world)?,
-        None => read(args, sides.after.as_deref(), world)?,
+    let (before, after) = match graphs(args, &sides, world) {
+        // Git stops at the first file that a driver fails on.
+        Err((exit::PARSE, why)) if sides.git => return as_text(args, &sides, &why, world),
+        graphs => graphs?,
     };
     let changes = compare(&before, &after, !args.ignore_types);
     match args.json {
@@ -55,6 +56,31 @@ fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         false => world.print(text(&changes, &sides, args).as_bytes()),
     }
     Ok(if changes.is_empty() || sides.git { exit::YES } else { exit::NO })
+}
+
+fn graphs(args: &DiffArgs, sides: &Sides, world: &mut World<'_>) -> Result<(Graph, Graph), Refusal> {
+    let before = read(args, sides.before.as_deref(), world)?;
+    let after = match &args.passes {
+        Some(passes) => transformed(args, passes, &before, world)?,
+        None => read(args, sides.after.as_deref(), world)?,
+    };
+    Ok((before, after))
+}
+
+/// What Git itself would show, where one of the files is no graph.
+fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> Result<i32, Refusal> {
+    let text = |path: &Option<PathBuf>| match path.as_ref().map(|path| std::fs::read(world.path(path))) {
+        None => Ok(String::new()),
+        Some(Ok(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+        Some(Err(error)) => refuse(error),
+    };
+    let (before, after) = (text(&sides.before)?, text(&sides.after)?);
+    let diff = TextDiff::from_lines(&before, &after);
+    let (a, b) = names(args, sides);
+    let shown = diff.unified_diff().context_radius(3).header(&a, &b).to_string();
+    let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    world.print(format!("note: compared as text, for not both are graphs: {first}\n{shown}").as_bytes());
+    Ok(exit::YES)
 }
 
 fn read(args: &DiffArgs, path: Option<&Path>, world: &mut World<'_>) -> Result<Graph, Refusal> {
@@ -72,7 +98,7 @@ fn transformed(args: &DiffArgs, passes: &str, before: &Graph, world: &mut World<
     let mut session = Session { callees, ..Session::default() };
     let mut after = before.clone();
     let ran = pass::run(&mut after, &pipeline, &mut session, &mut []);
-    ran.map_err(|error| (exit::NO, format!("error: {}: {error}", args.files[0].display())))?;
+    ran.map_err(|error| (exit::of(&error), format!("error: {}: {error}", args.files[0].display())))?;
     Ok(after)
 }
 
@@ -80,16 +106,21 @@ fn text(changes: &[Change], sides: &Sides, args: &DiffArgs) -> String {
     if changes.is_empty() {
         return String::new();
     }
-    let shown =
-        |path: &Option<PathBuf>| path.as_ref().map_or("/dev/null".to_owned(), |path| path.display().to_string());
-    let after = args.passes.as_ref().map_or_else(|| shown(&sides.after), |passes| format!("after {passes}"));
-    let (before, after) = match sides.git {
-        true => (format!("a/{}", args.files[0].display()), format!("b/{}", args.files[0].display())),
-        false => (shown(&sides.before), after),
-    };
+    let (before, after) = names(args, sides);
     let body: String = changes.iter().map(Change::to_string).collect();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     changes.iter().for_each(|change| *counts.entry(change.kind()).or_default() += 1);
     let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     format!("--- {before}\n+++ {after}\n{body}{}\n", counts.join(", "))
+}
+
+/// What the two sides are called.
+fn names(args: &DiffArgs, sides: &Sides) -> (String, String) {
+    let shown =
+        |path: &Option<PathBuf>| path.as_ref().map_or("/dev/null".to_owned(), |path| path.display().to_string());
+    let after = args.passes.as_ref().map_or_else(|| shown(&sides.after), |passes| format!("after {passes}"));
+    match sides.git {
+        true => (format!("a/{}", args.files[0].display()), format!("b/{}", args.files[0].display())),
+        false => (shown(&sides.before), after),
+    }
 }

@@ -44,7 +44,7 @@ impl Judge<'_> {
                 Err(message) => return Some(format!("it panics: {}", message.lines().last().unwrap_or_default())),
                 Ok(Err(RunError::Broken { pass, .. })) => return Some(format!("the graph is broken after {pass}")),
                 Ok(Err(RunError::Pass { pass, .. })) => return Some(format!("{pass} refuses")),
-                Ok(Err(RunError::Stopped(_)) | Ok(())) => {}
+                Ok(Err(RunError::Stopped(_) | RunError::Unwritable(_)) | Ok(())) => {}
             }
         }
         if let Some(command) = &self.args.check {
@@ -71,6 +71,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = pipeline.as_ref();
     let trial = Trial::read(&args.judge, &args.file, world)?;
     judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
+    pipeline.map_or(Ok(()), |pipeline| judging::refuse_misuse(pipeline, trial.graph.era))?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
         if let Some(path) = &args.output {

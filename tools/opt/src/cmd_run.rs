@@ -14,7 +14,7 @@ use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{self, Pipeline, RunError, Session};
+use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
@@ -163,10 +163,8 @@ pub(crate) fn transform(
     if !no_verify {
         observers.push(&mut verifier);
     }
-    pass::run(graph, pipeline, &mut session, &mut observers).map_err(|error| {
-        let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
-        (code, format!("error: {}: {error}", path.display()))
-    })?;
+    let ran = pass::run(graph, pipeline, &mut session, &mut observers);
+    ran.map_err(|error| (exit::of(&error), format!("error: {}: {error}", path.display())))?;
     Ok(session.stats.into_iter().collect())
 }
 

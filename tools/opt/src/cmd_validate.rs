@@ -103,14 +103,10 @@ fn transform(
 
 fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError, world: &mut World<'_>) -> i32 {
     world.say(&format!("error: {}: {error}", args.files[0].display()));
-    match error {
-        RunError::Broken { .. } => exit::BUG,
-        RunError::Pass { .. } => exit::NO,
-        RunError::Stopped(_) => {
-            reproduce(args, reference, error.to_string().lines().next().unwrap_or_default(), world);
-            exit::MISMATCH
-        }
+    if matches!(error, RunError::Stopped(_)) {
+        reproduce(args, reference, error.to_string().lines().next().unwrap_or_default(), world);
     }
+    exit::of(error)
 }
 
 /// What a tally means: what is to be said, and whether anything was compared.

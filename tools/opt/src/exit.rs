@@ -1,5 +1,7 @@
 //! Exit codes: part of the contract, so that scripts, bisection and reduction can tell failures apart.
 
+use jitopt_core::pass::RunError;
+
 /// Done, and the answer to a check is yes.
 pub const YES: i32 = 0;
 /// The check said no; a pass could not do what was asked.
@@ -16,3 +18,14 @@ pub const MISMATCH: i32 = 5;
 pub const BUDGET: i32 = 6;
 /// Our bug.
 pub const BUG: i32 = 70;
+
+/// What a pipeline that stopped ends with.
+pub(crate) fn of(error: &RunError) -> i32 {
+    match error {
+        RunError::Pass { error, .. } if error.misuse => USAGE,
+        RunError::Pass { .. } => NO,
+        RunError::Broken { .. } => BUG,
+        RunError::Stopped(_) => MISMATCH,
+        RunError::Unwritable(_) => USAGE,
+    }
+}

@@ -10,9 +10,10 @@ use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{Gate, Pipeline, Session, never_came_up};
+use jitopt_core::pass::{self, Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
+use jitopt_core::types::era::Era;
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -43,7 +44,17 @@ pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Re
     Ok(pipeline)
 }
 
-/// The same where a flag may have one.
+/// Refuses options with which no graph of this era could be transformed, where a failing pass would be taken for a finding.
+pub(crate) fn refuse_misuse(pipeline: &Pipeline, era: Era) -> Result<(), Refusal> {
+    let mut empty = Graph::new();
+    empty.era = era;
+    match pass::run(&mut empty, pipeline, &mut Session::default(), &mut []) {
+        Err(error) if exit::of(&error) == exit::USAGE => refuse(error),
+        _ => Ok(()),
+    }
+}
+
+/// A pipeline where a flag may have one.
 pub(crate) fn optional_pipeline(text: Option<&str>, world: &mut World<'_>) -> Result<Option<Pipeline>, Refusal> {
     text.map(|text| pipeline(text, world)).transpose()
 }

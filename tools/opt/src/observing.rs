@@ -170,8 +170,8 @@ impl TreeWriter {
         let path = self.folder.join(name);
         let written =
             std::fs::create_dir_all(&self.folder).and_then(|()| std::fs::write(&path, print(graph, self.options)));
-        written
-            .map_err(|error| RunError::Stopped(format!("--print-tree-dir: cannot write `{}`: {error}", path.display())))
+        let told = |error| format!("--print-tree-dir: cannot write `{}`: {error}", path.display());
+        written.map_err(|error| RunError::Unwritable(told(error)))
     }
 }
 

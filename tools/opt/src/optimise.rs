@@ -471,8 +471,7 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
 
 /// Says why a pipeline stopped; the graph is not to be printed.
 fn stopped(name: &str, error: &RunError, outcome: &mut Outcome) -> bool {
-    let code = if matches!(error, RunError::Broken { .. }) { exit::BUG } else { exit::NO };
-    outcome.fail(code, &format!("error: {name}: {error}"));
+    outcome.fail(exit::of(error), &format!("error: {name}: {error}"));
     false
 }
 
