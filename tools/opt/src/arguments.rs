@@ -233,6 +233,9 @@ pub(crate) struct WatchArgs {
     /// Write the graph after every pass that changed it into this folder, a folder for each file
     #[arg(long, value_name = "DIR")]
     pub(crate) print_tree_dir: Option<PathBuf>,
+    /// Write a page that shows what passes did: times, changes side by side, a drawing of the graph with its groups, kernels, counters
+    #[arg(long, value_name = "FILE.html", require_equals = true)]
+    pub(crate) report: Option<PathBuf>,
     /// Of what these flags print, show only the lines that hold this text, below their titles
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter_print: Option<String>,

@@ -182,6 +182,7 @@ fn contradiction(cli: &Cli, log: &log::Spec) -> Option<(&'static str, &'static s
         ("--print-after-all", watch.print_after_all),
         ("--print-changed", watch.print_changed.is_some()),
         ("--print-tree-dir", watch.print_tree_dir.is_some()),
+        ("--report", watch.report.is_some()),
         ("--time-passes", watch.time_passes.is_some()),
         ("--remarks", watch.remarks.is_some()),
         ("--validate", cli.pipeline.validate.is_some()),

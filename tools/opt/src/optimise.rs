@@ -6,6 +6,7 @@ use crate::callees::{self, Callees, Calls};
 use crate::cmd_validate::{self, EachPass};
 use crate::judging::{self, Trial};
 use crate::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
+use crate::page::Page;
 use crate::reproducers::{self, Reproducer};
 use crate::specializing::Specialization;
 use crate::{World, batch, exit, panics, reporting};
@@ -200,6 +201,9 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
         return refuse(
             "--filter-print: nothing is printed; add --print-before, --print-after, --print-after-all or --print-changed",
         );
+    }
+    if watch.report.is_some() && (cli.files.len() > 1 || cli.input.split_input_file) {
+        return refuse("--report: a page shows one graph; give one file");
     }
     if cli.output.canonical && cli.output.print_alias {
         return refuse("--canonical: --print-alias prints no graph");
@@ -433,6 +437,8 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     let folder = cli.watch.print_tree_dir.as_ref().map(|dir| plan.folder.join(dir));
     let mut tree = folder.map(|dir| TreeWriter::new(&dir, name, outcome.graphs, plan.print));
     observers.extend(tree.as_mut().map(|tree| tree as &mut dyn Observer));
+    let mut page = cli.watch.report.as_ref().map(|_| Page::new(plan.print));
+    observers.extend(page.as_mut().map(|page| page as &mut dyn Observer));
     if cli.watch.time_passes.is_some() {
         observers.push(&mut timer);
     }
@@ -455,6 +461,13 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     let result = pass::run(graph, &plan.pipeline, &mut session, &mut observers);
     outcome.stderr.append(&mut watcher.out);
     summaries(cli, &session, &timer, outcome);
+    if let (Some(path), Some(page)) = (&cli.watch.report, page) {
+        let html = page.html(name, &plan.pipeline_text, graph, &session);
+        if let Err(error) = std::fs::write(plan.folder.join(path), html) {
+            outcome.fail(exit::USAGE, &format!("error: --report: cannot write `{}`: {error}", path.display()));
+            return false;
+        }
+    }
     match result {
         Ok(()) => {
             note_unused_gates(&session, outcome);

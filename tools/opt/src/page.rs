@@ -1,0 +1,206 @@
+//! `--report=FILE.html`: what a pipeline did to a graph, on one page that needs nothing but itself.
+
+use crate::drawing::{escaped, svg};
+use jitopt_core::codegen::whole_graph;
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Observer, PassRun, RunError, Session};
+use jitopt_core::text::{PrintOptions, print};
+use jitopt_passes::fuser::Tally;
+use similar::{ChangeTag, DiffOp, TextDiff};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Lines around a change.
+const AROUND: usize = 2;
+/// Most bytes of a graph that is compared line by line: what is larger is shown by its size only.
+const MOST_COMPARED: usize = 2 << 20;
+
+/// How the page looks, and how the drawing is moved.
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// One pass that ran.
+struct Step {
+    name: String,
+    time: Duration,
+    changed: bool,
+    nodes: usize,
+    /// What changed, as rows of a table.
+    rows: String,
+}
+
+/// Collects what passes do.
+#[derive(Default)]
+pub(crate) struct Page {
+    options: PrintOptions,
+    before: String,
+    nodes: usize,
+    steps: Vec<Step>,
+}
+
+impl Observer for Page {
+    fn before(&mut self, _: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        if self.steps.is_empty() {
+            (self.before, self.nodes) = (self.text(graph), graph.all_nodes().count());
+        }
+        Ok(())
+    }
+
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        let mut rows = String::new();
+        if run.changed {
+            let now = self.text(graph);
+            rows = compared(&self.before, &now);
+            self.before = now;
+        }
+        // A graph may be edited and come out as it was.
+        let changed = !rows.is_empty();
+        let nodes = graph.all_nodes().count();
+        self.steps.push(Step { name: run.stage.to_string(), time: run.time, changed, nodes, rows });
+        Ok(())
+    }
+}
+
+impl Page {
+    pub(crate) fn new(options: PrintOptions) -> Page {
+        Page { options, ..Page::default() }
+    }
+
+    fn text(&self, graph: &Graph) -> String {
+        String::from_utf8_lossy(&print(graph, self.options)).into_owned()
+    }
+
+    /// The page.
+    pub(crate) fn html(&self, name: &str, pipeline: &str, graph: &Graph, session: &Session) -> String {
+        let (name, pipeline) = (escaped(name), escaped(pipeline));
+        let nodes = graph.all_nodes().count();
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title>\n<style>\n{STYLE}</style></head>\n\
+             <body>\n<h1>{name}</h1>\n<p><code>{pipeline}</code> made {nodes} nodes of {}.</p>\n",
+            self.nodes
+        );
+        page += &self.timeline();
+        page += &format!(
+            "<h2>Graph</h2>\n<p class=\"hint\">Wheel: nearer and further. Drag: move. Double click: all of it.</p>\n<div class=\"drawing\">\n{}</div>\n",
+            svg(graph)
+        );
+        page += &self.changes();
+        page += &kernels(graph);
+        page += &counted(session);
+        page + &format!("<script>\n{SCRIPT}</script>\n</body></html>\n")
+    }
+
+    /// A bar for each pass, as long as it took.
+    fn timeline(&self) -> String {
+        let longest = self.steps.iter().map(|step| step.time).max().unwrap_or_default().as_secs_f64();
+        let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes behind it</th></tr>\n".to_owned();
+        for (i, step) in self.steps.iter().enumerate() {
+            let (ms, share) = (step.time.as_secs_f64() * 1e3, step.time.as_secs_f64() / longest.max(1e-9));
+            let name = escaped(&step.name);
+            let name = if step.changed { format!("<a href=\"#pass{i}\">{name}</a>") } else { name };
+            let class = if step.changed { "changed" } else { "idle" };
+            let _ = writeln!(
+                text,
+                "<tr class=\"{class}\"><td>{name}</td><td>{ms:.3}</td><td><div class=\"bar\" style=\"width:{:.1}px\"></div></td><td>{}</td></tr>",
+                share * 240.0,
+                step.nodes
+            );
+        }
+        text + "</table>\n"
+    }
+
+    fn changes(&self) -> String {
+        let mut text = "<h2>Changes</h2>\n".to_owned();
+        for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.changed) {
+            let _ = write!(
+                text,
+                "<details open id=\"pass{i}\"><summary>{}</summary>\n<table class=\"diff\">\n{}</table></details>\n",
+                escaped(&step.name),
+                step.rows
+            );
+        }
+        if self.steps.iter().all(|step| !step.changed) {
+            text += "<p>Nothing changed.</p>\n";
+        }
+        text
+    }
+}
+
+/// What changed between two texts, side by side, changed words marked.
+fn compared(old: &str, new: &str) -> String {
+    if old == new {
+        return String::new();
+    }
+    if old.len().max(new.len()) > MOST_COMPARED {
+        let (old, new) = (old.lines().count(), new.lines().count());
+        return format!("<tr><td>{old} lines</td><td>{new} lines</td></tr>\n");
+    }
+    let diff = TextDiff::from_lines(old, new);
+    let mut rows = String::new();
+    for (i, group) in diff.grouped_ops(AROUND).iter().enumerate() {
+        if i > 0 {
+            rows += "<tr class=\"gap\"><td>⋮</td><td>⋮</td></tr>\n";
+        }
+        group.iter().for_each(|op| side_by_side(&mut rows, &diff, op));
+    }
+    rows
+}
+
+/// The rows of one change: what goes and what comes next to each other.
+fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
+    let (mut left, mut right) = (Vec::new(), Vec::new());
+    for change in diff.iter_inline_changes(op) {
+        let mut line = String::new();
+        for (marked, text) in change.iter_strings_lossy() {
+            let text = escaped(text.trim_end_matches('\n'));
+            line += &if marked && !text.is_empty() { format!("<mark>{text}</mark>") } else { text };
+        }
+        match change.tag() {
+            ChangeTag::Equal => {
+                left.push(line.clone());
+                right.push(line);
+            }
+            ChangeTag::Delete => left.push(line),
+            ChangeTag::Insert => right.push(line),
+        }
+    }
+    let (gone, come) = match op {
+        DiffOp::Equal { .. } => ("", ""),
+        _ => (" class=\"gone\"", " class=\"come\""),
+    };
+    for i in 0..left.len().max(right.len()) {
+        let cell = |lines: &[String], class: &str| match lines.get(i) {
+            Some(line) => format!("<td{class}>{line}</td>"),
+            None => "<td></td>".to_owned(),
+        };
+        let _ = writeln!(rows, "<tr>{}{}</tr>", cell(&left, gone), cell(&right, come));
+    }
+}
+
+/// The kernels of fusion groups, and what no group took.
+fn kernels(graph: &Graph) -> String {
+    let (tally, unit) = (Tally::of(graph), whole_graph::unit(graph, None));
+    let (inside, outside) = (tally.inside, tally.outside.len());
+    let mut text = format!(
+        "<h2>Kernels</h2>\n<p>Fusion groups: {}. Pointwise operators in them: {inside}, outside: {outside}.</p>\n",
+        tally.groups.len()
+    );
+    for (group, why) in &unit.refused {
+        let _ = writeln!(text, "<p>{} has no kernel: {}</p>", escaped(group), escaped(&why.to_string()));
+    }
+    if !unit.text.is_empty() {
+        let _ = writeln!(text, "<details><summary>C</summary><pre>{}</pre></details>", escaped(&unit.text));
+    }
+    text
+}
+
+/// What passes counted.
+fn counted(session: &Session) -> String {
+    let mut rows: Vec<(&String, &u64)> = session.stats.iter().collect();
+    rows.sort();
+    let mut text = "<h2>Counted</h2>\n<table>\n".to_owned();
+    for (name, n) in rows {
+        let _ = writeln!(text, "<tr><td>{}</td><td>{n}</td></tr>", escaped(name));
+    }
+    text + "</table>\n"
+}
