@@ -74,10 +74,13 @@ impl Page {
     pub(crate) fn html(&self, name: &str, pipeline: &str, graph: &Graph, session: &Session) -> String {
         let (name, pipeline) = (escaped(name), escaped(pipeline));
         let nodes = graph.all_nodes().count();
+        let said = match self.steps.is_empty() {
+            true => format!("{nodes} nodes; no pass ran."),
+            false => format!("<code>{pipeline}</code> made {nodes} nodes of {}.", self.nodes),
+        };
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title>\n<style>\n{STYLE}</style></head>\n\
-             <body>\n<h1>{name}</h1>\n<p><code>{pipeline}</code> made {nodes} nodes of {}.</p>\n",
-            self.nodes
+             <body>\n<h1>{name}</h1>\n<p>{said}</p>\n"
         );
         page += &self.timeline();
         page += &format!(
