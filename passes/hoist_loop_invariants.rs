@@ -101,7 +101,8 @@ fn is_pure(graph: &Graph, node: Node) -> bool {
 
 /// Why a node must be computed anew in each turn.
 fn objection(graph: &Graph, db: &AliasDb, node: Node, is_reached: bool) -> Option<&'static str> {
-    let fails = !ops::operator(graph.era, graph.kind(node)).rule.total;
+    let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
+    let fails = !ops::operator(graph.era, graph.kind(node)).is_total(&types);
     let seen = graph.outputs(node).any(|value| db.is_tracked(value) && db.escapes_scope(value));
     if planted!("hoisting.writers", db.node_has_writers(graph, node), "ignored" => false) {
         Some("somebody writes to what it reads or makes")

@@ -12,7 +12,7 @@
 //! - [`shown_values`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
-//!   want of their weights; [`effort`] how much work a run is
+//!   want of their weights, [`usage_hints`] what uses say of a value; [`effort`] how much work a run is
 //!
 //! `interpreter/coverage.md` has a table of operators and element types: met, run, refused.
 //!
@@ -47,6 +47,7 @@ pub mod sketch;
 pub mod specialization;
 pub mod stop;
 pub mod tailoring;
+pub mod usage_hints;
 
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};

@@ -26,8 +26,8 @@ pub mod shape_rules;
 
 use crate::planted;
 use crate::symbol::Symbol;
-use crate::types::Type;
 use crate::types::era::Era;
+use crate::types::{Simple, Type};
 use overloads::Resolution;
 use rules::{AliasRule, Effect, Nondeterminism, Rule};
 use rustc_hash::FxHashMap;
@@ -130,6 +130,12 @@ impl Operator {
     pub fn is_folded(&self) -> bool {
         let counted = || !self.schemas.is_empty() && !self.schemas.iter().any(|schema| schema.vararg);
         self.rule.folded.unwrap_or_else(counted)
+    }
+
+    /// Whether a node of this kind never fails, whatever operands of these types it is given.
+    pub fn is_total(&self, operands: &[Type]) -> bool {
+        let number = |ty: &Type| ty.is(Simple::Int) || ty.is(Simple::Float);
+        self.rule.total || self.rule.total_of_numbers && operands.iter().all(number)
     }
 
     /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it

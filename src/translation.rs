@@ -86,7 +86,11 @@ fn is_of_floats(graph: &Graph, node: Node) -> bool {
         ty.is(Simple::Float) || ty.as_tensor().and_then(|tensor| tensor.dtype).is_some_and(DType::is_float)
     };
     let order = matches!(graph.kind(node).as_str(), "aten::max" | "aten::min");
-    !order && graph.inputs(node).take(2).any(float) || order && graph.inputs(node).any(|v| !graph.ty(v).is_tensor())
+    // Numbers never were divided into whole ones.
+    let division = matches!(graph.kind(node).as_str(), "aten::div" | "aten::div_");
+    let numbers = division && !graph.inputs(node).take(2).any(|value| graph.ty(value).is_tensor());
+    !order && (numbers || graph.inputs(node).take(2).any(float))
+        || order && graph.inputs(node).any(|v| !graph.ty(v).is_tensor())
 }
 
 fn check_types(graph: &Graph, to: Era, node: Node, sink: &mut Sink<'_, '_>) {

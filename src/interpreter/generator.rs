@@ -15,8 +15,8 @@ use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
 use super::stop::{Reason, Stop};
 use super::tailoring::{self, Wanted};
+use super::usage_hints::{hint, hinted};
 use crate::ir::{Attribute, Block, Graph, Node, Value};
-use crate::ops;
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::layout::Dims;
 use crate::tensor::{DType, Scalar};
@@ -70,9 +70,11 @@ impl Generator {
     /// Fills the gaps between given inputs. Contents that the environment may invent are bound in it.
     pub fn complete(&self, graph: &Graph, env: &Environment, given: Vec<Option<IValue>>) -> Vec<Option<IValue>> {
         let mut search = Search::new(self, graph, env, given);
-        let first = search.sketches.clone();
+        let (first, invented) = (search.sketches.clone(), env.invented.borrow().clone());
         for attempt in 0..ATTEMPTS {
             search.sketches = first.clone();
+            // What an attempt before invented is not known to this one.
+            env.invented.borrow_mut().clone_from(&invented);
             search.draws = Philox::new(self.seed, u64::MAX - 1, attempt);
             if search.fit() {
                 break;
@@ -326,7 +328,7 @@ impl<'a> Search<'a> {
     /// A sketch of what was invented: its type was seen by whoever invented it.
     fn sketch_unbound(&self, name: &str, value: &IValue) -> Sketch {
         let place = unbound_places(self.graph).into_iter().find(|(path, _)| path == name).map(|(_, value)| value);
-        let declared = place.map(|value| (self.graph.ty(value), rank_hint(self.graph, value)));
+        let declared = place.map(|value| (self.graph.ty(value), hint(self.graph, value)));
         let sketch = match declared {
             // Layers have what is optional in few cases: biases of keys, say.
             Some((ty, hint)) => match hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint) {
@@ -693,121 +695,15 @@ fn is_free(sketch: &Sketch) -> bool {
         Sketch::Tuple(parts) => parts.iter().any(is_free),
         Sketch::Dict(items) => items.iter().any(|(_, value)| is_free(value)),
         Sketch::Fixed(value) => matches!(value, IValue::Bool(_)),
-        Sketch::Float => false,
+        Sketch::Float | Sketch::Probability => false,
     }
-}
-
-/// What nodes that use a value say of it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Hint {
-    rank: Option<usize>,
-    dtype: Option<DType>,
-}
-
-/// Formals that have a number of dimensions or an element type: kind, formal, dimensions, element type.
-const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
-    ("aten::t", "self", Some(2), None),
-    ("aten::mm", "self", Some(2), None),
-    ("aten::mm", "mat2", Some(2), None),
-    ("aten::addmm", "mat1", Some(2), None),
-    ("aten::addmm", "mat2", Some(2), None),
-    ("aten::mv", "vec", Some(1), None),
-    ("aten::dot", "self", Some(1), None),
-    ("aten::dot", "tensor", Some(1), None),
-    ("aten::bmm", "self", Some(3), None),
-    ("aten::bmm", "mat2", Some(3), None),
-    ("aten::baddbmm", "batch1", Some(3), None),
-    ("aten::baddbmm", "batch2", Some(3), None),
-    ("aten::linear", "bias", Some(1), None),
-    ("aten::conv1d", "input", Some(3), None),
-    ("aten::conv1d", "weight", Some(3), None),
-    ("aten::conv1d", "bias", Some(1), None),
-    ("aten::conv2d", "input", Some(4), None),
-    ("aten::conv2d", "weight", Some(4), None),
-    ("aten::conv2d", "bias", Some(1), None),
-    ("aten::conv3d", "input", Some(5), None),
-    ("aten::conv3d", "weight", Some(5), None),
-    ("aten::_convolution", "input", Some(SPATIAL), None),
-    ("aten::_convolution", "weight", Some(SPATIAL), None),
-    ("aten::_convolution", "bias", Some(1), None),
-    ("aten::max_pool2d", "self", Some(4), None),
-    ("aten::avg_pool2d", "self", Some(4), None),
-    ("aten::adaptive_avg_pool2d", "self", Some(4), None),
-    ("aten::upsample_nearest2d", "self", Some(4), None),
-    ("aten::upsample_bilinear2d", "self", Some(4), None),
-    ("aten::pixel_shuffle", "self", Some(4), None),
-    ("aten::batch_norm", "weight", Some(1), None),
-    ("aten::batch_norm", "bias", Some(1), None),
-    ("aten::batch_norm", "running_mean", Some(1), None),
-    ("aten::batch_norm", "running_var", Some(1), None),
-    ("aten::layer_norm", "weight", Some(1), None),
-    ("aten::layer_norm", "bias", Some(1), None),
-    ("aten::lstm", "input", Some(3), None),
-    ("aten::gru", "input", Some(3), None),
-    ("aten::embedding", "indices", None, Some(DType::Long)),
-    ("aten::gather", "index", None, Some(DType::Long)),
-    ("aten::scatter", "index", None, Some(DType::Long)),
-    ("aten::index_select", "index", Some(1), Some(DType::Long)),
-    ("aten::nll_loss", "target", Some(1), Some(DType::Long)),
-    ("aten::one_hot", "self", None, Some(DType::Long)),
-    ("aten::masked_fill", "mask", None, Some(DType::Bool)),
-    ("aten::masked_select", "mask", None, Some(DType::Bool)),
-    ("aten::where", "condition", None, Some(DType::Bool)),
-    ("aten::Bool", "a", Some(0), None),
-    ("aten::Int", "a", Some(0), None),
-    ("aten::Float", "a", Some(0), None),
-    ("aten::item", "self", Some(0), None),
-];
-
-/// Stands for two dimensions more than there are strides.
-const SPATIAL: usize = usize::MAX;
-
-/// The number of dimensions of what is convolved.
-fn spatial_rank(graph: &Graph, node: Node) -> Option<usize> {
-    let strides = graph.inputs(node).nth(3)?;
-    let made = graph.definer(strides).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
-    match (made, graph.constant(strides)) {
-        (Some(made), _) => Some(graph.num_inputs(made) + 2),
-        (None, Some(Some(Attribute::List(parts)))) => Some(parts.len() + 2),
-        _ => None,
-    }
-}
-
-/// What uses say of a value.
-fn rank_hint(graph: &Graph, value: Value) -> Hint {
-    let mut hint = Hint::default();
-    for u in graph.uses(value) {
-        let node = graph.user(u);
-        let kind = graph.kind(node).as_str();
-        let kind = kind.strip_suffix('_').unwrap_or(kind);
-        for (known, formal, rank, dtype) in FORMALS.iter().filter(|(known, ..)| *known == kind) {
-            let operator = ops::operator(graph.era, graph.kind(node));
-            let index = graph.operand_index(u);
-            if known.is_empty() || !operator.schemas.iter().any(|schema| schema.formal(formal) == Some(index)) {
-                continue;
-            }
-            let rank = if *rank == Some(SPATIAL) { &spatial_rank(graph, node) } else { rank };
-            hint = Hint { rank: hint.rank.or(*rank), dtype: hint.dtype.or(*dtype) };
-        }
-    }
-    hint
-}
-
-fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
-    if let (Sketch::Tensor(tensor), Some(_)) = (&mut sketch, hint.rank) {
-        tensor.free_rank = false;
-    }
-    if let (Sketch::Tensor(TensorSketch { dtype, free_dtype: true, .. }), Some(hint)) = (&mut sketch, hint.dtype) {
-        *dtype = hint;
-    }
-    sketch
 }
 
 fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
     if let TypeKind::Class(class) | TypeKind::Interface(class) = graph.ty(param).kind() {
         return Sketch::Fixed(literal_values::object(*class, name));
     }
-    let hint = rank_hint(graph, param);
+    let hint = hint(graph, param);
     let ty = tailoring::guarded_type(graph, param).unwrap_or(graph.ty(param));
     hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint)
 }
@@ -859,7 +755,7 @@ fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
                     operands.push(IValue::Function(Symbol::new(&String::from_utf8_lossy(name))));
                 }
                 let name = callee_name(graph, node, &mut operands);
-                places.push((result_of(&name, 0), output));
+                places.push((result_of(&name, 0, graph.ty(output)), output));
             }
             _ => {}
         }

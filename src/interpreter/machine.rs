@@ -328,10 +328,10 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
-    /// Makes up what a callee returns, the same in every call: enough to compare graphs that both call it.
+    /// Makes up what a callee returns, the same in every call that has the same type: enough to compare graphs that both call it.
     fn invent_call(&mut self, graph: &Graph, node: Node, name: &str) -> Result<(), Stop> {
         let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
-            .map(|(i, value)| literal_values::unbound(self.env, &result_of(name, i), graph.ty(value)))
+            .map(|(i, value)| literal_values::unbound(self.env, &result_of(name, i, graph.ty(value)), graph.ty(value)))
             .collect();
         self.env.made_up_calls.borrow_mut().insert(name.to_owned());
         self.deliver(graph, node, invented?)
@@ -351,9 +351,11 @@ impl<'g> Machine<'g> {
     }
 }
 
-/// What stands for the result of a callee that nobody gave, among the bindings.
-pub fn result_of(name: &str, i: usize) -> String {
-    if i == 0 { format!("{name}()") } else { format!("{name}().{i}") }
+/// What stands for the result of a callee that nobody gave, among the bindings. Passes may find out more of tensors, which does not
+/// make them others.
+pub fn result_of(name: &str, i: usize, ty: Type) -> String {
+    let part = if i == 0 { String::new() } else { format!(".{i}") };
+    format!("{name}(){part} -> {}", ty.map_tensors(&mut |_| Type::tensor()))
 }
 
 /// The outputs of a node from the results of its graph.

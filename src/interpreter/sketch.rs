@@ -81,6 +81,8 @@ pub enum Sketch {
     Optional(Box<Sketch>, bool),
     /// A real number, which a style decides.
     Float,
+    /// A number from 0 to 1.
+    Probability,
     /// Anything else, as it is.
     Fixed(IValue),
 }
@@ -199,6 +201,14 @@ pub fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
     special[draws.below(special.len())]
 }
 
+/// A number from 0 to 1. Half of the adversarial ones are one of those.
+fn probability(style: Style, draws: &mut Philox) -> f64 {
+    match style == Style::Adversarial && draws.one_in(2) {
+        true => [0.0, 1.0][draws.below(2)],
+        false => draws.uniform(),
+    }
+}
+
 impl Sketch {
     /// What a type says, given how many dimensions its uses suggest.
     pub fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
@@ -267,6 +277,7 @@ impl Sketch {
             Sketch::Tensor(sketch) => maker.tensor(sketch),
             Sketch::Int(n) => IValue::Int(*n),
             Sketch::Float => IValue::Float(real(DType::Double, maker.style, &mut maker.draws)),
+            Sketch::Probability => IValue::Float(probability(maker.style, &mut maker.draws)),
             Sketch::List(parts) => IValue::list(parts.iter().map(|part| part.realise(maker)).collect::<Vec<_>>()),
             Sketch::Tuple(parts) => IValue::tuple(parts.iter().map(|part| part.realise(maker)).collect::<Vec<_>>()),
             Sketch::Dict(items) => {

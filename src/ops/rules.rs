@@ -209,6 +209,8 @@ pub struct Rule {
     pub elements: Elements,
     /// Whether it never fails, whatever operands of its types it is given: it may run where it would not have.
     pub total: bool,
+    /// Whether that holds of operands that are ints and floats.
+    pub total_of_numbers: bool,
     /// Whether tensors that it writes to have another shape afterwards.
     pub resizes: Resizes,
     /// What the types of its results rest on.
@@ -237,6 +239,7 @@ const fn row(kinds: &'static [&'static str]) -> Rule {
         never_bool: false,
         elements: Elements::Promoted,
         total: false,
+        total_of_numbers: false,
         resizes: Resizes::No,
         basis: Basis::Declared,
         folded: None,
@@ -290,6 +293,10 @@ impl Rule {
 
     const fn total(self) -> Rule {
         Rule { total: true, ..self }
+    }
+
+    const fn total_of_numbers(self) -> Rule {
+        Rule { total_of_numbers: true, ..self }
     }
 
     const fn elements(self, elements: Elements) -> Rule {
@@ -414,13 +421,15 @@ pub const RULES: &[Rule] = &{
         row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset"])
             .reads_strides(),
         row(&["aten::empty_like"]).is(Undefined).reads_strides(),
-        row(&["aten::neg"]).never_bool(),
+        row(&["aten::neg"]).never_bool().total_of_numbers(),
+        // Whole numbers wrap.
+        row(&["aten::add", "aten::sub", "aten::mul"]).total_of_numbers(),
         // What works on all tensors.
         row(&["aten::exp", "aten::sin", "aten::cos", "aten::tanh", "aten::sigmoid", "aten::dim", "aten::numel", "prim::dtype"]).total(),
         row(&["prim::NumToTensor", "aten::__not__", "aten::__is__", "aten::__isnot__", "prim::device"]).total(),
         // Element types of results.
         row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge", "aten::equal", "aten::not_equal"])
-            .elements(Elements::Bool),
+            .elements(Elements::Bool).total_of_numbers(),
         row(&["aten::less", "aten::less_equal", "aten::greater", "aten::greater_equal", "aten::logical_*"])
             .elements(Elements::Bool),
         row(&["aten::copy", "aten::fill", "aten::masked_fill", "aten::masked_scatter", "aten::bernoulli"])

@@ -46,6 +46,10 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     if !values.shape.is_empty() && values.seed.is_none() && values.fill_unknown.is_none() {
         return refuse("--shape: nothing is made up; add --seed or --fill-unknown");
     }
+    let ending = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "safetensors" || ending == "npz");
+    if let Some(path) = values.outputs.as_ref().filter(|path| !ending(path)) {
+        return refuse(format_args!("--outputs {}: write FILE.safetensors or FILE.npz", path.display()));
+    }
     if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
         return refuse("--timeout: write a number of seconds from 0 on");
     }
@@ -79,6 +83,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
     env.bindings = given_values::bindings(args, &graph, &env, world)?.into();
     let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
+    let all_given = inputs.iter().all(Option::is_some);
     make_up(args, &graph, &env, &given, &mut inputs, world)?;
     let inputs = given_values::complete(&graph, inputs, &given)?;
     given_values::warn_of_contradictions(&graph, inputs.iter(), world);
@@ -93,7 +98,13 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     processor::tell(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ran {
         Ok(results) => results,
-        Err(stop) => return Ok(stopped(&path, &stop, world)),
+        Err(stop) => {
+            let code = stopped(&path, &stop, world);
+            if !all_given && matches!(stop.reason, Reason::Raised(_)) {
+                world.say("note: the inputs are made up, and may not fit: give them, or try another --seed or --shape");
+            }
+            return Ok(code);
+        }
     };
     finish(args, &given, &expectations, results, world)
 }

@@ -6,7 +6,7 @@ use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
 use crate::{World, exit, panics, processor};
-use jitopt_core::interpreter::{Backend, Stop};
+use jitopt_core::interpreter::{Backend, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
@@ -132,6 +132,9 @@ fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
         return exit::YES;
     }
     world.say(&text);
+    if tally.unjudged.as_ref().is_some_and(|(_, stop)| matches!(stop.reason, Reason::Raised(_))) {
+        world.say("note: inputs that are made up may not fit: give them, or try another --seed or --shape");
+    }
     exit::NO
 }
 

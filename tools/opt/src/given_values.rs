@@ -119,10 +119,12 @@ pub(crate) fn inputs(
 ) -> Result<Vec<Option<IValue>>, Refusal> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     let mut inputs = vec![None; params.len()];
-    let source = Source::new(&given.tensors, env.precision);
     let described = described_inputs(graph, given)?;
+    let tensors = named(&given.tensors, &described);
+    let source = Source::new(&tensors, env.precision);
     for (i, key, input) in &described {
-        let made_up = args.values.seed.is_some() && lacks_elements(&input.value, key, &given.tensors);
+        let lacking = wanted_keys(&input.value, key).iter().any(|key| !tensors.contains_key(key));
+        let made_up = args.values.seed.is_some() && lacking;
         if made_up {
             continue;
         }
@@ -193,20 +195,28 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
     Ok(found)
 }
 
-/// Whether elements of a tensor in it are neither written out nor in the file.
-fn lacks_elements(described: &Described, key: &str, tensors: &Tensors) -> bool {
+/// The keys of tensors whose elements are not written out.
+fn wanted_keys(described: &Described, key: &str) -> Vec<String> {
     match described {
-        Described::Tensor(note) => {
-            let key = note.key.as_deref().unwrap_or(key);
-            note.values.is_none() && note.storage.is_none() && !tensors.contains_key(key)
+        Described::Tensor(note) if note.values.is_none() && note.storage.is_none() => {
+            vec![note.key.as_deref().unwrap_or(key).to_owned()]
         }
         Described::List(list) | Described::Tuple(list) => {
-            list.iter().enumerate().any(|(i, part)| lacks_elements(part, &format!("{key}.{i}"), tensors))
+            list.iter().enumerate().flat_map(|(i, part)| wanted_keys(part, &format!("{key}.{i}"))).collect()
         }
         Described::Dict(items) => {
-            items.iter().enumerate().any(|(i, (_, value))| lacks_elements(value, &format!("{key}.v{i}"), tensors))
+            items.iter().enumerate().flat_map(|(i, (_, value))| wanted_keys(value, &format!("{key}.v{i}"))).collect()
         }
-        _ => false,
+        _ => Vec::new(),
+    }
+}
+
+/// The tensors of a file. One alone, without a name, is the one tensor that the description wants.
+fn named(tensors: &Tensors, described: &[(usize, String, Input)]) -> Tensors {
+    let wanted: Vec<String> = described.iter().flat_map(|(_, key, input)| wanted_keys(&input.value, key)).collect();
+    match (tensors.get(""), &wanted[..]) {
+        (Some(tensor), [key]) if tensors.len() == 1 => Tensors::from([(key.clone(), tensor.clone())]),
+        _ => tensors.clone(),
     }
 }
 

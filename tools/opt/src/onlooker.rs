@@ -103,9 +103,10 @@ impl Watch for Onlooker<'_> {
         let finite = |values: &[IValue]| values.iter().all(is_finite);
         if self.assert_finite && !finite(outputs) && finite(operands) {
             let operands: Vec<String> = operands.iter().map(summary).collect();
-            let outputs: Vec<String> = outputs.iter().map(summary).collect();
-            let (operands, outputs) = (operands.join(", "), outputs.join(", "));
-            return Err(Stop::new(Reason::Watcher(format!("{outputs} come out of {operands}, which are finite"))));
+            let made: Vec<String> = outputs.iter().map(summary).collect();
+            let (operands, made, what) = (operands.join(", "), made.join(", "), not_finite(outputs));
+            let text = format!("{made} with {what} come out of {operands}, which are finite");
+            return Err(Stop::new(Reason::Watcher(text)));
         }
         Ok(())
     }
@@ -165,4 +166,25 @@ fn is_finite(value: &IValue) -> bool {
         finite &= tensor.dtype().is_integral() || parts(tensor).iter().all(|x| x.is_finite())
     });
     finite
+}
+
+/// `2 NaN and 1 inf`
+fn not_finite(values: &[IValue]) -> String {
+    let (mut nans, mut infinities) = (0usize, 0usize);
+    let mut count = |x: f64| {
+        nans += usize::from(x.is_nan());
+        infinities += usize::from(x.is_infinite());
+    };
+    for value in values {
+        if let IValue::Float(x) = value {
+            count(*x);
+        }
+        value.each_tensor(&mut |tensor| {
+            if !tensor.dtype().is_integral() {
+                parts(tensor).into_iter().for_each(&mut count);
+            }
+        });
+    }
+    let told = |n: usize, what: &str| (n > 0).then(|| format!("{n} {what}"));
+    [told(nans, "NaN"), told(infinities, "inf")].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }

@@ -60,24 +60,19 @@ impl Smith {
 
     fn norm(&mut self) {
         let Some(matrices) = self.squares() else { return };
-        let x = matrices[0].clone();
-        let IValue::Tensor(tensor) = &x.1 else { return };
-        self.declare(&x);
         let zero = self.constant(IValue::Int(0));
         let row =
             |smith: &mut Smith, of: &Known| smith.made_of("aten::select", &[of.clone(), zero.clone(), zero.clone()]);
         let (Some(weight), Some(bias)) = (row(self, &matrices[1]), row(self, &matrices[2])) else { return };
-        let weight = match self.draws.below(4) {
-            0 => {
-                // Of another element type, which the norm takes and keeps its own.
-                let double = self.constant(IValue::Int(7));
-                let [no, copy, format] =
-                    [IValue::Bool(false), IValue::Bool(false), IValue::None].map(|v| self.constant(v));
-                self.made_of("aten::to", &[weight.clone(), double, no, copy, format]).unwrap_or(weight)
-            }
-            1 => self.constant(IValue::None),
-            _ => weight,
+        let (x, weight) = match self.draws.below(4) {
+            // Halves beside floats, which the norm takes: its result is of halves.
+            0 => (self.halves(&matrices[0]), weight),
+            1 => (matrices[0].clone(), self.constant(IValue::None)),
+            _ => (matrices[0].clone(), weight),
         };
+        let IValue::Tensor(tensor) = &x.1 else { return };
+        // Norms are left alone whose operands may be of other element types.
+        [&x, &weight, &bias].into_iter().for_each(|known| self.declare(known));
         let (eps, no) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Bool(false)));
         let made = if self.chance(2) {
             let size = self.constant(IValue::Int(tensor.size(1)));
@@ -92,11 +87,19 @@ impl Smith {
                 _ => (shared, row(self, &matrices[2])),
             };
             let Some(var) = var else { return };
+            [&mean, &var].into_iter().for_each(|known| self.declare(known));
             let half = self.constant(IValue::Float(0.5));
             let operands = [x, weight, bias, mean, var, trains, half, eps, no];
             self.made_of("aten::batch_norm", &operands)
         };
         self.show(made);
+    }
+
+    /// A tensor in half precision.
+    fn halves(&mut self, of: &Known) -> Known {
+        let half = self.constant(IValue::Int(5));
+        let [no, copy, format] = [IValue::Bool(false), IValue::Bool(false), IValue::None].map(|v| self.constant(v));
+        self.made_of("aten::to", &[of.clone(), half, no, copy, format]).unwrap_or_else(|| of.clone())
     }
 
     fn gradients(&mut self) {
