@@ -229,6 +229,8 @@ impl Smith {
         let mean = self.statistics(x, &input, channels, "aten::zeros_like");
         let var = self.statistics(x, &input, channels, "aten::ones_like");
         let (Some(mean), Some(var)) = (mean, var) else { return self.take_back(first, last) };
+        // Norms are left alone whose operands may be of other element types.
+        [&mean, &var].into_iter().for_each(|known| self.declare(known));
         let none = self.constant(IValue::None);
         let training = self.operand(O::Bool);
         let numbers = [self.constant(IValue::Float(0.5)), self.constant(IValue::Float(0.001))];

@@ -64,22 +64,25 @@ impl Smith {
         let row =
             |smith: &mut Smith, of: &Known| smith.made_of("aten::select", &[of.clone(), zero.clone(), zero.clone()]);
         let (Some(weight), Some(bias)) = (row(self, &matrices[1]), row(self, &matrices[2])) else { return };
-        let (x, weight) = match self.draws.below(4) {
+        let how = self.draws.below(4);
+        let (x, weight, bias) = match how {
             // Halves beside floats, which the norm takes: its result is of halves.
-            0 => (self.halves(&matrices[0]), weight),
-            1 => (matrices[0].clone(), self.constant(IValue::None)),
-            _ => (matrices[0].clone(), weight),
+            0 => (self.halves(&matrices[0]), weight, bias),
+            1 => (matrices[0].clone(), self.constant(IValue::None), bias),
+            // Near the largest of halves, where a norm by nodes would overflow before it is scaled.
+            2 => (self.scaled(&matrices[2], 65000.0), self.scaled(&bias, 0.5), self.halves(&bias)),
+            _ => (matrices[0].clone(), weight, bias),
         };
         let IValue::Tensor(tensor) = &x.1 else { return };
         // Norms are left alone whose operands may be of other element types.
         [&x, &weight, &bias].into_iter().for_each(|known| self.declare(known));
         let (eps, no) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Bool(false)));
-        let made = if self.chance(2) {
+        let made = if self.chance(2) && how != 2 {
             let size = self.constant(IValue::Int(tensor.size(1)));
             let Some(shape) = self.list(&[size], Type::int()) else { return };
             self.made_of("aten::layer_norm", &[x, shape, weight, bias, eps, no])
         } else {
-            let trains = self.chance(3);
+            let trains = self.chance(3) && how != 2;
             let trains = self.constant(IValue::Bool(trains));
             let shared = if self.chance(2) { bias.clone() } else { weight.clone() };
             let (mean, var) = match row(self, &matrices[2]) {
@@ -87,6 +90,7 @@ impl Smith {
                 _ => (shared, row(self, &matrices[2])),
             };
             let Some(var) = var else { return };
+            let (mean, var) = if how == 2 { (self.halves(&mean), self.scaled(&var, 0.125)) } else { (mean, var) };
             [&mean, &var].into_iter().for_each(|known| self.declare(known));
             let half = self.constant(IValue::Float(0.5));
             let operands = [x, weight, bias, mean, var, trains, half, eps, no];
@@ -100,6 +104,13 @@ impl Smith {
         let half = self.constant(IValue::Int(5));
         let [no, copy, format] = [IValue::Bool(false), IValue::Bool(false), IValue::None].map(|v| self.constant(v));
         self.made_of("aten::to", &[of.clone(), half, no, copy, format]).unwrap_or_else(|| of.clone())
+    }
+
+    /// So many times a tensor, in half precision.
+    fn scaled(&mut self, of: &Known, times: f64) -> Known {
+        let times = self.constant(IValue::Float(times));
+        let scaled = self.made_of("aten::mul", &[of.clone(), times]);
+        self.halves(&scaled.unwrap_or_else(|| of.clone()))
     }
 
     fn gradients(&mut self) {
