@@ -2,6 +2,7 @@
 
 use super::ivalue::IValue;
 use super::random::Philox;
+use super::stop::Exception;
 use crate::ir::Graph;
 use crate::tensor::{DType, Precision};
 use crate::types::era::Era;
@@ -48,6 +49,8 @@ pub struct Environment {
     pub deadline: Option<std::time::Instant>,
     /// What the program printed.
     pub printed: RefCell<String>,
+    /// What forks raised, waited for or not.
+    pub held: RefCell<Vec<Exception>>,
     /// What it warned of.
     pub warned: RefCell<String>,
     /// Values of constants that were invented, with what was invented.
@@ -84,10 +87,16 @@ impl Environment {
         Philox::new(self.seed, root as u64, *n)
     }
 
+    /// Whether the time is up.
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|end| std::time::Instant::now() > end)
+    }
+
     /// Forgets what a run left behind, so that the next starts as the first.
     pub fn reset(&self) {
         self.draws.borrow_mut().clear();
         self.printed.borrow_mut().clear();
         self.warned.borrow_mut().clear();
+        self.held.borrow_mut().clear();
     }
 }

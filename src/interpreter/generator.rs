@@ -149,8 +149,8 @@ impl Run {
 }
 
 /// Notes where a run is.
-#[derive(Default)]
-struct Tracker {
+struct Tracker<'e> {
+    env: &'e Environment,
     graph: u64,
     last: Option<Node>,
     delivered: u64,
@@ -158,7 +158,14 @@ struct Tracker {
     shapes: BTreeMap<Value, Dims>,
 }
 
-impl Watch for Tracker {
+impl<'e> Tracker<'e> {
+    fn new(graph: &Graph, env: &'e Environment) -> Tracker<'e> {
+        let graph = graph.id().number();
+        Tracker { env, graph, last: None, delivered: 0, effort: Effort::default(), shapes: BTreeMap::new() }
+    }
+}
+
+impl Watch for Tracker<'_> {
     fn instead(&mut self, graph: &Graph, node: Node) -> Option<super::call::Outs> {
         if graph.id().number() == self.graph {
             self.last = Some(node);
@@ -168,7 +175,11 @@ impl Watch for Tracker {
 
     fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         self.effort.add(operands, outputs);
-        Ok(())
+        // A single operator may take long; the machine looks at the clock seldom.
+        match self.env.is_late() {
+            true => Err(Stop::new(Reason::Budget("time is up".to_owned()))),
+            false => Ok(()),
+        }
     }
 
     fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut super::call::Outs) -> Result<(), Stop> {
@@ -286,7 +297,7 @@ impl<'a> Search<'a> {
 
     fn run(&mut self) -> Run {
         let inputs = self.start();
-        let mut tracker = Tracker { graph: self.graph.id().number(), ..Tracker::default() };
+        let mut tracker = Tracker::new(self.graph, self.env);
         for (param, input) in self.graph.params(self.graph.root()).zip(&inputs) {
             if let IValue::Tensor(tensor) = input {
                 tracker.shapes.insert(param, tensor.shape().into());
@@ -354,7 +365,7 @@ impl<'a> Search<'a> {
         let mut anchor = self.sketches.clone();
         for _ in 0..MOST_TRIES {
             self.fits = best.fits();
-            if self.fits || best.hopeless || self.spent > MOST_WORK {
+            if self.fits || best.hopeless || self.spent > MOST_WORK || self.env.is_late() {
                 return true;
             }
             if self.draws.one_in(2) {
@@ -538,7 +549,7 @@ impl<'a> Search<'a> {
         }
         for _ in 0..MOST_REFINEMENTS {
             let before = self.sketches.clone();
-            if self.spent > MOST_WORK || !self.resize_some() {
+            if self.spent > MOST_WORK || self.env.is_late() || !self.resize_some() {
                 return;
             }
             if !self.run().fits() {

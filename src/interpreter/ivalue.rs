@@ -1,5 +1,6 @@
 //! What flows along the edges of a graph when it runs.
 
+use super::stop::Stop;
 use crate::symbol::Symbol;
 use crate::tensor::{C128, DType, Device, Scalar, Tensor};
 use crate::types::{Simple, Type, TypeKind};
@@ -46,8 +47,8 @@ pub enum IValue {
     Enum(Rc<EnumMember>),
     /// A function, by qualified name.
     Function(Symbol),
-    /// What will come: has come, for forks run when they are made.
-    Future(Rc<IValue>),
+    /// What will come: has come, for forks run when they are made. What they raised comes when somebody waits.
+    Future(Rc<Result<IValue, Stop>>),
     /// What nobody reads.
     Uninitialized,
 }
@@ -186,7 +187,10 @@ impl IValue {
             IValue::Object(object) => Type::new(TypeKind::Class(object.class)),
             IValue::Enum(member) => Type::new(TypeKind::Enum(member.class)),
             IValue::Function(_) => simple(Simple::Function),
-            IValue::Future(value) => Type::new(TypeKind::Future(value.ty())),
+            IValue::Future(value) => {
+                let inner = value.as_ref().as_ref().map_or(simple(Simple::Any), IValue::ty);
+                Type::new(TypeKind::Future(inner))
+            }
             IValue::Uninitialized => simple(Simple::Any),
         }
     }
@@ -220,7 +224,7 @@ impl IValue {
                 IValue::List(list) => work.extend(list.borrow().iter().rev().cloned()),
                 IValue::Dict(dict) => work.extend(dict.borrow().values().rev().cloned()),
                 IValue::Tuple(elements) => work.extend(elements.iter().rev().cloned()),
-                IValue::Future(value) => work.push((*value).clone()),
+                IValue::Future(value) => work.extend(value.as_ref().clone().ok()),
                 IValue::Object(object) if !seen.contains(&Rc::as_ptr(&object)) => {
                     seen.push(Rc::as_ptr(&object));
                     work.extend(object.attributes.borrow().values().rev().cloned());

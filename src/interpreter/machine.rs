@@ -128,15 +128,33 @@ impl<'g> Machine<'g> {
         loop {
             let frame = self.frames.last_mut().expect("the root block ends the run");
             let Some(node) = frame.cursor else {
-                if let Some(results) = self.end_block()? {
-                    return Ok(results);
+                match self.end_block() {
+                    Ok(Some(results)) => return Ok(results),
+                    Ok(None) => {}
+                    Err(stop) => self.hold(stop)?,
                 }
                 continue;
             };
             let graph = self.activations.last().expect("a frame belongs to an activation").graph;
             frame.cursor = graph.next(node);
-            self.execute(graph, node).map_err(|stop| stop.at(graph, node))?;
+            if let Err(stop) = self.execute(graph, node) {
+                self.hold(stop.at(graph, node))?;
+            }
         }
+    }
+
+    /// Leaves the innermost fork when the program raised something in it: the future holds that. Everything else ends the run.
+    fn hold(&mut self, stop: Stop) -> Result<(), Stop> {
+        let is_fork = |frame: &Frame| matches!(frame.then, Then::Return(_, Carries::Future));
+        let (Some(exception), Some(fork)) = (stop.exception(), self.frames.iter().rposition(is_fork)) else {
+            return Err(stop);
+        };
+        self.env.held.borrow_mut().push(exception.clone());
+        let Then::Return(node, _) = self.frames[fork].then else { return Err(stop) };
+        let left = self.frames.drain(fork..).filter(|frame| matches!(frame.then, Then::Return(..))).count();
+        self.activations.truncate(self.activations.len() - left);
+        let graph = self.activations.last().expect("somebody forked").graph;
+        self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Err(stop)))])
     }
 
     fn activate(&mut self, graph: &'g Graph, inputs: Vec<IValue>, then: Then) -> Result<(), Stop> {
@@ -272,7 +290,7 @@ impl<'g> Machine<'g> {
         if self.env.max_steps.is_some_and(|most| self.steps > most) {
             return Err(Stop::new(Reason::Budget(format!("more than {} nodes ran", self.steps - 1))));
         }
-        if self.steps.is_multiple_of(64) && self.env.deadline.is_some_and(|end| std::time::Instant::now() > end) {
+        if self.steps.is_multiple_of(64) && self.env.is_late() {
             return Err(Stop::new(Reason::Budget(format!("time is up after {} nodes", self.steps))));
         }
         Ok(())
@@ -365,7 +383,7 @@ fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue
         Carries::Body if graph.kind(node) == prim::EXIT => results.clear(),
         Carries::Future => {
             let value = if results.len() == 1 { results.remove(0) } else { IValue::tuple(results) };
-            return smallvec::smallvec![IValue::Future(Rc::new(value))];
+            return smallvec::smallvec![IValue::Future(Rc::new(Ok(value)))];
         }
         _ => {}
     }

@@ -38,12 +38,14 @@ pub struct Stop {
     pub node: Option<String>,
     /// Where in the program it comes from.
     pub source: Option<String>,
+    /// Who waited for what raised it, as printed: it ended the run only then.
+    pub waited: Option<String>,
 }
 
 impl Stop {
     /// Ends a run, at a node that is filled in on the way out.
     pub fn new(reason: Reason) -> Stop {
-        Stop { reason, node: None, source: None }
+        Stop { reason, node: None, source: None, waited: None }
     }
 
     /// A `RuntimeError`.
@@ -64,18 +66,27 @@ impl Stop {
     /// The same, at a node, unless it is known where already.
     pub fn at(mut self, graph: &Graph, node: Node) -> Stop {
         if self.node.is_none() {
-            let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
-            printer.node_line(graph, node);
-            self.node = Some(String::from_utf8_lossy(&printer.out).trim().to_owned());
+            self.node = Some(printed(graph, node));
             self.source = graph.origin_location(node).map(|at| String::from_utf8_lossy(at).into_owned());
         }
         self
+    }
+
+    /// The same, for what a future held when a node waited for it.
+    pub fn waited_for(self, graph: &Graph, node: Node) -> Stop {
+        Stop { waited: Some(printed(graph, node)), ..self }
     }
 
     /// The exception, if it is one.
     pub fn exception(&self) -> Option<&Exception> {
         if let Reason::Raised(exception) = &self.reason { Some(exception) } else { None }
     }
+}
+
+fn printed(graph: &Graph, node: Node) -> String {
+    let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+    printer.node_line(graph, node);
+    String::from_utf8_lossy(&printer.out).trim().to_owned()
 }
 
 impl From<TensorError> for Stop {
@@ -85,18 +96,26 @@ impl From<TensorError> for Stop {
     }
 }
 
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Raised(exception) => write!(f, "{}: {}", exception.class, exception.message),
+            Reason::Unsupported(what) => write!(f, "the interpreter cannot run this: {what}"),
+            Reason::Unbound(what) | Reason::Budget(what) | Reason::Watcher(what) => f.write_str(what),
+        }
+    }
+}
+
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.reason {
-            Reason::Raised(exception) => write!(f, "{}: {}", exception.class, exception.message)?,
-            Reason::Unsupported(what) => write!(f, "the interpreter cannot run this: {what}")?,
-            Reason::Unbound(what) => write!(f, "{what}")?,
-            Reason::Budget(what) | Reason::Watcher(what) => f.write_str(what)?,
-        }
+        write!(f, "{}", self.reason)?;
         if let Some(node) = &self.node {
             write!(f, "\n  at {node}")?;
         }
-        self.source.as_ref().map_or(Ok(()), |source| write!(f, "\n  from {source}"))
+        if let Some(source) = &self.source {
+            write!(f, "\n  from {source}")?;
+        }
+        self.waited.as_ref().map_or(Ok(()), |wait| write!(f, "\n  waited for at {wait}"))
     }
 }
 

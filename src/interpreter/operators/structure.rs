@@ -46,7 +46,7 @@ pub const ROWS: &[Row] = &[
     ("aten::warn", warn),
     ("prim::RaiseException", raise),
     ("aten::wait", wait),
-    ("prim::awaitable_nowait", |call| one(IValue::Future(Rc::new(call.arg(0)?.clone())))),
+    ("prim::awaitable_nowait", |call| one(IValue::Future(Rc::new(Ok(call.arg(0)?.clone()))))),
     ("prim::awaitable_wait", wait),
     ("prim::EnumName", enum_name),
     ("prim::EnumValue", enum_value),
@@ -250,7 +250,7 @@ fn raise(call: &Call<'_>) -> Answer {
 
 fn wait(call: &Call<'_>) -> Answer {
     match call.arg(0)? {
-        IValue::Future(value) => one((**value).clone()),
+        IValue::Future(value) => one((**value).clone().map_err(|stop| stop.waited_for(call.graph, call.node))?),
         other => Err(Stop::unsupported(format!("waiting for a {}", other.kind_name()))),
     }
 }

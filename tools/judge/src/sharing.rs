@@ -30,7 +30,10 @@ impl Copier {
             IValue::Dict(dict) => Rc::as_ptr(dict).addr(),
             IValue::Object(object) => Rc::as_ptr(object).addr(),
             IValue::Tuple(values) => return IValue::Tuple(values.iter().map(|value| self.copy(value)).collect()),
-            IValue::Future(value) => return IValue::Future(Rc::new(self.copy(value))),
+            IValue::Future(value) => {
+                let copy = value.as_ref().as_ref().map(|value| self.copy(value));
+                return IValue::Future(Rc::new(copy.map_err(Clone::clone)));
+            }
             IValue::Enum(member) => return self.member(member),
             other => return other.clone(),
         };

@@ -3,7 +3,7 @@
 use crate::sharing::Copier;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::environment::Invent;
-use jitopt_core::interpreter::{Backend, Environment, IValue, Machine, Release, Stop, Watch};
+use jitopt_core::interpreter::{Backend, Environment, Exception, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::Precision;
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,6 +65,8 @@ pub struct Outcome {
     pub inputs: Vec<IValue>,
     /// What the program printed.
     pub printed: String,
+    /// What forks raised, waited for or not.
+    pub held: Vec<Exception>,
     /// How many nodes ran.
     pub steps: u64,
     /// Callees whose results were made up.
@@ -116,7 +118,8 @@ impl Outcome {
         let printed = env.printed.borrow().clone();
         let made_up_calls = env.made_up_calls.borrow().clone();
         let written = written(settings, &env.bindings.borrow());
-        Outcome { results, inputs, printed, steps, made_up_calls, written }
+        let held = env.held.borrow().clone();
+        Outcome { results, inputs, printed, held, steps, made_up_calls, written }
     }
 }
 

@@ -341,7 +341,7 @@ pub(crate) struct RunChecks {
     /// Give up after so many nodes
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
-    /// Give up after so many seconds; an operator that has begun is waited for
+    /// Give up after so many seconds, making up inputs included; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
     /// Run nothing: which kinds of operators the files have, and whether they can run

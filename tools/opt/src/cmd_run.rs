@@ -77,6 +77,8 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut graph = read_graph(args, &path, world)?;
     let given = Given::read(args, &path, world)?;
     let mut env = environment(args, &graph, world)?;
+    let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    env.deadline = time.and_then(|left| Instant::now().checked_add(left));
     let mut stats = BTreeMap::new();
     if let Some(pipeline) = &pipeline {
         stats = transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
@@ -88,8 +90,6 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let inputs = given_values::complete(&graph, inputs, &given)?;
     given_values::warn_of_contradictions(&graph, inputs.iter(), world);
     let mut expectations = Expectations::read(args, &graph, world)?;
-    let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    env.deadline = time.and_then(|left| Instant::now().checked_add(left));
     let backend = processor::backend(&args.semantics.backend, world);
     let held = inputs.clone();
     let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
@@ -201,6 +201,9 @@ pub(crate) fn make_up(
     let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
     let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
     let made = generator.complete(graph, env, std::mem::take(inputs));
+    if env.is_late() {
+        return Err((exit::BUDGET, "error: time is up while inputs are made up: give them, or more time".to_owned()));
+    }
     for i in missing {
         if let (Some(param), Some(Some(value))) = (graph.params(graph.root()).nth(i), made.get(i)) {
             world.say(&format!("note: %{} is made up: {}", graph.name(param), verdicts::summary(value)));

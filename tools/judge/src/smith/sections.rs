@@ -70,7 +70,7 @@ impl Smith {
         let node = self.graph.create_op(prim::FORK, &operands, future);
         self.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(body)));
         self.graph.append(self.block, node);
-        let value = IValue::Future(Rc::new(results.remove(0)));
+        let value = IValue::Future(Rc::new(Ok(results.remove(0))));
         self.known.push((self.graph.output(node, 0), value));
         if self.chance(3) {
             self.wait();
@@ -86,9 +86,10 @@ impl Smith {
     /// Waits for a future.
     pub(super) fn wait(&mut self) {
         let Some((future, IValue::Future(value))) = self.earlier_future() else { return };
+        let Ok(value) = value.as_ref().clone() else { return };
         let node = self.graph.create_op(aten::WAIT, &[future], Type::tensor());
         self.graph.append(self.block, node);
-        self.known.push((self.graph.output(node, 0), (*value).clone()));
+        self.known.push((self.graph.output(node, 0), value));
     }
 
     /// What a call, or a fork that is waited for, hands back: its argument, which it may write to.
