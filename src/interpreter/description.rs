@@ -91,6 +91,20 @@ pub fn parse_list(bytes: &[u8], field: &str) -> Result<Vec<Described>> {
     }
 }
 
+/// Which of these graphs a description of several describes: `f`, in the fields `f_inputs` and `f_outputs`.
+pub fn part_in<'p>(bytes: &[u8], parts: &[&'p str]) -> Option<&'p str> {
+    let json: Value = serde_json::from_slice(bytes).ok()?;
+    parts.iter().copied().find(|part| json.get("inputs").is_none() && json.get(format!("{part}_inputs")).is_some())
+}
+
+/// Reads what a description of several graphs says of one. Outputs are a tuple, also of one.
+pub fn parse_part(bytes: &[u8], part: &str) -> Result<Description> {
+    let list = |what: &str| parse_list(bytes, &format!("{part}_{what}"));
+    let inputs = list("inputs")?.into_iter().map(|value| Input { name: None, value }).collect();
+    let outputs = Some(Described::Tuple(list("outputs")?));
+    Ok(Description { inputs, outputs, ..parse(bytes)? })
+}
+
 /// Reads a description.
 pub fn parse(bytes: &[u8]) -> Result<Description> {
     let json: Value =

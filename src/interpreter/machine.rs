@@ -27,6 +27,8 @@ pub trait Watch {
     fn instead(&mut self, _graph: &Graph, _node: Node) -> Option<Outs> {
         None
     }
+    /// When a block begins, with the values of its params, which may be replaced.
+    fn entered(&mut self, _graph: &Graph, _block: Block, _params: &mut [IValue]) {}
     /// Before a kernel runs: results to be taken in place of running it, by somebody who knows them.
     fn recalled(&mut self, _call: &Call) -> Option<Outs> {
         None
@@ -157,7 +159,7 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Err(stop)))])
     }
 
-    fn activate(&mut self, graph: &'g Graph, inputs: Vec<IValue>, then: Then) -> Result<(), Stop> {
+    fn activate(&mut self, graph: &'g Graph, mut inputs: Vec<IValue>, then: Then) -> Result<(), Stop> {
         if self.activations.len() >= MAX_ACTIVATIONS {
             return Err(Stop::new(Reason::Budget(format!("calls nest deeper than {MAX_ACTIVATIONS}"))));
         }
@@ -166,6 +168,9 @@ impl<'g> Machine<'g> {
         let params = graph.params(graph.root());
         if params.len() != inputs.len() {
             return Err(Stop::raised(format!("the graph takes {} inputs, not {}", params.len(), inputs.len())));
+        }
+        if let Some(watch) = self.watch.as_mut() {
+            watch.entered(graph, graph.root(), &mut inputs);
         }
         let mut values = vec![IValue::Uninitialized; graph.num_values()];
         for (param, input) in params.zip(inputs) {
@@ -318,7 +323,11 @@ impl<'g> Machine<'g> {
         }
         self.count_step()?;
         let body = graph.node_block(node, 0);
-        for (param, value) in graph.params(body).zip(std::iter::once(IValue::Int(at)).chain(carried)) {
+        let mut given: SmallVec<[IValue; 8]> = std::iter::once(IValue::Int(at)).chain(carried).collect();
+        if let Some(watch) = self.watch.as_mut() {
+            watch.entered(graph, body, &mut given);
+        }
+        for (param, value) in graph.params(body).zip(given) {
             self.set(param, value);
         }
         self.enter(graph, body, Then::Again { node, at, most });

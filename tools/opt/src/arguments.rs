@@ -263,6 +263,7 @@ Examples:
   jitopt run in.ir --seed 7 --shape '%x=3,4'         inputs are made up to fit the graph
   jitopt run in.ir --bind '%self.conv1.weight=w.npy' --fill-unknown=random:1
   jitopt run case.ir --expect case.outputs.safetensors
+  jitopt run case.df.ir                              with case.json, its df_inputs, and case.df_inputs.safetensors
   jitopt run case.ir --backend=cpu --stats           fusion groups as kernels that the C compiler makes
 
 Inputs and outputs go by the keys of the description; without one by in0, in1, … or the names of the params, and by out, or
@@ -315,7 +316,7 @@ pub(crate) struct RunValues {
     /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// Take this for a value instead of computing it; may be repeated
+    /// Take this for a value instead of computing it; one of a section is `prim::FusionGroup_0/%v`; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) replay: Vec<String>,
 }
@@ -323,7 +324,8 @@ pub(crate) struct RunValues {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct RunChecks {
-    /// Compare the outputs with a file, or any value: `%57=w.npy`, of a param what it holds at the end; may be repeated
+    /// Compare the outputs with a file, or any value: `%57=w.npy`, in a section `prim::FusionGroup_0/%v=w.npy`; of a param what
+    /// it holds at the end, of what is computed several times the last; may be repeated
     #[arg(long, value_name = "[%V=]FILE")]
     pub(crate) expect: Vec<String>,
     /// Allowed part of each element; without it the description says it, or torch.testing.assert_close does

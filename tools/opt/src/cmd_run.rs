@@ -4,6 +4,7 @@ use crate::arguments::RunArgs;
 use crate::callees::{self, Calls};
 use crate::given_values::{self, Given};
 use crate::judging;
+use crate::named_values::Except;
 use crate::observing::VerifyEach;
 use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
@@ -225,10 +226,13 @@ fn watched_run(
     world: &mut World<'_>,
 ) -> Result<Result<Vec<IValue>, Stop>, Refusal> {
     let replayed = given_values::replayed(args, graph, env, world)?;
+    let mut sections = expectations.sections().clone();
+    sections.extend(replayed.iter().flat_map(|(named, _)| &named.way));
+    let except = backend.map(|backend| Except { backend, sections });
     let mut onlooker = Onlooker::new(args, graph, replayed, expectations.values(), world.stderr);
     onlooker.deadline = env.deadline;
     let mut machine = Machine::new(graph, env).watched(&mut onlooker);
-    if let Some(backend) = backend {
+    if let Some(backend) = &except {
         machine = machine.backed_by(backend);
     }
     let ran = machine.run(inputs);

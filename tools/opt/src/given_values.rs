@@ -2,6 +2,7 @@
 
 use crate::arguments::RunArgs;
 use crate::batch::unreadable;
+use crate::named_values::{self, Named};
 use crate::optimise::{Refusal, refuse};
 use crate::verdicts::summary;
 use crate::{World, exit};
@@ -39,17 +40,24 @@ impl Given {
             let wanted = args.values.seed.is_none() && graph.as_os_str() != "-";
             (wanted && world.path(&path).is_file()).then_some(path)
         };
-        if let Some(path) = args.values.args.clone().or_else(|| beside(".json")) {
+        let whole = graph.with_extension("");
+        let part = beside_several(&whole, world).filter(|_| args.values.seed.is_none());
+        let several = part.as_ref().map(|(path, _)| path.clone());
+        if let Some(path) = args.values.args.clone().or_else(|| beside(".json")).or(several) {
             let bytes = read(&path, world)?;
             let name = path.display().to_string();
-            given.description =
-                description::parse(&bytes).or_else(|error| refuse(format_args!("`{name}`: {error}")))?;
+            let description = match description::part_in(&bytes, &parts(&whole)) {
+                Some(part) => description::parse_part(&bytes, part),
+                None => description::parse(&bytes),
+            };
+            given.description = description.or_else(|error| refuse(format_args!("`{name}`: {error}")))?;
             given.described_in = Some(name);
         }
         if given.described_in.is_none() && args.values.seed.is_none() {
             given.inline(graph, world)?;
         }
-        if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")) {
+        let several = part.map(|(_, tensors)| tensors).filter(|path| world.path(path).is_file());
+        if let Some(path) = args.values.inputs.clone().or_else(|| beside(".inputs.safetensors")).or(several) {
             given.tensors = read_tensors(&path, world)?;
             given.tensors_in = Some(path.display().to_string());
         }
@@ -74,6 +82,21 @@ impl Given {
         let places = places(graph, self.description.inputs.len());
         places.into_iter().zip(self.description.inputs.iter().map(|input| input.value.clone())).collect()
     }
+}
+
+/// What a graph of several in one description is called there: `f` is that of `case.f.ir`, `df` also that of `case.df_new.ir`.
+fn parts(whole: &Path) -> Vec<&str> {
+    let name = whole.extension().and_then(|name| name.to_str());
+    name.into_iter().flat_map(|name| [name, name.split('_').next().unwrap_or(name)]).collect()
+}
+
+/// The description and the tensors of one graph of several, `case.json` and `case.f_inputs.safetensors` for `case.f.ir`.
+fn beside_several(whole: &Path, world: &World<'_>) -> Option<(PathBuf, PathBuf)> {
+    let case = whole.with_extension("");
+    let path = case.clone().with_added_suffix(".json");
+    let bytes = std::fs::read(world.path(&path)).ok()?;
+    let part = description::part_in(&bytes, &parts(whole))?;
+    Some((path, case.with_added_suffix(&format!(".{part}_inputs.safetensors"))))
 }
 
 trait AddedSuffix {
@@ -465,24 +488,6 @@ fn text_of(graph: &Graph, node: Node) -> String {
 
 // ---- replay
 
-/// A value of the graph that a flag names: one that a node makes.
-pub(crate) fn computed(flag: &str, name: &str, graph: &Graph) -> Result<Value, Refusal> {
-    let found = graph.value_named(name.as_bytes());
-    match found {
-        Some(value) if graph.definer(value).is_some() && !graph.is_param(value) => Ok(value),
-        Some(value) if graph.params(graph.root()).any(|param| param == value) => {
-            refuse(format_args!("{flag}: %{name} is a param; --inputs and --bind give those"))
-        }
-        Some(_) => refuse(format_args!("{flag}: %{name} is a param of a block, and no node computes it")),
-        None => {
-            let names: Vec<String> = graph.all_nodes().flat_map(|n| graph.outputs(n)).map(|v| graph.name(v)).collect();
-            let near = did_you_mean(name, names.iter().map(String::as_str));
-            let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
-            refuse(format_args!("{flag}: there is no value %{name}{near}"))
-        }
-    }
-}
-
 /// Says of inputs that the types of their params contradict: passes take those for facts, and are right to.
 pub(crate) fn warn_of_contradictions<'v>(
     graph: &Graph,
@@ -507,30 +512,29 @@ pub(crate) fn warn_of_contradictions<'v>(
 }
 
 /// Values to be taken as they are.
-pub(crate) fn replayed(
+pub(crate) fn replayed<'g>(
     args: &RunArgs,
-    graph: &Graph,
+    graph: &'g Graph,
     env: &Environment,
     world: &World<'_>,
-) -> Result<BTreeMap<Value, IValue>, Refusal> {
-    let mut replayed = BTreeMap::new();
+) -> Result<Vec<(Named<'g>, IValue)>, Refusal> {
+    let mut replayed: Vec<(Named<'g>, IValue)> = Vec::new();
     for text in &args.values.replay {
-        let (name, file) = named_file("--replay", text)?;
-        let value = computed("--replay", name, graph)?;
-        let tensor = single(name, file, world)?;
+        let (name, file) = named_values::name_and_file("--replay", text)?;
+        let named = named_values::find("--replay", name, graph)?;
+        if graph.params(graph.root()).any(|param| named.way.is_empty() && param == named.value) {
+            return refuse(format_args!("--replay: %{name} is a param; --inputs and --bind give those"));
+        }
+        let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, world)?;
         let tensor = tensor.converted(tensor.dtype(), env.precision);
-        let fits = fitted(IValue::Tensor(tensor), graph.ty(value));
+        let fits = fitted(IValue::Tensor(tensor), named.graph.ty(named.value));
         let fits = fits.or_else(|error| refuse(format_args!("--replay {text}: {error}")))?;
-        if replayed.insert(value, fits).is_some() {
+        if replayed.iter().any(|(other, _)| other.place() == named.place()) {
             return refuse(format_args!("--replay {text}: %{name} is given before"));
         }
+        replayed.push((named, fits));
     }
     Ok(replayed)
-}
-
-/// The file and the value of `%57=w.npy`.
-pub(crate) fn value_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
-    named_file(flag, text)
 }
 
 /// How contents that nobody bound are made up: `zeros`, `ones`, `random`, `random:SEED`.

@@ -27,6 +27,7 @@ pub mod exit;
 mod given_values;
 mod judging;
 mod kernel_table;
+mod named_values;
 mod observing;
 mod onlooker;
 mod optimise;

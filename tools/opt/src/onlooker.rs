@@ -1,9 +1,10 @@
 //! Looks on while a graph runs: says what nodes compute, replays values, catches expected ones, and watches for NaN.
 
 use crate::arguments::RunArgs;
+use crate::named_values::{Named, Place};
 use crate::verdicts::summary;
 use jitopt_core::interpreter::{IValue, Outs, Reason, Stop, Watch};
-use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::tensor::{C128, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -11,19 +12,19 @@ use std::time::Instant;
 
 /// Everything that the flags ask of a run.
 pub(crate) struct Onlooker<'a> {
-    /// The graph whose values the flags name; others are callees and sections.
+    /// The graph that is run: what its params hold is looked at when all is over.
     graph: u64,
     steps: bool,
     assert_finite: bool,
     /// When time is up.
     pub(crate) deadline: Option<Instant>,
     ran: u64,
-    replayed: BTreeMap<Value, IValue>,
-    reached: BTreeSet<Value>,
-    names: BTreeMap<Value, String>,
-    expected: BTreeSet<Value>,
+    replayed: BTreeMap<Place, IValue>,
+    reached: BTreeSet<Place>,
+    names: BTreeMap<Place, String>,
+    expected: BTreeSet<Place>,
     /// The last that was computed of each expected value, as it was then.
-    seen: BTreeMap<Value, IValue>,
+    seen: BTreeMap<Place, IValue>,
     stderr: &'a mut (dyn Write + Send),
 }
 
@@ -31,8 +32,8 @@ impl<'a> Onlooker<'a> {
     pub(crate) fn new(
         args: &RunArgs,
         graph: &Graph,
-        replayed: BTreeMap<Value, IValue>,
-        expected: BTreeSet<Value>,
+        replayed: Vec<(Named<'_>, IValue)>,
+        expected: BTreeSet<Place>,
         stderr: &'a mut (dyn Write + Send),
     ) -> Onlooker<'a> {
         Onlooker {
@@ -41,8 +42,8 @@ impl<'a> Onlooker<'a> {
             assert_finite: args.checks.assert_finite,
             deadline: None,
             ran: 0,
-            names: replayed.keys().map(|&value| (value, graph.name(value))).collect(),
-            replayed,
+            names: replayed.iter().map(|(named, _)| (named.place(), named.graph.name(named.value))).collect(),
+            replayed: replayed.into_iter().map(|(named, value)| (named.place(), value)).collect(),
             reached: BTreeSet::new(),
             expected,
             seen: BTreeMap::new(),
@@ -51,7 +52,7 @@ impl<'a> Onlooker<'a> {
     }
 
     /// The names of replayed values that the run did not come to, and what it saw of expected ones.
-    pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Value, IValue>) {
+    pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Place, IValue>) {
         let unreached = self.names.into_iter().filter(|(value, _)| !self.reached.contains(value));
         (unreached.map(|(_, name)| name).collect(), self.seen)
     }
@@ -62,12 +63,27 @@ impl<'a> Onlooker<'a> {
 
     /// The outputs of a node, those that are replayed.
     fn replay(&mut self, graph: &Graph, node: Node) -> Option<Vec<Option<IValue>>> {
-        if self.replayed.is_empty() || graph.id().number() != self.graph {
+        if self.replayed.is_empty() {
             return None;
         }
+        let number = graph.id().number();
         let outputs: Vec<Option<IValue>> =
-            graph.outputs(node).map(|value| self.replayed.get(&value).map(copied)).collect();
+            graph.outputs(node).map(|value| self.replayed.get(&(number, value)).map(copied)).collect();
         outputs.iter().any(Option::is_some).then_some(outputs)
+    }
+
+    /// Takes what is replayed of values that were computed, or passed on; keeps what is expected.
+    fn meet(&mut self, graph: &Graph, values: impl Iterator<Item = Value>, found: &mut [IValue]) {
+        for (value, found) in values.zip(found) {
+            let place = (graph.id().number(), value);
+            if let Some(replayed) = self.replayed.get(&place) {
+                *found = copied(replayed);
+                self.reached.insert(place);
+            }
+            if self.expected.contains(&place) {
+                self.seen.insert(place, copied(found));
+            }
+        }
     }
 }
 
@@ -112,24 +128,21 @@ impl Watch for Onlooker<'_> {
     }
 
     fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
-        if let Some(replayed) = self.replay(graph, node) {
-            for (output, replayed) in outputs.iter_mut().zip(replayed) {
-                *output = replayed.unwrap_or(std::mem::replace(output, IValue::None));
-            }
-            self.reached.extend(graph.outputs(node).filter(|value| self.replayed.contains_key(value)));
+        if !self.replayed.is_empty() || !self.expected.is_empty() {
+            self.meet(graph, graph.outputs(node), outputs);
         }
         if self.steps && graph.node_blocks(node).len() > 0 && graph.num_outputs(node) > 0 {
             let line = step(graph, node, "", outputs);
             self.say(&line);
         }
-        if !self.expected.is_empty() && graph.id().number() == self.graph {
-            for (value, output) in graph.outputs(node).zip(outputs.iter()) {
-                if self.expected.contains(&value) {
-                    self.seen.insert(value, copied(output));
-                }
-            }
-        }
         Ok(())
+    }
+
+    fn entered(&mut self, graph: &Graph, block: Block, params: &mut [IValue]) {
+        let is_outermost = block == graph.root() && graph.id().number() == self.graph;
+        if !is_outermost && (!self.replayed.is_empty() || !self.expected.is_empty()) {
+            self.meet(graph, graph.params(block), params);
+        }
     }
 }
 

@@ -1,0 +1,109 @@
+//! Values that flags name: of the graph itself `%v`, of the sections in it `prim::FusionGroup_0/%v`.
+//!
+//! Sections are called as the text calls them. Those of a section are numbered anew, so that their names are a path:
+//! `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
+
+use crate::optimise::{Refusal, refuse};
+use jitopt_core::interpreter::{Backend, Environment, IValue, Outs};
+use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::log::did_you_mean;
+use std::collections::BTreeSet;
+
+/// A value: the number of its graph, and which of its values.
+pub(crate) type Place = (u64, Value);
+
+/// A value that a flag names.
+pub(crate) struct Named<'g> {
+    /// The graph that it is in.
+    pub(crate) graph: &'g Graph,
+    pub(crate) value: Value,
+    /// The graphs on the way to it, the one that it is in included; empty for one of the outermost graph.
+    pub(crate) way: Vec<u64>,
+}
+
+impl Named<'_> {
+    pub(crate) fn place(&self) -> Place {
+        (self.graph.id().number(), self.value)
+    }
+}
+
+/// `%name=FILE` or `%name=FILE:KEY`, also of a value in a section.
+pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
+    let parts = text.split_once('=').filter(|(name, file)| is_name(name) && !file.is_empty());
+    match parts {
+        Some((name, file)) => Ok((name.strip_prefix('%').unwrap_or(name), file)),
+        None => refuse(format_args!("{flag} {text}: write `{flag} '%value=FILE'`")),
+    }
+}
+
+/// Whether this is the name of a value, and not a file.
+pub(crate) fn is_name(text: &str) -> bool {
+    let (path, name) = text.rsplit_once("/%").map_or(("", text.strip_prefix('%')), |(path, name)| (path, Some(name)));
+    name.is_some_and(|name| !name.is_empty()) && (path.is_empty() || path.split('/').all(|part| part.contains("::")))
+}
+
+/// The sections of a graph, with their names.
+fn sections(graph: &Graph) -> impl Iterator<Item = (String, &Graph)> {
+    let owners = graph.all_nodes().filter_map(|node| Some((node, graph.subgraph(node)?)));
+    owners.enumerate().map(|(i, (node, section))| (format!("{}_{i}", graph.kind(node).as_str()), section))
+}
+
+/// A value of the graph or of a section in it, which a flag names without the first `%`.
+pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named<'g>, Refusal> {
+    let (path, name) = text.rsplit_once("/%").unwrap_or(("", text));
+    let (mut inner, mut way) = (graph, Vec::new());
+    for part in path.split('/').filter(|part| !part.is_empty()) {
+        let Some((_, section)) = sections(inner).find(|(name, _)| name == part) else {
+            let names: Vec<String> = sections(inner).map(|(name, _)| name).collect();
+            let near = did_you_mean(part, names.iter().map(String::as_str));
+            let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+            return refuse(format_args!("{flag}: there is no section {part}{near}"));
+        };
+        way.push(section.id().number());
+        inner = section;
+    }
+    match inner.value_named(name.as_bytes()) {
+        Some(value) => Ok(Named { graph: inner, value, way }),
+        None => refuse(format_args!("{flag}: there is no value %{text}{}", suggestion(graph, inner, name))),
+    }
+}
+
+/// Where a value of this name is, or one of a similar name.
+fn suggestion(graph: &Graph, inner: &Graph, name: &str) -> String {
+    let mut paths = Vec::new();
+    let mut work = vec![(String::new(), graph)];
+    while let Some((path, graph)) = work.pop() {
+        if graph.value_named(name.as_bytes()).is_some() {
+            paths.push(format!("`{path}%{name}`"));
+        }
+        work.extend(sections(graph).map(|(name, section)| (format!("{path}{name}/"), section)));
+    }
+    paths.sort();
+    if !paths.is_empty() {
+        return format!("; did you mean {}?", paths.join(" or "));
+    }
+    let names: Vec<String> = inner.all_nodes().flat_map(|n| inner.outputs(n)).map(|v| inner.name(v)).collect();
+    let near = did_you_mean(name, names.iter().map(String::as_str));
+    near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"))
+}
+
+/// A backend that leaves sections alone whose values somebody wants to see: kernels do not keep them.
+#[derive(Debug)]
+pub(crate) struct Except<'b> {
+    pub(crate) backend: &'b dyn Backend,
+    pub(crate) sections: BTreeSet<u64>,
+}
+
+impl Backend for Except<'_> {
+    fn section(
+        &self,
+        graph: &Graph,
+        node: Node,
+        section: &Graph,
+        operands: &[IValue],
+        env: &Environment,
+    ) -> Option<Outs> {
+        let watched = self.sections.contains(&section.id().number());
+        if watched { None } else { self.backend.section(graph, node, section, operands, env) }
+    }
+}
