@@ -139,6 +139,8 @@ struct Run {
     hopeless: bool,
     /// What it said.
     message: String,
+    /// Whether that is a key, which a dict does not have.
+    lacks_key: bool,
     shapes: BTreeMap<Value, Dims>,
 }
 
@@ -311,15 +313,15 @@ impl<'a> Search<'a> {
         self.spent = self.spent.saturating_add(steps).saturating_add(tracker.effort.0);
         self.note_unbound();
         let reason = result.err().map(|stop| stop.reason);
-        let message = match &reason {
-            Some(Reason::Raised(exception)) => exception.message.clone(),
-            _ => String::new(),
+        let (message, lacks_key) = match &reason {
+            Some(Reason::Raised(exception)) => (exception.message.clone(), exception.class == "KeyError"),
+            _ => (String::new(), false),
         };
         let failed = tracker.last.filter(|_| matches!(reason, Some(Reason::Raised(_))));
         let hopeless = matches!(reason, Some(Reason::Unsupported(_) | Reason::Unbound(_) | Reason::Budget(_)));
         // An exception that no node raised is about the graph, not about values.
         let hopeless = hopeless || (failed.is_none() && matches!(reason, Some(Reason::Raised(_))));
-        Run { steps, failed, hopeless, message, shapes: tracker.shapes }
+        Run { steps, failed, hopeless, message, lacks_key, shapes: tracker.shapes }
     }
 
     /// Sketches for what the environment invented in the last run.
@@ -401,6 +403,9 @@ impl<'a> Search<'a> {
         if sources.is_empty() {
             return false;
         }
+        if run.lacks_key && self.add_key(&sources, &run.message) {
+            return true;
+        }
         let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
         seen.extend(sizes_said(&run.message));
         if !self.draws.one_in(3) && self.tailor(node, &run.shapes) {
@@ -447,6 +452,21 @@ impl<'a> Search<'a> {
             }
         }
         changed
+    }
+
+    /// Puts the key that a program looks for into a dict.
+    fn add_key(&mut self, sources: &[Source], wanted: &str) -> bool {
+        let mut added = false;
+        for source in sources {
+            let Some(Sketch::Dict(items)) = self.sketches.get_mut(source) else { continue };
+            let has = |(key, _): &(IValue, Sketch)| matches!(key, IValue::Str(text) if **text == *wanted);
+            match items.first().cloned() {
+                Some((IValue::Str(_), value)) if !items.iter().any(has) => items.push((IValue::from(wanted), value)),
+                _ => continue,
+            }
+            added = true;
+        }
+        added
     }
 
     /// Changes a part of a sketch.
@@ -762,6 +782,7 @@ fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
             prim::CALL_FUNCTION | prim::CALL_METHOD | prim::ENTER => {
                 let mut operands = Vec::new();
                 let function = graph.inputs(node).next().and_then(|value| graph.definer(value));
+                let function = function.filter(|&node| graph.kind(node) == prim::CONSTANT);
                 if let Some(Attribute::Str(name)) = function.and_then(|node| graph.attribute(node, attr::NAME)) {
                     operands.push(IValue::Function(Symbol::new(&String::from_utf8_lossy(name))));
                 }

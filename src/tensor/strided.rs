@@ -5,7 +5,8 @@ use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements}
 use super::dtype::{DType, Kind};
 use super::layout::{self, Dims, Result, refuse};
 use super::storage::{Device, Storage};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
 
 /// One number, as programs compute with it outside of tensors.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +58,8 @@ impl Scalar {
     }
 }
 
-/// A strided view of a storage.
+/// A strided view of a storage. Clones are the same tensor for programs: when its shape is changed in place, all of them change.
+/// Views are others.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     storage: Storage,
@@ -67,7 +69,12 @@ pub struct Tensor {
     strides: Dims,
     device: Device,
     requires_grad: Cell<bool>,
+    /// What it was made in place.
+    became: Rc<OnceCell<Tensor>>,
 }
+
+/// How often a tensor may change its shape in place: who asks goes through all of them.
+const MOST_CHANGES: usize = 1000;
 
 impl Tensor {
     // ---- making
@@ -81,7 +88,8 @@ impl Tensor {
     /// Elements that the strides find in the buffer.
     pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
-        Tensor { storage, dtype, offset: 0, shape, strides, device: Device::cpu(), requires_grad: Cell::new(false) }
+        let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
+        Tensor { storage, dtype, offset: 0, shape, strides, device, requires_grad, became }
     }
 
     /// Zeros. [`layout::checked`] says whether a shape can be made.
@@ -115,92 +123,116 @@ impl Tensor {
 
     /// The same view of other memory, which is laid out as the tensor's own.
     pub fn over(&self, storage: Storage) -> Tensor {
-        debug_assert_eq!(storage.read().len(), self.storage.read().len());
-        Tensor { storage, ..self.clone() }
+        debug_assert_eq!(storage.read().len(), self.storage().read().len());
+        Tensor { storage, became: Rc::default(), ..self.now().clone() }
+    }
+
+    /// What it is by now.
+    fn now(&self) -> &Tensor {
+        let mut now = self;
+        while let Some(next) = now.became.get() {
+            now = next;
+        }
+        now
+    }
+
+    /// The same elements as another tensor for programs.
+    pub fn alias(&self) -> Tensor {
+        Tensor { became: Rc::default(), ..self.now().clone() }
+    }
+
+    /// Makes this tensor another one, wherever it is held. Views of it stay what they are.
+    pub fn become_view(&self, view: &Tensor) -> Result<()> {
+        let changes = std::iter::successors(Some(self), |tensor| tensor.became.get()).count();
+        if changes > MOST_CHANGES {
+            return refuse(format!("a tensor changes its shape more than {MOST_CHANGES} times"));
+        }
+        let changed = self.now().became.set(view.alias());
+        changed.or_else(|_| refuse("a tensor changes its shape while it does so"))
     }
 
     // ---- asking
 
     /// The element type that programs see.
     pub fn dtype(&self) -> DType {
-        self.dtype
+        self.now().dtype
     }
 
     /// The element type that memory holds; see [`Precision`].
     pub fn kept(&self) -> DType {
-        self.storage.read().dtype()
+        self.storage().read().dtype()
     }
 
     /// Sizes.
     pub fn shape(&self) -> &[i64] {
-        &self.shape
+        &self.now().shape
     }
 
     /// Strides in elements.
     pub fn strides(&self) -> &[i64] {
-        &self.strides
+        &self.now().strides
     }
 
     /// Where the first element is in the storage.
     pub fn offset(&self) -> usize {
-        self.offset
+        self.now().offset
     }
 
     /// How many dimensions.
     pub fn rank(&self) -> usize {
-        self.shape.len()
+        self.now().shape.len()
     }
 
     /// How many elements.
     pub fn numel(&self) -> usize {
-        layout::numel(&self.shape)
+        layout::numel(&self.now().shape)
     }
 
     /// The size of a dimension; a tensor without dimensions counts as having one of size 1.
     pub fn size(&self, dim: usize) -> i64 {
-        self.shape.get(dim).copied().unwrap_or(1)
+        self.now().shape.get(dim).copied().unwrap_or(1)
     }
 
     /// The memory.
     pub fn storage(&self) -> &Storage {
-        &self.storage
+        &self.now().storage
     }
 
     /// The device that programs see.
     pub fn device(&self) -> Device {
-        self.device
+        self.now().device
     }
 
     /// Whether programs see it as taking part in differentiation.
     pub fn requires_grad(&self) -> bool {
-        self.requires_grad.get()
+        self.now().requires_grad.get()
     }
 
     /// Says whether it takes part in differentiation.
     pub fn set_requires_grad(&self, yes: bool) {
-        self.requires_grad.set(yes);
+        self.now().requires_grad.set(yes);
     }
 
     /// The same tensor, said to be on another device.
-    pub fn on(mut self, device: Device) -> Tensor {
-        self.device = device.placed();
-        self
+    pub fn on(self, device: Device) -> Tensor {
+        let device = device.placed();
+        if self.device() == device { self } else { Tensor { device, ..self.alias() } }
     }
 
     /// Whether the elements lie in a row.
     pub fn is_contiguous(&self) -> bool {
-        layout::is_contiguous(&self.shape, &self.strides)
+        layout::is_contiguous(self.shape(), self.strides())
     }
 
     /// Whether both look into the same memory.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
-        self.storage.is(&other.storage)
+        self.storage().is(other.storage())
     }
 
     /// Whether both are the very same elements in the same order.
     pub fn is_same_view(&self, other: &Tensor) -> bool {
         self.shares_storage(other)
-            && (self.offset, &self.shape, &self.strides) == (other.offset, &other.shape, &other.strides)
+            && (self.offset(), self.shape(), self.strides()) == (other.offset(), other.shape(), other.strides())
     }
 
     // ---- views
@@ -219,23 +251,23 @@ impl Tensor {
         if offset < 0 || strides.iter().any(|&stride| stride < 0) {
             return refuse("as_strided: Negative strides are not supported at the moment");
         }
-        if !empty && offset + last >= self.storage.read().len() as i64 {
+        if !empty && offset + last >= self.storage().read().len() as i64 {
             return refuse(format!(
                 "setStorage: sizes {shape:?}, strides {strides:?}, storage offset {offset} are out of bounds for storage of size {}",
-                self.storage.read().len()
+                self.storage().read().len()
             ));
         }
         Ok(self.seen(shape.into(), strides.into(), offset as usize))
     }
 
     fn seen(&self, shape: Dims, strides: Dims, offset: usize) -> Tensor {
-        Tensor { shape, strides, offset, ..self.clone() }
+        Tensor { shape, strides, offset, became: Rc::default(), ..self.now().clone() }
     }
 
     /// Dimensions in another order.
     pub fn permute(&self, order: &[usize]) -> Tensor {
-        let pick = |dims: &Dims| order.iter().map(|&i| dims[i]).collect();
-        self.seen(pick(&self.shape), pick(&self.strides), self.offset)
+        let pick = |dims: &[i64]| order.iter().map(|&i| dims[i]).collect();
+        self.seen(pick(self.shape()), pick(self.strides()), self.offset())
     }
 
     /// Two dimensions swapped.
@@ -265,16 +297,16 @@ impl Tensor {
 
     /// One slice of a dimension, which goes away. `index` is in range.
     pub fn select(&self, dim: usize, index: i64) -> Tensor {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         shape.remove(dim);
-        let offset = self.offset as i64 + index * strides.remove(dim);
+        let offset = self.offset() as i64 + index * strides.remove(dim);
         self.seen(shape, strides, offset as usize)
     }
 
     /// Some slices of a dimension, which stays. `start` and `len` are in range.
     pub fn narrow(&self, dim: usize, start: i64, len: i64, step: i64) -> Tensor {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
-        let offset = self.offset as i64 + start * strides[dim];
+        let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
+        let offset = self.offset() as i64 + start * strides[dim];
         shape[dim] = len;
         strides[dim] *= step;
         self.seen(shape, strides, offset as usize)
@@ -282,35 +314,35 @@ impl Tensor {
 
     /// A dimension of size 1 put in.
     pub fn unsqueeze(&self, dim: usize) -> Tensor {
-        let (mut shape, mut strides) = (self.shape.clone(), self.strides.clone());
+        let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         let stride = if dim < self.rank() { shape[dim] * strides[dim] } else { 1 };
         shape.insert(dim, 1);
         strides.insert(dim, stride);
-        self.seen(shape, strides, self.offset)
+        self.seen(shape, strides, self.offset())
     }
 
     /// Those of these dimensions that have size 1 taken out.
     pub fn squeeze(&self, dims: &[usize]) -> Tensor {
-        let stays = |i: &usize| !(dims.contains(i) && self.shape[*i] == 1);
-        let pick = |all: &Dims| (0..self.rank()).filter(stays).map(|i| all[i]).collect();
-        self.seen(pick(&self.shape), pick(&self.strides), self.offset)
+        let stays = |i: &usize| !(dims.contains(i) && self.shape()[*i] == 1);
+        let pick = |all: &[i64]| (0..self.rank()).filter(stays).map(|i| all[i]).collect();
+        self.seen(pick(self.shape()), pick(self.strides()), self.offset())
     }
 
     /// Stretched to a larger shape.
     pub fn broadcast_to(&self, shape: &[i64]) -> Result<Tensor> {
-        if layout::broadcast(&self.shape, shape)?[..] != *shape {
+        if layout::broadcast(self.shape(), shape)?[..] != *shape {
             return refuse(format!(
                 "output with shape {shape:?} doesn't match the broadcast shape {:?}",
-                &layout::broadcast(&self.shape, shape)?[..]
+                &layout::broadcast(self.shape(), shape)?[..]
             ));
         }
-        Ok(self.seen(shape.into(), layout::expanded(&self.shape, &self.strides, shape), self.offset))
+        Ok(self.seen(shape.into(), layout::expanded(self.shape(), self.strides(), shape), self.offset()))
     }
 
     /// The same memory in another shape; `None` where that takes copying.
     pub fn view(&self, shape: &[i64]) -> Option<Tensor> {
-        let strides = layout::viewed(&self.shape, &self.strides, shape)?;
-        Some(self.seen(shape.into(), strides, self.offset))
+        let strides = layout::viewed(self.shape(), self.strides(), shape)?;
+        Some(self.seen(shape.into(), strides, self.offset()))
     }
 
     /// Another shape, copied where that is needed.
@@ -326,18 +358,18 @@ impl Tensor {
     /// All elements in logical order.
     pub fn read<W: Wide>(&self) -> Vec<W> {
         let mut elements = vec![W::default(); self.numel()];
-        Reader::new(self).fill(&self.storage.read(), &mut elements);
+        Reader::new(self).fill(&self.storage().read(), &mut elements);
         elements
     }
 
     /// The first element.
     pub fn item(&self) -> Scalar {
-        let buffer = self.storage.read();
-        match self.dtype.arithmetic() {
-            Some(Kind::Bool) => Scalar::Bool(first::<i64>(&buffer, self.offset) != 0),
-            Some(Kind::Int) | None => Scalar::Int(first(&buffer, self.offset)),
-            Some(Kind::Float) => Scalar::Float(first(&buffer, self.offset)),
-            Some(Kind::Complex) => Scalar::Complex(first(&buffer, self.offset)),
+        let buffer = self.storage().read();
+        match self.dtype().arithmetic() {
+            Some(Kind::Bool) => Scalar::Bool(first::<i64>(&buffer, self.offset()) != 0),
+            Some(Kind::Int) | None => Scalar::Int(first(&buffer, self.offset())),
+            Some(Kind::Float) => Scalar::Float(first(&buffer, self.offset())),
+            Some(Kind::Complex) => Scalar::Complex(first(&buffer, self.offset())),
         }
     }
 
@@ -357,8 +389,8 @@ impl Tensor {
 
     /// Writes the elements of another tensor, stretched to this shape and converted. The two may overlap.
     pub fn copy_from(&self, source: &Tensor) -> Result<()> {
-        let source = source.broadcast_to(&self.shape)?;
-        match source.dtype.arithmetic() {
+        let source = source.broadcast_to(self.shape())?;
+        match source.dtype().arithmetic() {
             Some(Kind::Float) => self.write(&source.read::<f64>()),
             Some(Kind::Complex) => self.write(&source.read::<C128>()),
             _ => self.write(&source.read::<i64>()),
@@ -369,19 +401,19 @@ impl Tensor {
     /// A copy whose elements lie in a row.
     pub fn copied(&self) -> Tensor {
         let buffer = {
-            let source = self.storage.read();
+            let source = self.storage().read();
             let n = self.numel();
             let mut copy = Buffer::zeros(source.dtype(), n);
             match self.is_contiguous() {
                 // What has no elements may begin behind the end.
                 _ if n == 0 => {}
-                true => copy_row(&source, self.offset, &mut copy),
+                true => copy_row(&source, self.offset(), &mut copy),
                 false => super::blocks::gather(&source, self, &mut copy),
             }
             copy
         };
-        let mut copy = Tensor::new(buffer, self.dtype, &self.shape);
-        copy.device = self.device;
+        let mut copy = Tensor::new(buffer, self.dtype(), self.shape());
+        copy.device = self.device();
         copy
     }
 
@@ -392,16 +424,16 @@ impl Tensor {
 
     /// A copy with elements of another type. The order of dimensions in memory stays where there are no gaps.
     pub fn converted(&self, dtype: DType, precision: Precision) -> Tensor {
-        let strides = match layout::is_dense(&self.shape, &self.strides) {
-            true => self.strides.clone(),
+        let strides = match layout::is_dense(self.shape(), self.strides()) {
+            true => self.now().strides.clone(),
             false => {
-                let order = layout::iteration_order(&self.shape, std::slice::from_ref(&self.strides));
-                layout::strides_in_order(&self.shape, &order)
+                let order = layout::iteration_order(self.shape(), std::slice::from_ref(&self.now().strides));
+                layout::strides_in_order(self.shape(), &order)
             }
         };
         let buffer = Buffer::zeros(precision.kept(dtype), self.numel());
-        let mut copy = Tensor::with_strides(buffer, dtype, &self.shape, strides);
-        copy.device = self.device;
+        let mut copy = Tensor::with_strides(buffer, dtype, self.shape(), strides);
+        copy.device = self.device();
         copy.copy_from(self).expect("the shapes are the same");
         copy
     }
@@ -430,4 +462,29 @@ fn copy_row(source: &Buffer, offset: usize, copy: &mut Buffer) {
         };
     }
     rows!(Bool Byte Char Short Int Long Half BFloat16 Float Double ComplexFloat ComplexDouble);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clones_change_together_and_views_do_not() {
+        let tensor = Tensor::from_elements(vec![1f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]);
+        let (clone, row, alias) = (tensor.clone(), tensor.select(0, 1), tensor.alias());
+        tensor.become_view(&tensor.transpose(0, 1)).expect("it may");
+        assert_eq!((clone.shape(), row.shape(), alias.shape()), (&[3, 2][..], &[3][..], &[2, 3][..]));
+        assert_eq!(clone.read::<f64>(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        row.fill(Scalar::Int(0));
+        clone.clone().become_view(&clone.view(&[3, 2, 1]).expect("a view")).expect("it may");
+        assert_eq!((tensor.shape(), tensor.rank()), (&[3, 2, 1][..], 3));
+        assert_eq!(tensor.read::<f64>(), [1.0, 0.0, 2.0, 0.0, 3.0, 0.0]);
+    }
+
+    #[test]
+    fn a_tensor_does_not_change_for_ever() {
+        let tensor = Tensor::from_elements(vec![1f32], &[1]);
+        let changes = (0..10_000).take_while(|_| tensor.become_view(&tensor.alias()).is_ok()).count();
+        assert_eq!(changes, MOST_CHANGES);
+    }
 }

@@ -33,7 +33,7 @@ pub const ROWS: &[Row] = &[
     ("aten::_autocast_to_reduced_precision", first),
     ("aten::cpu", |call| one(self_of(call)?.on(Device::cpu()))),
     ("aten::cuda", |call| one(self_of(call)?.on(Device::new("cuda:0")))),
-    ("prim::data", first),
+    ("prim::data", |call| one(self_of(call)?.alias())),
     ("aten::pin_memory", first),
     ("aten::item", item),
     ("aten::_local_scalar_dense", item),

@@ -20,7 +20,7 @@ pub const ROWS: &[Row] = &[
     ("aten::alias", alias),
     ("aten::alias_copy", copied),
     ("aten::as_strided", as_strided),
-    ("aten::as_strided_", metadata_in_place),
+    ("aten::as_strided_", |call| in_place(call, as_strided)),
     ("aten::broadcast_to", expand),
     ("aten::clone", clone),
     ("aten::conj", conj),
@@ -40,8 +40,8 @@ pub const ROWS: &[Row] = &[
     ("aten::is_contiguous", is_contiguous),
     ("aten::is_same_size", is_same_size),
     ("aten::len", len),
-    ("aten::lift", alias),
-    ("aten::lift_fresh", alias),
+    ("aten::lift", |call| one(operand(call)?)),
+    ("aten::lift_fresh", |call| one(operand(call)?)),
     ("aten::lift_fresh_copy", copied),
     ("aten::mH", adjoint),
     ("aten::mT", last_two_swapped),
@@ -59,8 +59,8 @@ pub const ROWS: &[Row] = &[
     ("aten::reshape_as", view_as),
     ("aten::resize_", resize_in_place),
     ("aten::resize_as_", resize_in_place),
-    ("aten::resolve_conj", alias),
-    ("aten::resolve_neg", alias),
+    ("aten::resolve_conj", |call| one(operand(call)?)),
+    ("aten::resolve_neg", |call| one(operand(call)?)),
     ("aten::select", select),
     ("aten::select_copy", select_copy),
     ("aten::set_", metadata_in_place),
@@ -69,28 +69,41 @@ pub const ROWS: &[Row] = &[
     ("aten::slice", slice),
     ("aten::slice_copy", slice_copy),
     ("aten::squeeze", squeeze),
-    ("aten::squeeze_", metadata_in_place),
+    ("aten::squeeze_", |call| in_place(call, squeeze)),
     ("aten::storage_offset", storage_offset),
     ("aten::stride", stride),
     ("aten::swapaxes", transpose),
-    ("aten::swapaxes_", metadata_in_place),
+    ("aten::swapaxes_", |call| in_place(call, transpose)),
     ("aten::swapdims", transpose),
-    ("aten::swapdims_", metadata_in_place),
+    ("aten::swapdims_", |call| in_place(call, transpose)),
     ("aten::sym_size", size),
     ("aten::t", t),
-    ("aten::t_", metadata_in_place),
+    ("aten::t_", |call| in_place(call, t)),
     ("aten::transpose", transpose),
-    ("aten::transpose_", metadata_in_place),
+    ("aten::transpose_", |call| in_place(call, transpose)),
     ("aten::unflatten", unflatten),
     ("aten::unfold", unfold),
     ("aten::unsqueeze", unsqueeze),
-    ("aten::unsqueeze_", metadata_in_place),
+    ("aten::unsqueeze_", |call| in_place(call, unsqueeze)),
     ("aten::view", view),
     ("aten::view_as", view_as),
     ("aten::view_as_complex", view_as_complex),
     ("aten::view_as_real", view_as_real),
     ("prim::shape", size),
 ];
+
+/// The tensor itself becomes what a kernel makes of it.
+fn in_place(call: &Call<'_>, kernel: fn(&Call<'_>) -> Answer) -> Answer {
+    let x = operand(call)?;
+    if let Some(made) = kernel(call)?.first().and_then(IValue::tensor) {
+        become_view(&x, made)?;
+    }
+    one(x)
+}
+
+fn become_view(x: &Tensor, view: &Tensor) -> Result<(), Stop> {
+    x.become_view(view).map_err(|error| Stop::unsupported(error.0))
+}
 
 fn metadata_in_place(call: &Call<'_>) -> Answer {
     Err(Stop::unsupported(format!("`{}` changes what a tensor is rather than what it holds", call.kind())))
@@ -228,7 +241,7 @@ fn permute(call: &Call<'_>) -> Answer {
 fn transpose(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     let names = match call.kind().as_str() {
-        "aten::swapaxes" => ["axis0", "axis1"],
+        "aten::swapaxes" | "aten::swapaxes_" => ["axis0", "axis1"],
         _ => ["dim0", "dim1"],
     };
     let (a, b) = (wrap(call.int(names[0])?, x.rank())?, wrap(call.int(names[1])?, x.rank())?);
@@ -238,7 +251,7 @@ fn transpose(call: &Call<'_>) -> Answer {
 fn t(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     match x.rank() {
-        0 | 1 => one(x),
+        0 | 1 => one(x.alias()),
         2 => one(x.transpose(0, 1)),
         n => Err(Stop::raised(format!("t() expects a tensor with <= 2 dimensions, but self is {n}D"))),
     }
@@ -522,7 +535,7 @@ fn unfold(call: &Call<'_>) -> Answer {
 // ---- the tensor itself, and copies
 
 fn alias(call: &Call<'_>) -> Answer {
-    one(operand(call)?)
+    one(operand(call)?.alias())
 }
 
 fn copied(call: &Call<'_>) -> Answer {
@@ -530,13 +543,15 @@ fn copied(call: &Call<'_>) -> Answer {
 }
 
 fn detach(call: &Call<'_>) -> Answer {
-    let x = call.tensor("self")?.clone();
+    let x = call.tensor("self")?.alias();
     x.set_requires_grad(false);
     one(x)
 }
 
 fn detach_in_place(call: &Call<'_>) -> Answer {
-    detach(call)
+    let x = call.tensor("self")?;
+    x.set_requires_grad(false);
+    one(x)
 }
 
 /// Memory formats, `c10::MemoryFormat`: 0 in a row, 1 as it is, 2 and 3 channels last.
@@ -595,7 +610,15 @@ fn resize_in_place(call: &Call<'_>) -> Answer {
         Some(size) => size,
         None => call.tensor("the_template")?.shape().to_vec(),
     };
-    if x.shape() == size { one(x) } else { metadata_in_place(call) }
+    layout::checked(&size)?;
+    let strides = layout::contiguous(&size);
+    let within = x.offset() + layout::numel(&size) <= x.storage().read().len();
+    match (x.shape() == size, within) {
+        (true, _) => {}
+        (_, true) => become_view(&x, &x.as_strided(&size, &strides, x.offset() as i64)?)?,
+        _ => return Err(Stop::unsupported(format!("`{}` takes more memory than there is", call.kind()))),
+    }
+    one(x)
 }
 
 // ---- complex numbers
