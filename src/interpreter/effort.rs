@@ -4,6 +4,7 @@ use super::ivalue::IValue;
 use super::machine::Watch;
 use super::stop::Stop;
 use crate::ir::{Graph, Node};
+use crate::tensor::{Tensor, layout};
 
 /// Adds up the work of a run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,11 +18,17 @@ impl Effort {
             values.iter().for_each(|value| value.each_tensor(&mut |tensor| n += tensor.numel() as u64));
             n
         };
-        let row = operands.get(1).and_then(IValue::tensor).filter(|weight| weight.rank() > 1);
+        let row = operands.get(1).and_then(IValue::tensor).filter(|weight| is_product(operands, weight, outputs));
         let row = row.map_or(1, |weight| (weight.numel() / weight.size(0).max(1) as usize) as u64);
         let work = numbers(operands).saturating_add(numbers(outputs).saturating_mul(row));
         self.0 = self.0.saturating_add(work);
     }
+}
+
+/// Whether what came out looks like a product with a weight: it is no element by element, nor a list.
+fn is_product(operands: &[IValue], weight: &Tensor, outputs: &[IValue]) -> bool {
+    let (Some(x), Some(out)) = (operands[0].tensor(), outputs.first().and_then(IValue::tensor)) else { return false };
+    weight.rank() > 1 && layout::broadcast(x.shape(), weight.shape()).ok().is_none_or(|shape| shape[..] != *out.shape())
 }
 
 impl Watch for Effort {

@@ -149,6 +149,8 @@ fn get_attr(call: &Call<'_>) -> Answer {
     }
     let path = match object.attributes.borrow().get(literal_values::PATH) {
         Some(IValue::Str(path)) => format!("{path}.{name}"),
+        // Whoever would have set it is made up.
+        _ if call.env.invent.is_some() => format!("{}.{name}", object.class.as_str()),
         _ => return Err(Stop::raised(format!("the object has no attribute `{name}`"))),
     };
     let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));

@@ -44,7 +44,7 @@ const ERASING: &str = "erase-shape-information";
 const LARGE: usize = 4 << 20;
 
 /// Numbers that one run reads and writes, from which on a large graph is judged after `@default` alone.
-const LONG: u64 = 4_000_000_000;
+const LONG: u64 = 1_000_000_000;
 
 /// Most nodes of a run: a loop that made-up numbers keep going is no graph that runs.
 const MOST_STEPS: u64 = 200_000;
