@@ -195,6 +195,7 @@ fn reduce(graph: &mut Graph, root: Node) {
             work.extend(operands);
         }
     }
+    let (left, right) = planted!("batch-mm.halves", (left, right), "swapped" => (right, left));
     let operands: Vec<Value> = left.into_iter().chain(right).collect();
     let old = graph.output(root, 0);
     let reduced = graph.create_op(prim::MM_TREE_REDUCE, &operands, graph.ty(old));

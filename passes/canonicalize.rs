@@ -12,9 +12,9 @@
 //!
 //! Linear in nodes.
 
+use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Label, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
-use jitopt_core::{graph_dump, planted};
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -45,7 +45,7 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let order = in_printed_order(graph);
     let mut renamed = 0;
     for (number, &value) in order.iter().enumerate() {
-        let number = planted!("canonicalize.number", number as u32, "halved" => number as u32 / 2);
+        let number = number as u32;
         let is_other = graph.label(value) != Label::Number(number);
         let numbered = match keep_names {
             true => graph.set_number_if_nameless(value, number),

@@ -204,8 +204,8 @@ impl Folder {
     fn never_runs(&mut self, graph: &Graph, node: Node) -> bool {
         let trips = self.known(graph, graph.input(node, 0));
         let starts = self.known(graph, graph.input(node, 1)).and_then(|value| value.scalar());
-        let none = matches!(trips, Some(IValue::Int(n)) if planted!("propagation.trips", n <= 0, "negative" => n < 0, "one" => n <= 1));
-        none || planted!("propagation.starts", starts.is_some_and(|scalar| !scalar.truth()), "ignored" => false)
+        let none = matches!(trips, Some(IValue::Int(n)) if planted!("propagation.trips", n <= 0, "one" => n <= 1));
+        none || planted!("propagation.starts", starts.is_some_and(|scalar| !scalar.truth()), "any" => starts.is_some())
     }
 
     fn remove_loop(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {

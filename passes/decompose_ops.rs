@@ -238,7 +238,8 @@ impl Norm {
         let above_zero = parts.op("aten::add", &[variance, eps, one]);
         let above_zero = planted!("decompose.eps", above_zero, "ignored" => variance);
         let inverse = parts.op("aten::rsqrt", &[above_zero]);
-        let centred = parts.op("aten::sub", &[x, mean, one]);
+        let (from, what) = planted!("decompose.centred", (x, mean), "turned" => (mean, x));
+        let centred = parts.op("aten::sub", &[from, what, one]);
         parts.op("aten::mul", &[centred, inverse])
     }
 

@@ -74,6 +74,15 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
+/// The texts of the parts that have sites of mutants.
+#[cfg(feature = "mutants")]
+pub(crate) const TEXTS: &[&str] = &[
+    include_str!("fuser/chunks.rs"),
+    include_str!("fuser/concats.rs"),
+    include_str!("fuser/group_sizes.rs"),
+    include_str!("fuser/groups.rs"),
+];
+
 /// How many operands and outputs a group may have: what fits into the arguments of a CUDA kernel (PyTorch's figure).
 const ARGUMENT_LIMIT: usize = 128;
 /// How many nodes may be walked over to bring pairs together, for each node of the graph.

@@ -65,7 +65,7 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
-    let rules = peephole::TEXTS.iter().chain(shape_analysis::TEXTS);
+    let rules = peephole::TEXTS.iter().chain(shape_analysis::TEXTS).chain(fuser::TEXTS);
     let mut all: Vec<_> =
         TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());

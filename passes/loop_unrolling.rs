@@ -62,6 +62,8 @@ pub(crate) enum Which {
     Constant,
 }
 
+/// How many nodes of a short body do something (PyTorch's figure).
+const MOST_EXECUTED: usize = 32;
 /// Number of trips from which on some loop is left.
 const MANY_TRIPS: i64 = 64;
 
@@ -161,7 +163,7 @@ fn visit(
     }
     let trips = graph.constant_int(graph.input(node, 0));
     let wanted = match which {
-        Which::Short => inside.executed <= planted!("unrolling.size", 32, "none" => 0),
+        Which::Short => inside.executed <= MOST_EXECUTED,
         Which::Constant => trips.is_some(),
     };
     let few = trips.filter(|&n| n < MANY_TRIPS).map(|n| n.max(0) as usize);
@@ -326,5 +328,5 @@ fn split(graph: &mut Graph, node: Node, factor: usize) {
     let done = operation(graph, "aten::mul", &[quotient, by], node);
     let left = operation(graph, "aten::sub", &[trips, planted!("unrolling.rest", done, "quotient" => quotient)], node);
     graph.set_input(node, 0, quotient);
-    graph.set_input(rest, 0, left);
+    graph.set_input(rest, 0, planted!("unrolling.left", left, "all" => trips));
 }

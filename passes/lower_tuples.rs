@@ -51,8 +51,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         };
         let Some(node) = node else {
             let end = graph.return_node(block);
-            if planted!("flatten.results", true, "root-only" => block == graph.root(), "blocks-only" => block != graph.root())
-            {
+            if planted!("flatten.results", true, "root-only" => block == graph.root()) {
                 flatten_inputs(graph, cx, end)?;
             }
             continue;

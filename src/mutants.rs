@@ -39,8 +39,16 @@ macro_rules! planted {
 #[cfg(feature = "mutants")]
 pub const SOURCES: &[&str] = &[
     include_str!("analysis/alias.rs"),
+    include_str!("analysis/inference/collapsing.rs"),
+    include_str!("analysis/inference/concatenating.rs"),
+    include_str!("analysis/inference/convolving.rs"),
+    include_str!("analysis/inference/element.rs"),
+    include_str!("analysis/inference/elementwise.rs"),
+    include_str!("analysis/inference/multiplying.rs"),
+    include_str!("analysis/inference/viewing.rs"),
     include_str!("analysis/locations.rs"),
     include_str!("analysis/matching.rs"),
+    include_str!("analysis/moves.rs"),
     include_str!("analysis/transfer.rs"),
     include_str!("analysis/transfer_plan.rs"),
     include_str!("analysis/type_classes.rs"),

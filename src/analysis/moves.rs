@@ -19,6 +19,7 @@ use super::locations::Location;
 use crate::ir::{Block, Graph, Node, Value};
 use crate::ops;
 use crate::ops::rules::{Effect, Nondeterminism};
+use crate::planted;
 use crate::symbol::prim;
 use crate::types::era::Era;
 use rustc_hash::FxHashSet;
@@ -246,7 +247,7 @@ impl<'a> WorkingSet<'a> {
         self.writes.extend(writes);
         let mut reads = std::mem::take(&mut self.reads);
         self.for_reads(node, &mut |location| {
-            reads.insert(location);
+            planted!("moves.reads", reads.insert(location), "ignored" => false);
         });
         self.reads = reads;
     }
@@ -277,7 +278,9 @@ impl<'a> WorkingSet<'a> {
     }
 
     fn depends_on(&self, node: Node) -> bool {
-        self.linked.contains(&node) || self.ordered && self.db.has_side_effects(node) || self.shares_memory(node)
+        planted!("moves.linked", self.linked.contains(&node), "ignored" => false)
+            || self.ordered && self.db.has_side_effects(node)
+            || planted!("moves.memory", self.shares_memory(node), "ignored" => false)
     }
 
     fn shares_memory(&self, node: Node) -> bool {

@@ -112,7 +112,7 @@ fn normal(ty: Type, depth: u32) -> Option<Type> {
         List(t) => planted!(
             "types.list", Some(Type::list(kept(*t))),
             "immutable" => None,
-            "of-numbers-immutable" => inner(*t).map(|t| Type::list(t)),
+            "of-numbers-immutable" => inner(*t).map(Type::list),
         ),
         Dict(k, v) => planted!("types.dict", Some(Type::new(Dict(kept(*k), kept(*v)))), "immutable" => None),
         Tuple(_) | NamedTuple(_) if planted!("types.tuple", false, "immutable" => true) => None,

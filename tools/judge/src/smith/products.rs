@@ -125,7 +125,9 @@ impl Smith {
     /// `add(mm(a, b), c)` either way round, with sums that broadcast or do not.
     fn product_and_sum(&mut self, x: &Known, y: &Known) {
         let (Some(product), Some(other)) = (self.product(x, y), self.earlier(O::Tensor)) else { return };
-        let other = if self.chance(2) { self.like(&product) } else { Some(other) };
+        // Not what it may cancel with: rounding alone would be left, and one of the two may be rounded less than the other.
+        let kind = self.pick(&["aten::relu", "aten::tanh", "aten::sigmoid"]);
+        let other = if self.chance(2) { self.made_of(kind, std::slice::from_ref(&product)) } else { Some(other) };
         if let Some(other) = other {
             if self.chance(2) {
                 self.declare(&other);

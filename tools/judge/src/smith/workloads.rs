@@ -130,7 +130,7 @@ impl Smith {
         }
     }
 
-    fn gradient_sum(&mut self, a: Known, b: Known) -> Known {
+    pub(super) fn gradient_sum(&mut self, a: Known, b: Known) -> Known {
         let node = self.graph.create_op(prim::AUTOGRAD_ADD, &[a.0, b.0], Type::tensor());
         self.graph.append(self.block, node);
         let value = match (&a.1, &b.1) {
@@ -143,7 +143,7 @@ impl Smith {
     }
 
     /// A formula on two gradients that computes something of a tensor.
-    fn formula(&mut self, a: Known, b: Known, of: &Known) -> Known {
+    pub(super) fn formula(&mut self, a: Known, b: Known, of: &Known) -> Known {
         let node = self.graph.create(prim::GRAD_OF);
         [a.0, b.0].into_iter().for_each(|value| self.graph.add_input(node, value));
         self.graph.set_attribute(node, attr::NAME, Attribute::Str((*b"aten::mul").into()));

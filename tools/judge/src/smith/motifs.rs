@@ -1,0 +1,281 @@
+//! Where one rewrite ends and something else begins: a few nodes each, of params of their own, nearly what a pass looks for, or just that.
+//!
+//! Chance makes such graphs too seldom, and what stands around them keeps passes from looking. So here little stands around them, and
+//! what they read is finite, of sizes that fit, and written to by nobody else.
+
+mod each_turn;
+mod given_gradients;
+mod matrices;
+mod near_groups;
+mod near_patterns;
+mod questions;
+mod shared_memory;
+
+use super::{Known, Smith, copies, refined, returned};
+use jitopt_core::interpreter::IValue;
+use jitopt_core::ir::Value;
+use jitopt_core::symbol::prim;
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use jitopt_core::types::Type;
+use jitopt_core::types::spelling::parse_all;
+
+/// Makes one; what cannot be made halfway leaves nodes that nobody reads.
+type Motif = fn(&mut Smith) -> Option<()>;
+
+const MOTIFS: &[Motif] = &[
+    Smith::sum_of_matrices,
+    Smith::factors_between_writes,
+    Smith::scaled_summand,
+    Smith::nearly_linear,
+    Smith::draws_each_turn,
+    Smith::made_each_turn,
+    Smith::fails_in_no_turn,
+    Smith::counted_by_a_param,
+    Smith::constant_written_each_turn,
+    Smith::made_before_the_loop,
+    Smith::view_each_turn,
+    Smith::branch_of_two_names,
+    Smith::written_in_wider_elements,
+    Smith::joined_of_joined,
+    Smith::list_grows,
+    Smith::perhaps_itself,
+    Smith::held_by_a_list,
+    Smith::gradients_given,
+    Smith::gradients_given,
+    Smith::real_compared,
+    Smith::raises_otherwise,
+    Smith::real_less_zero,
+    Smith::summed_to_sizes,
+    Smith::neutral_of_whole_numbers,
+    Smith::list_length_asked,
+    Smith::neutral_of_bools,
+    Smith::attended_twice,
+    Smith::draws_of_constants,
+    Smith::norm_of_few_bits,
+    Smith::whole_numbers_in_patterns,
+    Smith::rectified_and_turned,
+    Smith::rectified_often,
+    Smith::negated_twice,
+    Smith::joined_of_joined,
+    Smith::computed_and_divided,
+    Smith::computed_and_divided,
+    Smith::divided_both_ways,
+    Smith::size_on_the_way,
+    Smith::joined_after_a_write,
+    Smith::drawn_on_the_way,
+    Smith::windows,
+    Smith::sizes_not_told,
+    Smith::sizes_not_told,
+    Smith::held_by_a_tuple,
+    Smith::norm_of_zeros,
+    Smith::norm_that_trains,
+    Smith::summed_to_sizes,
+    Smith::handed_back,
+    Smith::handed_back,
+    Smith::infinite_in_identities,
+    Smith::neutral_of_bools,
+];
+
+/// Motifs after which the graph raises an exception of its own.
+const ENDS: &[Motif] = &[Smith::products_around_a_raise, Smith::raises_each_turn];
+
+impl Smith {
+    /// A graph of some motifs, and a little else.
+    pub(super) fn with_motifs(&mut self, nodes: usize) {
+        self.pure = true;
+        self.fill(nodes / 6);
+        for _ in 0..3 + self.draws.below(4) {
+            self.motif(MOTIFS);
+        }
+        if self.chance(6) {
+            self.motif(ENDS);
+        }
+    }
+
+    fn motif(&mut self, from: &[Motif]) {
+        let (motif, seen) = (self.pick(from), self.known.len());
+        _ = motif(self);
+        self.known.truncate(seen);
+    }
+
+    // ---- params
+
+    fn given(&mut self, value: IValue, ty: Type) -> Known {
+        let param = self.graph.add_param(self.graph.root(), ty);
+        self.graph.set_name(param, format!("x{}", self.inputs.len()).as_bytes());
+        let known = (param, copies(std::slice::from_ref(&value), Precision::Typed).remove(0));
+        self.inputs.push(value);
+        known
+    }
+
+    fn flag(&mut self) -> Known {
+        let value = self.chance(2);
+        self.given(IValue::Bool(value), Type::bool())
+    }
+
+    fn tensor_of_shape(&mut self, shape: &[i64], dtype: DType) -> IValue {
+        let n: i64 = shape.iter().product();
+        let number = |smith: &mut Smith| match dtype.is_float() {
+            true => smith.draws.normal(),
+            false => smith.draws.int(0, 4) as f64,
+        };
+        let elements: Vec<f64> = (0..n).map(|_| number(self)).collect();
+        IValue::Tensor(Tensor::of(&elements, dtype, shape, Precision::Typed))
+    }
+
+    /// A tensor whose type tells all of it.
+    fn told(&mut self, shape: &[i64], dtype: DType) -> Known {
+        let value = self.tensor_of_shape(shape, dtype);
+        let ty = value.tensor().map_or(Type::tensor(), refined);
+        self.given(value, ty)
+    }
+
+    /// A tensor whose type tells nothing.
+    fn untold(&mut self, shape: &[i64], dtype: DType) -> Known {
+        let value = self.tensor_of_shape(shape, dtype);
+        self.given(value, Type::tensor())
+    }
+
+    /// A matrix whose type tells that it is one of floats, and no sizes.
+    fn half_told(&mut self, shape: &[i64]) -> Known {
+        let value = self.tensor_of_shape(shape, DType::Float);
+        self.given(value, parse_all(b"Float(*, *)").unwrap_or(Type::tensor()))
+    }
+
+    fn reals(&mut self, shape: &[i64]) -> Known {
+        if self.chance(2) { self.told(shape, DType::Float) } else { self.untold(shape, DType::Float) }
+    }
+
+    // ---- nodes
+
+    /// Lets the type of a tensor tell all, where it is computed once and of params of a motif alone.
+    fn tell(&mut self, known: &Known) {
+        if let Some(tensor) = known.1.tensor() {
+            self.graph.set_type(known.0, refined(tensor));
+        }
+    }
+
+    fn one(&mut self) -> Known {
+        self.constant(IValue::Int(1))
+    }
+
+    /// Memory of its own with the numbers of `x`, but for negative ones.
+    fn rectified(&mut self, x: &Known) -> Option<Known> {
+        self.made_of("aten::relu", std::slice::from_ref(x))
+    }
+
+    fn of(&mut self, kind: &str, x: &Known) -> Option<Known> {
+        self.made_of(kind, std::slice::from_ref(x))
+    }
+
+    fn sum(&mut self, a: &Known, b: &Known) -> Option<Known> {
+        let one = self.one();
+        self.made_of("aten::add", &[a.clone(), b.clone(), one])
+    }
+
+    /// Adds one to what is there.
+    fn grow(&mut self, x: &Known) -> Option<Known> {
+        let one = self.one();
+        self.made_of("aten::add_", &[x.clone(), one.clone(), one])
+    }
+
+    /// A node that is not run now: it would raise, or it is not reached.
+    fn unrun(&mut self, kind: &str, operands: &[Value], ty: Type) -> Value {
+        let node = self.graph.create_op(jitopt_core::symbol::Symbol::new(kind), operands, ty);
+        self.graph.append(self.block, node);
+        self.graph.output(node, 0)
+    }
+
+    fn see(&mut self, known: &Known) -> Option<()> {
+        self.shown(known.0);
+        Some(())
+    }
+
+    /// A number of the program, seen in a tensor, whose elements tell what kind of number it is.
+    fn see_number(&mut self, number: &Known) -> Option<()> {
+        let tensor = self.of("prim::NumToTensor", number)?;
+        self.see(&tensor)
+    }
+
+    // ---- blocks
+
+    /// A branch: what both sides return, with the values of the side that is taken.
+    fn either(
+        &mut self,
+        condition: &Known,
+        side: &dyn Fn(&mut Smith, bool) -> Option<Vec<Known>>,
+    ) -> Option<Vec<Known>> {
+        let node = self.graph.create(prim::IF);
+        self.graph.add_input(node, condition.0);
+        self.graph.append(self.block, node);
+        let taken = matches!(condition.1, IValue::Bool(true));
+        let mut values = Vec::new();
+        for is_then in [true, false] {
+            let block = self.graph.add_block(node);
+            let (outer, seen) = (std::mem::replace(&mut self.block, block), self.known.len());
+            let results = side(self, is_then);
+            self.block = outer;
+            self.known.truncate(seen);
+            let Some(results) = results else {
+                self.graph.erase(node);
+                return None;
+            };
+            results.iter().for_each(|result| self.graph.add_result(block, result.0));
+            if is_then == taken {
+                values = results.into_iter().map(|result| result.1).collect();
+            }
+        }
+        let known = |smith: &mut Smith, value: IValue| (smith.graph.add_output(node, returned(&value)), value);
+        Some(values.into_iter().map(|value| known(self, value)).collect())
+    }
+
+    /// A loop on a state, which has the value of one turn afterwards: nobody is to compute with it but what any value does for.
+    fn turns(
+        &mut self,
+        trips: &Known,
+        start: &Known,
+        body: &dyn Fn(&mut Smith, &Known, &Known) -> Option<Known>,
+    ) -> Option<Known> {
+        let goes_on = self.constant(IValue::Bool(true));
+        let node = self.graph.create(prim::LOOP);
+        [trips, &goes_on, start].into_iter().for_each(|value| self.graph.add_input(node, value.0));
+        self.graph.append(self.block, node);
+        let block = self.graph.add_block(node);
+        let counter = (self.graph.add_param(block, Type::int()), IValue::Int(0));
+        let state = (self.graph.add_param(block, returned(&start.1)), start.1.clone());
+        let (outer, seen) = (std::mem::replace(&mut self.block, block), self.known.len());
+        let end = body(self, &counter, &state);
+        self.block = outer;
+        self.known.truncate(seen);
+        let Some(end) = end else {
+            self.graph.erase(node);
+            return None;
+        };
+        [goes_on.0, end.0].into_iter().for_each(|value| self.graph.add_result(block, value));
+        Some((self.graph.add_output(node, returned(&start.1)), end.1))
+    }
+
+    fn few_turns(&mut self) -> Known {
+        let trips = self.draws.int(2, 5);
+        self.constant(IValue::Int(trips))
+    }
+
+    /// Raises an exception where the condition is true, or where it is false.
+    fn raise_if(&mut self, condition: &Known, when: bool) {
+        let node = self.graph.create(prim::IF);
+        self.graph.add_input(node, condition.0);
+        self.graph.append(self.block, node);
+        for is_then in [true, false] {
+            let block = self.graph.add_block(node);
+            if is_then != when {
+                continue;
+            }
+            let outer = std::mem::replace(&mut self.block, block);
+            let message = self.constant(IValue::from("told"));
+            let raise = self.graph.create(prim::RAISE_EXCEPTION);
+            self.graph.add_input(raise, message.0);
+            self.graph.append(block, raise);
+            self.block = outer;
+        }
+    }
+}

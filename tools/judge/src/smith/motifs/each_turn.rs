@@ -1,0 +1,128 @@
+//! Loops in which every turn does the same, or nearly.
+
+use super::super::Smith;
+use jitopt_core::interpreter::IValue;
+use jitopt_core::tensor::DType;
+use jitopt_core::types::Type;
+
+impl Smith {
+    /// Each turn draws numbers of its own.
+    pub(super) fn draws_each_turn(&mut self) -> Option<()> {
+        let (x, start, trips) = (self.reals(&[3, 2]), self.reals(&[3, 2]), self.few_turns());
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let drawn = match smith.chance(2) {
+                true => {
+                    let none = smith.constant(IValue::None);
+                    let more = std::iter::repeat_n(none, 5);
+                    smith.made_of("aten::rand_like", &std::iter::once(x.clone()).chain(more).collect::<Vec<_>>())
+                }
+                false => {
+                    let (half, yes) = (smith.constant(IValue::Float(0.5)), smith.constant(IValue::Bool(true)));
+                    smith.made_of("aten::dropout", &[x.clone(), half, yes])
+                }
+            }?;
+            smith.sum(state, &drawn)
+        })?;
+        self.see(&end)
+    }
+
+    /// Each turn makes a tensor of its own, and all of them are in a list afterwards.
+    pub(super) fn made_each_turn(&mut self) -> Option<()> {
+        let (x, start, trips) = (self.reals(&[3]), self.reals(&[3]), self.few_turns());
+        let list = self.list(std::slice::from_ref(&start), Type::tensor())?;
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let made = smith.of("aten::neg", &x)?;
+            smith.run("aten::append", &[list.clone(), made]).then_some(())?;
+            smith.of("aten::tanh", state)
+        })?;
+        self.see(&list)?;
+        self.see(&end)
+    }
+
+    /// What would fail is in a loop that does not run.
+    pub(super) fn fails_in_no_turn(&mut self) -> Option<()> {
+        let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
+        let none = IValue::Int(self.draws.int(-1, 1));
+        let trips = if self.chance(2) { self.given(none, Type::int()) } else { self.constant(none) };
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let one = smith.one();
+            let product = smith.unrun("aten::mm", &[x.0, misfit.0], Type::tensor());
+            let sum = smith.unrun("aten::add", &[state.0, product, one.0], Type::tensor());
+            Some((sum, state.1.clone()))
+        })?;
+        self.see(&end)
+    }
+
+    /// The program raises an exception before an operator of the same turn would.
+    pub(super) fn raises_each_turn(&mut self) -> Option<()> {
+        let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
+        let (trips, always) = (self.few_turns(), self.given(IValue::Bool(true), Type::bool()));
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            smith.raise_if(&always, true);
+            let one = smith.one();
+            let product = smith.unrun("aten::mm", &[x.0, misfit.0], Type::tensor());
+            let sum = smith.unrun("aten::add", &[state.0, product, one.0], Type::tensor());
+            Some((sum, state.1.clone()))
+        })?;
+        self.see(&end)
+    }
+
+    /// How many turns there are is not known before; there may be less than none.
+    pub(super) fn counted_by_a_param(&mut self) -> Option<()> {
+        let (start, trips) = (self.reals(&[2]), IValue::Int(self.draws.int(-12, 20)));
+        let trips = self.given(trips, Type::int());
+        let end = self.turns(&trips, &start, &|smith, counter, state| {
+            let half = smith.constant(IValue::Float(0.5));
+            let less = smith.made_of("aten::mul", &[state.clone(), half])?;
+            smith.sum(&less, counter)
+        })?;
+        self.see(&end)
+    }
+
+    /// A constant of the body is one object in all turns.
+    pub(super) fn constant_written_each_turn(&mut self) -> Option<()> {
+        let (start, trips) = (self.reals(&[2]), self.few_turns());
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let constant = smith.tensor_constant()?;
+            let grown = smith.grow(&constant)?;
+            smith.sum(state, &grown)
+        })?;
+        self.see(&end)
+    }
+
+    /// What one side of a branch in the body hands on was made before the loop, and each turn writes to it.
+    pub(super) fn made_before_the_loop(&mut self) -> Option<()> {
+        let (x, start, trips, flag) = (self.reals(&[2]), self.reals(&[2]), self.few_turns(), self.flag());
+        let memory = self.rectified(&x)?;
+        let outside = self.chance(2);
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let side = |smith: &mut Smith, is_then: bool| {
+                let made = if is_then == outside { Some(memory.clone()) } else { smith.of("aten::neg", &x) };
+                made.map(|made| vec![made])
+            };
+            let joined = smith.either(&flag, &side)?.remove(0);
+            let grown = smith.grow(&joined)?;
+            smith.sum(state, &grown)
+        })?;
+        self.see(&end)
+    }
+
+    /// Parts of what a pattern may hold stand before the loop, and parts in it.
+    pub(super) fn view_each_turn(&mut self) -> Option<()> {
+        let (x, start, trips) = (self.told(&[2, 3], DType::Float), self.reals(&[2, 3]), self.few_turns());
+        if self.chance(2) {
+            let negated = self.of("aten::neg", &x)?;
+            let end = self.turns(&trips, &start, &|smith, _, state| smith.sum(state, &negated))?;
+            return self.see(&end);
+        }
+        let memory = self.rectified(&x)?;
+        let list = self.list(std::slice::from_ref(&start), Type::tensor())?;
+        let end = self.turns(&trips, &start, &|smith, _, state| {
+            let view = smith.of("aten::t", &memory)?;
+            smith.run("aten::append", &[list.clone(), view]).then_some(())?;
+            smith.of("aten::tanh", state)
+        })?;
+        self.see(&list)?;
+        self.see(&end)
+    }
+}

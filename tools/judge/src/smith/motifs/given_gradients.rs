@@ -1,0 +1,54 @@
+//! Gradients that are given, of which some are not defined.
+
+use super::super::{Known, Smith};
+use jitopt_core::interpreter::IValue;
+use jitopt_core::symbol::prim;
+use jitopt_core::tensor::DType;
+use jitopt_core::types::Type;
+use jitopt_core::types::era::Era;
+use jitopt_core::types::spelling::parse_all;
+
+impl Smith {
+    /// Formulas and sums of gradients: params, zeros, and what hands either of them on.
+    pub(super) fn gradients_given(&mut self) -> Option<()> {
+        let x = self.untold(&[2, 2], DType::Float);
+        let zero = self.unrun("prim::AutogradZero", &[], Type::tensor());
+        let mut gradients = vec![(zero, IValue::Undefined), self.undefined()];
+        gradients.push(self.untold(&[2, 2], DType::Float));
+        gradients.push(self.of("aten::neg", &x)?);
+        for _ in 0..3 + self.draws.below(3) {
+            let (a, b) = (self.pick(&gradients), self.pick(&gradients));
+            let made = match self.draws.below(4) {
+                0 => self.gradient_sum(a, b),
+                1 => self.one_of(a, b),
+                _ => self.formula(a, b, &x),
+            };
+            // What is not defined is shown in a sum with what is.
+            let seen = self.gradient_sum(made.clone(), x.clone());
+            self.see(&seen)?;
+            gradients.push(made);
+        }
+        Some(())
+    }
+
+    /// Up to 1.4 the type of a param tells that it is not defined.
+    fn undefined(&mut self) -> Known {
+        let says = self.graph.era == Era::V1_3 || self.chance(3);
+        let ty = if says { parse_all(b"Tensor[Undefined]").unwrap_or(Type::tensor()) } else { Type::tensor() };
+        self.given(IValue::Undefined, ty)
+    }
+
+    /// A branch that hands on one of two gradients.
+    fn one_of(&mut self, a: Known, b: Known) -> Known {
+        let flag = self.flag();
+        let node = self.graph.create(prim::IF);
+        self.graph.add_input(node, flag.0);
+        self.graph.append(self.block, node);
+        for value in [&a, &b] {
+            let block = self.graph.add_block(node);
+            self.graph.add_result(block, value.0);
+        }
+        let taken = if matches!(flag.1, IValue::Bool(true)) { a } else { b };
+        (self.graph.add_output(node, Type::tensor()), taken.1)
+    }
+}

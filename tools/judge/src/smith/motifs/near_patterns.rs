@@ -1,0 +1,51 @@
+//! Chains of operators that patterns hold, disturbed in one way or another.
+
+use super::super::Smith;
+
+impl Smith {
+    /// A rectified matrix, transposed: with a write before the transposition, and the matrix read besides.
+    pub(super) fn rectified_and_turned(&mut self) -> Option<()> {
+        let x = self.reals(&[2, 3]);
+        let x = self.of("aten::tanh", &x)?;
+        let positive = self.rectified(&x)?;
+        if self.chance(2) {
+            self.grow(&x)?;
+        }
+        let turned = self.of("aten::t", &positive)?;
+        if self.chance(3) {
+            self.see(&positive)?;
+        }
+        self.see(&turned)
+    }
+
+    /// Rectified several times: patterns of two overlap.
+    pub(super) fn rectified_often(&mut self) -> Option<()> {
+        let x = self.reals(&[2, 3]);
+        let mut last = self.of("aten::tanh", &x)?;
+        for _ in 0..2 + self.draws.below(3) {
+            last = self.rectified(&last)?;
+            if self.chance(6) {
+                self.see(&last)?;
+            }
+        }
+        self.see(&last)
+    }
+
+    /// Negated twice is the same, but no more the same memory.
+    pub(super) fn negated_twice(&mut self) -> Option<()> {
+        let x = self.reals(&[2, 3]);
+        let x = self.of("aten::tanh", &x)?;
+        let negated = self.of("aten::neg", &x)?;
+        if self.chance(3) {
+            self.grow(&x)?;
+        }
+        let again = self.of("aten::neg", &negated)?;
+        if self.chance(2) {
+            self.grow(&again)?;
+        }
+        if !self.chance(3) {
+            self.see(&x)?;
+        }
+        self.see(&again)
+    }
+}
