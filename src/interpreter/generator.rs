@@ -392,19 +392,20 @@ impl<'a> Search<'a> {
         self.fits
     }
 
+    /// What an exception is raised for stands in the conditions around it.
+    fn operands_around(&self, node: Node) -> Vec<Value> {
+        let around = std::iter::successors(Some(node), |&node| self.graph.enclosing(node));
+        around.flat_map(|node| self.graph.inputs(node)).collect()
+    }
+
     /// Changes something that the failing node depends on; false when there is nothing.
     fn change(&mut self, run: &Run) -> bool {
         let Some(node) = run.failed else { return false };
-        // What an exception is raised for stands in the conditions around it.
-        let around = std::iter::successors(Some(node), |&node| self.graph.enclosing(node));
-        let operands: Vec<Value> = around.flat_map(|node| self.graph.inputs(node)).collect();
+        let operands = self.operands_around(node);
         let mut sources: Vec<Source> = sources_of(self.graph, &operands).into_iter().collect();
         sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
         if sources.is_empty() {
             return false;
-        }
-        if run.lacks_key && self.add_key(&sources, &run.message) {
-            return true;
         }
         let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
         seen.extend(sizes_said(&run.message));
@@ -425,10 +426,10 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Gives all layers the weights that they want, but for those that made what their types say.
+    /// Gives all layers the weights that they want, but for those that made what their types say, and a dict the key that it lacks.
     fn tailor_all(&mut self, run: &Run) -> bool {
         let graph = self.graph;
-        let mut changed = false;
+        let mut changed = run.failed.is_some_and(|node| run.lacks_key && self.add_key(node, &run.message));
         for node in graph.all_nodes() {
             let made = graph.outputs(node).next();
             let declared = made.and_then(|value| tailoring::declared_shape(graph, value));
@@ -455,16 +456,10 @@ impl<'a> Search<'a> {
     }
 
     /// Puts the key that a program looks for into a dict.
-    fn add_key(&mut self, sources: &[Source], wanted: &str) -> bool {
+    fn add_key(&mut self, node: Node, wanted: &str) -> bool {
         let mut added = false;
-        for source in sources {
-            let Some(Sketch::Dict(items)) = self.sketches.get_mut(source) else { continue };
-            let has = |(key, _): &(IValue, Sketch)| matches!(key, IValue::Str(text) if **text == *wanted);
-            match items.first().cloned() {
-                Some((IValue::Str(_), value)) if !items.iter().any(has) => items.push((IValue::from(wanted), value)),
-                _ => continue,
-            }
-            added = true;
+        for source in sources_of(self.graph, &self.operands_around(node)) {
+            added |= self.sketches.get_mut(&source).is_some_and(|sketch| add_key(sketch, wanted));
         }
         added
     }
@@ -632,6 +627,26 @@ impl<'a> Search<'a> {
                 }
             });
         }
+    }
+}
+
+/// Gives all dicts in it a key that they lack.
+fn add_key(sketch: &mut Sketch, wanted: &str) -> bool {
+    match sketch {
+        Sketch::Optional(inner, _) => add_key(inner, wanted),
+        Sketch::List(parts) | Sketch::Tuple(parts) => {
+            let lacking = parts.iter_mut().map(|part| add_key(part, wanted)).filter(|&added| added);
+            lacking.count() > 0
+        }
+        Sketch::Dict(items) => {
+            let has = |(key, _): &(IValue, Sketch)| matches!(key, IValue::Str(text) if **text == *wanted);
+            match items.first().cloned() {
+                Some((IValue::Str(_), value)) if !items.iter().any(has) => items.push((IValue::from(wanted), value)),
+                _ => return false,
+            }
+            true
+        }
+        _ => false,
     }
 }
 

@@ -96,6 +96,13 @@ impl Layer<'_> {
         self.shapes.get(&value).cloned().or_else(|| declared_shape(self.graph, value))
     }
 
+    /// Whether an operand is a part of something.
+    fn is_part(&self, formal: &str) -> bool {
+        let whole =
+            self.operand(formal).map(|value| (origin(self.graph, value).0, origin_of_part(self.graph, value).0));
+        whole.is_some_and(|(whole, of)| whole != of)
+    }
+
     /// The last part of the name of the attribute or constant that an operand is, or is a part of, and its value.
     fn attribute(&self, formal: &str) -> Option<(Value, String)> {
         let (value, _) = origin_of_part(self.graph, self.operand(formal)?);
@@ -149,10 +156,11 @@ pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Want
         "_native_multi_head_attention" | "_transformer_encoder_layer_fwd" => {
             fused_attention(&layer).unwrap_or_default()
         }
-        "add" | "sub" | "mul" => like_the_other(&layer),
+        "add" | "add_" => part_of_bias(&layer).unwrap_or_else(|| like_the_other(&layer)),
+        "sub" | "mul" => like_the_other(&layer),
         "addmm" => product(&layer, "mat1", "mat2"),
         "mm" => product(&layer, "self", "mat2"),
-        "matmul" => product(&layer, "self", "other"),
+        "matmul" => part_of_projections(&layer).unwrap_or_else(|| product(&layer, "self", "other")),
         "embedding" => {
             let width = layer.declared_last().unwrap_or(4);
             layer.give(&[("weight", &[10, width])])
@@ -249,6 +257,19 @@ fn projections(layer: &Layer<'_>) -> Option<Proposals> {
     };
     let weight = layer.attribute("weight").and_then(shape)?;
     Some(std::iter::once(weight).chain(layer.attribute("bias").and_then(shape)).collect())
+}
+
+/// The same where the layer is a product, and a sum behind it, with parts of the weight and the bias.
+fn part_of_projections(layer: &Layer<'_>) -> Option<Proposals> {
+    let width = *layer.input("self")?.last()?;
+    let (value, name) = layer.attribute("other").filter(|_| layer.is_part("other"))?;
+    (name == "in_proj_weight").then(|| vec![(value, Wanted::Shape([3 * width, width].as_slice().into()))])
+}
+
+fn part_of_bias(layer: &Layer<'_>) -> Option<Proposals> {
+    let width = *layer.input("self")?.last()?;
+    let (value, name) = layer.attribute("other").filter(|_| layer.is_part("other"))?;
+    (name == "in_proj_bias").then(|| vec![(value, Wanted::Shape([3 * width].as_slice().into()))])
 }
 
 /// A weight of several projections that is taken apart by sizes.
