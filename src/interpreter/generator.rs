@@ -52,6 +52,9 @@ const ROUNDS: usize = 200;
 const MOST_WORK: u64 = 50_000_000;
 /// Most elements of a tensor whose shape is searched for.
 const MOST_ELEMENTS: i64 = 1 << 20;
+/// What convolutions and pools say of images of which nothing would be left.
+const TOO_SMALL: &[&str] =
+    &["Kernel size can't be greater than actual input size", "Calculated output size is too small"];
 /// A run of so many nodes is taken to fit.
 const LONG: u64 = 100_000;
 
@@ -430,6 +433,7 @@ impl<'a> Search<'a> {
     fn tailor_all(&mut self, run: &Run) -> bool {
         let graph = self.graph;
         let mut changed = run.failed.is_some_and(|node| run.lacks_key && self.add_key(node, &run.message));
+        changed |= TOO_SMALL.iter().any(|text| run.message.contains(text)) && self.enlarge_images();
         for node in graph.all_nodes() {
             let made = graph.outputs(node).next();
             let declared = made.and_then(|value| tailoring::declared_shape(graph, value));
@@ -453,6 +457,24 @@ impl<'a> Search<'a> {
             }
         }
         changed
+    }
+
+    /// Doubles the free sizes of images among the params; false when there are none, or they are large.
+    fn enlarge_images(&mut self) -> bool {
+        let mut enlarged = false;
+        for (_, sketch) in self.sketches.iter_mut().filter(|(source, _)| matches!(source, Source::Param(_))) {
+            sketch.each(&mut |part| {
+                let Sketch::Tensor(tensor) = part else { return };
+                let before = tensor.clone();
+                let images = tensor.dims.iter_mut().skip(2).filter(|(_, free)| *free);
+                images.for_each(|(n, _)| *n = (*n).max(1) * 2);
+                match is_small(tensor) {
+                    true => enlarged |= tensor.dims != before.dims,
+                    false => *tensor = before,
+                }
+            });
+        }
+        enlarged
     }
 
     /// Puts the key that a program looks for into a dict.
