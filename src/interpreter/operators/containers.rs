@@ -29,6 +29,7 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::copy", copy),
     ("aten::list", copy),
+    ("aten::list_with_default", list_with_default),
     ("aten::dict", dict_of),
     ("aten::Size", copy),
     ("aten::count", count),
@@ -319,6 +320,14 @@ fn dict_of(call: &Call<'_>) -> Answer {
         }
         Some(_) => Err(wrong(call, 0)),
     }
+}
+
+/// PyTorch 1.3 fills nothing in, for no number of such a list can be `None`.
+fn list_with_default(call: &Call<'_>) -> Answer {
+    if list(call, 1)?.borrow().len() <= list(call, 0)?.borrow().len() {
+        return Err(Stop::raised("list_with_default: there are to be more defaults than numbers"));
+    }
+    copy(call)
 }
 
 fn count(call: &Call<'_>) -> Answer {
