@@ -24,7 +24,7 @@
 //! written to. Products of reals are added in another order, so results differ by rounding.
 //!
 //! Ends with `dce`, as PyTorch. Linear in nodes: what products depend on is looked for in a bounded number of steps.
-//! Idempotent.
+//! Idempotent, but for writers to factors that its end removes.
 
 use crate::dead_code_elimination;
 use crate::fuse_addmm::is_one;

@@ -17,7 +17,8 @@
 //!    in node by node. This is repeated until nothing changes, which is what makes one group of siblings with a common producer.
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
 //! 3. `aten::cat` of what groups make joins them, see `fuser/concats.rs`.
-//! 4. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and outputs of which nothing but the size is asked
+//! 4. With `{level=2}` what folds elements goes into groups too, see `fuser/spaces.rs`, and what is left alone becomes a group of its own.
+//! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and outputs of which nothing but the size is asked
 //!    are replaced by a computation of the size, see `fuser/group_sizes.rs`.
 //!
 //! A node is fusible when a column of the operator table says so of its overload, and all operands that are neither tensors nor floats are
@@ -33,6 +34,7 @@ mod concats;
 mod group_sizes;
 mod groups;
 mod refusals;
+mod spaces;
 mod tally;
 
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
@@ -60,7 +62,7 @@ pub const PASS: PassInfo = PassInfo {
         PassOption {
             name: "level",
             default: "1",
-            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones",
+            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms",
         },
         PassOption {
             name: "strict",
@@ -141,6 +143,9 @@ impl Fuser {
 
     fn fuse_block(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         while self.round(graph, cx, block) {}
+        if self.level > 1 {
+            self.fuse_siblings(graph, cx, block);
+        }
         self.tell_refusals(graph, cx, block);
         self.fuse_concats(graph, cx, block);
         if self.level > 1 {
@@ -205,6 +210,7 @@ impl Fuser {
             graph.ty(*value).is_tensor()
                 || graph.ty(*value).is(Simple::Float)
                 || graph.definer(*value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
+                || row.folds && self.is_constant_list(graph, *value)
         };
         if let Some(value) =
             graph.inputs(node).find(|value| !planted!("fuse.settled", is_settled(value), "all" => true))
@@ -220,6 +226,13 @@ impl Fuser {
             return Err(Refusal::Written(output));
         }
         Ok(row)
+    }
+
+    /// Whether a value is a list of constants that nobody changes, such as the dimensions of a sum.
+    fn is_constant_list(&self, graph: &Graph, value: Value) -> bool {
+        let list = graph.definer(value).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
+        list.is_some_and(|list| graph.inputs(list).all(|element| graph.constant_int(element).is_some()))
+            && !self.db.has_writers(value)
     }
 
     /// Whether kernels can be made for the device of a tensor.
@@ -243,6 +256,9 @@ impl Fuser {
         let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
         if arguments(consumer) + arguments(producer) > ARGUMENT_LIMIT {
             return Some(Refusal::Arguments);
+        }
+        if let Some(refusal) = self.refuses_folds(graph, consumer, producer) {
+            return Some(refusal);
         }
         self.cannot_move(graph, producer, consumer)
     }

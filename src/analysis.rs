@@ -18,6 +18,8 @@
 pub mod alias;
 mod alias_dump;
 pub mod fingerprints;
+pub mod folds;
+pub mod framing;
 pub mod inference;
 mod locations;
 pub mod matching;

@@ -20,6 +20,7 @@ pub mod declaration;
 pub mod formulas;
 pub mod fusion_rules;
 pub mod overloads;
+pub mod recipes;
 pub mod rules;
 pub mod schema;
 pub mod shape_rules;

@@ -73,7 +73,7 @@ impl Fuser {
         let is_size = |user| group_sizes::is_size(graph, user);
         graph.block_of(node) == graph.block_of(chunk)
             && graph.users(operand).all(|user| user == chunk || is_size(user))
-            && planted!("fuse.divided", !row.like_first && !is_random(graph, node), "all" => true)
+            && planted!("fuse.divided", !row.like_first && !row.folds && !is_random(graph, node), "all" => true)
             && self.cannot_move(graph, node, chunk).is_none()
     }
 

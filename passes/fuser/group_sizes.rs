@@ -66,11 +66,15 @@ impl Writer<'_> {
     }
 }
 
-/// The operands that give a pointwise node its sizes.
+/// The operands that give a node its sizes; none where it folds dimensions away.
 fn shaping(graph: &Graph, node: Node) -> Vec<Value> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
-    let like_first = resolved.schema().and_then(fusion_row).is_some_and(|row| row.like_first);
+    let row = resolved.schema().and_then(fusion_row);
+    let like_first = row.is_some_and(|row| row.like_first);
+    if row.is_some_and(|row| row.folds) && !like_first {
+        return Vec::new();
+    }
     let tensors = graph.inputs(node).filter(|value| graph.ty(*value).is_tensor());
     tensors.take(if planted!("fuse.like-first", like_first, "ignored" => false) { 1 } else { usize::MAX }).collect()
 }

@@ -213,7 +213,7 @@ fn param_for(graph: &Graph, section: &mut Graph, operands: &mut Vec<Value>, oper
     section.insert_output(params, i, ty)
 }
 
-/// Makes `operand` an operand of `group`, or copies the constant that it is; what it is called inside.
+/// Makes `operand` an operand of `group`, or copies the constant that it is, or the list of such; what it is called inside.
 fn take_operand(
     graph: &mut Graph,
     section: &mut Graph,
@@ -227,6 +227,18 @@ fn take_operand(
     let constant = graph.definer(operand).filter(|&node| graph.kind(node) == prim::CONSTANT && !ty.is_tensor());
     if let Some(constant) = constant {
         let copy = copied(section, graph, constant, map);
+        prepend(section, copy, first);
+        return section.output(copy, 0);
+    }
+    let list = graph.definer(operand).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
+    if let Some(list) = list {
+        for element in graph.inputs(list).collect::<Vec<_>>() {
+            if !map.contains_key(&element) {
+                let inner = take_operand(graph, section, group, element, first, map);
+                map.insert(element, inner);
+            }
+        }
+        let copy = copied(section, graph, list, map);
         prepend(section, copy, first);
         return section.output(copy, 0);
     }

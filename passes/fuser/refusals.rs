@@ -29,6 +29,10 @@ pub(super) enum Refusal {
     Chunked,
     /// Together they have too many operands and outputs.
     Arguments,
+    /// They fold other dimensions.
+    OtherAxes,
+    /// One folds, and the shapes of what the other one computes are not known to go with that.
+    OtherSpace,
     /// What stands between them depends on one and is needed by the other, has effects, or writes to what they read: this node, where it is one
     /// alone.
     Between(Option<Node>),
@@ -65,6 +69,14 @@ impl Refusal {
             Refusal::Chunked => format!("the group{user} divides it into chunks"),
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)
+            }
+            Refusal::OtherAxes => {
+                format!("the node{user} folds other dimensions, or it is not known whether they are others")
+            }
+            Refusal::OtherSpace => {
+                format!(
+                    "one kernel folds one space: the shapes of it and of the node{user} are not known to go together"
+                )
             }
             Refusal::Between(Some(node)) => {
                 let name =

@@ -44,7 +44,7 @@ impl Tally {
 fn is_pointwise(graph: &Graph, node: Node) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
-    resolved.schema().is_some_and(|schema| fusion_row(schema).is_some())
+    resolved.schema().and_then(fusion_row).is_some_and(|row| !row.folds)
 }
 
 /// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and are ints.

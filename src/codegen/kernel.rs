@@ -1,10 +1,16 @@
 //! The loop nest: one iteration space, loads, a DAG of computations, stores.
 //!
 //! All accesses are made at the same point of a space whose sizes are given at launch, each by strides of its own; broadcasting
-//! is a stride of 0, a chunk a load that begins further in, a part of a concatenation a store that does. A reduction will be a
-//! step whose result lives in the outer part of the space; stores and steps behind it then belong to that part.
+//! is a stride of 0, a chunk a load that begins further in, a part of a concatenation a store that does.
+//!
+//! A kernel may fold the space along some of its dimensions, several times: the largest element of a row, then the sum of what is
+//! computed with it. What stands still along those dimensions is of the *row*, and computed once for all of its elements.
 
+use crate::analysis::folds::Axes;
+use crate::analysis::framing::Frame;
+use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Scalar};
+use smallvec::SmallVec;
 
 /// One of several equal parts of a tensor along a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +28,8 @@ pub struct Part {
 pub struct Load {
     /// The operand of the group.
     pub operand: usize,
+    /// How its dimensions lie in the space.
+    pub frame: Frame,
     /// The part of it that counts as a tensor of its own.
     pub part: Option<Part>,
     /// Its element type in memory.
@@ -41,6 +49,8 @@ pub enum Source {
     Load(usize),
     /// A step.
     Step(usize),
+    /// What elements were folded into.
+    Folded(usize),
     /// A constant.
     Constant(Scalar),
     /// A real number that is an operand of the group, by its place among those.
@@ -77,11 +87,38 @@ pub struct Step {
     pub name: String,
     /// The IR line.
     pub line: String,
+    /// Whether the result lies in a row in memory, whatever its operands do.
+    pub in_a_row: bool,
+}
+
+/// Makes one value of all elements of a row.
+#[derive(Clone, Debug)]
+pub struct Folding {
+    /// How.
+    pub fold: Fold,
+    /// Of a variance: what is taken from the number of elements before it divides.
+    pub correction: f64,
+    /// What is folded, converted to the type that is computed in.
+    pub input: Input,
+    /// The type of the result.
+    pub out: DType,
+    /// The dimensions along which that is done.
+    pub axes: Axes,
+    /// The sizes that these must have, where the node says them.
+    pub sizes: Option<Vec<i64>>,
+    /// Whether the result keeps the dimensions that are folded, with size 1.
+    pub keep: bool,
+    /// What the value is called in the text.
+    pub name: String,
+    /// The IR line.
+    pub line: String,
 }
 
 /// Writes an element of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
+    /// How the dimensions of the result lie in the space.
+    pub frame: Frame,
     /// What is written.
     pub source: Source,
     /// Its type there.
@@ -114,6 +151,10 @@ pub struct Kernel {
     pub wholes: Vec<usize>,
     /// What is computed, operands first.
     pub steps: Vec<Step>,
+    /// Values that must have exactly this shape, else the operator raises an exception.
+    pub exact: Vec<(Source, Vec<i64>)>,
+    /// What is folded, operands first.
+    pub foldings: Vec<Folding>,
     /// What is stored.
     pub stores: Vec<Store>,
     /// The tensors that are made.
@@ -146,15 +187,57 @@ impl Inner {
     }
 }
 
+/// How a kernel walks over its space. With the element types it is all that a kernel is specialised by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Walk {
+    /// How it folds, if it does.
+    pub direction: Direction,
+    /// How each access moves along the innermost dimension.
+    pub inner: SmallVec<[Inner; 16]>,
+    /// Whether each access stands still along the dimensions that are folded.
+    pub still: SmallVec<[bool; 16]>,
+}
+
+/// Where the dimensions are along which a kernel folds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// There are none: all points are alike.
+    Points,
+    /// The innermost one is one of them: a loop over a row of neighbours.
+    Along,
+    /// The innermost one is none: rows stand side by side, and as many as fit are folded at once.
+    Across,
+}
+
+impl Walk {
+    /// Over points that are all alike.
+    pub fn points(inner: SmallVec<[Inner; 16]>) -> Walk {
+        let still = inner.iter().map(|_| false).collect();
+        Walk { direction: Direction::Points, inner, still }
+    }
+
+    /// Whether a store writes one element for a row.
+    pub fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
+        self.direction != Direction::Points && self.still[kernel.loads.len() + store]
+    }
+}
+
 impl Kernel {
     /// How many accesses there are: loads, then stores.
     pub fn accesses(&self) -> usize {
         self.loads.len() + self.stores.len()
     }
 
+    /// The element type of an access in memory.
+    pub fn dtype_of(&self, access: usize) -> DType {
+        match access.checked_sub(self.loads.len()) {
+            None => self.loads[access].dtype,
+            Some(store) => self.made[self.stores[store].tensor].dtype,
+        }
+    }
+
     /// Bytes that are loaded and stored at each point.
     pub fn bytes_per_point(&self) -> usize {
-        let stored = self.stores.iter().map(|store| self.made[store.tensor].dtype.size());
-        self.loads.iter().map(|load| load.dtype.size()).chain(stored).sum()
+        (0..self.accesses()).map(|access| self.dtype_of(access).size()).sum()
     }
 }

@@ -3,7 +3,12 @@
 //! Element types are settled here, once, by the rules of promotion: tensors with dimensions, tensors without, and plain numbers
 //! are three classes. Constants are written into the kernel; numbers that are operands of the group stay arguments.
 
+mod recipe_steps;
+
+use super::expressions;
 use super::kernel::{Input, Kernel, Load, Made, Part, Source, Step, Store};
+use crate::analysis::folds::recipes_of;
+use crate::analysis::framing::{Frame, Frames};
 use crate::interpreter::{Environment, IValue, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
@@ -80,6 +85,7 @@ enum Known {
         source: Source,
         dtype: DType,
         dimensioned: bool,
+        frame: Frame,
     },
     /// An operand of the group that nothing has loaded yet.
     Operand {
@@ -92,14 +98,24 @@ enum Known {
         kind: Kind,
     },
     Text(String),
+    Numbers(Vec<i64>),
     Missing,
     /// Values side by side along a dimension.
     Joined {
         parts: Vec<(Source, DType)>,
         dtype: DType,
         dim: i64,
+        frame: Frame,
     },
     Other,
+}
+
+/// A tensor as a step reads it.
+#[derive(Clone, Copy, Debug)]
+struct Operand {
+    source: Source,
+    dtype: DType,
+    dimensioned: bool,
 }
 
 /// Makes the kernel of a group.
@@ -108,7 +124,9 @@ enum Known {
 /// whatever else one loop cannot do; the words say which and why.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
     let kernel = Kernel { group: group.to_owned(), ..Kernel::default() };
-    let mut lowering = Lowering { section, release, kernel, known: FxHashMap::default(), names: FxHashSet::default() };
+    let frames = Frames::of(section).map_err(|clash| Refusal(clash.0))?;
+    let (known, names) = (FxHashMap::default(), FxHashSet::default());
+    let mut lowering = Lowering { section, release, kernel, frames, known, names };
     lowering.params(arguments);
     for node in section.nodes(section.root()) {
         lowering.node(node)?;
@@ -121,6 +139,7 @@ struct Lowering<'g> {
     section: &'g Graph,
     release: (u32, u32),
     kernel: Kernel,
+    frames: Frames,
     known: FxHashMap<Value, Known>,
     names: FxHashSet<String>,
 }
@@ -149,8 +168,16 @@ impl Lowering<'_> {
             prim::CONSTANT => self.constant(node),
             prim::CONSTANT_CHUNK => self.chunk(node),
             prim::FUSED_CONCAT => self.join(node),
-            kind => self.compute(node, kind),
+            prim::LIST_CONSTRUCT => self.list(node),
+            kind => match recipes_of(self.section, node) {
+                [] => self.compute(node, kind),
+                recipes => self.fold(node, recipes),
+            },
         }
+    }
+
+    fn frame(&self, value: Value) -> Frame {
+        self.frames.frame(value)
     }
 
     fn constant(&mut self, node: Node) -> Result<(), Refusal> {
@@ -158,6 +185,7 @@ impl Lowering<'_> {
         let known = match value {
             Ok(IValue::None) => Known::Missing,
             Ok(IValue::Str(text)) => Known::Text(text.to_string()),
+            Ok(IValue::List(list)) => whole_numbers(&list.borrow()).map_or(Known::Other, Known::Numbers),
             Ok(value) => match value.scalar() {
                 Some(scalar) => Known::Number { source: Source::Constant(scalar), kind: scalar.kind() },
                 None => Known::Other,
@@ -165,6 +193,17 @@ impl Lowering<'_> {
             Err(_) => Known::Other,
         };
         self.known.insert(self.section.output(node, 0), known);
+        Ok(())
+    }
+
+    /// A list of numbers that are known, such as the dimensions of a sum.
+    fn list(&mut self, node: Node) -> Result<(), Refusal> {
+        let number = |value| match self.known.get(&value) {
+            Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int }) => Some(scalar.int()),
+            _ => None,
+        };
+        let numbers: Option<Vec<i64>> = self.section.inputs(node).map(number).collect();
+        self.known.insert(self.section.output(node, 0), numbers.map_or(Known::Other, Known::Numbers));
         Ok(())
     }
 
@@ -188,18 +227,20 @@ impl Lowering<'_> {
         for (index, output) in self.section.outputs(node).enumerate() {
             let part = Some(Part { dim, count, index: index as i64 });
             let (name, line) = (self.section.name(output), line.clone());
-            let source = self.load(Load { operand, part, dtype, dimensioned: true, name, line });
-            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true });
+            let frame = self.frame(output);
+            let source = self.load(Load { operand, frame, part, dtype, dimensioned: true, name, line });
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned: true, frame });
         }
         Ok(())
     }
 
     fn join(&mut self, node: Node) -> Result<(), Refusal> {
         let dim = self.attribute(node, attr::DIM)?;
+        let frame = self.frame(self.section.output(node, 0));
         let mut parts = Vec::new();
         for value in self.section.inputs(node) {
-            match self.tensor(value) {
-                Some((source, dtype, true)) => parts.push((source, dtype)),
+            match self.tensor(value, frame) {
+                Some(Operand { source, dtype, dimensioned: true }) => parts.push((source, dtype)),
                 _ => return refuse("a concatenation of something that is no tensor with dimensions"),
             }
         }
@@ -207,13 +248,13 @@ impl Lowering<'_> {
         let Some(dtype) = dtypes.reduce(crate::tensor::promotion::join) else {
             return refuse("a concatenation of nothing");
         };
-        self.known.insert(self.section.output(node, 0), Known::Joined { parts, dtype, dim });
+        self.known.insert(self.section.output(node, 0), Known::Joined { parts, dtype, dim, frame });
         Ok(())
     }
 
     /// Adds a load, unless there is one of the same.
     fn load(&mut self, mut load: Load) -> Source {
-        let same = |other: &Load| (other.operand, other.part) == (load.operand, load.part);
+        let same = |other: &Load| (other.operand, other.part, other.frame) == (load.operand, load.part, load.frame);
         let found = self.kernel.loads.iter().position(same);
         Source::Load(found.unwrap_or_else(|| {
             load.name = self.fresh(&load.name);
@@ -223,14 +264,14 @@ impl Lowering<'_> {
     }
 
     /// A tensor, loaded where it is an operand that nothing has loaded yet.
-    fn tensor(&mut self, value: Value) -> Option<(Source, DType, bool)> {
+    fn tensor(&mut self, value: Value, frame: Frame) -> Option<Operand> {
         match self.known.get(&value)?.clone() {
-            Known::Tensor { source, dtype, dimensioned } => Some((source, dtype, dimensioned)),
+            Known::Tensor { source, dtype, dimensioned, .. } => Some(Operand { source, dtype, dimensioned }),
             Known::Operand { operand, dtype, dimensioned } => {
                 let name = self.section.name(value);
                 let line = format!("%{name}");
-                let load = Load { operand, part: None, dtype, dimensioned, name, line };
-                Some((self.load(load), dtype, dimensioned))
+                let load = Load { operand, frame, part: None, dtype, dimensioned, name, line };
+                Some(Operand { source: self.load(load), dtype, dimensioned })
             }
             _ => None,
         }
@@ -247,10 +288,12 @@ impl Lowering<'_> {
         }
         let (computed, out) = self.types(node, row)?;
         let output = self.section.output(node, 0);
+        let frame = self.frame(output);
         if row.only_converts()
-            && let Some((source, dtype, dimensioned)) = self.tensor(self.section.input(node, 0)).filter(|x| x.1 == out)
+            && let Some(x) = self.tensor(self.section.input(node, 0), frame).filter(|x| x.dtype == out)
         {
-            self.known.insert(output, Known::Tensor { source, dtype, dimensioned });
+            let Operand { source, dtype, dimensioned } = x;
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, frame });
             return Ok(());
         }
         let text = text_of(row, kind, computed)?;
@@ -262,10 +305,15 @@ impl Lowering<'_> {
             _ => false,
         });
         let name = self.fresh(&self.section.name(output));
-        self.kernel.steps.push(Step { text, computed, out, inputs, name, line: self.line(node) });
-        let source = Source::Step(self.kernel.steps.len() - 1);
-        self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned });
+        let line = self.line(node);
+        let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row: false });
+        self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });
         Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Source {
+        self.kernel.steps.push(step);
+        Source::Step(self.kernel.steps.len() - 1)
     }
 
     fn known_operand(&self, node: Node, i: usize) -> Option<&Known> {
@@ -323,7 +371,7 @@ impl Lowering<'_> {
     fn inputs(&mut self, node: Node, row: &Formula, text: &str, computed: DType) -> Result<Vec<Input>, Refusal> {
         let mut inputs = Vec::new();
         for (i, letter) in ['a', 'b', 'c', 'd'].into_iter().enumerate() {
-            if !super::c_form::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
+            if !expressions::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
                 continue;
             }
             let (source, dtype) = self.input(node, row, i)?;
@@ -336,8 +384,8 @@ impl Lowering<'_> {
 
     fn input(&mut self, node: Node, row: &Formula, i: usize) -> Result<(Source, DType), Refusal> {
         if i < self.section.num_inputs(node) {
-            let value = self.section.input(node, i);
-            if let Some((source, dtype, _)) = self.tensor(value) {
+            let (value, frame) = (self.section.input(node, i), self.frame(self.section.output(node, 0)));
+            if let Some(Operand { source, dtype, .. }) = self.tensor(value, frame) {
                 return Ok((source, dtype));
             }
         }
@@ -371,18 +419,19 @@ impl Lowering<'_> {
     fn store(&mut self, value: Value, tensor: usize) -> Result<(), Refusal> {
         let name = self.section.name(value);
         let (stores, dtype) = match self.known.get(&value) {
-            Some(&Known::Tensor { source: source @ Source::Step(_), dtype, .. }) => {
-                (vec![Store { source, dtype, tensor, part: None }], dtype)
+            Some(&Known::Tensor { source: source @ (Source::Step(_) | Source::Folded(_)), dtype, frame, .. }) => {
+                (vec![Store { frame, source, dtype, tensor, part: None }], dtype)
             }
-            Some(Known::Joined { parts, dtype, dim }) => {
+            Some(&Known::Joined { ref parts, dtype, dim, frame }) => {
                 let count = parts.len() as i64;
                 let store = |(index, &(source, from)): (i64, &(Source, DType))| Store {
+                    frame,
                     source,
                     dtype: from,
                     tensor,
-                    part: Some(Part { dim: *dim, count, index }),
+                    part: Some(Part { dim, count, index }),
                 };
-                ((0..).zip(parts).map(store).collect(), *dtype)
+                ((0..).zip(parts).map(store).collect(), dtype)
             }
             _ => return refuse(format!("result `%{name}` is an operand, or a view of one")),
         };
@@ -412,6 +461,10 @@ impl Lowering<'_> {
         printer.node_line(self.section, node);
         String::from_utf8_lossy(&printer.out).trim().to_owned()
     }
+}
+
+fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {
+    values.iter().map(|value| value.scalar().filter(|scalar| scalar.kind() == Kind::Int).map(Scalar::int)).collect()
 }
 
 impl Formula {

@@ -1,6 +1,6 @@
 //! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that it needs.
 
-use super::c_form::names;
+use super::expressions::names;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;

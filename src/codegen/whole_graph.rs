@@ -1,8 +1,9 @@
 //! The kernels of all fusion groups of a graph as one translation unit: `--emit=c`.
 
 use super::c_form;
-use super::kernel::{Inner, Kernel};
+use super::kernel::{Direction, Inner, Kernel, Source, Walk};
 use super::lowering::{Refusal, arguments_of_types, lower};
+use crate::analysis::folds::Axes;
 use crate::interpreter::Release;
 use crate::ir::Graph;
 use crate::symbol::prim;
@@ -46,12 +47,9 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
         inner.reverse();
         waiting.extend(inner);
     }
-    let patterns: Vec<Vec<Inner>> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
-    let all: Vec<(&str, &Kernel, &[Inner])> = kernels
-        .iter()
-        .zip(&patterns)
-        .map(|((name, kernel), inner)| (name.as_str(), kernel, inner.as_slice()))
-        .collect();
+    let walks: Vec<Walk> = kernels.iter().map(|(_, kernel)| in_a_row(kernel)).collect();
+    let all: Vec<(&str, &Kernel, &Walk)> =
+        kernels.iter().zip(&walks).map(|((name, kernel), walk)| (name.as_str(), kernel, walk)).collect();
     if !all.is_empty() {
         found.text = c_form::unit(&all);
     }
@@ -59,7 +57,42 @@ pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
 }
 
 /// Tensors with dimensions lie in a row, those without stand still.
-pub fn in_a_row(kernel: &Kernel) -> Vec<Inner> {
-    let load = kernel.loads.iter().map(|load| if load.dimensioned { Inner::Unit } else { Inner::Still });
-    load.chain(kernel.stores.iter().map(|_| Inner::Unit)).collect()
+pub fn in_a_row(kernel: &Kernel) -> Walk {
+    let direction = likely_direction(kernel);
+    let still: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
+    let is_row = |access: usize| access >= kernel.loads.len() && direction == Direction::Across;
+    let inner = |(access, &still): (usize, &bool)| match still && !is_row(access) {
+        true => Inner::Still,
+        false => Inner::Unit,
+    };
+    Walk {
+        direction,
+        inner: still.iter().enumerate().map(inner).collect(),
+        still: still.iter().map(|&still| still && direction != Direction::Points).collect(),
+    }
+}
+
+/// What is folded is folded along rows, unless it is the first dimension.
+fn likely_direction(kernel: &Kernel) -> Direction {
+    match kernel.foldings.first().map(|folding| &folding.axes) {
+        None => Direction::Points,
+        Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Across,
+        Some(_) => Direction::Along,
+    }
+}
+
+fn moves(kernel: &Kernel, access: usize) -> bool {
+    match access.checked_sub(kernel.loads.len()) {
+        None => kernel.loads[access].dimensioned,
+        Some(store) => kernel.foldings.is_empty() || depends_on_elements(kernel, kernel.stores[store].source),
+    }
+}
+
+/// Whether a value has something to do with single elements, not with what they are folded into alone.
+fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
+    match source {
+        Source::Load(k) => kernel.loads[k].dimensioned,
+        Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
+        _ => false,
+    }
 }

@@ -1,7 +1,8 @@
 //! The column of the operator table that tells which operators can be part of a pointwise kernel.
 //!
 //! A row names kinds, and the overloads of them that work element by element. Level 1 is the set of PyTorch's legacy fuser, in 1.3 as in 2.x
-//! but for `aten::logit`, which came later. Level 2 are pointwise operators that PyTorch's fuser leaves outside although nothing keeps them there.
+//! but for `aten::logit`, which came later. Level 2 are pointwise operators that PyTorch's fuser leaves outside although nothing keeps them there, and those that
+//! fold elements.
 
 use super::schema::Schema;
 use rustc_hash::FxHashMap;
@@ -18,6 +19,8 @@ pub struct FusionRow {
     pub level: u8,
     /// Whether only the first tensor gives the result its sizes; else all are broadcast together.
     pub like_first: bool,
+    /// Whether it folds elements into one, see [`super::recipes`].
+    pub folds: bool,
 }
 
 impl FusionRow {
@@ -29,6 +32,10 @@ impl FusionRow {
         FusionRow { like_first: true, ..self }
     }
 
+    const fn folds(self) -> FusionRow {
+        FusionRow { folds: true, level: 2, ..self }
+    }
+
     fn fits(&self, schema: &Schema) -> bool {
         let pointwise = schema.formals.iter().any(|formal| formal.ty.is_tensor())
             && schema.returns.len() == 1
@@ -38,7 +45,7 @@ impl FusionRow {
 }
 
 const fn row(kinds: &'static [&'static str], overloads: &'static [&'static str]) -> FusionRow {
-    FusionRow { kinds, overloads, level: 1, like_first: false }
+    FusionRow { kinds, overloads, level: 1, like_first: false, folds: false }
 }
 
 /// The row of an overload; nothing when it cannot be part of a kernel. The first question for an overload walks the table.
@@ -87,12 +94,20 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::maximum", "aten::minimum", "aten::addcdiv", "aten::square", "aten::exp2"], PLAIN).level(2),
     row(&["aten::rsub"], BOTH).level(2),
     row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
+    // What folds.
+    row(&["aten::sum"], &["", "dim_IntList"]).folds(),
+    row(&["aten::mean"], &["", "dim"]).folds(),
+    row(&["aten::amax", "aten::amin", "aten::max", "aten::min", "aten::logsumexp"], PLAIN).folds(),
+    row(&["aten::var", "aten::std"], &["", "dim", "correction"]).folds(),
+    row(&["aten::softmax", "aten::log_softmax"], &["", "int"]).folds().like_first(),
+    row(&["aten::layer_norm"], PLAIN).folds().like_first(),
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ops;
+    use crate::ops::recipes::recipes;
     use crate::symbol::Symbol;
     use crate::types::era::Era;
     use std::collections::BTreeSet;
@@ -117,9 +132,19 @@ mod tests {
     }
 
     #[test]
-    fn what_reduces_or_computes_with_numbers_has_no_row() {
+    fn what_folds_has_a_recipe() {
+        for row in FUSIBLE.iter().filter(|row| row.folds) {
+            for kind in row.kinds {
+                let rows = declared(kind).into_iter().filter(|schema| row.fits(schema));
+                assert!(rows.clone().count() > 0 && rows.clone().all(|schema| !recipes(schema).is_empty()), "{kind}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_gives_places_or_computes_with_numbers_has_no_row() {
         for (kind, overload) in
-            [("aten::max", "dim"), ("aten::max", ""), ("aten::round", "decimals"), ("aten::add", "int")]
+            [("aten::max", "dim"), ("aten::sum", "int"), ("aten::round", "decimals"), ("aten::add", "int")]
         {
             let all = declared(kind);
             let found: Vec<_> = all.iter().filter(|s| s.overload == overload).collect();

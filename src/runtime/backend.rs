@@ -5,7 +5,7 @@ use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
-use crate::codegen::kernel::{Inner, Kernel};
+use crate::codegen::kernel::{Kernel, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
@@ -63,7 +63,7 @@ const SHARES: i64 = 4;
 const MOST_FORESEEN: usize = 31;
 
 /// Element types and access patterns: what a kernel is made for, beside its section.
-type Key = (u64, Vec<Argument>, SmallVec<[Inner; 16]>);
+type Key = (u64, Vec<Argument>, Walk);
 
 /// What became of sections with operands of some element types.
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
@@ -72,7 +72,7 @@ type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 #[derive(Debug)]
 struct Compiled {
     function: Function,
-    tile: i64,
+    tile: Option<usize>,
     _library: Rc<Loaded>,
 }
 
@@ -94,12 +94,12 @@ struct Wanted {
     /// What it is known by: its function, were it called `NAME`.
     text: String,
     kernel: Rc<Kernel>,
-    inner: SmallVec<[Inner; 16]>,
+    walk: Walk,
 }
 
 impl Wanted {
-    fn new(kernel: Rc<Kernel>, inner: SmallVec<[Inner; 16]>) -> Wanted {
-        Wanted { text: c_form::function(NAME, &kernel, &inner), kernel, inner }
+    fn new(kernel: Rc<Kernel>, walk: Walk) -> Wanted {
+        Wanted { text: c_form::function(NAME, &kernel, &walk), kernel, walk }
     }
 }
 
@@ -180,7 +180,7 @@ impl CpuBackend {
         let request = Request { section, name: graph.kind(node).as_str(), operands, release: (release.0, release.1) };
         let mut prepared = self.prepared_in(request, Some(graph))?;
         prepared.launch()?;
-        self.count(|counts| counts.launched += u64::from(prepared.geometry.points > 0));
+        self.count(|counts| counts.launched += u64::from(!prepared.geometry.is_empty));
         prepared.results()
     }
 
@@ -196,7 +196,7 @@ impl CpuBackend {
     pub fn compile_together(&self, groups: &[Request<'_>]) {
         let wanted = groups.iter().filter_map(|request| {
             let (_, kernel, geometry) = self.settled(request).ok()?;
-            Some(Wanted::new(kernel, geometry.inner))
+            Some(Wanted::new(kernel, geometry.walk))
         });
         let wanted = self.new_ones(wanted.collect());
         if !wanted.is_empty() {
@@ -249,11 +249,11 @@ impl CpuBackend {
         graph: Option<&Graph>,
     ) -> Result<Rc<Compiled>, String> {
         let section = request.section.id().number();
-        let key = (section, arguments, geometry.inner.clone());
+        let key = (section, arguments, geometry.walk.clone());
         if let Some(known) = self.compiled.borrow().get(&key) {
             return known.clone();
         }
-        let wanted = Wanted::new(kernel.clone(), geometry.inner.clone());
+        let wanted = Wanted::new(kernel.clone(), geometry.walk.clone());
         let text = wanted.text.clone();
         let known = || self.by_text.borrow().get(&text).cloned();
         self.foreseen.borrow_mut().insert(section);
@@ -290,8 +290,8 @@ impl CpuBackend {
             self.foreseen.borrow_mut().insert(section.id().number()).then_some(())?;
             let (arguments, _) = arguments_of_types(section, usual.unwrap_or(DType::Float));
             let kernel = self.lowered(section, graph.kind(node).as_str(), &arguments, request.release).ok()?;
-            let inner = whole_graph::in_a_row(&kernel).into();
-            Some(Wanted::new(kernel, inner))
+            let walk = whole_graph::in_a_row(&kernel);
+            Some(Wanted::new(kernel, walk))
         });
         likely.take(MOST_FORESEEN).collect()
     }
@@ -307,13 +307,13 @@ impl CpuBackend {
     /// Takes a unit of kernels from disk, or has it compiled.
     fn make(&self, unit: &[Wanted]) -> Result<(), String> {
         let names: Vec<String> = (0..unit.len()).map(|i| format!("{NAME}_{i}")).collect();
-        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.inner[..]));
+        let named = names.iter().zip(unit).map(|(name, wanted)| (name.as_str(), &*wanted.kernel, &wanted.walk));
         let text = c_form::unit(&named.collect::<Vec<_>>());
         let library = self.opened(&text, unit.len() as u64)?;
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
                 function: library.kernel(name)?,
-                tile: c_form::tile(&wanted.kernel) as i64,
+                tile: c_form::tile(&wanted.kernel, &wanted.walk),
                 _library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
@@ -352,9 +352,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Bytes that a launch loads and stores; what stands still or is stretched counts at each point of the space.
+    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
     pub fn bytes(&self) -> usize {
-        self.geometry.points * self.kernel.bytes_per_point()
+        let bytes = |access| self.geometry.elements(access) * self.kernel.dtype_of(access).size();
+        (0..self.kernel.accesses()).map(bytes).sum()
     }
 
     /// Computes the results, from what the operands' memory holds now.
@@ -362,7 +363,7 @@ impl Prepared {
     /// # Errors
     /// Where memory is not what it was when this was made.
     pub fn launch(&mut self) -> Result<(), String> {
-        if self.geometry.points == 0 {
+        if self.geometry.is_empty {
             return Ok(());
         }
         let (kernel, geometry) = (&self.kernel, &self.geometry);
@@ -385,12 +386,13 @@ impl Prepared {
         let wholes: SmallVec<[i64; 4]> = kernel.wholes.iter().map(whole).collect();
         let arguments = Arguments {
             shape: &geometry.shape,
+            kept: geometry.kept,
             strides: &geometry.strides,
             data: &data,
             reals: &reals,
             wholes: &wholes,
         };
-        shared_out(&self.compiled, &arguments, self.threads);
+        shared_out(self.compiled.function, &arguments, geometry.tiles(self.compiled.tile), self.threads);
         Ok(())
     }
 
@@ -453,12 +455,8 @@ fn first(buffer: &Buffer) -> usize {
 }
 
 /// Runs a launch, in shares of whole tiles where several threads are worth it.
-fn shared_out(compiled: &Compiled, arguments: &Arguments<'_>, threads: usize) {
-    let inner = arguments.shape[arguments.shape.len() - 1];
-    let rows: i64 = arguments.shape[..arguments.shape.len() - 1].iter().product();
-    let tiles = rows * ((inner + compiled.tile - 1) / compiled.tile);
+fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, threads: usize) {
     let shares = if threads > 1 { (threads as i64 * SHARES).min(tiles) } else { 1 };
-    let function = compiled.function;
     let run = |share: i64| {
         let (begin, end) = (tiles * share / shares, tiles * (share + 1) / shares);
         launch(function, arguments, begin, end);

@@ -3,8 +3,14 @@
 //! Operands are stretched to a common shape, chunks become views, dimensions that all accesses walk alike are collapsed. The
 //! order of dimensions in memory is that of the result, which is the one that PyTorch's eager kernels give: so a group whose operands
 //! are channels-last is one loop, as it is when they are not.
+//!
+//! Where a kernel folds, its space is that of what is folded. The dimensions that are folded stand behind the others, whatever their order
+//! in memory, but for the innermost one, if that is kept: see [`Direction`].
 
-use crate::codegen::kernel::{Inner, Kernel, Part, Source};
+use crate::analysis::folds::Axes;
+use crate::analysis::framing::Frame;
+use crate::codegen::kernel::{Direction, Folding, Inner, Kernel, Part, Source, Walk};
+use crate::ops::recipes::Fold;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -50,22 +56,51 @@ impl View {
 pub struct Geometry {
     /// Sizes of the collapsed space, outermost first; at least one.
     pub shape: Dims,
+    /// How many of them are walked from tile to tile.
+    pub kept: usize,
     /// Strides in elements, a row for each access.
     pub strides: SmallVec<[i64; 16]>,
     /// Where each access begins in its memory.
     pub offsets: SmallVec<[usize; 16]>,
-    /// How each access moves along the innermost dimension.
-    pub inner: SmallVec<[Inner; 16]>,
+    /// How the kernel walks over it.
+    pub walk: Walk,
     /// The tensors that are made: sizes and strides, without gaps.
     pub made: Vec<(Dims, Dims)>,
     /// How many points the space has.
     pub points: usize,
+    /// Whether there is nothing to be written.
+    pub is_empty: bool,
     /// How many elements each operand's memory must have.
     pub reaches: Vec<usize>,
 }
 
+impl Geometry {
+    /// How many tiles there are, of so many points along the innermost dimension; a tile is a whole row where that is not said.
+    pub fn tiles(&self, tile: Option<usize>) -> i64 {
+        let rows: i64 = self.shape[..self.kept].iter().product();
+        let inner = self.shape[self.shape.len() - 1];
+        rows * tile.map_or(1, |tile| (inner + tile as i64 - 1) / tile as i64)
+    }
+
+    /// How many elements an access loads or stores, each counted once.
+    pub fn elements(&self, access: usize) -> usize {
+        let strides = &self.strides[access * self.shape.len()..][..self.shape.len()];
+        self.shape.iter().zip(strides).filter(|(_, stride)| **stride != 0).map(|(&size, _)| size as usize).product()
+    }
+}
+
 /// Sizes and strides that a value would have as a tensor of its own.
 type Laid = (Dims, Dims);
+
+/// The shapes of all values of a kernel.
+struct Shapes<'k> {
+    kernel: &'k Kernel,
+    loads: Vec<View>,
+    steps: Vec<Laid>,
+    folded: Vec<Laid>,
+    /// Which dimensions of what is folded are.
+    space: Option<(Dims, Vec<usize>)>,
+}
 
 /// Maps the operands of a kernel into one space. `operands` has a view for each operand that is a tensor.
 ///
@@ -83,43 +118,68 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
             None => whole.clone(),
         });
     }
-    let steps = laid_out(kernel, &loads)?;
-    let laid = |source: Source| -> Result<Laid, String> {
-        match source {
-            Source::Load(k) => Ok((loads[k].shape.clone(), loads[k].strides.clone())),
-            Source::Step(i) => Ok(steps[i].clone()),
-            _ => Err("a result is a number".to_owned()),
-        }
+    let shapes = Shapes::of(kernel, loads)?;
+    let (space, axes) = match &shapes.space {
+        Some((space, axes)) => (space.clone(), axes.clone()),
+        None => (shapes.laid(kernel.stores[0].source)?.0, Vec::new()),
     };
-    let space = laid(kernel.stores[0].source)?.0;
     let mut made: Vec<Option<Laid>> = vec![None; kernel.made.len()];
-    let mut stores = Vec::with_capacity(kernel.stores.len());
+    let mut accesses = Vec::with_capacity(kernel.accesses());
+    for (load, view) in kernel.loads.iter().zip(&shapes.loads) {
+        accesses.push(placed(view, load.frame, &space, &axes)?);
+    }
     for store in &kernel.stores {
-        let (shape, strides) = laid(store.source)?;
-        if shape != space {
-            return Err(format!("results have different shapes, {space:?} and {shape:?}"));
-        }
+        let (shape, strides) = shapes.laid(store.source)?;
+        check_result(&shape, store.frame, &space, &axes)?;
         let whole = made[store.tensor].get_or_insert_with(|| match store.part {
             Some(part) => joined(&shape, part),
             None => (shape.clone(), strides),
         });
         let whole = View { shape: whole.0.clone(), strides: whole.1.clone(), offset: 0 };
-        stores.push(match store.part {
+        let view = match store.part {
             Some(part) => whole.part(part)?,
             None => whole,
-        });
-    }
-    let accesses: Vec<View> = loads.into_iter().chain(stores).collect();
-    if let Some(odd) = accesses.iter().find(|view| !goes_into(&view.shape, &space)) {
-        return Err(format!("a shape of {:?} does not go into results of {space:?}", odd.shape));
+        };
+        accesses.push(placed(&view, store.frame, &space, &axes)?);
     }
     layout::checked(&space).map_err(|error| error.0)?;
-    let made = made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
-    Ok(collapsed(&space, &accesses, kernel, made, reaches))
+    let made: Vec<Laid> =
+        made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
+    let picks = |folding: &Folding| matches!(folding.fold, Fold::Largest | Fold::Smallest);
+    let is_empty = made.iter().all(|made| made.0.contains(&0));
+    if space.contains(&0) && !is_empty && kernel.foldings.iter().any(picks) {
+        return Err("nothing has no largest element".to_owned());
+    }
+    Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))
 }
 
-fn goes_into(shape: &[i64], space: &[i64]) -> bool {
-    layout::broadcast(shape, space).is_ok_and(|all| all[..] == *space)
+/// A view of an access as one of the space: stretched, and standing still along what it does not have.
+fn placed(view: &View, frame: Frame, space: &[i64], axes: &[usize]) -> Result<View, String> {
+    let shape = framed(frame, space, axes);
+    if !layout::broadcast(&view.shape, &shape).is_ok_and(|all| all == shape) {
+        return Err(format!("a shape of {:?} does not go into results of {shape:?}", view.shape));
+    }
+    let mut strides = layout::expanded(&view.shape, &view.strides, &shape);
+    if frame == Frame::Kept {
+        axes.iter().for_each(|&axis| strides.insert(axis, 0));
+    }
+    Ok(View { shape: space.into(), strides, offset: view.offset })
+}
+
+/// The shape of a space in a frame.
+fn framed(frame: Frame, space: &[i64], axes: &[usize]) -> Dims {
+    let is_there = |dim: &usize| frame == Frame::Whole || !axes.contains(dim);
+    (0..space.len()).filter(is_there).map(|dim| space[dim]).collect()
+}
+
+/// A result has an element for each point, or one for each row.
+fn check_result(shape: &Dims, frame: Frame, space: &Dims, axes: &[usize]) -> Result<(), String> {
+    let is_row = |(dim, &size): (usize, &i64)| size == if axes.contains(&dim) { 1 } else { space[dim] };
+    let of_rows = frame == Frame::Whole && shape.len() == space.len() && shape.iter().enumerate().all(is_row);
+    match *shape == framed(frame, space, axes) || of_rows && !axes.is_empty() {
+        true => Ok(()),
+        false => Err(format!("results have different shapes, {space:?} and {shape:?}")),
+    }
 }
 
 /// The shape of several parts side by side, in a row.
@@ -133,61 +193,202 @@ fn joined(part_shape: &[i64], part: Part) -> Laid {
     (shape, strides)
 }
 
-/// The shapes of all steps, and the order of dimensions that eager kernels would give each of them.
-fn laid_out(kernel: &Kernel, loads: &[View]) -> Result<Vec<Laid>, String> {
-    let mut steps: Vec<Laid> = Vec::with_capacity(kernel.steps.len());
-    for step in &kernel.steps {
-        let operands = step.inputs.iter().filter_map(|input| match input.source {
-            Source::Load(k) => Some((&loads[k].shape, &loads[k].strides)),
-            Source::Step(i) => Some((&steps[i].0, &steps[i].1)),
-            _ => None,
-        });
-        let operands: SmallVec<[_; 4]> = operands.collect();
+impl<'k> Shapes<'k> {
+    fn of(kernel: &'k Kernel, loads: Vec<View>) -> Result<Shapes<'k>, String> {
+        let mut shapes = Shapes { kernel, loads, steps: Vec::new(), folded: Vec::new(), space: None };
+        // Steps and folds stand behind what they read, each in a list of its own.
+        while shapes.steps.len() < kernel.steps.len() || shapes.folded.len() < kernel.foldings.len() {
+            let before = (shapes.steps.len(), shapes.folded.len());
+            while shapes.steps.len() < kernel.steps.len() && shapes.knows_step(shapes.steps.len()) {
+                shapes.steps.push(shapes.step(shapes.steps.len())?);
+            }
+            while shapes.folded.len() < kernel.foldings.len()
+                && shapes.knows(kernel.foldings[shapes.folded.len()].input.source)
+            {
+                let folded = shapes.fold(shapes.folded.len())?;
+                shapes.folded.push(folded);
+            }
+            if before == (shapes.steps.len(), shapes.folded.len()) {
+                return Err("values of a kernel read each other".to_owned());
+            }
+        }
+        for (source, sizes) in &kernel.exact {
+            let (shape, _) = shapes.laid(*source)?;
+            if shape[..] != sizes[..] {
+                return Err(format!("a shape of {shape:?} where {sizes:?} is asked for"));
+            }
+        }
+        Ok(shapes)
+    }
+
+    fn knows(&self, source: Source) -> bool {
+        match source {
+            Source::Step(i) => i < self.steps.len(),
+            Source::Folded(k) => k < self.folded.len(),
+            _ => true,
+        }
+    }
+
+    fn knows_step(&self, i: usize) -> bool {
+        self.kernel.steps[i].inputs.iter().all(|input| self.knows(input.source))
+    }
+
+    fn laid(&self, source: Source) -> Result<Laid, String> {
+        match source {
+            Source::Load(k) => Ok((self.loads[k].shape.clone(), self.loads[k].strides.clone())),
+            Source::Step(i) => Ok(self.steps[i].clone()),
+            Source::Folded(k) => Ok(self.folded[k].clone()),
+            _ => Err("a result is a number".to_owned()),
+        }
+    }
+
+    /// The shape of a step, and the order of dimensions that eager kernels would give it.
+    fn step(&self, i: usize) -> Result<Laid, String> {
+        let step = &self.kernel.steps[i];
+        let is_tensor = |source: &Source| matches!(source, Source::Load(_) | Source::Step(_) | Source::Folded(_));
+        let sources = step.inputs.iter().map(|input| input.source).filter(is_tensor);
+        let operands: SmallVec<[Laid; 4]> = sources.map(|source| self.laid(source)).collect::<Result<_, _>>()?;
         let shape = layout::broadcast_all(operands.iter().map(|(shape, _)| shape.as_slice()));
         let shape = shape.map_err(|error| error.0)?;
+        if step.in_a_row {
+            return Ok((shape.clone(), layout::contiguous(&shape)));
+        }
         let strides: SmallVec<[Dims; 4]> =
             operands.iter().map(|(own, strides)| layout::expanded(own, strides, &shape)).collect();
         let order = layout::iteration_order(&shape, &strides);
         let strides = layout::strides_in_order(&shape, &order);
-        drop(operands);
-        steps.push((shape, strides));
+        Ok((shape, strides))
     }
-    Ok(steps)
+
+    /// The shape of what is folded; notes what the space is.
+    fn fold(&mut self, k: usize) -> Result<Laid, String> {
+        let folding = &self.kernel.foldings[k];
+        let (whole, _) = self.laid(folding.input.source)?;
+        let mut axes = match &folding.axes {
+            Axes::All => (0..whole.len()).collect(),
+            Axes::These(dims) => layout::wrap_all(dims, whole.len()).map_err(|error| error.0)?,
+        };
+        axes.sort_unstable();
+        if let Some(sizes) = &folding.sizes
+            && !whole.ends_with(sizes)
+        {
+            return Err(format!("a shape of {whole:?} does not end in {sizes:?}"));
+        }
+        let known = self.space.get_or_insert_with(|| (whole.clone(), axes.clone()));
+        if *known != (whole.clone(), axes.clone()) {
+            return Err(format!("dimensions {axes:?} of {whole:?} are folded, and {:?} of {:?}", known.1, known.0));
+        }
+        let kept = (0..whole.len()).filter(|dim| folding.keep || !axes.contains(dim));
+        let shape: Dims = kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect();
+        // Whether it counts as a tensor without dimensions is settled before its rank is known.
+        if shape.is_empty() && folding.axes != Axes::All && !self.kernel.steps.is_empty() {
+            return Err("all dimensions are folded by name".to_owned());
+        }
+        let strides = layout::contiguous(&shape);
+        Ok((shape, strides))
+    }
 }
 
-/// Puts dimensions into the order of the first result, and makes one of neighbours that all accesses walk as one.
-fn collapsed(space: &Dims, accesses: &[View], kernel: &Kernel, made: Vec<Laid>, reaches: Vec<usize>) -> Geometry {
-    let expanded: Vec<Dims> = accesses.iter().map(|view| layout::expanded(&view.shape, &view.strides, space)).collect();
-    let first = &expanded[kernel.loads.len()];
-    let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
-    order.sort_by_key(|&dim| std::cmp::Reverse(first[dim]));
-    let mut shape: Dims = Dims::new();
-    let mut rows: Vec<SmallVec<[i64; 6]>> = vec![SmallVec::new(); accesses.len()];
-    for dim in order {
-        let size = space[dim];
-        let last = shape.len().wrapping_sub(1);
-        let goes_on = |(row, strides): (&SmallVec<[i64; 6]>, &Dims)| row[last] == strides[dim] * size;
-        if !shape.is_empty() && rows.iter().zip(&expanded).all(goes_on) {
-            shape[last] *= size;
-            rows.iter_mut().zip(&expanded).for_each(|(row, strides)| row[last] = strides[dim]);
-        } else {
-            shape.push(size);
-            rows.iter_mut().zip(&expanded).for_each(|(row, strides)| row.push(strides[dim]));
+/// Dimensions of a space, outermost first, of which neighbours that all accesses walk as one are one.
+#[derive(Default)]
+struct Collapsed {
+    shape: Dims,
+    /// A row for each dimension: the stride of each access.
+    strides: Vec<SmallVec<[i64; 16]>>,
+}
+
+impl Collapsed {
+    fn of(dims: impl Iterator<Item = usize>, space: &[i64], accesses: &[View]) -> Collapsed {
+        let mut made = Collapsed::default();
+        for dim in dims {
+            let (size, strides) = (space[dim], accesses.iter().map(|view| view.strides[dim]));
+            let strides: SmallVec<[i64; 16]> = strides.collect();
+            match made.strides.last_mut() {
+                Some(last) if last.iter().zip(&strides).all(|(outer, inner)| *outer == inner * size) => {
+                    *last = strides;
+                    *made.shape.last_mut().expect("there is a size for each row") *= size;
+                }
+                _ => {
+                    made.shape.push(size);
+                    made.strides.push(strides);
+                }
+            }
         }
+        made
     }
-    if shape.is_empty() {
-        // A single point: any stride will do, and these make the pattern that larger operands have.
-        shape.push(1);
-        let stride = |view: &View| i64::from(!view.shape.is_empty());
-        rows.iter_mut().zip(accesses).for_each(|(row, view)| row.push(stride(view)));
-        rows[kernel.loads.len()..].iter_mut().for_each(|row| row[0] = 1);
+
+    /// Adds a dimension of one point, so that there is one. Any stride will do.
+    fn or_single(mut self, strides: impl FnOnce() -> SmallVec<[i64; 16]>) -> Collapsed {
+        if self.shape.is_empty() {
+            self.shape.push(1);
+            self.strides.push(strides());
+        }
+        self
     }
+
+    fn and(mut self, other: Collapsed) -> Collapsed {
+        self.shape.extend(other.shape);
+        self.strides.extend(other.strides);
+        self
+    }
+
+    /// Parts with the innermost dimension.
+    fn pop(&mut self) -> Option<Collapsed> {
+        let (size, strides) = (self.shape.pop()?, self.strides.pop()?);
+        Some(Collapsed { shape: Dims::from_slice(&[size]), strides: vec![strides] })
+    }
+}
+
+/// Puts dimensions into the order of the first result, or of the first operand that is folded, and collapses them.
+fn collapsed(
+    space: &Dims,
+    axes: &[usize],
+    accesses: &[View],
+    kernel: &Kernel,
+    made: Vec<Laid>,
+    reaches: Vec<usize>,
+) -> Geometry {
+    let loads = kernel.loads.len();
+    let is_walked = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
+    let folds = !kernel.foldings.is_empty();
+    let first = accesses[..loads].iter().find(is_walked).filter(|_| folds).unwrap_or(&accesses[loads]);
+    let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
+    order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
+    let still = |view: &View| axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);
+    let along = order.last().is_none_or(|dim| axes.contains(dim));
+    let part = |folded: bool| {
+        let dims = order.iter().copied().filter(|dim| axes.contains(dim) == folded);
+        Collapsed::of(dims, space, accesses)
+    };
+    // A single point makes the pattern that larger operands have.
+    let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
+    let nowhere = || accesses.iter().map(|_| 0).collect();
+    let (mut kept, folded) = (part(false), part(true));
+    let (direction, kept, all) = match (folds, along) {
+        (false, _) => {
+            let all = kept.or_single(point);
+            (Direction::Points, all.shape.len() - 1, all)
+        }
+        (true, true) => (Direction::Along, kept.shape.len(), kept.and(folded.or_single(nowhere))),
+        (true, false) => {
+            let innermost = kept.pop().unwrap_or_default().or_single(nowhere);
+            (Direction::Across, kept.shape.len(), kept.and(folded.or_single(nowhere)).and(innermost))
+        }
+    };
+    let strides = (0..accesses.len()).flat_map(|access| all.strides.iter().map(move |row| row[access]));
+    let innermost = &all.strides[all.strides.len() - 1];
     Geometry {
-        inner: rows.iter().map(|row| Inner::of(row[row.len() - 1])).collect(),
-        strides: rows.into_iter().flatten().collect(),
+        walk: Walk {
+            direction,
+            inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
+            still: accesses.iter().map(|view| folds && still(view)).collect(),
+        },
+        strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),
         points: layout::numel(space),
-        shape,
+        is_empty: made.iter().all(|made| made.0.contains(&0)),
+        shape: all.shape,
+        kept,
         made,
         reaches,
     }

@@ -5,8 +5,8 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, begin, end, data, strides, reals, wholes`, see [`crate::codegen::c_form`].
-type Entry = unsafe extern "C" fn(*const i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64);
+/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes`, see [`crate::codegen::c_form`].
+type Entry = unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64);
 
 /// A unit that is open.
 #[derive(Debug)]
@@ -23,6 +23,8 @@ pub struct Function(Entry);
 pub struct Arguments<'a> {
     /// Sizes of the iteration space, outermost first; at least one.
     pub shape: &'a [i64],
+    /// How many of them are walked from tile to tile: behind them are those that a tile folds, and that along which it lies.
+    pub kept: usize,
     /// Strides in elements, a row of `shape.len()` for each access.
     pub strides: &'a [i64],
     /// The first element of each access.
@@ -88,6 +90,7 @@ impl Function {
             (self.0)(
                 arguments.shape.as_ptr(),
                 rank as i64,
+                arguments.kept as i64,
                 begin,
                 end,
                 data.as_ptr(),

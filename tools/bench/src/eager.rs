@@ -3,13 +3,12 @@
 //! Both compute the same graph on tensors of the same shapes. PyTorch runs as one process that is told when to run, so that the two take
 //! turns. The interpreter is an oracle: it must be right first; that it is not slow lets whole networks be validated.
 
-use anyhow::{Context, Result, anyhow};
+use crate::peer::Peer;
+use anyhow::{Result, anyhow};
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 /// A model: its graph, the shapes of its inputs, and the same in Python.
@@ -105,39 +104,6 @@ with torch.no_grad():
         print(time.perf_counter() - start, flush=True)
 ";
 
-struct Peer {
-    child: Child,
-    lines: BufReader<std::process::ChildStdout>,
-    version: String,
-}
-
-impl Peer {
-    /// A Python with PyTorch, if there is one.
-    fn start(python: &Path, model: &Model) -> Option<Peer> {
-        let shapes = format!("{:?}", model.shapes);
-        let mut child = Command::new(python)
-            .args(["-c", DRIVER, model.python, &shapes])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .ok()?;
-        let mut lines = BufReader::new(child.stdout.take()?);
-        let mut version = String::new();
-        lines.read_line(&mut version).ok().filter(|n| *n > 0)?;
-        Some(Peer { child, lines, version: version.trim().to_owned() })
-    }
-
-    fn time(&mut self) -> Result<f64> {
-        let stdin = self.child.stdin.as_mut().context("PyTorch's standard input")?;
-        writeln!(stdin)?;
-        stdin.flush()?;
-        let mut line = String::new();
-        self.lines.read_line(&mut line)?;
-        line.trim().parse().with_context(|| format!("PyTorch says {line:?}"))
-    }
-}
-
 /// Times all models and prints a table.
 pub fn measure(python: &Path, runs: usize) -> Result<String> {
     let mut text =
@@ -149,14 +115,14 @@ pub fn measure(python: &Path, runs: usize) -> Result<String> {
         let env = Environment::default();
         let inputs: Vec<IValue> = model.shapes.iter().enumerate().map(|(i, shape)| random(i as u64, shape)).collect();
         let mut machine = Machine::new(&parsed.graph, &env);
-        let mut peer = Peer::start(python, model);
+        let mut peer = Peer::start(python, DRIVER, &[model.python, &format!("{:?}", model.shapes)]);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         machine.run(inputs.clone()).map_err(|stop| anyhow!("{}: {stop}", model.name))?;
         for _ in 0..runs {
             let start = Instant::now();
             machine.run(inputs.clone()).map_err(|stop| anyhow!("{}: {stop}", model.name))?;
             ours.push(start.elapsed().as_secs_f64());
-            theirs.extend(peer.as_mut().map(Peer::time).transpose()?);
+            theirs.extend(peer.as_mut().map(|peer| peer.time("")).transpose()?);
         }
         let ours = middle(ours).unwrap_or_default();
         let (other, ratio) = match middle(theirs) {

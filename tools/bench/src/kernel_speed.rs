@@ -1,26 +1,34 @@
 //! How fast kernels of the processor are, beside a copy of as many bytes in the same process.
 //!
 //! Each group is compiled and launched into memory that was written before, so that what is measured is the kernel alone. The copy is a kernel
-//! too, one that reads a float and writes one; it takes turns with the group, and its time for the group's bytes is the roof.
+//! too, one that reads a float and writes one; it takes turns with the group, and its time for the group's bytes is the roof. With a Python that
+//! has PyTorch, that computes the same on the same tensors in the same turns, eager and compiled; see `tools/pytorch/bench_kernels.py`.
+//!
+//! Rows and goals were fixed before anything was measured here.
 
+use crate::peer::Peer;
 use anyhow::{Result, anyhow};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
 use jitopt_core::runtime::backend::Prepared;
 use jitopt_core::runtime::backend::Request;
 use jitopt_core::runtime::{CpuBackend, Settings};
-use jitopt_core::tensor::Tensor;
+use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
+use std::path::Path;
 use std::time::Instant;
 
-/// A group, and the shapes of its operands.
+/// A group, the same in Python, and the operands of both.
 struct Case {
     name: &'static str,
     section: &'static str,
+    python: &'static str,
     shapes: &'static [&'static [i64]],
+    /// Element types; floats where there are none.
+    dtypes: &'static [DType],
     /// Dimensions in memory, outermost first, where that is not their order.
     layout: &'static [usize],
-    /// Time over copy time that is aimed at.
+    /// Time over copy time that is aimed at; 0 where nothing is.
     goal: f64,
 }
 
@@ -58,37 +66,246 @@ const LSTM: &str = "graph(%cx : Tensor, %p : Tensor, %q : Tensor, %a : Tensor, %
   %hy : Tensor = aten::mul(%o, %t)
   return (%hy, %cy)
 ";
+const SOFTMAX_LAST: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=-1]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::softmax(%x, %d, %no)\n  return (%r)\n";
+const SOFTMAX_1: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=1]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::softmax(%x, %d, %no)\n  return (%r)\n";
+const LAYER_NORM: &str = "graph(%x : Tensor, %w : Tensor, %b : Tensor):
+  %s : int[] = prim::Constant[value=[1024]]()
+  %e : float = prim::Constant[value=1e-05]()
+  %no : bool = prim::Constant[value=0]()
+  %r : Tensor = aten::layer_norm(%x, %s, %w, %b, %e, %no)
+  return (%r)
+";
+/// Statistics of channels, as a batch norm takes them.
+const STATISTICS: &str = "graph(%x : Tensor):
+  %d : int[] = prim::Constant[value=[0, 2, 3]]()
+  %no : bool = prim::Constant[value=0]()
+  %none : None = prim::Constant()
+  %m : Tensor = aten::mean(%x, %d, %no, %none)
+  %v : Tensor = aten::var(%x, %d, %no, %no)
+  return (%m, %v)
+";
+/// A batch norm that learns, without its running statistics.
+const BATCH_NORM: &str = "graph(%x : Tensor, %w : Tensor, %b : Tensor):
+  %d : int[] = prim::Constant[value=[0, 2, 3]]()
+  %no : bool = prim::Constant[value=0]()
+  %yes : bool = prim::Constant[value=1]()
+  %none : None = prim::Constant()
+  %one : int = prim::Constant[value=1]()
+  %e : float = prim::Constant[value=1e-05]()
+  %m : Tensor = aten::mean(%x, %d, %yes, %none)
+  %v : Tensor = aten::var(%x, %d, %no, %yes)
+  %c : Tensor = aten::sub(%x, %m, %one)
+  %s : Tensor = aten::add(%v, %e, %one)
+  %r : Tensor = aten::rsqrt(%s)
+  %n : Tensor = aten::mul(%c, %r)
+  %k : Tensor = aten::mul(%n, %w)
+  %y : Tensor = aten::add(%k, %b, %one)
+  return (%y)
+";
+const SUM_ROWS: &str = "graph(%x : Tensor):
+  %d : int[] = prim::Constant[value=[0]]()
+  %no : bool = prim::Constant[value=0]()
+  %none : None = prim::Constant()
+  %r : Tensor = aten::sum(%x, %d, %no, %none)
+  return (%r)
+";
+/// The gradient of an LSTM cell's four gates before their functions, and that of its biases.
+const LSTM_BACKWARD: &str =
+    "graph(%gh : Tensor, %gc : Tensor, %i : Tensor, %f : Tensor, %g : Tensor, %o : Tensor, %cx : Tensor, %t : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %d : int[] = prim::Constant[value=[0]]()
+  %no : bool = prim::Constant[value=0]()
+  %none : None = prim::Constant()
+  %go : Tensor = aten::mul(%gh, %t)
+  %a1 : Tensor = aten::mul(%gh, %o)
+  %t2 : Tensor = aten::mul(%t, %t)
+  %t3 : Tensor = aten::rsub(%t2, %one, %one)
+  %a2 : Tensor = aten::mul(%a1, %t3)
+  %a : Tensor = aten::add(%a2, %gc, %one)
+  %gi : Tensor = aten::mul(%a, %g)
+  %gg : Tensor = aten::mul(%a, %i)
+  %gf : Tensor = aten::mul(%a, %cx)
+  %gcx : Tensor = aten::mul(%a, %f)
+  %i1 : Tensor = aten::rsub(%i, %one, %one)
+  %i2 : Tensor = aten::mul(%i1, %i)
+  %di : Tensor = aten::mul(%gi, %i2)
+  %f1 : Tensor = aten::rsub(%f, %one, %one)
+  %f2 : Tensor = aten::mul(%f1, %f)
+  %df : Tensor = aten::mul(%gf, %f2)
+  %g1 : Tensor = aten::mul(%g, %g)
+  %g2 : Tensor = aten::rsub(%g1, %one, %one)
+  %dg : Tensor = aten::mul(%gg, %g2)
+  %o1 : Tensor = aten::rsub(%o, %one, %one)
+  %o2 : Tensor = aten::mul(%o1, %o)
+  %do : Tensor = aten::mul(%go, %o2)
+  %bi : Tensor = aten::sum(%di, %d, %no, %none)
+  %bf : Tensor = aten::sum(%df, %d, %no, %none)
+  %bg : Tensor = aten::sum(%dg, %d, %no, %none)
+  %bo : Tensor = aten::sum(%do, %d, %no, %none)
+  return (%gcx, %di, %df, %dg, %do, %bi, %bf, %bg, %bo)
+";
+const SWISH_BACKWARD: &str = "graph(%x : Tensor, %g : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %s : Tensor = aten::sigmoid(%x)
+  %t : Tensor = aten::rsub(%s, %one, %one)
+  %u : Tensor = aten::mul(%x, %t)
+  %v : Tensor = aten::add(%u, %one, %one)
+  %w : Tensor = aten::mul(%s, %v)
+  %r : Tensor = aten::mul(%g, %w)
+  return (%r)
+";
+const MIXED: &str = "graph(%x : Tensor, %h : Tensor, %m : Tensor):
+  %p : Tensor = aten::mul(%x, %h)
+  %r : Tensor = aten::where(%m, %p, %x)
+  return (%r)
+";
+/// The overlap of boxes over what they cover together.
+const IOU: &str = "graph(%ax0 : Tensor, %ay0 : Tensor, %ax1 : Tensor, %ay1 : Tensor, %bx0 : Tensor, %by0 : Tensor, %bx1 : Tensor, %by1 : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %none : None = prim::Constant()
+  %x1 : Tensor = aten::min(%ax1, %bx1)
+  %x0 : Tensor = aten::max(%ax0, %bx0)
+  %xs : Tensor = aten::sub(%x1, %x0, %one)
+  %w : Tensor = aten::clamp(%xs, %zero, %none)
+  %y1 : Tensor = aten::min(%ay1, %by1)
+  %y0 : Tensor = aten::max(%ay0, %by0)
+  %ys : Tensor = aten::sub(%y1, %y0, %one)
+  %h : Tensor = aten::clamp(%ys, %zero, %none)
+  %both : Tensor = aten::mul(%w, %h)
+  %aw : Tensor = aten::sub(%ax1, %ax0, %one)
+  %ah : Tensor = aten::sub(%ay1, %ay0, %one)
+  %a : Tensor = aten::mul(%aw, %ah)
+  %bw : Tensor = aten::sub(%bx1, %bx0, %one)
+  %bh : Tensor = aten::sub(%by1, %by0, %one)
+  %b : Tensor = aten::mul(%bw, %bh)
+  %ab : Tensor = aten::add(%a, %b, %one)
+  %all : Tensor = aten::sub(%ab, %both, %one)
+  %r : Tensor = aten::div(%both, %all)
+  return (%r)
+";
 const COPY: &str = "graph(%x : Tensor):\n  %r : Tensor = aten::neg(%x)\n  return (%r)\n";
 
+/// Groups by the same text, in both languages.
+type Text = (&'static str, &'static str);
+
+const TWICE: Text = (
+    "graph(%x : Tensor):\n  %one : int = prim::Constant[value=1]()\n  %two : int = prim::Constant[value=2]()\n  %s : Tensor = aten::mul(%x, %two)\n  %r : Tensor = aten::add(%s, %one, %one)\n  return (%r)\n",
+    "def model(x): return 2 * x + 1",
+);
+const ADD_RELUS: Text = (ADD_RELU, "def model(a, b): return torch.relu(a + b)");
+const GELU: Text = (BIAS_GELU, "def model(x, b): return torch.nn.functional.gelu(x + b, approximate='tanh')");
+const SWISHES: Text = (SWISH, "def model(x): return x * x.sigmoid()");
+const SWISHES_BACKWARD: Text =
+    (SWISH_BACKWARD, "def model(x, g):\n  s = x.sigmoid()\n  return g * (s * (x * (1 - s) + 1))");
+const MIXES: Text = (MIXED, "def model(x, h, m): return torch.where(m, x * h, x)");
+const CELL: Text = (
+    LSTM,
+    "def model(c, p, q, a, b):\n  i, f, g, o = (p + q + a + b).chunk(4, 1)\n  cy = f.sigmoid() * c + i.sigmoid() * g.tanh()\n  return o.sigmoid() * cy.tanh(), cy",
+);
+const CELL_BACKWARD: Text = (
+    LSTM_BACKWARD,
+    "def model(gh, gc, i, f, g, o, cx, t):\n  a = gh * o * (1 - t * t) + gc\n  di, df, dg, do = a * g * ((1 - i) * i), a * cx * ((1 - f) * f), a * i * (1 - g * g), gh * t * ((1 - o) * o)\n  return a * f, di, df, dg, do, di.sum(0), df.sum(0), dg.sum(0), do.sum(0)",
+);
+const LAST: Text = (SOFTMAX_LAST, "def model(x): return x.softmax(-1)");
+const FIRST: Text = (SOFTMAX_1, "def model(x): return x.softmax(1)");
+const NORM: Text = (LAYER_NORM, "def model(x, w, b): return torch.nn.functional.layer_norm(x, (1024,), w, b)");
+const CHANNELS: Text = (STATISTICS, "def model(x): return x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)");
+const LEARNING: Text = (
+    BATCH_NORM,
+    "def model(x, w, b):\n  m, v = x.mean((0, 2, 3), keepdim=True), x.var((0, 2, 3), unbiased=False, keepdim=True)\n  return (x - m) * (v + 1e-5).rsqrt() * w + b",
+);
+const DOWN: Text = (SUM_ROWS, "def model(x): return x.sum(0)");
+const BOXES: Text = (
+    IOU,
+    "def model(ax0, ay0, ax1, ay1, bx0, by0, bx1, by1):\n  w = (torch.min(ax1, bx1) - torch.max(ax0, bx0)).clamp(min=0)\n  h = (torch.min(ay1, by1) - torch.max(ay0, by0)).clamp(min=0)\n  both = w * h\n  return both / ((ax1 - ax0) * (ay1 - ay0) + (bx1 - bx0) * (by1 - by0) - both)",
+);
+
+const IMAGES: &[i64] = &[8, 256, 56, 56];
+const FEATURES: &[i64] = &[16, 256, 28, 28];
+const CHANNEL: &[i64] = &[256, 1, 1];
+const NHWC: &[usize] = &[0, 2, 3, 1];
+const ROWS: &[i64] = &[4096, 1024];
+const LSTM_64: &[i64] = &[64, 1024];
+const LSTM_512: &[i64] = &[512, 1024];
+const A: &[i64] = &[1000, 1];
+const B: &[i64] = &[1000];
+
 const CASES: &[Case] = &[
-    case("add+relu NCHW 8x256x56x56", ADD_RELU, &[&[8, 256, 56, 56], &[8, 256, 56, 56]], 0.8),
+    case("2x+1 4M", TWICE, &[&[1 << 22]], 0.0),
+    case("add+relu NCHW 8x256x56x56", ADD_RELUS, &[IMAGES, IMAGES], 0.8),
+    Case { layout: NHWC, ..case("add+relu NHWC 8x256x56x56", ADD_RELUS, &[IMAGES, IMAGES], 0.8) },
+    case("add+relu 64x1024", ADD_RELUS, &[&[64, 1024], &[64, 1024]], 0.85),
+    case("bias+gelu(tanh) 512x4096", GELU, &[&[512, 4096], &[4096]], 1.6),
+    case("bias+gelu(tanh) 64x1024", GELU, &[&[64, 1024], &[1024]], 4.0),
+    case("swish 4M", SWISHES, &[&[1 << 22]], 1.2),
+    case("swish 64K", SWISHES, &[&[1 << 16]], 3.0),
+    case("swish backward 4M", SWISHES_BACKWARD, &[&[1 << 22], &[1 << 22]], 1.2),
     Case {
-        layout: &[0, 2, 3, 1],
-        ..case("add+relu NHWC 8x256x56x56", ADD_RELU, &[&[8, 256, 56, 56], &[8, 256, 56, 56]], 0.8)
+        dtypes: &[DType::Float, DType::Half, DType::Bool],
+        ..case("f32*f16 + where(bool) 4M", MIXES, &[&[1 << 22], &[1 << 22], &[1 << 22]], 1.3)
     },
-    case("add+relu 64x1024", ADD_RELU, &[&[64, 1024], &[64, 1024]], 0.85),
-    case("bias+gelu(tanh) 512x4096", BIAS_GELU, &[&[512, 4096], &[4096]], 1.6),
-    case("swish 4M", SWISH, &[&[1 << 22]], 1.2),
-    case("swish 64K", SWISH, &[&[1 << 16]], 3.0),
-    case("lstm B64 H512", LSTM, &[&[64, 512], &[64, 2048], &[64, 2048], &[2048], &[2048]], 2.8),
-    case("lstm B64 H1024", LSTM, &[&[64, 1024], &[64, 4096], &[64, 4096], &[4096], &[4096]], 1.4),
-    case("lstm B512 H1024", LSTM, &[&[512, 1024], &[512, 4096], &[512, 4096], &[4096], &[4096]], 1.25),
+    case("lstm B64 H512", CELL, &[&[64, 512], &[64, 2048], &[64, 2048], &[2048], &[2048]], 2.8),
+    case("lstm B64 H1024", CELL, &[&[64, 1024], &[64, 4096], &[64, 4096], &[4096], &[4096]], 1.4),
+    case("lstm B512 H1024", CELL, &[&[512, 1024], &[512, 4096], &[512, 4096], &[4096], &[4096]], 1.25),
+    case("lstm backward + bias sums B64 H1024", CELL_BACKWARD, &[LSTM_64; 8], 1.1),
+    case("lstm backward + bias sums B512 H1024", CELL_BACKWARD, &[LSTM_512; 8], 1.05),
+    case("layer_norm 4096x1024", NORM, &[ROWS, &[1024], &[1024]], 1.15),
+    case("layer_norm 64x1024", NORM, &[&[64, 1024], &[1024], &[1024]], 2.3),
+    case("softmax(-1) 4096x1024", LAST, &[ROWS], 1.5),
+    case("softmax(1) 64x64x1024", FIRST, &[&[64, 64, 1024]], 1.5),
+    case("bn stats NCHW 16x256x28x28", CHANNELS, &[FEATURES], 0.95),
+    Case { layout: NHWC, ..case("bn stats NHWC 16x256x28x28", CHANNELS, &[FEATURES], 0.95) },
+    case("batch_norm NCHW 16x256x28x28", LEARNING, &[FEATURES, CHANNEL, CHANNEL], 1.8),
+    Case { layout: NHWC, ..case("batch_norm NHWC 16x256x28x28", LEARNING, &[FEATURES, CHANNEL, CHANNEL], 1.8) },
+    case("sum(0) 4096x1024", DOWN, &[ROWS], 0.0),
+    case("iou 1000x1000", BOXES, &[A, A, A, A, B, B, B, B], 1.6),
 ];
 
-const fn case(name: &'static str, section: &'static str, shapes: &'static [&'static [i64]], goal: f64) -> Case {
-    Case { name, section, shapes, layout: &[], goal }
+const fn case(name: &'static str, text: Text, shapes: &'static [&'static [i64]], goal: f64) -> Case {
+    Case { name, section: text.0, python: text.1, shapes, dtypes: &[], layout: &[], goal }
+}
+
+impl Case {
+    fn dtype(&self, operand: usize) -> DType {
+        self.dtypes.get(operand).copied().unwrap_or(DType::Float)
+    }
+
+    fn operands(&self) -> Vec<IValue> {
+        let operand = |(i, shape): (usize, &&[i64])| tensor(shape, self.dtype(i), self.layout);
+        self.shapes.iter().enumerate().map(operand).collect()
+    }
+
+    /// The same in PyTorch.
+    fn peer(&self, python: &Path, threads: usize) -> Option<Peer> {
+        let names: Vec<&str> = (0..self.shapes.len()).map(|i| torch_name(self.dtype(i))).collect();
+        let (shapes, names) = (format!("{:?}", self.shapes), format!("{names:?}"));
+        let (layout, threads) = (format!("{:?}", self.layout), threads.to_string());
+        let program = include_str!("../../pytorch/bench_kernels.py");
+        Peer::start(python, program, &[self.python, &shapes, &names, &layout, &threads])
+    }
+}
+
+fn torch_name(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Half => "float16",
+        DType::Bool => "bool",
+        _ => "float32",
+    }
 }
 
 /// A tensor of small numbers, its dimensions in memory in an order.
-fn tensor(shape: &[i64], layout: &[usize]) -> IValue {
+fn tensor(shape: &[i64], dtype: DType, layout: &[usize]) -> IValue {
     let straight: Vec<usize> = (0..shape.len()).collect();
-    let layout = if layout.is_empty() { &straight[..] } else { layout };
+    let layout = if layout.len() == shape.len() { layout } else { &straight[..] };
     let memory: Vec<i64> = layout.iter().map(|&dim| shape[dim]).collect();
     let n: i64 = shape.iter().product();
-    let numbers: Vec<f32> = (0..n).map(|i| ((i * 7919) % 2003) as f32 / 500.0 - 2.0).collect();
+    let number = |i: i64| ((i * 7919) % 2003) as f64 / 500.0 - 2.0;
+    let number = |i| if dtype == DType::Bool { f64::from(u8::from(number(i) > 0.0)) } else { number(i) };
+    let numbers: Vec<f64> = (0..n).map(number).collect();
     let mut places = vec![0; shape.len()];
     layout.iter().enumerate().for_each(|(at, &dim)| places[dim] = at);
-    IValue::Tensor(Tensor::from_elements(numbers, &memory).permute(&places))
+    IValue::Tensor(Tensor::of(&numbers, dtype, &memory, Precision::Typed).permute(&places))
 }
 
 fn section(text: &str) -> Result<Graph> {
@@ -104,57 +321,91 @@ fn timed(prepared: &mut Prepared, times: usize) -> Result<f64> {
     Ok(begin.elapsed().as_secs_f64() / times as f64)
 }
 
-fn median(times: &mut [f64]) -> f64 {
+/// Times of several who take turns.
+#[derive(Default)]
+struct Times {
+    group: Vec<f64>,
+    copy: Vec<f64>,
+    eager: Vec<f64>,
+    compiled: Vec<f64>,
+}
+
+/// Ratios of each round: their median, and the bounds of that at 95 %, by ranks (Conover, Practical Nonparametric Statistics, 3.2).
+fn ratio(above: &[f64], below: &[f64]) -> Option<[f64; 3]> {
+    let mut all: Vec<f64> = above.iter().zip(below).map(|(a, b)| a / b).collect();
+    all.sort_by(f64::total_cmp);
+    let n = all.len() as f64;
+    let reach = 1.96 * n.sqrt() / 2.0;
+    let at = |rank: f64| all.get((rank.max(0.0) as usize).min(all.len().wrapping_sub(1))).copied();
+    Some([at(n / 2.0)?, at((n / 2.0 - reach).floor())?, at((n / 2.0 + reach).ceil())?])
+}
+
+fn shown(ratio: Option<[f64; 3]>) -> String {
+    ratio.map_or(String::new(), |[median, low, high]| format!("{median:.2} ({low:.2}–{high:.2})"))
+}
+
+fn median(times: &[f64]) -> f64 {
+    let mut times = times.to_vec();
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
 }
 
 /// Measures all groups whose names hold a text, and gives a table.
-pub fn measure(wanted: &str, threads: usize, rounds: usize) -> Result<String> {
+pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usize) -> Result<String> {
     let settings = Settings { cc: std::env::var("CC").ok(), threads: Some(threads), ..Settings::default() };
     let backend = CpuBackend::new(settings);
     let copy = section(COPY)?;
     let mut text = String::from(
-        "| group | bytes | us | GB/s | copy, GB/s | time over copy | min–max | goal | compiled in, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        "| group | bytes | us | GB/s | copy, GB/s | time over copy (95 %) | goal | best over best | PyTorch eager over it | compiled over it | built in, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
+    let mut version = None;
     for case in CASES.iter().filter(|case| case.name.contains(wanted)) {
         let graph = section(case.section)?;
-        let operands: Vec<IValue> = case.shapes.iter().map(|shape| tensor(shape, case.layout)).collect();
         backend.compiler().map_err(|why| anyhow!(why))?;
-        let begin = Instant::now();
         let prepare = |graph: &Graph, operands: &[IValue]| {
             backend
                 .prepared(Request { section: graph, name: "a group", operands, release: (2, 15) })
                 .map_err(|why| anyhow!("{}: {why}", case.name))
         };
+        let operands = case.operands();
+        let begin = Instant::now();
         let mut group = prepare(&graph, &operands)?;
-        let compiling = begin.elapsed().as_secs_f64() * 1e3;
+        let building = begin.elapsed().as_secs_f64() * 1e3;
         let bytes = group.bytes();
-        let mut roof = prepare(&copy, &[tensor(&[bytes as i64 / 8], &[])])?;
-        let times = (20_000_000 / bytes.max(1)).clamp(1, 2000);
-        let (mut ours, mut copies, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        // The first round only touches memory.
+        let mut roof = prepare(&copy, &[tensor(&[bytes as i64 / 8], DType::Float, &[])])?;
+        let mut peer = python.and_then(|python| case.peer(python, threads));
+        let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
+        let mut times = Times::default();
+        // The first round only touches memory, and compiles.
         for round in 0..=rounds {
-            let (a, b) = (timed(&mut group, times)?, timed(&mut roof, times)?);
+            let (a, b) = (timed(&mut group, repeat)?, timed(&mut roof, repeat)?);
+            let mut theirs = |how| peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose();
+            let (eager, compiled) = (theirs("eager")?, theirs("compiled")?);
             if round > 0 {
-                ours.push(a);
-                copies.push(b);
-                ratios.push(a / b);
+                times.group.push(a);
+                times.copy.push(b);
+                times.eager.extend(eager);
+                times.compiled.extend(compiled);
             }
         }
+        version = version.or(peer.map(|peer| peer.version.clone()));
         let rate = |time: f64| bytes as f64 / time / 1e9;
-        let ratio = median(&mut ratios);
-        let (ours, copies) = (median(&mut ours), median(&mut copies));
+        let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
+        let (ours, copies) = (median(&times.group), median(&times.copy));
         text += &format!(
-            "| {} | {bytes} | {:.1} | {:.1} | {:.1} | {ratio:.2} | {:.2}–{:.2} | {} | {compiling:.0} |\n",
+            "| {} | {bytes} | {:.1} | {:.1} | {:.1} | {} | {} | {:.2} | {} | {} | {building:.0} |\n",
             case.name,
             ours * 1e6,
             rate(ours),
             rate(copies),
-            ratios[0],
-            ratios[ratios.len() - 1],
-            case.goal
+            shown(ratio(&times.group, &times.copy)),
+            if case.goal > 0.0 { case.goal.to_string() } else { String::new() },
+            // What a machine that does other things too says least wrong.
+            least(&times.group) / least(&times.copy),
+            shown(ratio(&times.eager, &times.group)),
+            shown(ratio(&times.compiled, &times.group)),
         );
     }
-    Ok(format!("{text}\nMedians of {rounds} interleaved rounds, {threads} thread(s).\n"))
+    let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
+    Ok(format!("{text}\nMedians of {rounds} rounds in turns, {threads} thread(s){torch}.\n"))
 }

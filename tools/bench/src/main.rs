@@ -51,7 +51,7 @@
 //!
 //! `jitopt-bench accuracy [FUNCTION] [--step=129]` says how exact the vector mathematics of kernels is; see [`accuracy`].
 //!
-//! `jitopt-bench kernels [GROUP] [--threads=1]` times kernels of the processor beside a copy of as many bytes; see [`kernel_speed`].
+//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3]` times kernels of the processor beside a copy of as many bytes and PyTorch; see [`kernel_speed`].
 //!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
 //!
@@ -68,6 +68,7 @@ mod llvm;
 mod measured;
 mod mlir;
 mod pass_times;
+mod peer;
 mod process;
 mod shapes;
 mod toolkit;
@@ -214,6 +215,9 @@ struct Kernels {
     /// Rounds of each group
     #[arg(long, default_value_t = 11)]
     runs: usize,
+    /// A Python with PyTorch, to take turns with
+    #[arg(long)]
+    python: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -315,7 +319,8 @@ fn exactness(options: &Accuracy) -> Result<bool> {
 
 /// Prints how fast kernels are.
 fn kernels(options: &Kernels) -> Result<()> {
-    let table = kernel_speed::measure(&options.group, options.threads.max(1), options.runs.max(1))?;
+    let table =
+        kernel_speed::measure(options.python.as_deref(), &options.group, options.threads.max(1), options.runs.max(1))?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }

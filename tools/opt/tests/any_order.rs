@@ -22,7 +22,7 @@ use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_judge::sharing::Copier;
-use jitopt_judge::showing::Settings;
+use jitopt_judge::showing::{Outcome, Settings};
 use jitopt_judge::shuffling::shuffle;
 use jitopt_judge::smith::{Plan, forge};
 use jitopt_judge::verdict::{Policy, Verdict, judge};
@@ -34,6 +34,7 @@ const POLICY: Policy =
 /// Passes of which a second run goes on, and why.
 const GOES_ON: &[(&str, &str)] = &[
     ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
+    ("batch-mm", "what its end removes may have been a writer to a factor, without which more products go together"),
     ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
     ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
     ("fuse", "what it leaves equal is merged at its end, and then pairs that were not alone are, as in PyTorch"),
@@ -88,6 +89,10 @@ fn recorded_subjects() -> impl Iterator<Item = Subject> {
 const MOST_NODES: usize = 150;
 
 impl Subject {
+    fn raises(&self) -> bool {
+        Outcome::of(&self.graph, &self.settings, &self.inputs, Precision::Typed).results.is_err()
+    }
+
     fn after(&self, graph: &Graph, pipeline: &Pipeline) -> Option<Graph> {
         let mut after = graph.clone();
         let mut session = Session { callees: (*self.settings.callees).clone(), ..Session::default() };
@@ -105,8 +110,12 @@ fn illegal(subject: &Subject, seed: u64) -> Option<String> {
     shuffle(&mut shuffled, seed);
     let verdict = judge(&subject.graph, &shuffled, &subject.settings, &subject.inputs, POLICY);
     let broken = verify::verify(&shuffled).has_errors() && !verify::verify(&subject.graph).has_errors();
-    (broken || matches!(verdict, Verdict::Differs(_)))
-        .then(|| format!("{}: no legal order\n{}\nof\n{}", subject.name, text(&shuffled), text(&subject.graph)))
+    let why = match verdict {
+        Verdict::Differs(lines) => lines.join("\n"),
+        _ if broken => "it is broken".to_owned(),
+        _ => return None,
+    };
+    Some(format!("{}: no legal order: {why}\n{}\nof\n{}", subject.name, text(&shuffled), text(&subject.graph)))
 }
 
 /// What is wrong with what a pass makes of another order.
@@ -133,6 +142,10 @@ fn any_legal_order_gives_the_same_results() {
     pipelines.retain(|(name, _)| name != NOT_ALWAYS_RIGHT);
     let (mut judged, mut possible, mut wrong) = (0, 0, Vec::new());
     for (subject, seed) in subjects().zip(0..) {
+        // Of several nodes that raise, the order says which does.
+        if subject.raises() {
+            continue;
+        }
         if let Some(why) = illegal(&subject, seed) {
             wrong.push(why);
             continue;

@@ -5,12 +5,13 @@ use jitopt_core::interpreter::description::{self, Described, Description, Source
 use jitopt_core::interpreter::files::{Tensors, read_safetensors};
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Release, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
+use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Kinds, and element types that an operand or a result of such a node had.
 #[derive(Default)]
@@ -61,12 +62,16 @@ impl<T, E: std::fmt::Display> OrFail<T> for Result<T, E> {
     }
 }
 
+/// How the graph of a case is changed before it runs, and who runs the groups in it.
+pub type Prepared<'a> = (&'a dyn Fn(&mut Graph), &'a CpuBackend);
+
 /// The files of a case.
 struct Case<'a> {
     stem: &'a str,
     graph: Graph,
     release: Release,
     seen: RefCell<Seen>,
+    backend: Option<&'a CpuBackend>,
 }
 
 impl Case<'_> {
@@ -94,7 +99,9 @@ impl Case<'_> {
         env.release = Some(self.release);
         let mut seen = self.seen.borrow_mut();
         let mut machine = Machine::new(&self.graph, &env);
-        if precision == Precision::Typed {
+        if let Some(backend) = self.backend {
+            machine = machine.backed_by(backend);
+        } else if precision == Precision::Typed {
             machine = machine.watched(&mut *seen);
         }
         match machine.run(inputs) {
@@ -133,7 +140,7 @@ fn check(case: &Case<'_>) -> Result<(), Failure> {
     let expected = outputs_of(&description, &outputs)?;
     compare("other results", &expected, &found, tolerance, "out")?;
     check_inputs_after(case, &inputs, tolerance)?;
-    if std::fs::exists(format!("{}.ref64.safetensors", case.stem)).unwrap_or(false) {
+    if case.backend.is_none() && std::fs::exists(format!("{}.ref64.safetensors", case.stem)).unwrap_or(false) {
         let inputs = case.inputs(&described, &tensors, Precision::Double)?;
         let found = whole(case.run(inputs, Precision::Double)?);
         let excused = NOT_IN_DOUBLES.iter().find(|(name, _)| case.stem.ends_with(name));
@@ -193,14 +200,18 @@ fn check_gradient(case: &Case<'_>, graph: &str) -> Result<(), Failure> {
 }
 
 /// Runs a case; what was seen when all is as it should be.
-fn run_guarded(path: &str) -> Result<Seen, Failure> {
+fn run_guarded(path: &str, prepared: Option<Prepared<'_>>) -> Result<Seen, Failure> {
     let release = if path.contains("/1.3.1/") { Release(1, 3) } else { Release(2, 15) };
     let era = Some(if release.0 == 1 { Era::V1_3 } else { Era::V2 });
     let text = std::fs::read(path).or_fail("a missing file")?;
     let parsed = parse(&text, ParseOptions { era, ..ParseOptions::default() });
-    let Ok(parsed) = parsed else { return failure("a text that is not read", path) };
+    let Ok(mut parsed) = parsed else { return failure("a text that is not read", path) };
+    if let Some((change, _)) = prepared {
+        change(&mut parsed.graph);
+    }
+    let backend = prepared.map(|(_, backend)| backend);
     let name = path.strip_suffix(".ir").unwrap_or(path);
-    let case = |stem| Case { stem, graph: parsed.graph, release, seen: RefCell::default() };
+    let case = |stem| Case { stem, graph: parsed.graph, release, seen: RefCell::default(), backend };
     let split = name.split_once(".diff.");
     let case = case(split.map_or(name, |(stem, _)| stem));
     match split {
@@ -212,6 +223,14 @@ fn run_guarded(path: &str) -> Result<Seen, Failure> {
 }
 
 /// Runs a case; what was seen when all is as it should be. A panic is a failure.
+#[allow(dead_code, reason = "not every test runs cases as they are")]
 pub fn run(path: &str) -> Result<Seen, Failure> {
-    catch_unwind(|| run_guarded(path)).unwrap_or_else(|_| failure("a panic", "see above"))
+    catch_unwind(|| run_guarded(path, None)).unwrap_or_else(|_| failure("a panic", "see above"))
+}
+
+/// Changes the graph of a case before it is run, and runs it with kernels.
+#[allow(dead_code, reason = "not every test changes graphs")]
+pub fn run_prepared(path: &str, prepared: Prepared<'_>) -> Result<(), Failure> {
+    let run = AssertUnwindSafe(|| run_guarded(path, Some(prepared)).map(drop));
+    catch_unwind(run).unwrap_or_else(|_| failure("a panic", "see above"))
 }

@@ -1,0 +1,303 @@
+//! Kernels that fold: sums, means, softmax, norms, with what is computed before and behind them (`fuse{level=2}`).
+//!
+//! ```text
+//! %a : Tensor = aten::mul(%x, %y)                       %s : Tensor = prim::FusionGroup_0(%x, %y)
+//! %s : Tensor = aten::sum(%a, %dims, %keep, %none)  =>  return (%s)
+//! return (%s)                                           with prim::FusionGroup_0 = graph(%0 : Tensor, %1 : Tensor): …
+//! ```
+//!
+//! A kernel folds one space, always along the same dimensions. So what folds elsewhere stays outside, and so does what goes with folded values
+//! that have lost their dimensions unless its operands are known to have no more than these: nothing says that they fit otherwise, and a
+//! group whose shapes do not go together runs node by node.
+
+use super::Fuser;
+use super::refusals::Refusal;
+use jitopt_core::analysis::folds::{Axes, axes, keeps, recipes_of};
+use jitopt_core::analysis::framing::{Frame, Frames};
+use jitopt_core::graph_update;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops::recipes::Over;
+use jitopt_core::pass::PassContext;
+use jitopt_core::symbol::prim;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// How many nodes a group may have that folds: each pair asks about all of them.
+const MOST_NODES: usize = 128;
+
+/// Whether a node folds, or something in a group.
+pub(super) fn folds(graph: &Graph, node: Node) -> bool {
+    match graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP) {
+        Some(section) => section.nodes(section.root()).any(|node| !recipes_of(section, node).is_empty()),
+        None => !recipes_of(graph, node).is_empty(),
+    }
+}
+
+/// Where a value of a pair stands in the kernel of one of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Where everything goes.
+    Any,
+    /// It has all dimensions of the space.
+    Whole,
+    /// It has those that are not folded.
+    Kept,
+    /// It has none.
+    Free,
+    /// It is read in several ways.
+    Mixed,
+}
+
+/// One of a pair, as a kernel.
+struct Side<'g> {
+    graph: &'g Graph,
+    node: Node,
+    /// Its section, if it is a group that folds.
+    section: Option<(&'g Graph, Frames)>,
+    folds: bool,
+}
+
+impl<'g> Side<'g> {
+    fn new(graph: &'g Graph, node: Node) -> Option<Side<'g>> {
+        let folds = folds(graph, node);
+        let section = graph.subgraph(node).filter(|_| folds && graph.kind(node) == prim::FUSION_GROUP);
+        let section = match section {
+            Some(section) => Some((section, Frames::of(section).ok()?)),
+            None => None,
+        };
+        Some(Side { graph, node, section, folds })
+    }
+
+    /// A node that folds, with the graph that it is in.
+    fn fold(&self) -> Option<(&'g Graph, Node)> {
+        match &self.section {
+            Some((section, _)) => {
+                let section = *section;
+                section
+                    .nodes(section.root())
+                    .find(|&node| !recipes_of(section, node).is_empty())
+                    .map(|node| (section, node))
+            }
+            None => self.folds.then_some((self.graph, self.node)),
+        }
+    }
+
+    /// Where an output stands.
+    fn made(&self, value: Value) -> Place {
+        let framed = |frame| if frame == Frame::Whole { Place::Whole } else { Place::Kept };
+        match &self.section {
+            Some((section, frames)) => {
+                let at = self.graph.outputs(self.node).position(|output| output == value);
+                let Some(result) = at.and_then(|i| section.results(section.root()).nth(i)) else { return Place::Mixed };
+                if frames.is_free(result) { Place::Free } else { framed(frames.frame(result)) }
+            }
+            None if !self.folds => Place::Any,
+            None if keeps(self.graph, self.node) => Place::Whole,
+            None if axes(self.graph, self.node) == Some(Axes::All) => Place::Free,
+            None => Place::Kept,
+        }
+    }
+
+    /// Where an operand is read.
+    fn read(&self, value: Value) -> Place {
+        let Some((section, frames)) = &self.section else {
+            let is_operand = self.graph.inputs(self.node).any(|operand| operand == value);
+            return if self.folds && is_operand { Place::Whole } else { Place::Any };
+        };
+        let mut found = Place::Any;
+        for param in self.params(value) {
+            for user in section.users(param).filter(|&user| section.num_outputs(user) > 0) {
+                let output = section.output(user, 0);
+                let place = match recipes_of(section, user).is_empty() {
+                    true if frames.is_free(output) => Place::Free,
+                    true if frames.frame(output) == Frame::Kept => Place::Kept,
+                    _ => Place::Whole,
+                };
+                found = if found == Place::Any || found == place { place } else { Place::Mixed };
+            }
+        }
+        found
+    }
+
+    /// The params that stand for an operand.
+    fn params(&self, value: Value) -> Vec<Value> {
+        let Some((section, _)) = &self.section else { return Vec::new() };
+        let operands = self.graph.inputs(self.node).zip(section.params(section.root()));
+        operands.filter(|(operand, _)| *operand == value).map(|(_, param)| param).collect()
+    }
+
+    /// Whether an output has been folded, or is computed of nothing else, and kept its dimensions with size 1.
+    fn is_row(&self, value: Value) -> bool {
+        match &self.section {
+            Some((section, _)) => {
+                let at = self.graph.outputs(self.node).position(|output| output == value);
+                let result = at.and_then(|i| section.results(section.root()).nth(i));
+                result.is_some_and(|result| depends_only_on(section, result, &|value| is_folded(section, value)))
+            }
+            None => self.folds && is_folded(self.graph, value),
+        }
+    }
+
+    /// Whether something is folded that is computed of these operands alone.
+    fn folds_only(&self, values: &[Value]) -> bool {
+        match &self.section {
+            Some((section, _)) => {
+                let params: Vec<Value> = values.iter().flat_map(|&value| self.params(value)).collect();
+                let folds = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+                let of_params = |value| params.contains(&value);
+                folds.into_iter().any(|node| depends_only_on(section, section.input(node, 0), &of_params))
+            }
+            None => self.folds && values.contains(&self.graph.input(self.node, 0)),
+        }
+    }
+}
+
+/// Whether a value is what a node has folded.
+fn is_folded(graph: &Graph, value: Value) -> bool {
+    let definer = graph.definer(value);
+    definer.is_some_and(|node| recipes_of(graph, node).first().is_some_and(|r| r.over == Over::Dims))
+}
+
+/// Whether all tensors that a value is computed of are of a kind.
+fn depends_only_on(graph: &Graph, value: Value, is_one: &dyn Fn(Value) -> bool) -> bool {
+    let (mut open, mut seen) = (vec![value], FxHashSet::default());
+    while let Some(value) = open.pop() {
+        if is_one(value) || !graph.ty(value).is_tensor() || !seen.insert(value) {
+            continue;
+        }
+        match graph.definer(value).filter(|&node| graph.kind(node) != prim::PARAM) {
+            Some(node) => open.extend(graph.inputs(node)),
+            None => return false,
+        }
+    }
+    true
+}
+
+fn rank(graph: &Graph, value: Value) -> Option<usize> {
+    graph.ty(value).as_tensor().and_then(|tensor| tensor.rank())
+}
+
+/// Whether two nodes fold the same dimensions.
+fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
+    let all = |(graph, node): (&Graph, Node)| {
+        let axes = axes(graph, node)?;
+        let rank = rank(graph, graph.input(node, 0));
+        Some((axes, rank))
+    };
+    let wrapped = |axes: &Axes, rank: usize| -> Vec<i64> {
+        let rank = rank as i64;
+        let mut dims: Vec<i64> = match axes {
+            Axes::All => (0..rank).collect(),
+            Axes::These(dims) => dims.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
+        };
+        dims.sort_unstable();
+        dims
+    };
+    match (all(a), all(b)) {
+        (Some((x, _)), Some((y, _))) if x == y => true,
+        (Some((x, Some(m))), Some((y, Some(n)))) => m == n && wrapped(&x, m) == wrapped(&y, n),
+        _ => false,
+    }
+}
+
+/// The operand of a node, or of a group, that it folds as it is.
+fn folded_operand(graph: &Graph, node: Node) -> Option<Value> {
+    let side = Side::new(graph, node)?;
+    let (section, fold) = side.fold()?;
+    let folded = section.input(fold, 0);
+    if side.section.is_none() {
+        return Some(folded);
+    }
+    let mut operands = graph.inputs(node).zip(section.params(section.root()));
+    operands.find(|(_, param)| *param == folded).map(|(operand, _)| operand)
+}
+
+impl Fuser {
+    /// Makes one kernel of those that fold the same tensor along the same dimensions, such as its mean and its variance: it is read from memory once.
+    pub(super) fn fuse_siblings(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let mut last: FxHashMap<Value, Node> = FxHashMap::default();
+        let nodes: Vec<Node> = graph.nodes(block).collect();
+        for node in nodes {
+            if self.fusible(graph, node).is_err() || !folds(graph, node) {
+                continue;
+            }
+            let Some(operand) = folded_operand(graph, node) else { continue };
+            let merged = last.get(&operand).and_then(|&before| self.fuse_sibling(graph, cx, node, before));
+            last.insert(operand, merged.unwrap_or(node));
+        }
+    }
+
+    fn fuse_sibling(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, before: Node) -> Option<Node> {
+        let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
+        let is_free = graph.outputs(before).all(|output| graph.inputs(node).all(|operand| operand != output));
+        if !is_free
+            || arguments(node) + arguments(before) > super::ARGUMENT_LIMIT
+            || self.refuses_folds(graph, node, before).is_some()
+            || self.cannot_move(graph, before, node).is_some()
+        {
+            return None;
+        }
+        let group = cx.rewrite(graph, "siblings-fused", before, |graph| {
+            graph_update!("Fusing two that fold %{}", graph.name(graph.input(node, 0)));
+            self.db.move_before_topologically(graph, before, node);
+            let group = self.group_of(graph, node);
+            match graph.kind(before) == prim::FUSION_GROUP {
+                true => self.merge(graph, group, before),
+                false => self.take_in(graph, group, before),
+            }
+            group
+        })?;
+        self.grown.insert(group);
+        Some(group)
+    }
+
+    /// Why a producer cannot go into a kernel with `consumer`, if one of them folds.
+    pub(super) fn refuses_folds(&self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
+        if self.level < 2 || !folds(graph, consumer) && !folds(graph, producer) {
+            return None;
+        }
+        let size = |node| graph.subgraph(node).map_or(1, Graph::num_shown_nodes);
+        if size(consumer) + size(producer) > MOST_NODES {
+            return Some(Refusal::Arguments);
+        }
+        let joins = super::groups::ends_in_concat(graph, consumer) || graph.kind(consumer) == prim::LIST_CONSTRUCT;
+        let (Some(c), Some(p)) = (Side::new(graph, consumer), Side::new(graph, producer)) else {
+            return Some(Refusal::OtherSpace);
+        };
+        if joins {
+            return Some(Refusal::OtherSpace);
+        }
+        let between: Vec<Value> =
+            graph.outputs(producer).filter(|&output| graph.inputs(consumer).any(|i| i == output)).collect();
+        match (p.fold(), c.fold()) {
+            (Some(p), Some(c)) if !same_axes(p, c) => return Some(Refusal::OtherAxes),
+            _ => {}
+        }
+        let fits = |&value: &Value| match (p.made(value), c.read(value)) {
+            (_, Place::Mixed) | (Place::Mixed, _) => false,
+            (Place::Any, _) => true,
+            (made, Place::Any) => made == Place::Whole || self.goes_with_folded(graph, &p, &c, value, made),
+            (made, read) => made == read,
+        };
+        let places: FxHashSet<u8> = between.iter().map(|&value| c.read(value) as u8).collect();
+        let rows: Vec<Value> = between.iter().copied().filter(|&value| p.is_row(value)).collect();
+        let fits =
+            between.iter().all(fits) && places.len() <= 1 && !(c.folds && c.folds_only(&rows) && !rows.is_empty());
+        (!fits).then_some(Refusal::OtherSpace)
+    }
+
+    /// Whether the operands of a consumer that folds nothing go with a value that has lost dimensions.
+    fn goes_with_folded(&self, graph: &Graph, p: &Side<'_>, c: &Side<'_>, value: Value, made: Place) -> bool {
+        let is_small = |operand: Value| match (rank(graph, operand), made) {
+            (Some(operand), Place::Free) => operand == 0,
+            (Some(operand), _) => rank(graph, value).is_some_and(|value| operand <= value),
+            (None, _) => false,
+        };
+        // All of a tensor folded, and put beside its elements.
+        let is_folded_too = |operand| made == Place::Free && p.read(operand) == Place::Whole;
+        let others = graph.inputs(c.node).filter(|&operand| graph.ty(operand).is_tensor() && operand != value);
+        others.into_iter().all(|operand| match graph.outputs(p.node).any(|output| output == operand) {
+            true => p.made(operand) == made || made == Place::Free && p.made(operand) == Place::Whole,
+            false => is_small(operand) || is_folded_too(operand),
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! How the dimensions of each value of a section lie in the space of its kernel.
+//!
+//! A sum over some dimensions that does not keep them has fewer: its last dimension need not be the last one of the space. What is
+//! computed with it element by element is of its kind, and what is folded is not; where a value would have to be both there is no kernel.
+
+use super::folds::{Axes, axes, keeps, recipes_of};
+use crate::ir::{Graph, Node, Value};
+use crate::symbol::prim;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// How the dimensions of a value correspond to those of what is folded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Frame {
+    /// The last one to the last one, and so on.
+    Whole,
+    /// The same, but those that are folded are not there.
+    Kept,
+}
+
+/// A value that would have to be in both frames, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash(pub String);
+
+/// The frames of the values of a section.
+#[derive(Debug, Default)]
+pub struct Frames {
+    /// Values that lack the dimensions that are folded.
+    kept: FxHashSet<Value>,
+    /// Values without dimensions, which go with everything.
+    free: FxHashSet<Value>,
+}
+
+impl Frames {
+    /// Of a section.
+    ///
+    /// # Errors
+    /// Values that are needed in both frames.
+    pub fn of(section: &Graph) -> Result<Frames, Clash> {
+        let folds = |node| !recipes_of(section, node).is_empty();
+        if !section.nodes(section.root()).any(folds) {
+            return Ok(Frames::default());
+        }
+        let (parent, frame, free) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
+        let mut framing = Framing { section, parent, frame, free };
+        for node in section.nodes(section.root()) {
+            framing.node(node)?;
+        }
+        let mut kept = FxHashSet::default();
+        for output in section.nodes(section.root()).flat_map(|node| section.outputs(node)) {
+            let class = framing.find(output);
+            if framing.frame.get(&class) == Some(&Frame::Kept) {
+                kept.insert(output);
+            }
+        }
+        Ok(Frames { kept, free: framing.free })
+    }
+
+    /// The frame of a value that the section computes.
+    pub fn frame(&self, value: Value) -> Frame {
+        if self.kept.contains(&value) || self.is_free(value) { Frame::Kept } else { Frame::Whole }
+    }
+
+    /// Whether a value has no dimensions, since all were folded.
+    pub fn is_free(&self, value: Value) -> bool {
+        self.free.contains(&value)
+    }
+}
+
+/// Values that are computed with each other, in classes.
+struct Framing<'g> {
+    section: &'g Graph,
+    parent: FxHashMap<Value, Value>,
+    /// Of a class that is known.
+    frame: FxHashMap<Value, Frame>,
+    /// Values without dimensions, which go with everything.
+    free: FxHashSet<Value>,
+}
+
+impl Framing<'_> {
+    fn find(&mut self, value: Value) -> Value {
+        let mut root = value;
+        while let Some(&parent) = self.parent.get(&root) {
+            root = parent;
+        }
+        if root != value {
+            self.parent.insert(value, root);
+        }
+        root
+    }
+
+    fn unite(&mut self, a: Value, b: Value) -> Result<(), Clash> {
+        let (a, b) = (self.find(a), self.find(b));
+        if a != b {
+            let frame = self.frame.get(&b).copied();
+            self.parent.insert(b, a);
+            if let Some(frame) = frame {
+                self.is(a, frame)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is(&mut self, value: Value, frame: Frame) -> Result<(), Clash> {
+        let class = self.find(value);
+        match self.frame.insert(class, frame) {
+            Some(other) if other != frame => {
+                let name = self.section.name(value);
+                Err(Clash(format!(
+                    "`%{name}` goes with what is folded, and with what that leaves without its dimensions"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_param(&self, value: Value) -> bool {
+        self.section.definer(value).is_none_or(|node| self.section.kind(node) == prim::PARAM)
+    }
+
+    fn node(&mut self, node: Node) -> Result<(), Clash> {
+        let section = self.section;
+        if section.num_outputs(node) == 0 || !section.ty(section.output(node, 0)).is_tensor() {
+            return Ok(());
+        }
+        let output = section.output(node, 0);
+        if !recipes_of(section, node).is_empty() {
+            let tensors: Vec<Value> = section.inputs(node).filter(|&value| self.is_computed(value)).collect();
+            tensors.into_iter().try_for_each(|value| self.is(value, Frame::Whole))?;
+            return match keeps(section, node) {
+                true => self.is(output, Frame::Whole),
+                false if axes(section, node) == Some(Axes::All) => {
+                    self.free.insert(output);
+                    Ok(())
+                }
+                false => self.is(output, Frame::Kept),
+            };
+        }
+        let tensors: Vec<Value> = section.inputs(node).filter(|&value| section.ty(value).is_tensor()).collect();
+        if !tensors.is_empty() && tensors.iter().all(|value| self.free.contains(value)) {
+            self.free.insert(output);
+            return Ok(());
+        }
+        let with = tensors.into_iter().filter(|&value| self.is_computed(value)).collect::<Vec<_>>();
+        for other in with.into_iter().chain(section.outputs(node).skip(1)) {
+            self.unite(output, other)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a value has a frame: operands of the group are loaded in that in which they are read.
+    fn is_computed(&self, value: Value) -> bool {
+        self.section.ty(value).is_tensor() && !self.is_param(value) && !self.free.contains(&value)
+    }
+}

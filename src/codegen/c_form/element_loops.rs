@@ -1,0 +1,183 @@
+//! Loops over the elements of a tile, one for each stage.
+
+use super::{Writer, beside};
+use crate::codegen::expressions::{converted, formula, literal, narrowed, value_type, widened};
+use crate::codegen::kernel::{Direction, Input, Source};
+use crate::codegen::schedule::{Aim, Stages, source_of, stages};
+use crate::tensor::DType;
+use std::collections::BTreeSet;
+
+/// One loop nest over elements: what for, and with which steps.
+struct Loop<'a> {
+    indent: usize,
+    phase: usize,
+    aims: &'a [Aim],
+    steps: BTreeSet<usize>,
+    stages: Stages,
+}
+
+impl Writer<'_> {
+    /// A tile of points that are all alike.
+    pub(super) fn tile_of_points(&mut self, accesses: &[usize]) {
+        accesses.iter().for_each(|&access| self.pointer(8, access, ""));
+        let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
+        self.elements(8, 0, &aims, self.tile.unwrap_or(1));
+    }
+
+    /// Loops over elements that compute what some aims need. `most` elements are in a tile.
+    pub(super) fn elements(&mut self, indent: usize, phase: usize, aims: &[Aim], most: usize) {
+        let steps = self.schedule.steps(self.kernel, phase, aims);
+        let stages = stages(self.kernel, &steps);
+        let all = Loop { indent, phase, aims, steps, stages };
+        for &step in &self.between_stages(&all) {
+            let step = &self.kernel.steps[step];
+            self.line(indent, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
+        }
+        (0..all.stages.count).for_each(|stage| self.stage(&all, stage));
+    }
+
+    /// How many loops some aims need.
+    pub(super) fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
+        stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims)).count
+    }
+
+    /// The accesses that loops with these aims make at each element.
+    pub(super) fn accesses_of(&self, phase: usize, aims: &[Aim]) -> Vec<usize> {
+        let kernel = self.kernel;
+        let stored = kernel.loads.len();
+        let mut sources: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
+        for i in self.schedule.steps(kernel, phase, aims) {
+            sources.extend(kernel.steps[i].inputs.iter().map(|input| input.source));
+        }
+        let mut accesses: BTreeSet<usize> = BTreeSet::new();
+        for source in sources {
+            match source {
+                Source::Load(k) if !self.walk.still[k] => accesses.insert(k),
+                Source::Step(i) if self.schedule.waits(i, phase) => accesses.insert(stored + self.schedule.carried[&i]),
+                _ => false,
+            };
+        }
+        for aim in aims {
+            match *aim {
+                Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
+                Aim::Fold(_) | Aim::Square(_) => false,
+            };
+        }
+        accesses.into_iter().collect()
+    }
+
+    /// The steps whose values are read in a later stage than that in which they are computed.
+    fn between_stages(&self, all: &Loop<'_>) -> BTreeSet<usize> {
+        let mut between = BTreeSet::new();
+        let mut read = |source: Source, stage: usize| {
+            if let Source::Step(i) = source
+                && all.stages.of_step.get(&i).is_some_and(|&made| made < stage)
+            {
+                between.insert(i);
+            }
+        };
+        for &i in &all.steps {
+            self.kernel.steps[i].inputs.iter().for_each(|input| read(input.source, all.stages.of_step[&i]));
+        }
+        between
+    }
+
+    fn stage(&mut self, all: &Loop<'_>, stage: usize) {
+        let between = self.between_stages(all);
+        let mut declared: BTreeSet<String> = BTreeSet::new();
+        let indent = all.indent;
+        let aims: Vec<Aim> = all.aims.iter().copied().filter(|aim| self.stage_of(all, *aim) == stage).collect();
+        self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
+        self.line(indent, "for (i64 i = 0; i < m; i++) {");
+        for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
+            let step = &self.kernel.steps[i];
+            step.inputs.iter().for_each(|input| self.declare(input.source, all, stage, &mut declared));
+            let statement =
+                format!("const {} {} = {};", value_type(step.out), step.name, formula(step, |input| self.input(input)));
+            self.noted(indent + 4, &statement, &step.line);
+            declared.insert(step.name.clone());
+            if between.contains(&i) {
+                self.line(indent + 4, &format!("{}[i] = {};", beside('t', &step.name), step.name));
+            }
+        }
+        for &aim in &aims {
+            self.declare(source_of(self.kernel, aim), all, stage, &mut declared);
+            self.take(indent + 4, aim);
+        }
+        self.line(indent, "}");
+    }
+
+    fn stage_of(&self, all: &Loop<'_>, aim: Aim) -> usize {
+        all.stages.of(source_of(self.kernel, aim))
+    }
+
+    /// Makes a value known in a loop that does not compute it.
+    fn declare(&mut self, source: Source, all: &Loop<'_>, stage: usize, declared: &mut BTreeSet<String>) {
+        let name = self.name(source, DType::Float);
+        let is_of_row = self.schedule.is_of_row(self.walk, source);
+        // A single row has variables of its own.
+        if is_of_row && self.walk.direction == Direction::Along {
+            return;
+        }
+        let indent = all.indent + 4;
+        match source {
+            Source::Load(k) if declared.insert(name.clone()) => self.load(indent, k),
+            Source::Step(i) => {
+                let value = match self.schedule.carried.get(&i).filter(|_| self.schedule.waits(i, all.phase)) {
+                    Some(&store) => {
+                        let access = self.kernel.loads.len() + store;
+                        format!("{}{}", self.store_name(store), self.index(access))
+                    }
+                    None if is_of_row || all.stages.of_step[&i] != stage => format!("{}[i]", beside('t', &name)),
+                    None => return,
+                };
+                if declared.insert(name.clone()) {
+                    self.line(indent, &format!("const {} {name} = {value};", value_type(self.kernel.steps[i].out)));
+                }
+            }
+            Source::Folded(k) if declared.insert(name.clone()) => {
+                let ty = value_type(self.kernel.foldings[k].out);
+                self.line(indent, &format!("const {ty} {name} = {}[i];", beside('t', &name)));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn load(&mut self, indent: usize, k: usize) {
+        let load = &self.kernel.loads[k];
+        let element = format!("in{k}{}", self.index(k));
+        let statement = format!("const {} {} = {};", value_type(load.dtype), load.name, widened(&element, load.dtype));
+        self.noted(indent, &statement, &load.line);
+    }
+
+    /// Does with an element what a loop is for.
+    fn take(&mut self, indent: usize, aim: Aim) {
+        match aim {
+            Aim::Store(k) => self.store(indent, k),
+            Aim::Carry(step, store) => {
+                let (name, access) = (&self.kernel.steps[step].name, self.kernel.loads.len() + store);
+                let statement = format!("{}{} = {name};", self.store_name(store), self.index(access));
+                self.noted(indent, &statement, "kept for a later loop");
+            }
+            Aim::Fold(k) => self.fold(indent, k),
+            Aim::Square(k) => self.square(indent, k),
+        }
+    }
+
+    pub(super) fn store(&mut self, indent: usize, k: usize) {
+        let store = self.kernel.stores[k];
+        let made = &self.kernel.made[store.tensor];
+        let value = converted(&self.name(store.source, store.dtype), store.dtype, made.dtype);
+        let access = self.kernel.loads.len() + k;
+        let statement = format!("{}{} = {};", self.store_name(k), self.index(access), narrowed(value, made.dtype));
+        let part = store.part.map_or(String::new(), |part| format!(", part {}", part.index));
+        self.noted(indent, &statement, &format!("a result{part}"));
+    }
+
+    pub(super) fn input(&self, input: &Input) -> String {
+        match input.source {
+            Source::Constant(scalar) => literal(scalar, input.to),
+            source => converted(&self.name(source, input.dtype), input.dtype, input.to),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Expressions of C: formulas, conversions between element types, exact literals.
+
+use super::kernel::{Input, Step};
+use crate::tensor::{DType, Kind, Scalar};
+use std::fmt::Write;
+
+/// The identifiers in a formula.
+pub fn names(text: &str) -> impl Iterator<Item = &str> {
+    tokens(text).filter(|token| token.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
+}
+
+/// Words, numbers, and everything else character by character.
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let end = if is_word(first) { rest.find(|c| !is_word(c)).unwrap_or(rest.len()) } else { first.len_utf8() };
+        let (token, after) = rest.split_at(end);
+        rest = after;
+        Some(token)
+    })
+}
+
+/// A type of C that holds the elements of a type in memory.
+pub fn memory_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Char => "i8",
+        DType::Short => "i16",
+        DType::Int => "i32",
+        DType::Long => "i64",
+        DType::Half | DType::BFloat16 => "u16",
+        DType::Float => "float",
+        DType::Double => "double",
+        _ => "u8",
+    }
+}
+
+/// The type that values of an element type are computed in.
+pub fn value_type(dtype: DType) -> &'static str {
+    match dtype {
+        DType::Half | DType::BFloat16 => "float",
+        other => memory_type(other),
+    }
+}
+
+/// The formula of a step, with what `value` writes in the place of each operand.
+pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
+    let suffix = if value_type(step.computed) == "float" { "f" } else { "" };
+    let is_real = step.computed.is_float();
+    let mut text = String::new();
+    let mut all = tokens(step.text).peekable();
+    while let Some(token) = all.next() {
+        let is_called = all.peek() == Some(&"(");
+        let input = step.inputs.iter().find(|input| token.len() == 1 && token.starts_with(input.letter));
+        match input {
+            Some(input) if !is_called => text += &value(input),
+            _ if is_called && token.starts_with(|c: char| c.is_ascii_alphabetic()) => {
+                let _ = write!(text, "jo_{token}{suffix}");
+            }
+            _ if is_real && token.contains('.') => {
+                text += &literal(Scalar::Float(token.parse().unwrap_or(0.0)), step.computed)
+            }
+            _ => text += token,
+        }
+    }
+    match step.out == DType::Bool && step.computed == DType::Bool {
+        true => format!("({text}) != 0"),
+        false => text,
+    }
+}
+
+/// An element of memory as a value.
+pub fn widened(element: &str, dtype: DType) -> String {
+    match dtype {
+        DType::Half => format!("jo_from_half({element})"),
+        DType::BFloat16 => format!("jo_from_bfloat16({element})"),
+        _ => element.to_owned(),
+    }
+}
+
+/// A value as an element of memory.
+pub fn narrowed(value: String, dtype: DType) -> String {
+    match dtype {
+        DType::Half => format!("jo_to_half({value})"),
+        DType::BFloat16 => format!("jo_to_bfloat16({value})"),
+        _ => value,
+    }
+}
+
+/// A value of one type as one of another: whole numbers wrap, reals are cut, what is not 0 is true.
+pub fn converted(value: &str, from: DType, to: DType) -> String {
+    let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
+    match to {
+        _ if from == to => value.to_owned(),
+        DType::Bool => format!("({value} != 0)"),
+        DType::Half => format!("jo_from_half(jo_to_half((float){value}))"),
+        DType::BFloat16 => format!("jo_from_bfloat16(jo_to_bfloat16((float){value}))"),
+        _ if is_real(to) && value_type(from) == value_type(to) => value.to_owned(),
+        _ if is_real(from) && !is_real(to) => {
+            let cut = format!("jo_cut{}({value})", if value_type(from) == "float" { "f" } else { "" });
+            if to == DType::Long { cut } else { format!("({}){cut}", value_type(to)) }
+        }
+        _ => format!("({}){value}", value_type(to)),
+    }
+}
+
+/// A number as a literal of a type, exactly.
+pub fn literal(scalar: Scalar, dtype: DType) -> String {
+    let text = match dtype.arithmetic() {
+        Some(Kind::Float) if dtype == DType::Double => real_literal(scalar.real(), scalar.real().to_string(), ""),
+        Some(Kind::Float) => {
+            let x = scalar.real() as f32;
+            real_literal(f64::from(x), x.to_string(), "f")
+        }
+        _ => match scalar.int() {
+            // Its absolute value is no number of the type.
+            i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
+            n if i32::try_from(n).is_err() => format!("{n}LL"),
+            n => n.to_string(),
+        },
+    };
+    if text.starts_with('-') { format!("({text})") } else { text }
+}
+
+fn real_literal(x: f64, shortest: String, suffix: &str) -> String {
+    if x.is_nan() {
+        return format!("__builtin_nan{suffix}(\"\")");
+    }
+    if x.is_infinite() {
+        return format!("{}__builtin_inf{suffix}()", if x < 0.0 { "-" } else { "" });
+    }
+    // Numbers far from 1 are written with all their zeros otherwise.
+    let text = if x != 0.0 && !(1e-4..1e15).contains(&x.abs()) {
+        match suffix {
+            "f" => format!("{:e}", x as f32),
+            _ => format!("{x:e}"),
+        }
+    } else {
+        shortest
+    };
+    let point = if text.contains(['.', 'e']) { "" } else { ".0" };
+    format!("{text}{point}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn literals_are_exact_and_c() {
+        let real = |x: f64, dtype| literal(Scalar::Float(x), dtype);
+        assert_eq!(real(0.1, DType::Float), "0.1f");
+        assert_eq!(real(0.1, DType::Half), "0.1f");
+        assert_eq!(real(1.0, DType::Double), "1.0");
+        assert_eq!(real(-2.5, DType::Double), "(-2.5)");
+        // Six digits do not tell these two apart, which once made one kernel of two.
+        assert_eq!(real(1.2345671, DType::Float), "1.234567f");
+        assert_eq!(real(1.2345679, DType::Float), "1.2345679f");
+        assert_eq!(real(1e-30, DType::Float), "1e-30f");
+        assert_eq!(real(1e300, DType::Double), "1e300");
+        assert_eq!(real(f64::NEG_INFINITY, DType::Float), "(-__builtin_inff())");
+        assert_eq!(real(-0.0, DType::Float), "(-0.0f)");
+        assert_eq!(literal(Scalar::Int(i64::MIN), DType::Long), "(-9223372036854775807LL - 1)");
+        assert_eq!(literal(Scalar::Int(1 << 40), DType::Long), "1099511627776LL");
+        assert_eq!(literal(Scalar::Int(3), DType::Float), "3.0f");
+        // As PyTorch, a plain number is converted to the type of the tensor.
+        assert_eq!(literal(Scalar::Float(2.7), DType::Int), "2");
+    }
+
+    #[test]
+    fn tokens_keep_numbers_whole() {
+        assert_eq!(names("a * sigmoid(1.5 * (a + 0.044715 * b))").collect::<Vec<_>>(), ["a", "sigmoid", "a", "b"]);
+    }
+}

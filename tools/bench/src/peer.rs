@@ -1,0 +1,50 @@
+//! A Python with PyTorch that is told when to run something, so that it and we take turns.
+
+use anyhow::{Context, Result};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// The process. It first says its version, then answers each line with a number of seconds.
+pub struct Peer {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    /// The version of PyTorch.
+    pub version: String,
+}
+
+impl Peer {
+    /// Starts a program; nothing where there is no PyTorch.
+    pub fn start(python: &Path, program: &str, arguments: &[&str]) -> Option<Peer> {
+        let mut child = Command::new(python)
+            .args(["-c", program])
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let (commands, mut answers) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
+        let mut version = String::new();
+        answers.read_line(&mut version).ok().filter(|n| *n > 0)?;
+        Some(Peer { child, commands, answers, version: version.trim().to_owned() })
+    }
+
+    /// The seconds that it answers a command with.
+    pub fn time(&mut self, command: &str) -> Result<f64> {
+        writeln!(self.commands, "{command}")?;
+        self.commands.flush()?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line)?;
+        line.trim().parse().with_context(|| format!("PyTorch says {line:?}"))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

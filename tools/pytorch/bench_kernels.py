@@ -1,0 +1,57 @@
+"""Times a function of tensors with PyTorch, eager and compiled: a peer of `jitopt-bench kernels`.
+
+Usage: bench_kernels.py SOURCE SHAPES DTYPES LAYOUT THREADS
+
+SOURCE defines `model`, which takes tensors of SHAPES (a list of lists) and DTYPES (their names), whose dimensions of full
+rank lie in memory in the order LAYOUT where that is not empty. The first line of standard output is the version of PyTorch. Then
+each line `eager N` or `compiled N` on standard input is answered with the seconds of one of N calls in a row.
+
+Compiled is `torch.compile(model, dynamic=False)` with inductor, `freezing` and `max_autotune` on: what its manual names for
+inference of fixed shapes. Outputs are made anew by each call in both, as they are for whoever calls PyTorch.
+"""
+
+import sys
+import time
+
+import torch
+
+
+def tensor(shape, dtype, layout):
+    """Small numbers, the same as on the other side."""
+    order = layout if len(layout) == len(shape) else list(range(len(shape)))
+    memory = [shape[dim] for dim in order]
+    count = 1
+    for size in shape:
+        count *= size
+    numbers = (torch.arange(count) * 7919 % 2003).to(torch.float32) / 500 - 2
+    if dtype == "bool":
+        numbers = numbers > 0
+    places = [order.index(dim) for dim in range(len(shape))]
+    return numbers.to(getattr(torch, dtype)).reshape(memory).permute(places)
+
+
+def main():
+    """The command."""
+    source, shapes, dtypes, layout, threads = sys.argv[1:6]
+    torch.set_num_threads(int(threads))
+    scope = {"torch": torch}
+    exec(source, scope)
+    inputs = [tensor(*each, eval(layout)) for each in zip(eval(shapes), eval(dtypes))]
+    options = {"freezing": True, "max_autotune": True}
+    with torch.no_grad():
+        models = {"eager": scope["model"], "compiled": None}
+        models["eager"](*inputs)
+        print(torch.__version__, flush=True)
+        for line in sys.stdin:
+            how, times = line.split()
+            if models[how] is None:
+                models[how] = torch.compile(scope["model"], dynamic=False, options=options)
+            models[how](*inputs)
+            start = time.perf_counter()
+            for _ in range(int(times)):
+                models[how](*inputs)
+            print((time.perf_counter() - start) / int(times), flush=True)
+
+
+if __name__ == "__main__":
+    main()
