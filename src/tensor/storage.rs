@@ -3,6 +3,7 @@
 use super::buffer::Buffer;
 use crate::symbol::Symbol;
 use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Where memory is. Kernels that run elsewhere add their place.
@@ -38,6 +39,8 @@ pub struct Storage(Rc<Memory>);
 struct Memory {
     place: Place,
     buffer: RefCell<Buffer>,
+    /// Where the memory begins that programs know of, and how much of it there is.
+    known: Range<usize>,
     bytes: usize,
 }
 
@@ -51,15 +54,26 @@ impl Drop for Memory {
 impl Storage {
     /// Main memory that holds these elements.
     pub fn new(buffer: Buffer) -> Storage {
+        let known = 0..buffer.len();
+        Storage::placed(buffer, known)
+    }
+
+    /// Main memory of which programs know a part only: what is around it puts that at a certain place.
+    pub fn placed(buffer: Buffer, known: Range<usize>) -> Storage {
         let bytes = buffer.len() * buffer.element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
         PEAK.set(PEAK.get().max(BYTES.get()));
-        Storage(Rc::new(Memory { place: Place::Host, buffer: RefCell::new(buffer), bytes }))
+        Storage(Rc::new(Memory { place: Place::Host, buffer: RefCell::new(buffer), known, bytes }))
     }
 
     /// Where it is.
     pub fn place(&self) -> Place {
         self.0.place
+    }
+
+    /// The elements that programs know of: their numbers begin with the first of these.
+    pub fn known(&self) -> Range<usize> {
+        self.0.known.clone()
     }
 
     /// Its elements, to be read. Nobody holds on to this while somebody writes: every operator reads its operands before

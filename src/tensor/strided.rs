@@ -6,6 +6,7 @@ use super::dtype::{DType, Kind};
 use super::layout::{self, Dims, Result, refuse};
 use super::storage::{Device, Storage};
 use std::cell::{Cell, OnceCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// One number, as programs compute with it outside of tensors.
@@ -90,6 +91,13 @@ impl Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
         Tensor { storage, dtype, offset: 0, shape, strides, device, requires_grad, became }
+    }
+
+    /// Elements that the strides find in the part of the buffer that programs know of.
+    pub fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
+        let offset = known.start;
+        let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
+        Tensor { storage: Storage::placed(buffer, known), dtype, offset, shape, strides, device, requires_grad, became }
     }
 
     /// Zeros. [`layout::checked`] says whether a shape can be made.
@@ -251,7 +259,7 @@ impl Tensor {
         if offset < 0 || strides.iter().any(|&stride| stride < 0) {
             return refuse("as_strided: Negative strides are not supported at the moment");
         }
-        if !empty && offset + last >= self.storage().read().len() as i64 {
+        if !empty && offset + last >= self.storage().known().end as i64 {
             return refuse(format!(
                 "setStorage: sizes {shape:?}, strides {strides:?}, storage offset {offset} are out of bounds for storage of size {}",
                 self.storage().read().len()

@@ -501,7 +501,8 @@ fn as_strided(call: &Call<'_>) -> Answer {
 pub(super) fn strided(x: &Tensor, size: &[i64], stride: &[i64], offset: Option<i64>) -> Result<Tensor, Stop> {
     layout::checked(size)?;
     let reach = |total: i64, (&n, &stride): (&i64, &i64)| total.checked_add((n - 1).max(0).checked_mul(stride)?);
-    let offset = offset.unwrap_or(x.offset() as i64);
+    let first = x.storage().known().start as i64;
+    let offset = offset.map_or(x.offset() as i64, |offset| offset.saturating_add(first));
     if size.iter().zip(stride).try_fold(offset, reach).is_none() {
         return Err(Stop::raised("setStorage: sizes and strides are out of bounds for the storage"));
     }
@@ -612,7 +613,7 @@ fn resize_in_place(call: &Call<'_>) -> Answer {
     };
     layout::checked(&size)?;
     let strides = layout::contiguous(&size);
-    let within = x.offset() + layout::numel(&size) <= x.storage().read().len();
+    let within = x.offset() + layout::numel(&size) <= x.storage().known().end;
     match (x.shape() == size, within) {
         (true, _) => {}
         (_, true) => become_view(&x, &x.as_strided(&size, &strides, x.offset() as i64)?)?,
@@ -712,7 +713,8 @@ fn numel(call: &Call<'_>) -> Answer {
 }
 
 fn storage_offset(call: &Call<'_>) -> Answer {
-    one(operand(call)?.offset())
+    let x = operand(call)?;
+    one(x.offset() - x.storage().known().start)
 }
 
 fn is_same_size(call: &Call<'_>) -> Answer {
