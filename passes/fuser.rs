@@ -33,6 +33,7 @@ mod chunks;
 mod concats;
 mod group_sizes;
 mod groups;
+mod plans;
 mod refusals;
 mod spaces;
 mod tally;
@@ -43,11 +44,13 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
 use jitopt_core::ops::{self};
-use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::pass::{JSON_FILE, PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
+use plans::Plan;
+pub use plans::candidates;
 use refusals::Refusal;
 use rustc_hash::{FxHashMap, FxHashSet};
 pub use tally::{Tally, int_operands};
@@ -68,6 +71,11 @@ pub const PASS: PassInfo = PassInfo {
             name: "strict",
             default: "false",
             summary: "leave alone what is on no known device, as PyTorch does on request",
+        },
+        PassOption {
+            name: "plan",
+            default: JSON_FILE,
+            summary: "fuse what a file puts together and nothing else; `--emit=fusion-candidates` says what there is",
         },
     ],
     required: false,
@@ -99,11 +107,15 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         return Err(PassError::misuse(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
+    fuser.plan = cx.file("plan").map(|text| Plan::read(graph, text)).transpose()?;
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
     let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
     for block in blocks {
         fuser.fuse_block(graph, cx, block);
+    }
+    if let Some(plan) = &fuser.plan {
+        plan.check(graph)?;
     }
     // What a group recomputes inside may be computed outside too, and sizes are computed that nobody asks.
     common_subexpression_elimination::merge(graph, cx);
@@ -126,6 +138,8 @@ struct Fuser {
     inner: Vec<Value>,
     /// How many more nodes may be walked over.
     patience: usize,
+    /// What is to be fused, if that is told.
+    plan: Option<Plan>,
 }
 
 impl Fuser {
@@ -138,6 +152,7 @@ impl Fuser {
             grown: FxHashSet::default(),
             inner: Vec::new(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
+            plan: None,
         }
     }
 
@@ -247,6 +262,9 @@ impl Fuser {
         if let Err(refusal) = self.fusible(graph, producer) {
             return Some(refusal);
         }
+        if self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, consumer, producer)) {
+            return Some(Refusal::Unplanned);
+        }
         if groups::ends_in_concat(graph, producer) {
             return Some(Refusal::Concat);
         }
@@ -286,6 +304,7 @@ impl Fuser {
         if self.refuses(graph, consumer, value).is_some() {
             return None;
         }
+        let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, consumer));
         let group = cx.rewrite(graph, "producers-fused", producer, |graph| {
             graph_update!("Fusing %{} into the node of %{}", graph.name(value), first_name(graph, consumer));
             self.db.move_before_topologically(graph, producer, consumer);
@@ -297,15 +316,24 @@ impl Fuser {
             }
             group
         })?;
-        self.grown.insert(group);
+        self.grow(group, planned);
         Some(group)
+    }
+
+    /// Notes that a group was made or took something in, and which of the plan it is.
+    fn grow(&mut self, group: Node, planned: Option<usize>) {
+        self.grown.insert(group);
+        if let Some(plan) = &mut self.plan {
+            plan.note(group, planned);
+        }
     }
 
     /// Makes groups of operators that nothing fused with: a kernel runs faster than an operator that computes as wide as it can. PyTorch makes none.
     fn group_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
-            if matches!(self.fusible(graph, node), Ok(Some(_))) {
+            let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
+            if is_wanted && matches!(self.fusible(graph, node), Ok(Some(_))) {
                 let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
                 self.grown.extend(group);
             }

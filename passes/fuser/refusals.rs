@@ -29,6 +29,8 @@ pub(super) enum Refusal {
     Chunked,
     /// Together they have too many operands and outputs.
     Arguments,
+    /// The plan has them apart.
+    Unplanned,
     /// They fold other dimensions.
     OtherAxes,
     /// One folds, and the shapes of what the other one computes are not known to go with that.
@@ -70,6 +72,7 @@ impl Refusal {
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)
             }
+            Refusal::Unplanned => format!("the plan does not put it into one kernel with the node{user}"),
             Refusal::OtherAxes => {
                 format!("the node{user} folds other dimensions, or it is not known whether they are others")
             }

@@ -227,9 +227,11 @@ impl Fuser {
     }
 
     fn fuse_sibling(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, before: Node) -> Option<Node> {
+        let planned = self.plan.as_ref().and_then(|plan| plan.group(graph, node));
         let arguments = |node| graph.num_inputs(node) + graph.num_outputs(node);
         let is_free = graph.outputs(before).all(|output| graph.inputs(node).all(|operand| operand != output));
         if !is_free
+            || self.plan.as_ref().is_some_and(|plan| !plan.joins(graph, node, before))
             || arguments(node) + arguments(before) > super::ARGUMENT_LIMIT
             || self.refuses_folds(graph, node, before).is_some()
             || self.cannot_move(graph, before, node).is_some()
@@ -246,7 +248,7 @@ impl Fuser {
             }
             group
         })?;
-        self.grown.insert(group);
+        self.grow(group, planned);
         Some(group)
     }
 

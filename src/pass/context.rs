@@ -133,6 +133,12 @@ impl<'a> PassContext<'a> {
         }
     }
 
+    /// What stands in the file that an option names, where one does.
+    pub fn file(&self, name: &'static str) -> Option<&[u8]> {
+        let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
+        file.map(|(_, bytes)| &**bytes)
+    }
+
     /// Counts things done, for `--stats`.
     pub fn count(&mut self, name: &'static str, n: u64) {
         bump(&mut self.counts, name, n);

@@ -60,6 +60,12 @@ pub struct PipelineError {
 /// An option with this default names a file that holds a graph.
 pub const GRAPH_FILE: &str = "GRAPH.ir";
 
+/// The default of an option that names a file of JSON, or no file.
+pub const JSON_FILE: &str = "FILE.json";
+
+/// Reads a file: its path, and [`GRAPH_FILE`] or [`JSON_FILE`].
+pub type ReadFile<'a, E> = dyn FnMut(&str, &'static str) -> std::result::Result<Vec<u8>, E> + 'a;
+
 /// How many rounds a `fixpoint` goes when nothing is said.
 const DEFAULT_ROUNDS: u64 = 8;
 
@@ -105,10 +111,7 @@ impl Pipeline {
     }
 
     /// Reads the files that options name: passes touch none.
-    pub fn read_files<E>(
-        &mut self,
-        read: &mut dyn FnMut(&str) -> std::result::Result<Vec<u8>, E>,
-    ) -> std::result::Result<(), E> {
+    pub fn read_files<E>(&mut self, read: &mut ReadFile<'_, E>) -> std::result::Result<(), E> {
         for step in &mut self.steps {
             match step {
                 Step::Pass(stage) => stage.read_files(read)?,
@@ -132,14 +135,12 @@ impl Pipeline {
 }
 
 impl Stage {
-    fn read_files<E>(
-        &mut self,
-        read: &mut dyn FnMut(&str) -> std::result::Result<Vec<u8>, E>,
-    ) -> std::result::Result<(), E> {
+    fn read_files<E>(&mut self, read: &mut ReadFile<'_, E>) -> std::result::Result<(), E> {
         self.files.clear();
         for (name, path) in &self.options {
-            if self.pass.option(name).is_some_and(|option| option.default == GRAPH_FILE) {
-                self.files.push((name, read(path)?.into()));
+            let kind = self.pass.option(name).map(|option| option.default);
+            if let Some(kind) = kind.filter(|kind| [GRAPH_FILE, JSON_FILE].contains(kind)) {
+                self.files.push((name, read(path, kind)?.into()));
             }
         }
         Ok(())

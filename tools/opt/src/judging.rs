@@ -10,7 +10,7 @@ use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::generator::{Generator, Style};
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
-use jitopt_core::pass::{self, Gate, Pipeline, Session, never_came_up};
+use jitopt_core::pass::{self, GRAPH_FILE, Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
@@ -35,7 +35,7 @@ pub(crate) struct Trial {
 /// A pipeline, with the files that its options name; without fusion where `JITOPT_FUSION` says so.
 pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Refusal> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
-    pipeline.read_files(&mut graph_file)?;
+    pipeline.read_files(&mut option_file)?;
     let fuses = pipeline.stages().iter().any(|stage| stage.pass.name == "fuse");
     if fuses && !fusion_is_on(world)? {
         world.say("note: JITOPT_FUSION=0: `fuse` is left out");
@@ -67,9 +67,12 @@ fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
     }
 }
 
-/// The text of a graph that an option of a pass names. That it is one is found out here, where it can be shown.
-fn graph_file(path: &str) -> Result<Vec<u8>, Refusal> {
+/// What an option of a pass names. That a graph is one is found out here, where it can be shown.
+fn option_file(path: &str, kind: &str) -> Result<Vec<u8>, Refusal> {
     let text = std::fs::read(path).or_else(|error| refuse(format!("{path}: {error}")))?;
+    if kind != GRAPH_FILE {
+        return Ok(text);
+    }
     match parse(&text, ParseOptions::default()) {
         Ok(_) => Ok(text),
         Err(found) => Err((exit::PARSE, reporting::render(path, &text, &found, false))),

@@ -23,7 +23,7 @@ use jitopt_core::translation::translate;
 use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_judge::rewrites::{EachRewrite, Reference};
-use jitopt_passes::REGISTRY;
+use jitopt_passes::{REGISTRY, fuser};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -356,6 +356,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         _ if cli.output.print_alias => AliasDb::new(&graph).dump(&graph).into_bytes(),
         "code" => listing(&graph).into_bytes(),
         "dot" => dot(&graph).into_bytes(),
+        "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
         "c" => kernels_in_c(name, &graph, outcome).into_bytes(),
         "python" => match source(name, &graph, outcome) {
             Some(text) => text.into_bytes(),

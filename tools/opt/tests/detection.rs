@@ -140,7 +140,7 @@ struct Search {
 
 fn parsed(text: &str) -> Pipeline {
     let mut pipeline = Pipeline::parse(text, registry()).expect("a pipeline");
-    pipeline.read_files(&mut |path| std::fs::read(path)).expect("files of the tree");
+    pipeline.read_files(&mut |path, _| std::fs::read(path)).expect("files of the tree");
     pipeline
 }
 

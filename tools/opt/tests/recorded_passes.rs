@@ -201,7 +201,7 @@ fn difference(entry: &Entry, expected: &Graph, mut before: Graph, session: &mut 
     let (_, passes, alike) = *entry.pair;
     let stem = entry.input.to_string_lossy().replace(".in.ir", "");
     let mut pipeline = Pipeline::parse(&passes.replace("STEM", &stem), &REGISTRY).expect("a pipeline");
-    pipeline.read_files(&mut |path| std::fs::read(path)).expect("files of the entry");
+    pipeline.read_files(&mut |path, _| std::fs::read(path)).expect("files of the entry");
     let found = match run(&mut before, &pipeline, session, &mut []) {
         Ok(()) if is_alike(&before, expected, alike) => return None,
         Ok(()) => shown(&before),

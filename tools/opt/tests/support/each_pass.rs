@@ -20,6 +20,6 @@ pub fn pipelines() -> Vec<(String, Pipeline)> {
 /// A pipeline with its text.
 pub fn parsed(text: &str) -> (String, Pipeline) {
     let mut pipeline = Pipeline::parse(&text.replace("RULES", RULES), &REGISTRY).expect("a pipeline");
-    pipeline.read_files(&mut |path| std::fs::read(path)).expect("files of the tree");
+    pipeline.read_files(&mut |path, _| std::fs::read(path)).expect("files of the tree");
     (text.to_owned(), pipeline)
 }

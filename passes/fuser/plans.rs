@@ -1,0 +1,151 @@
+//! Which operators go into one kernel, told from outside, and what there is to choose from.
+//!
+//! `--emit=fusion-candidates` lists the pairs that could be fused with what that would save; a program weighs them and writes
+//!
+//! ```json
+//! {"groups": [["%a", "%z"], ["%q", "%r", "%s"]]}
+//! ```
+//!
+//! for `fuse{plan=FILE}`: each list names the values that one kernel makes. What is named nowhere stays outside. Legality is not for the plan to say:
+//! what it puts together and what cannot go together is an error.
+
+use super::Fuser;
+use jitopt_core::ir::{Graph, Node, Value};
+use jitopt_core::log::did_you_mean;
+use jitopt_core::pass::PassError;
+use jitopt_core::symbol::prim;
+use jitopt_core::types::{Dim, TensorType};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::{Value as Json, json};
+
+/// Groups by the names of what they make.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    group_of: FxHashMap<String, usize>,
+    /// Groups that were made, and which of the plan they are.
+    made: FxHashMap<Node, usize>,
+}
+
+impl Plan {
+    /// Reads a plan for a graph.
+    pub(super) fn read(graph: &Graph, text: &[u8]) -> Result<Plan, PassError> {
+        let help = r#"{"groups": [["%a", "%z"], ["%q"]]}"#;
+        let wrong = |what: &str| PassError::misuse(format!("the plan {what}")).with_help(help);
+        let json: Json = serde_json::from_slice(text).map_err(|error| wrong(&format!("is no JSON: {error}")))?;
+        let groups = json.get("groups").and_then(Json::as_array).ok_or_else(|| wrong("has no list `groups`"))?;
+        let names: FxHashSet<String> =
+            graph.all_nodes().flat_map(|node| graph.outputs(node)).map(|value| graph.name(value)).collect();
+        let mut plan = Plan::default();
+        for (i, group) in groups.iter().enumerate() {
+            for name in group.as_array().ok_or_else(|| wrong("has a group that is no list"))? {
+                let name = name.as_str().ok_or_else(|| wrong("names values by something that is no text"))?;
+                let name = name.trim_start_matches('%');
+                // Options are tried on a graph of nothing before they are used.
+                if !names.contains(name) && graph.num_shown_nodes() > 0 {
+                    let known = did_you_mean(name, names.iter().map(String::as_str));
+                    let hint = known.map_or(String::new(), |known| format!("; did you mean %{known}?"));
+                    return Err(PassError::misuse(format!(
+                        "the plan names %{name}, which the graph does not make{hint}"
+                    )));
+                }
+                if plan.group_of.insert(name.to_owned(), i).is_some_and(|other| other != i) {
+                    return Err(wrong(&format!("has %{name} in two groups")));
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The group of the plan that a node belongs to.
+    pub(super) fn group(&self, graph: &Graph, node: Node) -> Option<usize> {
+        let by_name = || graph.outputs(node).find_map(|value| self.group_of.get(&graph.name(value)).copied());
+        self.made.get(&node).copied().or_else(by_name)
+    }
+
+    /// Whether two nodes may be fused.
+    pub(super) fn joins(&self, graph: &Graph, consumer: Node, producer: Node) -> bool {
+        let group = self.group(graph, consumer);
+        group.is_some() && group == self.group(graph, producer)
+    }
+
+    /// Notes which group of the plan a node became.
+    pub(super) fn note(&mut self, group: Node, of: Option<usize>) {
+        if let Some(of) = of {
+            self.made.insert(group, of);
+        }
+    }
+
+    /// What the plan puts together and what is apart.
+    pub(super) fn check(&self, graph: &Graph) -> Result<(), PassError> {
+        let mut places: FxHashMap<usize, (Node, String)> = FxHashMap::default();
+        for node in graph.all_nodes() {
+            let section = graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP);
+            let inside = section.into_iter().flat_map(|s| s.all_nodes().flat_map(|n| s.outputs(n)).map(|v| s.name(v)));
+            let names: Vec<String> = graph.outputs(node).map(|value| graph.name(value)).chain(inside).collect();
+            for name in names {
+                let Some(&group) = self.group_of.get(&name) else { continue };
+                match places.get(&group) {
+                    Some((other, first)) if *other != node => {
+                        return Err(PassError::misuse(format!("the plan puts %{first} and %{name} into one kernel"))
+                            .with_help("they cannot be fused: `fuse --remarks` without a plan says why"));
+                    }
+                    Some(_) => {}
+                    None => {
+                        places.insert(group, (node, name));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many elements a value has, and how many bytes, where its type says so.
+fn extent(graph: &Graph, value: Value) -> Option<(u64, u64)> {
+    let tensor: &TensorType = graph.ty(value).as_tensor()?;
+    let size = |dim: &Dim| if let Dim::Known(n) = dim { u64::try_from(*n).ok() } else { None };
+    let elements = tensor.sizes.as_ref()?.iter().map(size).product::<Option<u64>>()?;
+    Some((elements, elements * tensor.dtype?.size() as u64))
+}
+
+/// The pairs of a graph that could be fused, at the level that each needs: what is not written and read again is saved.
+///
+/// ```json
+/// {"candidates": [{"producer": "%a", "consumer": "%z", "operators": ["aten::mul", "aten::tanh"], "level": 1,
+///                  "bytes_saved": 8192, "flops": 1024}]}
+/// ```
+///
+/// `bytes_saved` counts the reading of the producer's value, and its writing where nobody else needs it; `flops` is one operation for each element
+/// that the producer makes, which is what computing it twice would cost. Both are null where types do not tell sizes.
+pub fn candidates(graph: &Graph) -> Json {
+    let (mut one, mut two) = (Fuser::new(graph, 1, false), Fuser::new(graph, 2, false));
+    let mut found = Vec::new();
+    for block in graph.all_blocks() {
+        for consumer in graph.nodes(block) {
+            for (producer, value) in super::latest_first(graph, consumer) {
+                let fits = |fuser: &mut Fuser| {
+                    fuser.fusible(graph, consumer).is_ok() && fuser.refuses(graph, consumer, value).is_none()
+                };
+                let level = if fits(&mut one) {
+                    1
+                } else if fits(&mut two) {
+                    2
+                } else {
+                    continue;
+                };
+                let alone = graph.users(value).all(|user| user == consumer);
+                let extent = extent(graph, value);
+                let name = |node| graph.outputs(node).next().map(|value| format!("%{}", graph.name(value)));
+                found.push(json!({
+                    "producer": format!("%{}", graph.name(value)),
+                    "consumer": name(consumer),
+                    "operators": [graph.kind(producer).as_str(), graph.kind(consumer).as_str()],
+                    "level": level,
+                    "bytes_saved": extent.map(|(_, bytes)| if alone { 2 * bytes } else { bytes }),
+                    "flops": extent.map(|(elements, _)| elements),
+                }));
+            }
+        }
+    }
+    json!({ "candidates": found })
+}
