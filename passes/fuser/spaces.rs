@@ -176,6 +176,13 @@ fn rank(graph: &Graph, value: Value) -> Option<usize> {
     graph.ty(value).as_tensor().and_then(|tensor| tensor.rank())
 }
 
+/// Whether no operand of a node is known to have more dimensions than one of them.
+fn is_of_most_dimensions(graph: &Graph, node: Node, value: Value, maker: &Side<'_>) -> bool {
+    let folded = || maker.fold().and_then(|(section, fold)| rank(section, section.input(fold, 0)));
+    let Some(most) = rank(graph, value).or_else(folded) else { return true };
+    graph.inputs(node).filter_map(|operand| rank(graph, operand)).all(|operand| operand <= most)
+}
+
 /// Whether two nodes fold the same dimensions.
 fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
     let all = |(graph, node): (&Graph, Node)| {
@@ -277,7 +284,8 @@ impl Fuser {
         let fits = |&value: &Value| match (p.made(value), c.read(value)) {
             (_, Place::Mixed) | (Place::Mixed, _) => false,
             (Place::Any, _) => true,
-            (made, Place::Any) => made == Place::Whole || self.goes_with_folded(graph, &p, &c, value, made),
+            (Place::Whole, Place::Any) => is_of_most_dimensions(graph, consumer, value, &p),
+            (made, Place::Any) => self.goes_with_folded(graph, &p, &c, value, made),
             (made, read) => made == read,
         };
         let places: FxHashSet<u8> = between.iter().map(|&value| c.read(value) as u8).collect();

@@ -22,6 +22,7 @@ use super::kernel::{Direction, Inner, Kernel, Source, Walk};
 use super::prelude;
 use super::schedule::{Schedule, stages};
 use crate::tensor::DType;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Elements in a tile of one loop: the overhead of a tile is nothing beside it, and there are enough of them to share out.
@@ -57,7 +58,8 @@ pub fn unit(kernels: &[(&str, &Kernel, &Walk)]) -> String {
 /// The function of a kernel that walks in some way.
 pub fn function(name: &str, kernel: &Kernel, walk: &Walk) -> String {
     let (schedule, tile) = (Schedule::new(kernel, walk), tile(kernel, walk));
-    let mut writer = Writer { kernel, walk, schedule, tile, out: String::new() };
+    let repeated = schedule.repeated(kernel, walk);
+    let mut writer = Writer { kernel, walk, schedule, repeated, tile, out: String::new() };
     writer.head(name);
     writer.body();
     writer.out
@@ -67,6 +69,8 @@ struct Writer<'k> {
     kernel: &'k Kernel,
     walk: &'k Walk,
     schedule: Schedule,
+    /// Steps that are the same number wherever they are computed.
+    repeated: BTreeSet<usize>,
     tile: Option<usize>,
     out: String,
 }

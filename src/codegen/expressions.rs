@@ -79,6 +79,15 @@ pub fn widened(element: &str, dtype: DType) -> String {
     }
 }
 
+/// A value that no compiler contracts with what reads it.
+pub fn rounded(value: &str, dtype: DType) -> String {
+    match value_type(dtype) {
+        "float" => format!("jo_roundedf({value})"),
+        "double" => format!("jo_rounded({value})"),
+        _ => value.to_owned(),
+    }
+}
+
 /// A value as an element of memory.
 pub fn narrowed(value: String, dtype: DType) -> String {
     match dtype {

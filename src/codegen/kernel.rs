@@ -89,6 +89,8 @@ pub struct Step {
     pub line: String,
     /// Whether the result lies in a row in memory, whatever its operands do.
     pub in_a_row: bool,
+    /// Whether the result lacks the dimensions that are folded, of which its operands have one element.
+    pub drops: bool,
 }
 
 /// Makes one value of all elements of a row.
@@ -234,6 +236,14 @@ impl Kernel {
             None => self.loads[access].dtype,
             Some(store) => self.made[self.stores[store].tensor].dtype,
         }
+    }
+
+    /// Whether nothing in it is converted: then it does not matter which tensors have dimensions.
+    pub fn is_of_one_type(&self) -> bool {
+        let steps = self.steps.iter().filter(|step| step.out != DType::Bool).map(|step| step.out);
+        let all = self.loads.iter().map(|load| load.dtype).chain(steps);
+        let all: Vec<DType> = all.chain(self.foldings.iter().map(|folding| folding.out)).collect();
+        all.windows(2).all(|two| two[0] == two[1])
     }
 
     /// Bytes that are loaded and stored at each point.

@@ -8,6 +8,16 @@ typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
 #define JO static inline __attribute__((always_inline, unused))
+#if defined __has_builtin
+#if __has_builtin(__builtin_assoc_barrier)
+#define JO_BARRIER(x) __builtin_assoc_barrier(x)
+#elif __has_builtin(__arithmetic_fence)
+#define JO_BARRIER(x) __arithmetic_fence(x)
+#endif
+#endif
+#ifndef JO_BARRIER
+#define JO_BARRIER(x) (x)
+#endif
 
 // The bits of a number, and the number of bits.
 JO u32 jo_bitsf(float x) { union { float x; u32 n; } both; both.x = x; return both.n; }
@@ -17,6 +27,11 @@ JO float jo_of_bitsf(u32 n) { union { float x; u32 n; } both; both.n = n; return
 JO u64 jo_bits(double x) { union { double x; u64 n; } both; both.x = x; return both.n; }
 
 JO double jo_of_bits(u64 n) { union { double x; u64 n; } both; both.n = n; return both.x; }
+
+// The number itself, which is not contracted with what reads it.
+JO float jo_roundedf(float x) { return JO_BARRIER(x); }
+
+JO double jo_rounded(double x) { return JO_BARRIER(x); }
 
 // Whole numbers of reals, cut; what does not fit is the smallest, as on x86.
 JO i64 jo_cutf(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : -0x7fffffffffffffffLL - 1; }

@@ -152,6 +152,20 @@ impl Schedule {
         folds.map(Aim::Fold).chain(carries).chain(stores.map(Aim::Store)).collect()
     }
 
+    /// Steps that are computed for each element in several phases. They are rounded as if they had been stored: what a fold has read and what is
+    /// computed again must be the same number, which it is not when a product is contracted with a sum in one place only.
+    pub fn repeated(&self, kernel: &Kernel, walk: &Walk) -> BTreeSet<usize> {
+        let (mut once, mut repeated) = (BTreeSet::new(), BTreeSet::new());
+        for phase in 0..self.phases {
+            for step in self.steps(kernel, phase, &self.aims(kernel, walk, phase)) {
+                if !once.insert(step) {
+                    repeated.insert(step);
+                }
+            }
+        }
+        repeated
+    }
+
     /// The steps that are computed for each element in loops with these aims.
     pub fn steps(&self, kernel: &Kernel, phase: usize, aims: &[Aim]) -> BTreeSet<usize> {
         let mut wanted: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
@@ -171,6 +185,13 @@ impl Schedule {
         self.carried.contains_key(&step) && self.phase_of_step[step] < phase
     }
 
+    /// Whether what waits for a phase is read before anything of the phase is written over it: in one loop, which no other one follows.
+    fn reads_once(&self, kernel: &Kernel, walk: &Walk, phase: usize) -> bool {
+        let aims = self.aims(kernel, walk, phase);
+        let folds = |aim: &Aim| matches!(aim, Aim::Fold(_));
+        stages(kernel, &self.steps(kernel, phase, &aims)).count == 1 && !aims.iter().any(folds)
+    }
+
     /// Finds memory for heavy steps that later phases need.
     fn carry(&mut self, kernel: &Kernel, walk: &Walk) {
         let needed = |phase: usize| self.steps(kernel, phase, &self.aims(kernel, walk, phase));
@@ -178,16 +199,21 @@ impl Schedule {
         for (i, step) in kernel.steps.iter().enumerate() {
             let last = (self.phase_of_step[i] + 1..self.phases).rev().find(|&phase| needed[phase].contains(&i));
             let Some(last) = last.filter(|_| prelude::is_heavy(step.text)) else { continue };
+            let taken: Vec<usize> = self.carried.values().copied().collect();
             let is_free = |k: &usize| {
                 let store = &kernel.stores[*k];
                 kernel.made[store.tensor].dtype == step.out
                     && matches!(step.out, DType::Float | DType::Double)
                     && self.phase(store.source) >= last
                     && !walk.writes_rows(kernel, *k)
-                    && !self.carried.values().any(|taken| taken == k)
+                    && !taken.contains(k)
             };
-            if let Some(store) = (0..kernel.stores.len()).find(is_free) {
+            for store in (0..kernel.stores.len()).filter(is_free).collect::<Vec<_>>() {
                 self.carried.insert(i, store);
+                if self.phase(kernel.stores[store].source) > last || self.reads_once(kernel, walk, last) {
+                    break;
+                }
+                self.carried.remove(&i);
             }
         }
     }

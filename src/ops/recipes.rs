@@ -7,7 +7,7 @@
 //! softmax:  m = largest(x)    e = exp(x - m)    s = sum(e)    y = e / s
 //! ```
 //!
-//! Sums, means and variances are folded in blocks, with the totals in doubles; a variance is that of blocks, put together by the
+//! Sums, means and variances are folded in doubles; a variance is that of blocks, put together by the
 //! formula of Chan, Golub and LeVeque (1979), which cancels nothing. NaN is kept by `largest` and `smallest`.
 
 use super::schema::Schema;
@@ -29,6 +29,13 @@ pub enum Fold {
     Largest,
     /// The smallest, NaN if there is one.
     Smallest,
+}
+
+impl Fold {
+    /// Whether it is one of squares of differences from the mean.
+    pub fn varies(self) -> bool {
+        matches!(self, Variance | Deviation)
+    }
 }
 
 /// Which dimensions are folded.
@@ -68,6 +75,9 @@ pub struct Recipe {
     pub over: Over,
     /// The element types.
     pub elements: Elements,
+    /// The letters of what is kept in doubles: squares of floats are too large for floats from 1e19 on, and a sum that is hardly more than 1 has its
+    /// logarithm in the digits that floats lack.
+    pub wide: &'static str,
     /// What is done.
     pub lines: &'static [Line],
 }
@@ -78,16 +88,22 @@ pub const LETTERS: &[(char, &str)] = &[('x', "self"), ('x', "input"), ('w', "wei
 /// Tensors that a recipe may do without.
 pub const OPTIONAL: &[&str] = &["weight", "bias"];
 
+impl Recipe {
+    const fn wide(self, wide: &'static str) -> Recipe {
+        Recipe { wide, ..self }
+    }
+}
+
 const fn folded(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Dims, elements, lines }
+    Recipe { kind, given: &[], over: Over::Dims, elements, wide: "", lines }
 }
 
 const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, lines }
+    Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, wide: "", lines }
 }
 
 const fn layer_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
-    Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, lines }
+    Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, wide: "vr", lines }
 }
 
 use Fold::*;
@@ -95,6 +111,7 @@ use Fold::*;
 const MEAN: Line = Line('m', Some(Mean), "x");
 const SPREAD: Line = Line('v', Some(Variance), "x");
 const SCALE: Line = Line('r', None, "rsqrt(v + e)");
+const LOG: Line = Line('l', None, "log(s)");
 const TOP: Line = Line('m', Some(Largest), "x");
 
 /// The rows. Of several for a kind the first that holds is taken.
@@ -115,14 +132,13 @@ const ROWS: &[Recipe] = &[
             TOP,
             Line('t', None, "m - m == 0 ? m : 0"),
             Line('s', Some(Sum), "exp(x - t)"),
-            Line('y', None, "log(s) + t"),
+            LOG,
+            Line('y', None, "l + t"),
         ],
-    ),
+    )
+    .wide("sl"),
     rows("aten::softmax", &[TOP, Line('p', None, "exp(x - m)"), Line('s', Some(Sum), "p"), Line('y', None, "p / s")]),
-    rows(
-        "aten::log_softmax",
-        &[TOP, Line('s', Some(Sum), "exp(x - m)"), Line('l', None, "log(s)"), Line('y', None, "x - m - l")],
-    ),
+    rows("aten::log_softmax", &[TOP, Line('s', Some(Sum), "exp(x - m)"), LOG, Line('y', None, "x - m - l")]).wide("sl"),
     layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r * w + b")]),
     layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r * w")]),
     layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r + b")]),

@@ -250,6 +250,11 @@ impl<'k> Shapes<'k> {
         let operands: SmallVec<[Laid; 4]> = sources.map(|source| self.laid(source)).collect::<Result<_, _>>()?;
         let shape = layout::broadcast_all(operands.iter().map(|(shape, _)| shape.as_slice()));
         let shape = shape.map_err(|error| error.0)?;
+        if step.drops {
+            let axes = self.space.as_ref().map_or(&[][..], |(_, axes)| axes);
+            let shape = framed(Frame::Kept, &shape, axes);
+            return Ok((shape.clone(), layout::contiguous(&shape)));
+        }
         if step.in_a_row {
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
@@ -269,6 +274,8 @@ impl<'k> Shapes<'k> {
             Axes::These(dims) => layout::wrap_all(dims, whole.len()).map_err(|error| error.0)?,
         };
         axes.sort_unstable();
+        // What has no dimensions counts as a row of one element.
+        axes.truncate(whole.len());
         if let Some(sizes) = &folding.sizes
             && !whole.ends_with(sizes)
         {
@@ -281,8 +288,8 @@ impl<'k> Shapes<'k> {
         let kept = (0..whole.len()).filter(|dim| folding.keep || !axes.contains(dim));
         let shape: Dims = kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect();
         // Whether it counts as a tensor without dimensions is settled before its rank is known.
-        if shape.is_empty() && folding.axes != Axes::All && !self.kernel.steps.is_empty() {
-            return Err("all dimensions are folded by name".to_owned());
+        if shape.is_empty() && !folding.keep && folding.axes != Axes::All && !self.kernel.is_of_one_type() {
+            return Err("what has lost all of its dimensions goes with other element types".to_owned());
         }
         let strides = layout::contiguous(&shape);
         Ok((shape, strides))
@@ -351,7 +358,11 @@ fn collapsed(
     let loads = kernel.loads.len();
     let is_walked = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
     let folds = !kernel.foldings.is_empty();
-    let first = accesses[..loads].iter().find(is_walked).filter(|_| folds).unwrap_or(&accesses[loads]);
+    // The first of those that are read at most points: what is stretched says little of the order.
+    let walked =
+        |view: &View| (0..space.len()).filter(|&dim| view.strides[dim] != 0).map(|dim| space[dim]).product::<i64>();
+    let most = accesses[..loads].iter().filter(is_walked).rev().max_by_key(|view| walked(view));
+    let first = most.filter(|_| folds).unwrap_or(&accesses[loads]);
     let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
     order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
     let still = |view: &View| axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);

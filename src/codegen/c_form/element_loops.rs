@@ -1,7 +1,7 @@
 //! Loops over the elements of a tile, one for each stage.
 
 use super::{Writer, beside};
-use crate::codegen::expressions::{converted, formula, literal, narrowed, value_type, widened};
+use crate::codegen::expressions::{converted, formula, literal, narrowed, rounded, value_type, widened};
 use crate::codegen::kernel::{Direction, Input, Source};
 use crate::codegen::schedule::{Aim, Stages, source_of, stages};
 use crate::tensor::DType;
@@ -33,12 +33,21 @@ impl Writer<'_> {
             let step = &self.kernel.steps[step];
             self.line(indent, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
         }
-        (0..all.stages.count).for_each(|stage| self.stage(&all, stage));
+        (0..self.stages_with_sums(&all.stages, aims)).for_each(|stage| self.stage(&all, stage));
     }
 
     /// How many loops some aims need.
     pub(super) fn count_of_stages(&self, phase: usize, aims: &[Aim]) -> usize {
-        stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims)).count
+        self.stages_with_sums(&stages(self.kernel, &self.schedule.steps(self.kernel, phase, aims)), aims)
+    }
+
+    /// Sums of what takes long come behind all else.
+    fn stages_with_sums(&self, stages: &Stages, aims: &[Aim]) -> usize {
+        stages.count + usize::from(aims.iter().any(|aim| self.comes_last(*aim)))
+    }
+
+    fn comes_last(&self, aim: Aim) -> bool {
+        matches!(aim, Aim::Fold(k) if self.is_heavy(k))
     }
 
     /// The accesses that loops with these aims make at each element.
@@ -79,6 +88,7 @@ impl Writer<'_> {
         for &i in &all.steps {
             self.kernel.steps[i].inputs.iter().for_each(|input| read(input.source, all.stages.of_step[&i]));
         }
+        all.aims.iter().for_each(|&aim| read(source_of(self.kernel, aim), self.stage_of(all, aim)));
         between
     }
 
@@ -92,22 +102,25 @@ impl Writer<'_> {
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
             let step = &self.kernel.steps[i];
             step.inputs.iter().for_each(|input| self.declare(input.source, all, stage, &mut declared));
-            let statement =
-                format!("const {} {} = {};", value_type(step.out), step.name, formula(step, |input| self.input(input)));
+            let value = formula(step, |input| self.input(input));
+            let value = if self.repeated.contains(&i) { rounded(&value, step.out) } else { value };
+            let statement = format!("const {} {} = {value};", value_type(step.out), step.name);
             self.noted(indent + 4, &statement, &step.line);
             declared.insert(step.name.clone());
             if between.contains(&i) {
                 self.line(indent + 4, &format!("{}[i] = {};", beside('t', &step.name), step.name));
             }
         }
-        for &aim in &aims {
-            self.declare(source_of(self.kernel, aim), all, stage, &mut declared);
-            self.take(indent + 4, aim);
-        }
+        // What waits in the memory of a result is read before that is written.
+        aims.iter().for_each(|&aim| self.declare(source_of(self.kernel, aim), all, stage, &mut declared));
+        aims.iter().for_each(|&aim| self.take(indent + 4, aim));
         self.line(indent, "}");
     }
 
     fn stage_of(&self, all: &Loop<'_>, aim: Aim) -> usize {
+        if self.comes_last(aim) {
+            return all.stages.count;
+        }
         all.stages.of(source_of(self.kernel, aim))
     }
 

@@ -2,15 +2,16 @@
 //!
 //! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
-//! arrays. Either way a block is summed in the type of its elements, a variance in doubles, and blocks are summed in doubles: the error does not grow with
-//! the row. The squares of a variance are summed in a second loop over the block, which is in the first level of cache by then.
+//! arrays. Sums are doubles, those of a block and the total. The squares of a variance are summed in a second loop over the block, which is in
+//! the first level of cache by then.
 
 use super::{Writer, beside};
-use crate::codegen::expressions::{formula, value_type};
+use crate::codegen::expressions::{formula, literal, value_type};
 use crate::codegen::kernel::{Direction, Folding, Source};
+use crate::codegen::prelude;
 use crate::codegen::schedule::Aim;
 use crate::ops::recipes::Fold;
-use crate::tensor::{DType, Kind};
+use crate::tensor::{DType, Kind, Scalar};
 
 /// Elements of a row that are folded before they are added to its total.
 const BLOCK: usize = 1024;
@@ -24,26 +25,13 @@ impl Folding {
         self.input.to.arithmetic() == Some(Kind::Float)
     }
 
-    /// The type of C that an element is folded in: of variances doubles, as PyTorch, since squares of floats overflow from 1e19 on.
-    fn element(&self) -> &'static str {
-        match () {
-            () if self.varies() => "double",
-            () if self.is_real() || !self.sums() => value_type(self.input.to),
-            () => "i64",
-        }
-    }
-
     /// The type of the total.
     fn total(&self) -> &'static str {
         match self.sums() {
             true if self.is_real() => "double",
             true => "i64",
-            false => self.element(),
+            false => value_type(self.input.to),
         }
-    }
-
-    fn varies(&self) -> bool {
-        matches!(self.fold, Fold::Variance | Fold::Deviation)
     }
 
     fn sums(&self) -> bool {
@@ -64,7 +52,7 @@ impl Folding {
     }
 
     fn function(&self) -> String {
-        let suffix = if self.element() == "float" { "f" } else { "" };
+        let suffix = if self.total() == "float" { "f" } else { "" };
         format!("jo_{}{suffix}", if self.fold == Fold::Largest { "larger" } else { "smaller" })
     }
 }
@@ -172,7 +160,9 @@ impl Writer<'_> {
         let squares: Vec<Aim> = own.iter().copied().filter(|&k| self.is_variance(k)).map(Aim::Square).collect();
         let aims: Vec<Aim> =
             aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
-        own.iter().for_each(|&k| self.totals(k));
+        // Those that go along with a variance have a total of their own, of the sums of its blocks: a mean may be infinite.
+        let along: Vec<usize> = folds.iter().copied().filter(|k| !own.contains(k) && !self.is_variance(*k)).collect();
+        own.iter().chain(&along).for_each(|&k| self.totals(k));
         let accesses = self.accesses_of(phase, &aims);
         self.line(8, "{");
         let offsets: Vec<String> = accesses.iter().map(|k| format!(", o{k} = 0")).collect();
@@ -205,7 +195,7 @@ impl Writer<'_> {
                 .for_each(|k| self.centre(k));
             self.block(phase, &squares, block);
         }
-        own.iter().for_each(|&k| self.merge(k));
+        own.iter().chain(&along).for_each(|&k| self.merge(k));
         self.line(16, "}");
         self.odometer(16, "folded - 1", "kept", "o", &accesses);
         self.line(12, "}");
@@ -232,7 +222,16 @@ impl Writer<'_> {
     }
 
     fn is_variance(&self, k: usize) -> bool {
-        self.kernel.foldings[k].varies()
+        self.kernel.foldings[k].fold.varies()
+    }
+
+    /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with doubles in the same one there would be half as
+    /// many elements in a vector.
+    pub(super) fn is_heavy(&self, k: usize) -> bool {
+        let folding = &self.kernel.foldings[k];
+        let steps = self.schedule.steps(self.kernel, self.schedule.phase(folding.input.source), &[Aim::Fold(k)]);
+        let is_heavy = |i: &usize| prelude::is_heavy(self.kernel.steps[*i].text);
+        folding.is_real() && folding.sums() && steps.iter().any(is_heavy)
     }
 
     /// The variance that finds a mean, or another variance, on its way.
@@ -240,9 +239,9 @@ impl Writer<'_> {
         let all = &self.kernel.foldings;
         let same = |other: &Folding| {
             let (a, b) = (&other.input, &all[k].input);
-            other.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
+            other.fold.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
         };
-        let leads = all[k].fold == Fold::Mean || all[k].varies();
+        let leads = all[k].fold == Fold::Mean || all[k].fold.varies();
         leads.then(|| all.iter().position(same)).flatten()
     }
 
@@ -283,7 +282,7 @@ impl Writer<'_> {
     fn parts(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
         if folding.sums() {
-            self.begin(20, folding.element(), &[(beside('p', &folding.name), "0".to_owned())]);
+            self.begin(20, folding.total(), &[(beside('p', &folding.name), "0".to_owned())]);
         }
     }
 
@@ -352,7 +351,8 @@ impl Writer<'_> {
         let head = if self.is_across() { "for (i64 i = 0; i < m; i++) " } else { "" };
         if !self.is_variance(k) {
             if folding.sums() {
-                self.line(20, &format!("{head}{} += {};", value('a'), value('p')));
+                let part = self.of_row('p', self.leader(k).unwrap_or(k));
+                self.line(20, &format!("{head}{} += {part};", value('a')));
             }
             return;
         }
@@ -373,13 +373,12 @@ impl Writer<'_> {
     fn finish(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
         let leader = self.leader(k).unwrap_or(k);
-        let total = self.of_row('a', leader);
+        let total = self.of_row('a', k);
         let value = match folding.fold {
             Fold::Sum => total,
-            Fold::Mean if leader != k => total,
             Fold::Mean => format!("{total} / count"),
             Fold::Variance | Fold::Deviation => {
-                let correction = format!("{:?}", folding.correction);
+                let correction = literal(Scalar::Float(folding.correction), DType::Double);
                 let squares = self.of_row('q', leader);
                 let variance = format!("{squares} / (count > {correction} ? count - {correction} : 0)");
                 if folding.fold == Fold::Deviation { format!("jo_sqrt({variance})") } else { variance }

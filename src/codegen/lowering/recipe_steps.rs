@@ -6,7 +6,7 @@ use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
 use crate::codegen::kernel::{Folding, Input, Source, Step};
 use crate::ir::Node;
-use crate::ops::recipes::{Elements, Fold, LETTERS, Line, OPTIONAL, Over, Recipe};
+use crate::ops::recipes::{Elements, LETTERS, Line, OPTIONAL, Over, Recipe};
 use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
@@ -48,12 +48,15 @@ impl Lowering<'_> {
         for (i, &Line(letter, fold, text)) in recipe.lines.iter().enumerate() {
             let is_last = i + 1 == recipe.lines.len();
             let name = self.fresh(&if is_last { name.clone() } else { format!("{name}.{letter}") });
-            let inputs = self.letters(&cooking, text, types.computed)?;
-            let computed = types.computed;
+            let is_wide = recipe.wide.contains(letter);
+            let computed = if is_wide && fold.is_none() { DType::Double } else { types.computed };
+            let out = if is_wide { DType::Double } else { types.computed };
+            let inputs = self.letters(&cooking, text, computed)?;
             let source = match fold {
                 None => {
                     let in_a_row = is_last && recipe.over != Over::Dims;
-                    self.step(Step { text, computed, out: computed, inputs, name, line: line.clone(), in_a_row })
+                    let drops = is_last && !keep;
+                    self.step(Step { text, computed, out, inputs, name, line: line.clone(), in_a_row, drops })
                 }
                 Some(fold) => {
                     let input = match inputs[..] {
@@ -62,12 +65,13 @@ impl Lowering<'_> {
                     };
                     let folding = Folding {
                         fold,
-                        correction: if matches!(fold, Fold::Variance | Fold::Deviation) { correction } else { 0.0 },
+                        correction: if fold.varies() { correction } else { 0.0 },
                         input,
-                        out: computed,
+                        out,
                         axes: axes.clone(),
                         sizes: sizes.clone(),
-                        keep,
+                        // What goes with elements keeps its dimensions.
+                        keep: keep || !is_last,
                         name,
                         line: line.clone(),
                     };
@@ -75,7 +79,7 @@ impl Lowering<'_> {
                     Source::Folded(self.kernel.foldings.len() - 1)
                 }
             };
-            cooking.made.push((letter, source));
+            cooking.made.push((letter, source, out));
         }
         let source = cooking.made[cooking.made.len() - 1].1;
         // Of a value without dimensions nothing but a sum over all of them is left.
@@ -88,7 +92,8 @@ impl Lowering<'_> {
     /// A step for what is folded but is no value of the graph.
     fn hidden(&mut self, text: &'static str, computed: DType, inputs: Vec<Input>, name: &str, line: &str) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
-        let source = self.step(Step { text, computed, out: computed, inputs, name, line, in_a_row: false });
+        let source =
+            self.step(Step { text, computed, out: computed, inputs, name, line, in_a_row: false, drops: false });
         Input { letter: 'x', source, dtype: computed, to: computed }
     }
 
@@ -102,7 +107,7 @@ impl Lowering<'_> {
             }
             let made = cooking.made.iter().find(|made| made.0 == letter);
             let (source, dtype) = match made {
-                Some(&(_, source)) => (source, to),
+                Some(&(_, source, dtype)) => (source, dtype),
                 None => self.operand(cooking, letter, to)?,
             };
             inputs.push(Input { letter, source, dtype, to });
@@ -194,7 +199,7 @@ struct Cooking {
     schema: &'static Schema,
     recipe: &'static Recipe,
     /// What the lines so far have made.
-    made: Vec<(char, Source)>,
+    made: Vec<(char, Source, DType)>,
 }
 
 impl Cooking {
