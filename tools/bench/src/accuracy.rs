@@ -304,7 +304,7 @@ fn run<T: Number>(row: &Row, xs: &[T], ys: &[T]) -> Result<Vec<T>> {
             results.first().and_then(IValue::tensor).ok_or_else(|| anyhow!("{} gives no tensor", row.operator))?;
         let storage = tensor.storage().read();
         let elements = T::slice(&storage).ok_or_else(|| anyhow!("{} gives another type", row.operator))?;
-        Ok(elements.to_vec())
+        Ok(elements[tensor.offset()..][..tensor.numel()].to_vec())
     })
 }
 
