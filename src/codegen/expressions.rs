@@ -122,8 +122,7 @@ pub fn literal(scalar: Scalar, dtype: DType) -> String {
             let x = scalar.real() as f32;
             real_literal(f64::from(x), x.to_string(), "f")
         }
-        // As PyTorch, a number that does not fit wraps.
-        _ => match wrapped(scalar.int(), dtype) {
+        _ => match scalar.int() {
             // Its absolute value is no number of the type.
             i64::MIN => "(-9223372036854775807LL - 1)".to_owned(),
             n if i32::try_from(n).is_err() => format!("{n}LL"),
@@ -131,16 +130,6 @@ pub fn literal(scalar: Scalar, dtype: DType) -> String {
         },
     };
     if text.starts_with('-') { format!("({text})") } else { text }
-}
-
-fn wrapped(n: i64, dtype: DType) -> i64 {
-    match dtype {
-        DType::Byte => i64::from(n as u8),
-        DType::Char => i64::from(n as i8),
-        DType::Short => i64::from(n as i16),
-        DType::Int => i64::from(n as i32),
-        _ => n,
-    }
 }
 
 fn real_literal(x: f64, shortest: String, suffix: &str) -> String {
@@ -186,8 +175,6 @@ mod tests {
         assert_eq!(literal(Scalar::Int(3), DType::Float), "3.0f");
         // As PyTorch, a plain number is converted to the type of the tensor.
         assert_eq!(literal(Scalar::Float(2.7), DType::Int), "2");
-        assert_eq!(literal(Scalar::Int(-1), DType::Byte), "255");
-        assert_eq!(literal(Scalar::Int(200), DType::Char), "(-56)");
     }
 
     #[test]

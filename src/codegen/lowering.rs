@@ -374,7 +374,10 @@ impl Lowering<'_> {
             if !expressions::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
                 continue;
             }
-            let (source, dtype) = self.input(node, row, i)?;
+            let (mut source, dtype) = self.input(node, row, i)?;
+            if let (Typing::Compared, Source::Constant(Scalar::Int(n))) = (row.typing, source) {
+                source = Source::Constant(Scalar::Int(wrapped(n, computed)));
+            }
             // A condition is asked as it is.
             let to = if row.typing == Typing::Chosen && i == 0 { dtype } else { computed };
             inputs.push(Input { letter, source, dtype, to });
@@ -460,6 +463,17 @@ impl Lowering<'_> {
         let mut printer = Printer::new(PrintOptions::default());
         printer.node_line(self.section, node);
         String::from_utf8_lossy(&printer.out).trim().to_owned()
+    }
+}
+
+/// What a number is as one of a type. PyTorch converts numbers before it compares them, but not before it clamps by them.
+fn wrapped(n: i64, dtype: DType) -> i64 {
+    match dtype {
+        DType::Byte => i64::from(n as u8),
+        DType::Char => i64::from(n as i8),
+        DType::Short => i64::from(n as i16),
+        DType::Int => i64::from(n as i32),
+        _ => n,
     }
 }
 
