@@ -212,12 +212,6 @@ pub enum Direction {
 }
 
 impl Walk {
-    /// Over points that are all alike.
-    pub fn points(inner: SmallVec<[Inner; 16]>) -> Walk {
-        let still = inner.iter().map(|_| false).collect();
-        Walk { direction: Direction::Points, inner, still }
-    }
-
     /// Whether a store writes one element for a row.
     pub fn writes_rows(&self, kernel: &Kernel, store: usize) -> bool {
         self.direction != Direction::Points && self.still[kernel.loads.len() + store]

@@ -11,10 +11,17 @@ use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
 
-/// The types of a node that folds.
-struct Types {
-    /// What the elements are converted to, and computed in.
-    computed: DType,
+/// What holds for all lines of a recipe.
+struct Terms {
+    /// What elements are converted to, and computed in.
+    elements: DType,
+    axes: Axes,
+    /// Whether the result keeps the dimensions that are folded.
+    keep: bool,
+    /// See [`Folding::correction`].
+    correction: f64,
+    /// The sizes that the folded dimensions must have, where the node says them.
+    sizes: Option<Vec<i64>>,
 }
 
 impl Lowering<'_> {
@@ -37,56 +44,65 @@ impl Lowering<'_> {
         let Some(x) = self.tensor(self.section.input(node, 0), Frame::Whole) else {
             return refuse(format!("`{}` of something that no kernel takes", recipe.kind));
         };
-        let types = self.types_folded(&cooking, x.dtype)?;
-        let Some(axes) = axes(self.section, node) else {
-            return refuse(format!("`{}` over dimensions that only a run tells", recipe.kind));
-        };
-        let keep = keeps(self.section, node);
-        let (correction, sizes) = (self.correction(&cooking)?, self.sizes(&cooking));
-        let output = self.section.output(node, 0);
-        let (name, line) = (self.section.name(output), self.line(node));
-        for (i, &Line(letter, fold, text)) in recipe.lines.iter().enumerate() {
-            let is_last = i + 1 == recipe.lines.len();
-            let name = self.fresh(&if is_last { name.clone() } else { format!("{name}.{letter}") });
-            let is_wide = recipe.wide.contains(letter);
-            let computed = if is_wide && fold.is_none() { DType::Double } else { types.computed };
-            let out = if is_wide { DType::Double } else { types.computed };
-            let inputs = self.letters(&cooking, text, computed)?;
-            let source = match fold {
-                None => {
-                    let in_a_row = is_last && recipe.over != Over::Dims;
-                    let drops = is_last && !keep;
-                    self.step(Step { text, computed, out, inputs, name, line: line.clone(), in_a_row, drops })
-                }
-                Some(fold) => {
-                    let input = match inputs[..] {
-                        [input] if text.len() == 1 => input,
-                        _ => self.hidden(text, computed, inputs, &name, &line),
-                    };
-                    let folding = Folding {
-                        fold,
-                        correction: if fold.varies() { correction } else { 0.0 },
-                        input,
-                        out,
-                        axes: axes.clone(),
-                        sizes: sizes.clone(),
-                        // What goes with elements keeps its dimensions.
-                        keep: keep || !is_last,
-                        name,
-                        line: line.clone(),
-                    };
-                    self.kernel.foldings.push(folding);
-                    Source::Folded(self.kernel.foldings.len() - 1)
-                }
-            };
-            cooking.made.push((letter, source, out));
+        let terms = self.terms(&cooking, x.dtype)?;
+        for i in 0..recipe.lines.len() {
+            let made = self.line_of(&cooking, &terms, i)?;
+            cooking.made.push(made);
         }
         let source = cooking.made[cooking.made.len() - 1].1;
         // Of a value without dimensions nothing but a sum over all of them is left.
-        let dimensioned = x.dimensioned && (keep || axes != Axes::All);
+        let dimensioned = x.dimensioned && (terms.keep || terms.axes != Axes::All);
+        let output = self.section.output(node, 0);
         let frame = self.frame(output);
-        self.known.insert(output, Known::Tensor { source, dtype: types.computed, dimensioned, frame });
+        self.known.insert(output, Known::Tensor { source, dtype: terms.elements, dimensioned, frame });
         Ok(())
+    }
+
+    fn terms(&self, cooking: &Cooking, own: DType) -> Result<Terms, Refusal> {
+        let Some(axes) = axes(self.section, cooking.node) else {
+            return refuse(format!("`{}` over dimensions that only a run tells", cooking.recipe.kind));
+        };
+        Ok(Terms {
+            elements: self.elements(cooking, own)?,
+            axes,
+            keep: keeps(self.section, cooking.node),
+            correction: self.correction(cooking)?,
+            sizes: self.sizes(cooking),
+        })
+    }
+
+    /// What a line of a recipe makes.
+    fn line_of(&mut self, cooking: &Cooking, terms: &Terms, i: usize) -> Result<(char, Source, DType), Refusal> {
+        let (node, recipe) = (cooking.node, cooking.recipe);
+        let (Line(letter, fold, text), is_last) = (recipe.lines[i], i + 1 == recipe.lines.len());
+        let (name, line) = (self.section.name(self.section.output(node, 0)), self.line(node));
+        let name = self.fresh(&if is_last { name } else { format!("{name}.{letter}") });
+        let is_wide = recipe.wide.contains(letter);
+        let computed = if is_wide && fold.is_none() { DType::Double } else { terms.elements };
+        let out = if is_wide { DType::Double } else { terms.elements };
+        let inputs = self.letters(cooking, text, computed)?;
+        let Some(fold) = fold else {
+            let (in_a_row, drops) = (is_last && recipe.over != Over::Dims, is_last && !terms.keep);
+            let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops });
+            return Ok((letter, source, out));
+        };
+        let input = match inputs[..] {
+            [input] if text.len() == 1 => input,
+            _ => self.hidden(text, computed, inputs, &name, &line),
+        };
+        self.kernel.foldings.push(Folding {
+            fold,
+            correction: if fold.varies() { terms.correction } else { 0.0 },
+            input,
+            out,
+            axes: terms.axes.clone(),
+            sizes: terms.sizes.clone(),
+            // What goes with elements keeps its dimensions.
+            keep: terms.keep || !is_last,
+            name,
+            line,
+        });
+        Ok((letter, Source::Folded(self.kernel.foldings.len() - 1), out))
     }
 
     /// A step for what is folded but is no value of the graph.
@@ -146,7 +162,8 @@ impl Lowering<'_> {
         given.then(|| self.tensor(self.section.input(node, i), Frame::Whole)).flatten()
     }
 
-    fn types_folded(&self, cooking: &Cooking, own: DType) -> Result<Types, Refusal> {
+    /// What elements are converted to, and computed in.
+    fn elements(&self, cooking: &Cooking, own: DType) -> Result<DType, Refusal> {
         let asked = match cooking.at("dtype").and_then(|i| self.known_operand(cooking.node, i)) {
             None | Some(Known::Missing) => None,
             Some(Known::Number { source: Source::Constant(code), .. }) => DType::from_code(code.int()),
@@ -165,7 +182,7 @@ impl Lowering<'_> {
             Elements::Summed | Elements::Ordered => matches!(computed.arithmetic(), Some(Kind::Float | Kind::Int)),
         };
         match fits {
-            true => Ok(Types { computed }),
+            true => Ok(computed),
             false => refuse(format!("`{}` of {} has no recipe", cooking.recipe.kind, computed.name())),
         }
     }

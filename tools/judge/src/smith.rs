@@ -715,17 +715,38 @@ impl Smith {
         let taken = self.chance(12);
         let wanted = |value: &IValue| matches!(value, IValue::Bool(b) if !b || taken);
         let Some(condition) = self.operand(O::Bool).filter(|(_, value)| wanted(value)) else { return };
+        self.raise_if(&condition, true, "raised");
+    }
+
+    /// Raises an exception where the condition is true, or where it is false.
+    fn raise_if(&mut self, condition: &Known, when: bool, message: &str) {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
         self.graph.append(self.block, node);
-        let block = self.graph.add_block(node);
-        self.graph.add_block(node);
-        let outer = std::mem::replace(&mut self.block, block);
-        let message = self.constant(IValue::from("raised"));
-        let raise = self.graph.create(prim::RAISE_EXCEPTION);
-        self.graph.add_input(raise, message.0);
-        self.graph.append(block, raise);
-        self.block = outer;
+        for is_then in [true, false] {
+            let block = self.graph.add_block(node);
+            if is_then != when {
+                continue;
+            }
+            let outer = std::mem::replace(&mut self.block, block);
+            let message = self.constant(IValue::from(message));
+            let raise = self.graph.create(prim::RAISE_EXCEPTION);
+            self.graph.add_input(raise, message.0);
+            self.graph.append(block, raise);
+            self.block = outer;
+        }
+    }
+
+    /// Hands on one of two values, or the other.
+    fn handed_on(&mut self, condition: &Known, values: [Value; 2], ty: Type) -> Value {
+        let node = self.graph.create(prim::IF);
+        self.graph.add_input(node, condition.0);
+        self.graph.append(self.block, node);
+        for value in values {
+            let block = self.graph.add_block(node);
+            self.graph.add_result(block, value);
+        }
+        self.graph.add_output(node, ty)
     }
 
     /// Some values are returned; the rest is dead, or its writes are seen.

@@ -259,23 +259,4 @@ impl Smith {
         let trips = self.draws.int(2, 5);
         self.constant(IValue::Int(trips))
     }
-
-    /// Raises an exception where the condition is true, or where it is false.
-    fn raise_if(&mut self, condition: &Known, when: bool) {
-        let node = self.graph.create(prim::IF);
-        self.graph.add_input(node, condition.0);
-        self.graph.append(self.block, node);
-        for is_then in [true, false] {
-            let block = self.graph.add_block(node);
-            if is_then != when {
-                continue;
-            }
-            let outer = std::mem::replace(&mut self.block, block);
-            let message = self.constant(IValue::from("told"));
-            let raise = self.graph.create(prim::RAISE_EXCEPTION);
-            self.graph.add_input(raise, message.0);
-            self.graph.append(block, raise);
-            self.block = outer;
-        }
-    }
 }

@@ -146,14 +146,7 @@ impl Smith {
         let condition = self.operand(O::Bool)?;
         let taken = matches!(condition.1, IValue::Bool(true));
         let (first, second) = if taken == self.chance(3) { (other, base.clone()) } else { (base.clone(), other) };
-        let node = self.graph.create(prim::IF);
-        self.graph.add_input(node, condition.0);
-        self.graph.append(self.block, node);
-        for value in [&first, &second] {
-            let block = self.graph.add_block(node);
-            self.graph.add_result(block, value.0);
-        }
-        let output = self.graph.add_output(node, returned(&base.1));
+        let output = self.handed_on(&condition, [first.0, second.0], returned(&base.1));
         Some((output, if taken { first.1 } else { second.1 }))
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::Smith;
 use jitopt_core::interpreter::IValue;
+use jitopt_core::ir::Value;
 use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 
@@ -39,16 +40,20 @@ impl Smith {
         self.see(&end)
     }
 
+    /// A sum with a product of matrices that do not go together.
+    fn plus_product(&mut self, state: Value, x: Value, misfit: Value) -> Value {
+        let one = self.one();
+        let product = self.unrun("aten::mm", &[x, misfit], Type::tensor());
+        self.unrun("aten::add", &[state, product, one.0], Type::tensor())
+    }
+
     /// What would fail is in a loop that does not run.
     pub(super) fn fails_in_no_turn(&mut self) -> Option<()> {
         let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
         let none = IValue::Int(self.draws.int(-1, 1));
         let trips = if self.chance(2) { self.given(none, Type::int()) } else { self.constant(none) };
         let end = self.turns(&trips, &start, &|smith, _, state| {
-            let one = smith.one();
-            let product = smith.unrun("aten::mm", &[x.0, misfit.0], Type::tensor());
-            let sum = smith.unrun("aten::add", &[state.0, product, one.0], Type::tensor());
-            Some((sum, state.1.clone()))
+            Some((smith.plus_product(state.0, x.0, misfit.0), state.1.clone()))
         })?;
         self.see(&end)
     }
@@ -58,11 +63,8 @@ impl Smith {
         let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
         let (trips, always) = (self.few_turns(), self.given(IValue::Bool(true), Type::bool()));
         let end = self.turns(&trips, &start, &|smith, _, state| {
-            smith.raise_if(&always, true);
-            let one = smith.one();
-            let product = smith.unrun("aten::mm", &[x.0, misfit.0], Type::tensor());
-            let sum = smith.unrun("aten::add", &[state.0, product, one.0], Type::tensor());
-            Some((sum, state.1.clone()))
+            smith.raise_if(&always, true, "told");
+            Some((smith.plus_product(state.0, x.0, misfit.0), state.1.clone()))
         })?;
         self.see(&end)
     }

@@ -2,7 +2,6 @@
 
 use super::super::{Known, Smith};
 use jitopt_core::interpreter::IValue;
-use jitopt_core::symbol::prim;
 use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
@@ -41,14 +40,8 @@ impl Smith {
     /// A branch that hands on one of two gradients.
     fn one_of(&mut self, a: Known, b: Known) -> Known {
         let flag = self.flag();
-        let node = self.graph.create(prim::IF);
-        self.graph.add_input(node, flag.0);
-        self.graph.append(self.block, node);
-        for value in [&a, &b] {
-            let block = self.graph.add_block(node);
-            self.graph.add_result(block, value.0);
-        }
+        let output = self.handed_on(&flag, [a.0, b.0], Type::tensor());
         let taken = if matches!(flag.1, IValue::Bool(true)) { a } else { b };
-        (self.graph.add_output(node, Type::tensor()), taken.1)
+        (output, taken.1)
     }
 }

@@ -72,7 +72,7 @@ impl Smith {
             let product = self.product_with(&common, &other, true)?;
             self.see(&product)?;
         }
-        self.raise_if(&always, true);
+        self.raise_if(&always, true, "told");
         for _ in 0..4 {
             let product = self.unrun("aten::mm", &[common.0, misfit.0], Type::tensor());
             self.shown(product);

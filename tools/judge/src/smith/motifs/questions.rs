@@ -37,7 +37,7 @@ impl Smith {
         let (n, asked) = (self.unknown(IValue::Int(value)), self.constant(IValue::Int(number)));
         let condition = self.made_of(kind, &[n.clone(), asked])?;
         let condition = if holds == when { self.of("aten::__not__", &condition)? } else { condition };
-        self.raise_if(&condition, when);
+        self.raise_if(&condition, when, "told");
         let behind = self.made_of("aten::mul", &[n.clone(), n])?;
         self.see_number(&behind)
     }
