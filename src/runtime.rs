@@ -2,6 +2,7 @@
 //!
 //! - [`backend`] answers the interpreter when it comes to a fusion group: it runs a kernel, or says why the group runs unfused
 //! - [`geometry`] maps operands into one iteration space and collapses its dimensions
+//! - [`caches`] tells how large the caches are: results of large launches go past them
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
 //! - [`loading`] opens what was compiled and calls it: the only room with `unsafe`, each block with its contract
 //!
@@ -9,6 +10,7 @@
 //! nothing. Whatever is missing on the way, a compiler, a formula, a common shape, the interpreter runs the group as it is written.
 
 pub mod backend;
+pub mod caches;
 pub mod disk_cache;
 pub mod geometry;
 pub mod loading;

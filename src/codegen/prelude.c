@@ -19,6 +19,38 @@ typedef unsigned long long u64;
 #define JO_BARRIER(x) (x)
 #endif
 
+// Copies bytes past the caches, whole lines of them.
+static __attribute__((unused)) void jo_stream(void *to, const void *from, i64 bytes)
+{
+#if defined __AVX512F__
+    typedef i64 line __attribute__((vector_size(64)));
+#define JO_PUT(to, line) __builtin_ia32_movntdq512(to, line)
+#elif defined __AVX__
+    typedef i64 line __attribute__((vector_size(32)));
+#define JO_PUT(to, line) __builtin_ia32_movntdq256(to, line)
+#else
+    typedef i64 line __attribute__((vector_size(16)));
+#define JO_PUT(to, line) (*(to) = (line))
+#endif
+#if defined __has_builtin
+#if __has_builtin(__builtin_nontemporal_store)
+#undef JO_PUT
+#define JO_PUT(to, line) __builtin_nontemporal_store(line, to)
+#endif
+#endif
+    typedef line anywhere __attribute__((aligned(1), may_alias));
+    u8 *t = to;
+    const u8 *f = from;
+    const i64 ahead = -(i64)t & (sizeof(line) - 1), head = ahead < bytes ? ahead : bytes;
+    i64 i = 0;
+    for (; i < head; i++) t[i] = f[i];
+    for (; i + (i64)sizeof(line) <= bytes; i += sizeof(line)) JO_PUT((line *)(t + i), *(const anywhere *)(f + i));
+    for (; i < bytes; i++) t[i] = f[i];
+}
+
+// Streamed lines are in memory before anybody is told that they are.
+static __attribute__((unused)) void jo_fence(void) { __sync_synchronize(); }
+
 // The bits of a number, and the number of bits.
 JO u32 jo_bitsf(float x) { union { float x; u32 n; } both; both.x = x; return both.n; }
 
@@ -65,13 +97,13 @@ JO u16 jo_to_bfloat16(float x)
 }
 
 // NaN if one of the two is.
-JO float jo_largerf(float a, float b) { return (a > b) | (a != a) ? a : b; }
+JO float jo_largerf(float a, float b) { return a != a ? a : a > b ? a : b; }
 
-JO double jo_larger(double a, double b) { return (a > b) | (a != a) ? a : b; }
+JO double jo_larger(double a, double b) { return a != a ? a : a > b ? a : b; }
 
-JO float jo_smallerf(float a, float b) { return (a < b) | (a != a) ? a : b; }
+JO float jo_smallerf(float a, float b) { return a != a ? a : a < b ? a : b; }
 
-JO double jo_smaller(double a, double b) { return (a < b) | (a != a) ? a : b; }
+JO double jo_smaller(double a, double b) { return a != a ? a : a < b ? a : b; }
 
 JO float jo_absolutef(float x) { return jo_of_bitsf(jo_bitsf(x) & 0x7fffffff); }
 
@@ -139,11 +171,10 @@ JO double jo_roundeven(double x)
 // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2.
 JO float jo_exp_tailf(float r)
 {
-    float y = 1.989108e-04f;
-    y = y * r + 1.3933731e-03f;
-    y = y * r + 8.3333105e-03f;
-    y = y * r + 4.1666463e-02f;
-    y = y * r + 1.6666667e-01f;
+    float y = 1.39262504e-03f;
+    y = y * r + 8.36323295e-03f;
+    y = y * r + 4.16665524e-02f;
+    y = y * r + 1.66665763e-01f;
     y = y * r + 5.0e-01f;
     return y;
 }
@@ -170,15 +201,19 @@ JO float jo_powerf(i32 n) { return jo_of_bitsf((u32)(n + 127) << 23); }
 
 JO double jo_power(i32 n) { return jo_of_bits((u64)(i64)(n + 1023) << 52); }
 
-// e^x = 2^n e^r with |r| <= ln(2) / 2. ln(2) is split in two, the first so short that its product with n is exact.
+// A whole number n from the sum of it and 3 * 2^22, whose last bits are those of n: 2^(n + more).
+JO float jo_power_fromf(float shifted, i32 more) { return jo_of_bitsf((jo_bitsf(shifted) << 23) + ((u32)(more + 127) << 23)); }
+
+// What is left of c when n times ln(2) is taken from it. ln(2) is split in two, the first so short that its product with n is exact.
+JO float jo_restf(float c, float n) { return (c - n * 0.693145751953125f) - n * 1.42860682e-6f; }
+
+// e^x = 2^n e^r with |r| <= ln(2) / 2; 2^n are two factors, of which both are numbers and only the last rounds, or overflows.
 JO float jo_expf(float x)
 {
     const float above = x > 89.0f ? 89.0f : x, c = above < -104.0f ? -104.0f : above;
-    const float k = (c * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (c - k * 0.693145751953125f) - k * 1.42860682e-6f;
+    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
     const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
-    const i32 n = (i32)k, half = n >> 1;
-    return y * jo_powerf(half) * jo_powerf(n - half);
+    return y * jo_power_fromf(shifted, c > 0.0f ? -32 : 32) * (c > 0.0f ? 0x1p32f : 0x1p-32f);
 }
 
 JO double jo_exp(double x)
@@ -195,9 +230,8 @@ JO double jo_exp(double x)
 JO float jo_expm1f(float x)
 {
     const float above = x > 89.0f ? 89.0f : x, c = above < -18.0f ? -18.0f : above;
-    const float k = (c * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (c - k * 0.693145751953125f) - k * 1.42860682e-6f;
-    const float y = r + r * r * jo_exp_tailf(r), scale = jo_powerf((i32)k - 1);
+    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
+    const float y = r + r * r * jo_exp_tailf(r), scale = jo_power_fromf(shifted, -1);
     return jo_absolutef(x) < 0x1p-26f ? x : 2.0f * (scale * y + (scale - 0.5f));
 }
 
@@ -210,13 +244,16 @@ JO double jo_expm1(double x)
     return jo_absolute(x) < 0x1p-56 ? x : 2.0 * (scale * y + (scale - 0.5));
 }
 
-// By the exponential of what is negative, which only gets small.
+// 1 / (1 + e^-x), both sides at 2^-32 of their size: so the lower one is a number wherever the result is not 0.
 JO float jo_sigmoidf(float x)
 {
-    const float t = jo_expf(-jo_absolutef(x));
-    return (x < 0.0f ? t : 1.0f) / (1.0f + t);
+    const float above = x > 60.0f ? 60.0f : x, c = above < -105.0f ? -105.0f : above;
+    const float shifted = c * -1.44269504f + 12582912.0f, r = jo_restf(-c, shifted - 12582912.0f);
+    const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
+    return 0x1p-32f / (0x1p-32f + y * jo_power_fromf(shifted, -32));
 }
 
+// By the exponential of what is negative, which only gets small.
 JO double jo_sigmoid(double x)
 {
     const double t = jo_exp(-jo_absolute(x));
@@ -226,7 +263,9 @@ JO double jo_sigmoid(double x)
 // E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, the result is 1.
 JO float jo_tanhf(float x)
 {
-    const float a = jo_absolutef(x), e = jo_expm1f(2.0f * (a > 10.0f ? 10.0f : a));
+    const float a = jo_absolutef(x), c = 2.0f * (a > 10.0f ? 10.0f : a);
+    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
+    const float scale = jo_power_fromf(shifted, 0), e = scale * (r + r * r * jo_exp_tailf(r)) + (scale - 1.0f);
     return jo_signedf(e / (e + 2.0f), x);
 }
 

@@ -84,7 +84,7 @@ fn of_view(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let shape: Dims = view.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
     let buffer =
         elements(*dtype, view.data(), &shape).map_err(|error| FormatError(format!("tensor `{name}`: {error}")))?;
-    Ok(Tensor::new(buffer, *dtype, &shape))
+    Ok(Tensor::new(buffer, *dtype, &shape).in_lines())
 }
 
 /// Writes tensors, with the elements that memory holds: a shadow is written as doubles.

@@ -1,5 +1,6 @@
 //! What the interpreter asks when it comes to a fusion group.
 
+use super::caches::largest_cache;
 use super::disk_cache::DiskCache;
 use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub guarded: bool,
     /// Compiled in a tenth of the time, to code without vectors: for tests.
     pub scalar: bool,
+    /// Whether results go past the caches; those of large launches do when it is not said.
+    pub stream: Option<bool>,
 }
 
 /// What has been done so far.
@@ -57,6 +60,8 @@ pub struct Counts {
 
 /// Bytes below which one thread is faster than two: waking another takes as long as reading so much.
 const WORTH_SHARING: usize = 1 << 20;
+/// Bytes of a row below which too much of it are the lines that it shares with the next.
+const WORTH_STREAMING: usize = 1 << 10;
 /// Shares of a launch for each thread, so that one that is held up is not waited for by all.
 const SHARES: i64 = 4;
 
@@ -119,8 +124,6 @@ pub struct CpuBackend {
     /// Sections that have been compiled once, for their operands or for what types say of them.
     foreseen: RefCell<FxHashSet<u64>>,
     counts: Cell<Counts>,
-    /// How many results were given a place of their own.
-    placed: Cell<usize>,
     remarks: RefCell<Vec<String>>,
 }
 
@@ -136,7 +139,6 @@ impl CpuBackend {
             by_text: RefCell::default(),
             foreseen: RefCell::default(),
             counts: Cell::default(),
-            placed: Cell::default(),
             remarks: RefCell::default(),
         }
     }
@@ -226,15 +228,13 @@ impl CpuBackend {
             _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
         };
         let destination = |(made, (shape, _)): (&Made, &(Dims, Dims))| {
-            let elements = layout::numel(shape);
-            if self.settings.guarded || elements * made.dtype.size() < WORTH_PLACING {
-                return Destination::new(made.dtype, elements, self.settings.guarded);
-            }
-            self.placed.set(self.placed.get() + 1);
-            Destination::placed(made.dtype, elements, self.placed.get())
+            Destination::new(made.dtype, layout::numel(shape), self.settings.guarded)
         };
         let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
-        Ok(Prepared { kernel, geometry, compiled, operands: request.operands.to_vec(), buffers, threads })
+        let operands = request.operands.to_vec();
+        let mut prepared = Prepared { kernel, geometry, compiled, operands, buffers, threads, stream: false };
+        prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
+        Ok(prepared)
     }
 
     fn lowered(
@@ -323,7 +323,7 @@ impl CpuBackend {
         for (name, wanted) in names.iter().zip(unit) {
             let compiled = Compiled {
                 function: library.kernel(name)?,
-                tile: c_form::tile(&wanted.kernel, &wanted.walk),
+                tile: c_form::tile(&wanted.walk),
                 _library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
@@ -359,6 +359,7 @@ pub struct Prepared {
     operands: Vec<IValue>,
     buffers: Vec<Destination>,
     threads: usize,
+    stream: bool,
 }
 
 impl Prepared {
@@ -366,6 +367,12 @@ impl Prepared {
     pub fn bytes(&self) -> usize {
         let bytes = |access| self.geometry.elements(access) * self.kernel.dtype_of(access).size();
         (0..self.kernel.accesses()).map(bytes).sum()
+    }
+
+    /// Whether its results would be driven out of the caches by what else it touches, and lie in rows that are worth it.
+    fn is_worth_streaming(&self) -> bool {
+        let row = self.geometry.shape.last().map_or(0, |&n| n as usize) * size_of::<f32>();
+        row >= WORTH_STREAMING && self.bytes() >= largest_cache() / 2
     }
 
     /// Computes the results, from what the operands' memory holds now.
@@ -401,6 +408,7 @@ impl Prepared {
             data: &data,
             reals: &reals,
             wholes: &wholes,
+            stream: self.stream,
         };
         shared_out(self.compiled.function, &arguments, geometry.tiles(self.compiled.tile), self.threads);
         Ok(())
@@ -500,32 +508,15 @@ struct Destination {
     known: Range<usize>,
 }
 
-/// Bytes that the place of a result repeats in: pages of x86, whose stores are mistaken for loads of the same place in another one.
-const PAGE: usize = 4096;
-/// Bytes between the places of the next results in their pages: an odd number of lines, so that 64 results have 64 places.
-const SHIFT: usize = 7 * 64;
-/// Bytes from which results have places of their own.
-const WORTH_PLACING: usize = 16 << 10;
-
 impl Destination {
     fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
-        let guard = if guarded { CANARIES } else { 0 };
-        let mut buffer = Buffer::zeros(dtype, elements + 2 * guard);
-        if guarded {
-            poison(&mut buffer);
+        if !guarded {
+            let (buffer, known) = Buffer::placed(dtype, elements);
+            return Destination { buffer, guard: 0, known };
         }
-        Destination { buffer, guard, known: guard..guard + elements }
-    }
-
-    /// Memory whose first element is at the beginning of a line, each in another one of its page. Large vectors all begin at the same place of a
-    /// page: the gradient of an LSTM cell, which walks thirteen at once, took twice as long with them.
-    fn placed(dtype: DType, elements: usize, number: usize) -> Destination {
-        let size = dtype.size();
-        let mut buffer = Buffer::zeros(dtype, elements + PAGE / size);
-        let begin = with_elements!(&mut buffer, elements => elements.as_mut_ptr().expose_provenance());
-        let place = (number * SHIFT) % PAGE;
-        let first = (place + PAGE - begin % PAGE) % PAGE / size;
-        Destination { buffer, guard: 0, known: first..first + elements }
+        let mut buffer = Buffer::zeros(dtype, elements + 2 * CANARIES);
+        poison(&mut buffer);
+        Destination { buffer, guard: CANARIES, known: CANARIES..CANARIES + elements }
     }
 
     fn first(&mut self) -> usize {

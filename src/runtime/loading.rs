@@ -5,8 +5,9 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes`, see [`crate::codegen::c_form`].
-type Entry = unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64);
+/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream`, see [`crate::codegen::c_form`].
+type Entry =
+    unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64, i64);
 
 /// A unit that is open.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Arguments<'a> {
     pub reals: &'a [f64],
     /// Whole numbers.
     pub wholes: &'a [i64],
+    /// Whether results go past the caches.
+    pub stream: bool,
 }
 
 impl Loaded {
@@ -97,6 +100,7 @@ impl Function {
                 arguments.strides.as_ptr(),
                 arguments.reals.as_ptr(),
                 arguments.wholes.as_ptr(),
+                i64::from(arguments.stream),
             );
         }
     }

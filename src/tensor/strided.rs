@@ -100,6 +100,17 @@ impl Tensor {
         Tensor { storage: Storage::placed(buffer, known), dtype, offset, shape, strides, device, requires_grad, became }
     }
 
+    /// The same elements in memory of their own that begins with a line of the caches, if they are many: vectors of them are then in one line each.
+    pub fn in_lines(&self) -> Tensor {
+        let (mut buffer, known) = Buffer::placed(self.kept(), self.numel());
+        let row = self.contiguous();
+        let from = row.storage().read();
+        with_elements!(&mut buffer, slots => fill(&from, row.offset(), &mut slots[known.clone()]));
+        let copy = Tensor::placed(buffer, known, self.dtype(), (self.shape().into(), layout::contiguous(self.shape())));
+        copy.set_requires_grad(self.requires_grad());
+        copy.on(self.device())
+    }
+
     /// Zeros. [`layout::checked`] says whether a shape can be made.
     pub fn zeros(dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
         Tensor::new(Buffer::zeros(precision.kept(dtype), layout::numel(shape)), dtype, shape)
@@ -444,6 +455,12 @@ impl Tensor {
         copy.device = self.device();
         copy.copy_from(self).expect("the shapes are the same");
         copy
+    }
+}
+
+fn fill<T: Typed>(from: &Buffer, first: usize, slots: &mut [T]) {
+    if let Some(elements) = T::slice(from) {
+        slots.copy_from_slice(&elements[first..first + slots.len()]);
     }
 }
 

@@ -43,7 +43,7 @@ ERF = of_square(2 / sqrt(pi) - 1, lambda s: erf(s) / s - 1)
 
 # Name, function, range, number of coefficients, bits of a coefficient.
 ROWS = [
-    ("exp_tailf", EXP, (-HALF_LN2, HALF_LN2), 6, 24),
+    ("exp_tailf", EXP, (-HALF_LN2, HALF_LN2), 5, 24),
     ("exp_tail", EXP, (-HALF_LN2, HALF_LN2), 11, 53),
     ("log_tailf", LOGF, (sqrt(mpf(1) / 2) - 1, sqrt(mpf(2)) - 1), 9, 24),
     ("log_tail", of_square(mpf(2) / 3, lambda s: (2 * atanh(s) - 2 * s) / s**3), (0, mpf("0.1716") ** 2), 8, 53),

@@ -34,6 +34,7 @@ impl Writer<'_> {
             self.line(indent, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
         }
         (0..self.stages_with_sums(&all.stages, aims)).for_each(|stage| self.stage(&all, stage));
+        self.stream_tile(indent, aims);
     }
 
     /// How many loops some aims need.

@@ -14,7 +14,7 @@ use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Kind, Scalar};
 
 /// Elements of a row that are folded before they are added to its total.
-const BLOCK: usize = 1024;
+pub(super) const BLOCK: usize = 1024;
 /// The same where a loop over them is in stages.
 const STAGED_BLOCK: usize = 256;
 /// Elements of each of several rows.
@@ -87,6 +87,7 @@ impl Writer<'_> {
                 self.phase(phase, &aims);
             }
         }
+        self.stream_row();
     }
 
     /// Steps and stores of rows in a phase.
@@ -171,7 +172,7 @@ impl Writer<'_> {
         let staged = self.count_of_stages(phase, &aims).max(self.count_of_stages(phase, &squares)) > 1;
         let block = match self.is_across() {
             true => ROWS,
-            false if staged => STAGED_BLOCK,
+            false if staged || self.streams_any(&aims) => STAGED_BLOCK,
             false => BLOCK,
         };
         match self.is_across() {

@@ -305,7 +305,7 @@ fn tensor(shape: &[i64], dtype: DType, layout: &[usize]) -> IValue {
     let numbers: Vec<f64> = (0..n).map(number).collect();
     let mut places = vec![0; shape.len()];
     layout.iter().enumerate().for_each(|(at, &dim)| places[dim] = at);
-    IValue::Tensor(Tensor::of(&numbers, dtype, &memory, Precision::Typed).permute(&places))
+    IValue::Tensor(Tensor::of(&numbers, dtype, &memory, Precision::Typed).in_lines().permute(&places))
 }
 
 fn section(text: &str) -> Result<Graph> {

@@ -31,7 +31,9 @@ fn check(path: &str, passes: &str) -> Outcome {
     let change = |graph: &mut Graph| {
         run(graph, &pipeline, &mut Session::default(), &mut []).expect("no pass fails");
     };
-    let settings = Settings { cc: std::env::var("CC").ok(), guarded: true, scalar: true, ..Settings::default() };
+    let stream = Some(passes.contains("level"));
+    let settings =
+        Settings { cc: std::env::var("CC").ok(), guarded: true, scalar: true, stream, ..Settings::default() };
     let backend = CpuBackend::new(settings);
     let found = cases::run_prepared(path, (&change, &backend));
     let short = path.rsplit("/numerics/").next().unwrap_or(path);

@@ -515,7 +515,8 @@ struct Checked {
 
 /// Compiles groups together and judges each.
 fn check_together(seeds: &[u64], scalar: bool) -> Vec<Checked> {
-    let settings = Settings { cc: std::env::var("CC").ok(), guarded: true, scalar, ..Settings::default() };
+    let stream = Some((seeds[0] / TOGETHER as u64).is_multiple_of(2));
+    let settings = Settings { cc: std::env::var("CC").ok(), guarded: true, scalar, stream, ..Settings::default() };
     let backend = Rc::new(CpuBackend::new(settings));
     let parsed = |&seed: &u64| {
         let group = group(seed);
