@@ -260,6 +260,10 @@ const CASES: &[Case] = &[
     Case { layout: NHWC, ..case("batch_norm NHWC 16x256x28x28", LEARNING, &[FEATURES, CHANNEL, CHANNEL], 1.8) },
     case("sum(0) 4096x1024", DOWN, &[ROWS], 0.0),
     case("iou 1000x1000", BOXES, &[A, A, A, A, B, B, B, B], 1.6),
+    // So few elements that a call is all that takes time.
+    case("add+relu 8", ADD_RELUS, &[&[8], &[8]], 0.0),
+    case("lstm B1 H8", CELL, &[&[1, 8], &[1, 32], &[1, 32], &[32], &[32]], 0.0),
+    case("iou 2x2", BOXES, &[&[2, 1], &[2, 1], &[2, 1], &[2, 1], &[2], &[2], &[2], &[2]], 0.0),
 ];
 
 const fn case(name: &'static str, text: Text, shapes: &'static [&'static [i64]], goal: f64) -> Case {
@@ -393,7 +397,7 @@ pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usiz
         let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
         let (ours, copies) = (median(&times.group), median(&times.copy));
         text += &format!(
-            "| {} | {bytes} | {:.1} | {:.1} | {:.1} | {} | {} | {:.2} | {} | {} | {building:.0} |\n",
+            "| {} | {bytes} | {:.2} | {:.1} | {:.1} | {} | {} | {:.2} | {} | {} | {building:.0} |\n",
             case.name,
             ours * 1e6,
             rate(ours),

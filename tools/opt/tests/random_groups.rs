@@ -2,15 +2,19 @@
 //!
 //! Groups have random operators, element types, constants and numbers that are operands; operands have random shapes that stretch, sizes
 //! 0 and 1, odd tails, strides of 0, permuted and sliced ones, and now and then special values. Half of the groups fold some
-//! of their dimensions. Results are poisoned before
-//! and have canaries around them. What is computed is judged as `jitopt validate` does, and where that fails with operators that round several times by a tolerance; shapes, strides
-//! and element types must be the same.
+//! of their dimensions, and of those a quarter several times, what is folded being computed with before, with several results: values wait for a later
+//! loop, and are computed again. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
+//! where that fails with operators that round several times by a tolerance; shapes, strides and element types must be the same.
 //!
 //! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so every
 //! twentieth unit is compiled as `jitopt run` does it, the others to code without vectors.
 //!
 //! `JITOPT_GROUPS=100000` makes so many, `JITOPT_GROUPS=500-600` those seeds; without it 2000 are made. `JITOPT_GROUPS_VECTORS=1` makes
-//! vectors everywhere.
+//! vectors everywhere. Where the compiler has AddressSanitizer, kernels run under it with its library loaded before all else:
+//!
+//! ```text
+//! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CC='gcc -fsanitize=address' cargo test --test random_groups
+//! ```
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -193,6 +197,9 @@ fn group(seed: u64) -> Group {
     if draws.one_in(6) {
         section.number(draws);
     }
+    if section.folded.is_some() && Draws(seed ^ 0x51ed_270b).one_in(4) {
+        section.phases(draws);
+    }
     for _ in 0..1 + draws.below(7) {
         match section.folded {
             Some(_) if draws.one_in(3) => section.fold(draws),
@@ -219,6 +226,8 @@ struct Section {
     folded: Option<Vec<usize>>,
     /// What has been folded and has lost these dimensions.
     rows: Vec<String>,
+    /// Whether any value that was computed may be a result.
+    many: bool,
 }
 
 impl Section {
@@ -378,6 +387,50 @@ impl Section {
         }
     }
 
+    /// Folds and computes with the result, again and again, as norms do:
+    ///
+    /// ```text
+    /// h = exp(x)    f = sum(h)    y = h / f    g = var(y)    z = h - g    …
+    /// ```
+    fn phases(&mut self, draws: &mut Draws) {
+        const HEAVY: &[&str] = &["exp", "sigmoid", "tanh", "erf", "silu", "neg"];
+        self.many = true;
+        let (x, whole, one) =
+            (self.tensor(draws), self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
+        let x = self.line("Tensor", &format!("aten::add({x}, {whole}, {one})"));
+        let mut known = vec![self.line("Tensor", &format!("aten::{}({x})", draws.pick(HEAVY))), x];
+        let dims: Vec<i64> = self.folded.iter().flatten().map(|&dim| dim as i64).collect();
+        let dims = self.line("int[]", &format!("prim::Constant[value={dims:?}]()"));
+        for _ in 0..1 + draws.below(3) {
+            let of = known[draws.below(known.len())].clone();
+            let fold = match draws.below(6) {
+                0 | 1 => format!("aten::sum({of}, {dims}, %yes, %none)"),
+                2 => format!("aten::mean({of}, {dims}, %yes, %none)"),
+                3 => format!("aten::amax({of}, {dims}, %yes)"),
+                4 => format!("aten::var({of}, {dims}, %no, %yes)"),
+                _ => format!("aten::std({of}, {dims}, %no, %yes)"),
+            };
+            let folded = self.line("Tensor", &fold);
+            let with = known[draws.below(known.len())].clone();
+            let made = match draws.below(4) {
+                0 => format!("aten::mul({with}, {folded})"),
+                1 => format!("aten::sub({with}, {folded}, {one})"),
+                2 => format!("aten::add({with}, {folded}, {one})"),
+                _ => format!("aten::maximum({with}, {folded})"),
+            };
+            let mut made = self.line("Tensor", &made);
+            if draws.one_in(3) {
+                made = self.line("Tensor", &format!("aten::{}({made})", draws.pick(HEAVY)));
+            }
+            known.push(made);
+            if draws.one_in(3) {
+                known.push(folded);
+            }
+        }
+        known.rotate_left(1);
+        self.computed.extend(known);
+    }
+
     /// Computes with what has been folded.
     fn row(&mut self, draws: &mut Draws) {
         let (a, b) = (self.rows[draws.below(self.rows.len())].clone(), self.rows[self.rows.len() - 1].clone());
@@ -395,7 +448,10 @@ impl Section {
         if !self.rows.is_empty() && draws.one_in(2) {
             results.extend(self.rows.last().cloned());
         }
-        if self.computed.len() > 1 && draws.one_in(3) {
+        if self.many {
+            let others = self.computed[..self.computed.len() - 1].to_vec();
+            results.extend(others.into_iter().filter(|_| draws.one_in(2)));
+        } else if self.computed.len() > 1 && draws.one_in(3) {
             results.push(self.computed[self.computed.len() - 2].clone());
         }
         if rank > 0 && self.folded.is_none() && draws.one_in(8) {
