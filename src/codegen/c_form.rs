@@ -33,9 +33,6 @@ pub const TILE: usize = 256;
 /// Rows side by side that are folded at once: totals and what is computed of rows stay in the first level of cache.
 pub const COLUMNS: usize = 1024;
 
-/// Elements of a row that wait for a later loop over it before they are streamed.
-const STREAMED_ROW: usize = 4096;
-
 /// Points in a tile of a kernel along the innermost dimension; none where a tile is a whole row.
 pub fn tile(walk: &Walk) -> Option<usize> {
     match walk.direction {
@@ -202,9 +199,6 @@ impl Writer<'_> {
         let store = access.checked_sub(self.kernel.loads.len());
         match store.and_then(|store| self.streamed(store)) {
             None => self.line(indent, &format!("{constant}{element} *restrict {name} = {place};")),
-            Some(_) if store.is_some_and(|store| self.is_carrier(store)) => {
-                self.line(indent, &format!("{element} *restrict {name} = whole ? l_{name}{from} : {place};"));
-            }
             Some(_) => {
                 self.line(indent, &format!("{element} *const to_{name} = {place};"));
                 self.line(indent, &format!("{element} *restrict {name} = stream ? l_{name} : to_{name};"));

@@ -4,7 +4,8 @@
 //! ```text
 //! softmax:  phase 0  m = largest(x)                                      | for each row, over its elements
 //!           phase 1  p = exp(x - m), s = sum(p); p is carried to phase 2 | again
-//!           phase 2  y = p / s                                           | again
+//!           phase 2  r = 1 / s                                           | once for a row
+//!                    y = p * r                                           | again
 //! ```
 //!
 //! What a later phase needs of an earlier one is computed again from what is loaded, unless it is heavy and a result of the same type

@@ -87,7 +87,6 @@ impl Writer<'_> {
                 self.phase(phase, &aims);
             }
         }
-        self.stream_row();
     }
 
     /// Steps and stores of rows in a phase.
