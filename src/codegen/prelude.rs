@@ -17,6 +17,19 @@ pub fn is_heavy(formula: &str) -> bool {
     names(formula).any(|name| name.len() > 1 && !LIGHT.contains(&name))
 }
 
+/// Sums, differences, products and quotients that a formula takes, with those of the functions that it calls, for floats where there are two. They are
+/// counted as written: a product that is contracted with a sum is two, and the few of whole numbers count too.
+pub fn operations(text: &str) -> usize {
+    let own: usize = [" + ", " - ", " * ", " / "].iter().map(|operator| text.matches(operator).count()).sum();
+    let called = names(text).filter(|name| name.len() > 1).filter_map(|name| {
+        let full = if name.starts_with("jo_") { name.to_owned() } else { format!("jo_{name}f") };
+        let piece = PIECES.iter().find(|piece| piece.name == full)?;
+        let (_, body) = piece.text.split_once('{')?;
+        Some(operations(body))
+    });
+    own + called.sum::<usize>()
+}
+
 /// A function, or a definition that stands alone.
 struct Piece {
     name: &'static str,
@@ -65,4 +78,18 @@ pub fn used_by<'a>(texts: impl Iterator<Item = &'a str>) -> String {
         }
     }
     wanted.into_iter().map(|i| format!("\n\n{}", PIECES[i].text)).collect::<String>() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_those_of_called_functions_too() {
+        assert_eq!(operations("a * b + 1.5"), 2);
+        assert_eq!(operations("floor(a)"), 1, "a difference");
+        let exp = operations("exp(a)");
+        assert!((15..30).contains(&exp), "{exp}");
+        assert_eq!(operations("a + exp(a)"), exp + 1);
+    }
 }

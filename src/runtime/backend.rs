@@ -8,6 +8,7 @@ use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
 use crate::codegen::kernel::{Kernel, Made, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
+use crate::codegen::prelude;
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
@@ -367,6 +368,14 @@ impl Prepared {
     pub fn bytes(&self) -> usize {
         let bytes = |access| self.geometry.elements(access) * self.kernel.dtype_of(access).size();
         (0..self.kernel.accesses()).map(bytes).sum()
+    }
+
+    /// Operations of arithmetic that a launch takes, about: as formulas and the vector mathematics are written.
+    pub fn operations(&self) -> usize {
+        let folded =
+            self.kernel.foldings.iter().map(|folding| if folding.fold.varies() { 3 } else { 1 }).sum::<usize>();
+        let computed: usize = self.kernel.steps.iter().map(|step| prelude::operations(step.text).max(1)).sum();
+        self.geometry.points * (computed + folded)
     }
 
     /// Whether its results would be driven out of the caches by what else it touches, and lie in rows that are worth it.

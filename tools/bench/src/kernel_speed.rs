@@ -7,6 +7,7 @@
 //! Rows and goals were fixed before anything was measured here.
 
 use crate::peer::Peer;
+use crate::roofline::Roofline;
 use anyhow::{Result, anyhow};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
@@ -354,8 +355,39 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Measures all groups whose names hold a text, and gives a table.
-pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usize) -> Result<String> {
+/// A chain of products and sums for each of sixteen sums: what the processor can compute when it waits for nothing.
+fn chains() -> String {
+    let (mut text, mut sums) =
+        (String::from("graph(%x : Tensor):\n  %one : int = prim::Constant[value=1]()\n"), Vec::new());
+    for chain in 0..16 {
+        let mut value = "%x".to_owned();
+        for step in 0..4 {
+            let name = format!("%v{chain}_{step}");
+            text += &format!("  %c{chain}_{step} : float = prim::Constant[value=0.{}]()\n", 11 + chain * 4 + step);
+            text += &format!("  {name}m : Tensor = aten::mul({value}, %c{chain}_{step})\n");
+            text += &format!("  {name} : Tensor = aten::add({name}m, %x, %one)\n");
+            value = name;
+        }
+        sums.push(value);
+    }
+    let mut total = sums[0].clone();
+    for (i, sum) in sums.iter().enumerate().skip(1) {
+        text += &format!("  %t{i} : Tensor = aten::add({total}, {sum}, %one)\n");
+        total = format!("%t{i}");
+    }
+    text + &format!("  return ({total})\n")
+}
+
+/// A table, and where its rows lie below the roofs of the processor.
+pub struct Measured {
+    /// Markdown.
+    pub table: String,
+    /// The picture.
+    pub roofline: Roofline,
+}
+
+/// Measures all groups whose names hold a text.
+pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usize) -> Result<Measured> {
     let settings = Settings { cc: std::env::var("CC").ok(), threads: Some(threads), ..Settings::default() };
     let backend = CpuBackend::new(settings);
     let copy = section(COPY)?;
@@ -363,6 +395,7 @@ pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usiz
         "| group | bytes | us | GB/s | copy, GB/s | time over copy (95 %) | goal | best over best | PyTorch eager over it | compiled over it | built in, ms |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     let mut version = None;
+    let mut roofline = Roofline::default();
     for case in CASES.iter().filter(|case| case.name.contains(wanted)) {
         let graph = section(case.section)?;
         backend.compiler().map_err(|why| anyhow!(why))?;
@@ -394,6 +427,7 @@ pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usiz
         }
         version = version.or(peer.map(|peer| peer.version.clone()));
         let rate = |time: f64| bytes as f64 / time / 1e9;
+        roofline.add(case.name, group.operations(), bytes, median(&times.group), bytes as f64 / median(&times.copy));
         let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
         let (ours, copies) = (median(&times.group), median(&times.copy));
         text += &format!(
@@ -410,6 +444,18 @@ pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usiz
             shown(ratio(&times.compiled, &times.group)),
         );
     }
+    let mut computing = backend
+        .prepared(Request {
+            section: &section(&chains())?,
+            name: "chains",
+            operands: &[tensor(&[4096], DType::Float, &[])],
+            release: (2, 15),
+        })
+        .map_err(|why| anyhow!("chains: {why}"))?;
+    let times: Vec<f64> = (0..9).map(|_| timed(&mut computing, 200)).collect::<Result<_>>()?;
+    roofline.most =
+        computing.operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min) * threads as f64;
     let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
-    Ok(format!("{text}\nMedians of {rounds} rounds in turns, {threads} thread(s){torch}.\n"))
+    let table = format!("{text}\nMedians of {rounds} rounds in turns, {threads} thread(s){torch}.\n");
+    Ok(Measured { table, roofline })
 }

@@ -51,7 +51,8 @@
 //!
 //! `jitopt-bench accuracy [FUNCTION] [--step=129]` says how exact the vector mathematics of kernels is; see [`accuracy`].
 //!
-//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3]` times kernels of the processor beside a copy of as many bytes and PyTorch; see [`kernel_speed`].
+//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3] [--roofline=FILE.svg]` times kernels of the processor beside a copy of as many bytes and PyTorch; see
+//! [`kernel_speed`], and [`roofline`] for the picture.
 //!
 //! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
 //!
@@ -70,6 +71,7 @@ mod mlir;
 mod pass_times;
 mod peer;
 mod process;
+mod roofline;
 mod shapes;
 mod toolkit;
 mod torchscript;
@@ -218,6 +220,9 @@ struct Kernels {
     /// A Python with PyTorch, to take turns with
     #[arg(long)]
     python: Option<PathBuf>,
+    /// Where to draw how far each group is below what memory and the processor can do
+    #[arg(long)]
+    roofline: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -319,9 +324,12 @@ fn exactness(options: &Accuracy) -> Result<bool> {
 
 /// Prints how fast kernels are.
 fn kernels(options: &Kernels) -> Result<()> {
-    let table =
+    let measured =
         kernel_speed::measure(options.python.as_deref(), &options.group, options.threads.max(1), options.runs.max(1))?;
-    io::stdout().write_all(table.as_bytes())?;
+    io::stdout().write_all(measured.table.as_bytes())?;
+    if let Some(path) = &options.roofline {
+        std::fs::write(path, measured.roofline.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+    }
     Ok(())
 }
 
