@@ -40,15 +40,19 @@ passes! {
     fuse_addmm,
     fuse_linear,
     fuser,
+    guard_elimination,
     hoist_loop_invariants,
     inline_fork_wait,
     inliner,
+    insert_bailouts,
+    insert_guards,
     loop_peeling,
     loop_unrolling,
     lower_gradof,
     lower_simple_tuples,
     lower_tuples,
     peephole,
+    profile_instrument,
     refine_integer_values,
     refine_tuple_types,
     remove_expands,
@@ -65,7 +69,12 @@ pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
-    let rules = peephole::TEXTS.iter().chain(shape_analysis::TEXTS).chain(fuser::TEXTS);
+    let rules = peephole::TEXTS
+        .iter()
+        .chain(shape_analysis::TEXTS)
+        .chain(fuser::TEXTS)
+        .chain(guard_elimination::TEXTS)
+        .chain(insert_bailouts::TEXTS);
     let mut all: Vec<_> =
         TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());

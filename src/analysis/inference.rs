@@ -22,8 +22,9 @@ mod multiplying;
 mod viewing;
 
 use crate::ir::{Attribute, Graph, Node, Value};
+use crate::ops;
 use crate::ops::schema::Schema;
-use crate::ops::shape_rules::{Part, Shape, ShapeRow};
+use crate::ops::shape_rules::{Part, Shape, ShapeRow, shape_row};
 use crate::symbol::{Symbol, prim};
 use crate::types::era::Era;
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
@@ -327,6 +328,40 @@ fn requires_grad(call: &Call<'_>, result: &TensorType) -> Option<bool> {
         (false, true) => None,
         (false, false) => Some(false),
     }
+}
+
+/// Types as they are written.
+struct Written<'a>(&'a Graph);
+
+impl Knowledge for Written<'_> {
+    fn ty(&self, value: Value) -> Type {
+        self.0.ty(value)
+    }
+    fn is_list_kept(&self, _: Value) -> bool {
+        false
+    }
+    fn sees_into_lists(&self) -> bool {
+        false
+    }
+}
+
+/// Whether `value`, which `node` makes, cannot be of this type: what is written of the operands tells otherwise.
+pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
+    let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let schema = ops::resolve(graph.era, graph.kind(node), &operands).schema();
+    let known = Written(graph);
+    let call = schema.and_then(|schema| {
+        let row = shape_row(schema)?;
+        Some(Call { graph, node, schema, row, known: &known })
+    });
+    let inferred = call.as_ref().and_then(infer).and_then(|all| all.into_iter().nth(graph.output_index(value)));
+    let (Some(inferred), Some(said)) = (inferred, ty.as_tensor()) else { return false };
+    let size = |(a, b): (&Dim, &Dim)| number(*a).is_some() && number(*b).is_some() && a != b;
+    let sizes = match (&inferred.sizes, &said.sizes) {
+        (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(size),
+        _ => false,
+    };
+    sizes || inferred.dtype.is_some() && said.dtype.is_some() && inferred.dtype != said.dtype
 }
 
 // ---- what PyTorch says of it

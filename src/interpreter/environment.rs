@@ -1,6 +1,7 @@
 //! What holds for a run.
 
 use super::ivalue::IValue;
+use super::profile::Recording;
 use super::random::Philox;
 use super::stop::Exception;
 use crate::ir::Graph;
@@ -53,6 +54,8 @@ pub struct Environment {
     pub held: RefCell<Vec<Exception>>,
     /// What it warned of.
     pub warned: RefCell<String>,
+    /// What comes by at nodes that look, when somebody records that.
+    pub recording: RefCell<Option<Recording>>,
     /// Values of constants that were invented, with what was invented.
     pub invented: RefCell<BTreeMap<String, String>>,
     /// Callees whose results were made up.

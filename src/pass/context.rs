@@ -5,6 +5,7 @@ use super::info::{PassError, PassInfo};
 use super::pipeline::Stage;
 use super::remark::{Remark, RemarkKind};
 use crate::analysis::AliasDb;
+use crate::interpreter::profile::Profile;
 use crate::ir::{Graph, Node};
 use crate::symbol::Symbol;
 use crate::text::{ParseOptions, PrintOptions, Printer, parse};
@@ -27,6 +28,8 @@ pub struct Session {
     pub gate: Gate,
     /// Graphs of functions and methods that calls can be replaced by, by qualified name.
     pub callees: BTreeMap<String, Graph>,
+    /// What was seen while the graph ran, for guards.
+    pub profile: Option<Rc<Profile>>,
     /// The last alias analysis; the next pass may find it still good.
     pub alias: LastAnalysis,
     /// Looks at the graph after each rewrite.
@@ -253,6 +256,11 @@ impl<'a> PassContext<'a> {
         let (db, writes) = (Rc::new(AliasDb::new(graph)), graph.epoch().computation);
         self.session.alias.0 = Some(Analysed { graph: graph.id().number(), db: db.clone(), writes });
         db
+    }
+
+    /// What was seen while the graph ran, when somebody gave that.
+    pub fn profile(&self) -> Option<Rc<Profile>> {
+        self.session.profile.clone()
     }
 
     /// The graph that a call of this qualified name can be replaced by.

@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
     ("prim::unchecked_cast", first),
     ("prim::unchecked_unwrap_optional", first),
     ("aten::_unwrap_optional", unwrap_optional),
-    ("prim::profile", |call| Ok(call.args.iter().take(call.graph.num_outputs(call.node)).cloned().collect())),
+    ("prim::profile", profile),
     ("prim::profile_optional", first),
     ("prim::profile_ivalue", first),
     ("prim::isinstance", is_instance),
@@ -322,6 +322,14 @@ fn requires_grad_check(call: &Call<'_>) -> Answer {
         _ => true,
     });
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
+}
+
+/// Passes its operand on, and tells whoever records what came by.
+fn profile(call: &Call<'_>) -> Answer {
+    if let Some(recording) = call.env.recording.borrow_mut().as_mut() {
+        recording.see(call.graph, call.node, call.args);
+    }
+    Ok(call.args.iter().take(call.graph.num_outputs(call.node)).cloned().collect())
 }
 
 /// Passes its operand on when it is what the type of the output says. There is no way back from one that is not, yet.

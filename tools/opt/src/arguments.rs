@@ -87,6 +87,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Run a graph on tensors, as PyTorch would
     Run(Box<RunArgs>),
+    /// Run a graph, and write what tensors came by
+    Profile(Box<ProfileArgs>),
     /// Run a graph before and after passes, or two graphs, and compare what they show
     Validate(ValidateArgs),
     /// Find the rewrites that make a pipeline wrong
@@ -167,6 +169,9 @@ pub(crate) struct PipelineArgs {
     /// Skip a pass; may be repeated
     #[arg(long, value_name = "PASS")]
     pub(crate) disable: Vec<String>,
+    /// What tensors came by when the graph ran: what `insert-guards` guards, as `jitopt profile` writes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
     /// Keep what passes make of graphs, and do not run them over graphs that differ only in what they do not read:
     /// `memory`, or a folder
     #[arg(long, value_name = "PLACE", require_equals = true)]
@@ -270,7 +275,7 @@ Inputs and outputs go by the keys of the description; without one by in0, in1, â
 out.0, out.1, â€¦ of several. What is printed describes the outputs; `--args` reads the same format.";
 
 /// One graph, its inputs, and who looks on.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
     /// The graph; `-` or nothing is stdin. Several with --coverage
@@ -284,7 +289,26 @@ pub(crate) struct RunArgs {
     pub(crate) semantics: RunSemantics,
 }
 
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  jitopt profile case.ir                             writes case.prof; inputs as for `jitopt run`
+  jitopt profile case.ir --inputs more.safetensors --merge-profile case.prof -o case.prof
+  jitopt --passes='insert-guards,guard-elimination,insert-bailouts' --profile=case.prof case.ir
+
+The graph is instrumented first, unless it is. A profile is of a graph whatever its values are called.";
+
+/// One graph and its inputs, to see what tensors come by.
 #[derive(Debug, Default, Args)]
+#[command(after_help = PROFILE_EXAMPLES)]
+pub(crate) struct ProfileArgs {
+    /// Write here; without it beside the graph, as `.prof`
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct RunValues {
     /// Tensors that go in: a file of safetensors, .npz or .npy
@@ -321,7 +345,7 @@ pub(crate) struct RunValues {
     pub(crate) replay: Vec<String>,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct RunChecks {
     /// Compare the outputs with a file, or any value: `%57=w.npy`, in a section `prim::FusionGroup_0/%v=w.npy`; of a param what
@@ -349,9 +373,18 @@ pub(crate) struct RunChecks {
     /// Run nothing: which kinds of operators the files have, and whether they can run
     #[arg(long)]
     pub(crate) coverage: bool,
+    /// Write what tensors came by at `prim::profile` nodes, for `--profile`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record_profile: Option<PathBuf>,
+    /// Put a profile of earlier runs of the same graph together with this one; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) merge_profile: Vec<PathBuf>,
+    /// Whether only the profile is wanted.
+    #[arg(skip)]
+    pub(crate) only_profile: bool,
 }
 
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Semantics")]
 pub(crate) struct RunSemantics {
     /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
@@ -378,7 +411,7 @@ pub(crate) struct RunSemantics {
 }
 
 /// Who runs fusion groups.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BackendArgs {
     /// Who runs fusion groups: the interpreter, or kernels that the C compiler makes. JITOPT_CC or CC names the compiler,
     /// JITOPT_CACHE the folder that kernels are kept in

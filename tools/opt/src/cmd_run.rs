@@ -2,6 +2,7 @@
 
 use crate::arguments::RunArgs;
 use crate::callees::{self, Calls};
+use crate::cmd_profile;
 use crate::given_values::{self, Given};
 use crate::judging;
 use crate::named_values::Except;
@@ -84,6 +85,10 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     if let Some(pipeline) = &pipeline {
         stats = transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
     }
+    if let Some(passes) = cmd_profile::instrumenting(args, &graph) {
+        let pipeline = judging::pipeline(passes, world)?;
+        transform(&path, &mut graph, &pipeline, &env, args.semantics.no_verify)?;
+    }
     env.bindings = given_values::bindings(args, &graph, &env, world)?.into();
     let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
     let all_given = inputs.iter().all(Option::is_some);
@@ -93,6 +98,8 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut expectations = Expectations::read(args, &graph, world)?;
     let backend = processor::backend(&args.semantics.backend, world);
     let held = inputs.clone();
+    // Only now: to make up inputs takes runs.
+    cmd_profile::begin(args, &graph, &env)?;
     let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
     expectations.note_params(&graph, held);
     tell_side_effects(&env, world);
@@ -107,6 +114,10 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             return Ok(code);
         }
     };
+    cmd_profile::end(args, &env, world)?;
+    if args.checks.only_profile && args.checks.expect.is_empty() && args.values.outputs.is_none() {
+        return Ok(exit::YES);
+    }
     finish(args, &given, &expectations, results, world)
 }
 

@@ -16,6 +16,7 @@ mod cmd_explain;
 mod cmd_extract;
 mod cmd_filecheck;
 mod cmd_lint;
+mod cmd_profile;
 mod cmd_reduce;
 mod cmd_run;
 mod cmd_samples;
@@ -119,6 +120,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     world.colour = cli.colours(world);
     match &cli.command {
         Some(Command::Run(args)) => cmd_run::run(args, world),
+        Some(Command::Profile(args)) => cmd_profile::run(args, world),
         Some(Command::Validate(args)) => cmd_validate::run(args, world),
         Some(Command::Bisect(args)) => cmd_bisect::run(args, world),
         Some(Command::Reduce(args)) => cmd_reduce::run(args, world),

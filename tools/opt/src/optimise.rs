@@ -3,6 +3,7 @@
 use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
 use crate::caching::Caching;
 use crate::callees::{self, Callees, Calls};
+use crate::cmd_profile;
 use crate::cmd_validate::{self, EachPass};
 use crate::judging::{self, Trial};
 use crate::observing::{Changed, Timer, TreeWriter, VerifyEach, Watcher};
@@ -13,6 +14,7 @@ use crate::{World, batch, exit, panics, reporting};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::interpreter::Release;
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
@@ -38,6 +40,8 @@ pub(crate) struct Plan {
     gate: Gate,
     callees: Callees,
     specialization: Specialization,
+    /// What was seen when the graph ran.
+    profile: Option<Profile>,
     log: log::Spec,
     caching: Option<Caching>,
     before: Vec<&'static str>,
@@ -151,6 +155,7 @@ impl Plan {
             caching: Caching::of(cli, &pipeline, &log, &callees, world)?,
             callees,
             specialization: Specialization::read(&cli.input, world)?,
+            profile: profile(cli, &pipeline, world)?,
             log,
             pipeline,
             pipeline_text,
@@ -176,9 +181,27 @@ impl Plan {
             wants_remarks: cli.watch.remarks.is_some(),
             gate: self.gate.clone(),
             callees: self.callees.clone(),
+            profile: self.profile.clone().map(Rc::new),
             ..Session::default()
         }
     }
+}
+
+/// What `--profile` names, where a pass wants it.
+fn profile(cli: &Cli, pipeline: &Pipeline, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
+    let Some(path) = &cli.pipeline.profile else { return Ok(None) };
+    if !pipeline.stages().iter().any(|stage| stage.pass.name == "insert-guards") {
+        return refuse("--profile: no pass asks for what was seen; add `insert-guards` to --passes");
+    }
+    if cli.files.len() > 1 || cli.input.split_input_file {
+        return refuse("--profile: a profile is of one graph, and several are given");
+    }
+    if cli.pipeline.transform_cache.is_some() {
+        return refuse(
+            "--profile: results are kept by what graphs compute, not by what was seen; leave --transform-cache away",
+        );
+    }
+    cmd_profile::read(path, world).map(Some)
 }
 
 fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {

@@ -1,0 +1,175 @@
+//! Moves guards to the definitions of what they test.
+//!
+//! ```text
+//! %a : Tensor = aten::neg(%x)                %1 : Float(2, 3) = prim::Guard(%x)
+//! %b : Tensor = aten::mul(%a, %y)       =>   %a : Tensor = aten::neg(%x)
+//! %2 : Float(2, 3) = prim::Guard(%a)         %2 : Float(2, 3) = prim::Guard(%a)
+//! %1 : Float(2, 3) = prim::Guard(%x)         %b : Tensor = aten::mul(%a, %y)
+//! ```
+//!
+//! A guard reads the tensor that it tests: it crosses nobody who writes to that, and no place where the graph can be left. A sweep keeps, for each
+//! location of memory, where it was last written to, so that a guard need not walk to its definition. What is defined outside of the block is
+//! tested behind the first node of the block, as in PyTorch.
+
+use super::is_guard;
+use jitopt_core::analysis::{AliasDb, Location};
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::Effect;
+use jitopt_core::pass::PassContext;
+use jitopt_core::planted;
+use jitopt_core::symbol::prim;
+use rustc_hash::FxHashMap;
+
+/// How often guards are moved at most, as in PyTorch: they leave one branch each time.
+const ROUNDS: usize = 5;
+
+pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
+    let db = cx.alias(graph);
+    for round in 0..ROUNDS {
+        let mut moved = false;
+        // Inner blocks first: what leaves them is met again outside.
+        let blocks: Vec<Block> = graph.all_blocks().collect();
+        for &block in blocks.iter().rev() {
+            moved |= Sweep::new(graph, block, round > 0).run(graph, cx, &db);
+            moved |= leave(graph, cx, block);
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+/// One walk through one block. Places are counted from 1; 0 is the start.
+struct Sweep {
+    block: Block,
+    /// Whether guards have been moved before. Those that are at home stay then, and others go behind them: so they come out in PyTorch's order, which
+    /// turns neighbours around in each of five rounds.
+    again: bool,
+    /// The last of the guards behind a definition, when they have been moved before.
+    ends: FxHashMap<Node, Node>,
+    place: u32,
+    places: FxHashMap<Node, u32>,
+    written: FxHashMap<Location, u32>,
+    /// The last place that nothing crosses.
+    barrier: u32,
+    /// The node that the block began with.
+    began_with: Option<Node>,
+    /// The last node that is no guard.
+    behind: Node,
+}
+
+impl Sweep {
+    fn new(graph: &Graph, block: Block, again: bool) -> Sweep {
+        let (places, written, ends) = Default::default();
+        Sweep {
+            block,
+            again,
+            ends,
+            place: 0,
+            places,
+            written,
+            barrier: 0,
+            began_with: graph.first(block),
+            behind: graph.param_node(block),
+        }
+    }
+
+    fn run(mut self, graph: &mut Graph, cx: &mut PassContext<'_>, db: &AliasDb) -> bool {
+        let (mut cursor, mut moved) = (graph.first(self.block), false);
+        while let Some(node) = cursor {
+            cursor = graph.next(node);
+            self.place += 1;
+            self.places.insert(node, self.place);
+            if is_guard(graph, node) {
+                moved |= self.guard(graph, cx, db, node);
+            } else {
+                let place = self.place;
+                self.behind = node;
+                self.written.extend(db.writes(node).map(|location| (location, place)));
+                if db.has_side_effects(node) && holds_anchor(graph, node) {
+                    self.barrier = place;
+                }
+            }
+        }
+        moved
+    }
+
+    fn guard(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, db: &AliasDb, node: Node) -> bool {
+        let value = graph.input(node, 0);
+        let (anchor, since) = self.target(graph, value);
+        let outside = self.again && is_guard(graph, anchor) && graph.prev(anchor).is_none();
+        let is_home = anchor == self.behind || outside && self.behind == graph.param_node(self.block);
+        if anchor == node || self.again && is_home {
+            return false;
+        }
+        let crossed = db.written_through(value).iter().any(|at| self.written.get(at).is_some_and(|&at| at > since));
+        if planted!("guards.crossing", crossed, "ignored" => false) || self.barrier > since {
+            return false;
+        }
+        let behind = if self.again { self.end_of_guards(graph, anchor) } else { anchor };
+        let moved = cx.rewrite(graph, "guards-moved", node, |graph| {
+            graph.move_after(node, behind);
+            self.ends.insert(anchor, node);
+            self.places.insert(node, since);
+        });
+        moved.is_some()
+    }
+
+    /// The last of the guards that stand behind a node already.
+    fn end_of_guards(&self, graph: &Graph, anchor: Node) -> Node {
+        let mut end = self.ends.get(&anchor).copied().unwrap_or(anchor);
+        let next =
+            |node: Node| if graph.kind(node) == prim::PARAM { graph.first(self.block) } else { graph.next(node) };
+        while let Some(guard) = next(end).filter(|&node| is_guard(graph, node)) {
+            end = guard;
+        }
+        end
+    }
+
+    /// The node behind which a guard of `value` belongs, and the place of that.
+    fn target(&self, graph: &Graph, value: Value) -> (Node, u32) {
+        let definer = graph.definer(value).filter(|&definer| graph.block_of(definer) == Some(self.block));
+        let first = || graph.first(self.block).expect("the guard stands in it");
+        match definer {
+            Some(definer) => (definer, self.places.get(&definer).copied().unwrap_or(0)),
+            // A guard that came to the start since is in front of all that was there.
+            None if self.began_with == Some(first()) => (first(), 1),
+            None => (first(), 0),
+        }
+    }
+}
+
+/// Whether the graph can be left in it.
+fn holds_anchor(graph: &Graph, node: Node) -> bool {
+    let mut work = vec![node];
+    while let Some(node) = work.pop() {
+        if ops::operator(graph.era, graph.kind(node)).rule.effect == Effect::Anchor {
+            return true;
+        }
+        work.extend(graph.node_blocks(node).flat_map(|block| graph.nodes(block)));
+    }
+    false
+}
+
+/// Moves the guards at the head of a branch on whether gradients are defined in front of it: they test what comes from outside.
+fn leave(graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
+    let Some(branch) = graph.owner_node(block).filter(|&owner| asks_for_gradients(graph, owner)) else { return false };
+    let mut left = false;
+    while let Some(node) = graph.first(block).filter(|&node| is_guard(graph, node)) {
+        if cx.rewrite(graph, "guards-hoisted", node, |graph| graph.move_before(node, branch)).is_none() {
+            break;
+        }
+        left = true;
+    }
+    left
+}
+
+/// Whether it is what `lower-gradof` makes of a formula.
+fn asks_for_gradients(graph: &Graph, node: Node) -> bool {
+    let made_by = |value: Value, kind| graph.definer(value).is_some_and(|definer| graph.kind(definer) == kind);
+    graph.kind(node) == prim::IF
+        && graph.num_blocks(node) == 2
+        && made_by(graph.input(node, 0), prim::AUTOGRAD_ANY_NON_ZERO)
+        && graph.results(graph.node_block(node, 1)).all(|value| made_by(value, prim::AUTOGRAD_ZERO))
+}

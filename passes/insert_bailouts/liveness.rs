@@ -1,0 +1,209 @@
+//! What is live at each guard: what the rest of the graph reads, and was made before.
+//!
+//! One walk from the end to the start, with one set of values. A block begins with what is live behind its node and what it returns; what is live
+//! only because of one branch is taken out of the set while the other is walked, so that each value is put in and out once for each
+//! block around a reader of it.
+
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::Structure;
+use jitopt_core::planted;
+use jitopt_core::symbol::prim;
+use jitopt_core::types::era::Era;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
+
+/// Guards in printed order, each with what must be handed on besides what it tests.
+pub(super) fn at_guards(graph: &Graph) -> Vec<(Node, Vec<Value>)> {
+    let mut walk = Walk {
+        graph,
+        repeated: repeated(graph),
+        live: BTreeSet::new(),
+        added: Vec::new(),
+        saved: Vec::new(),
+        found: Vec::new(),
+    };
+    graph.results(graph.root()).for_each(|value| walk.add(value));
+    let mut work = vec![Task::Nodes(graph.last(graph.root()))];
+    while let Some(task) = work.pop() {
+        walk.step(task, &mut work);
+    }
+    walk.found.reverse();
+    walk.found
+}
+
+/// For each body of a loop, values from outside that it reads, in every turn.
+fn repeated(graph: &Graph) -> FxHashMap<Block, BTreeSet<Value>> {
+    let mut bodies: FxHashMap<Block, BTreeSet<Value>> = FxHashMap::default();
+    for block in graph.all_blocks() {
+        for node in graph.nodes(block).chain([graph.return_node(block)]) {
+            for value in graph.inputs(node) {
+                let home = graph.definer(value).and_then(|definer| graph.block_of(definer));
+                let mut at = block;
+                while Some(at) != home {
+                    let Some(owner) = graph.owner_node(at) else { break };
+                    if is_loop(graph, owner) && !bodies.entry(at).or_default().insert(value) {
+                        break;
+                    }
+                    let Some(around) = graph.block_of(owner) else { break };
+                    at = around;
+                }
+            }
+        }
+    }
+    bodies
+}
+
+fn is_loop(graph: &Graph, node: Node) -> bool {
+    ops::operator(graph.era, graph.kind(node)).rule.structure == Structure::Loop
+}
+
+/// What is left to do, last first.
+enum Task {
+    /// This node and those in front of it.
+    Nodes(Option<Node>),
+    /// A block of a node.
+    Begin(Node, Block),
+    /// The start of a block is reached; so many values were live before it.
+    End(Block, usize),
+    /// All blocks of a node are walked; so many values were saved before.
+    Join(Node, usize),
+}
+
+struct Walk<'a> {
+    graph: &'a Graph,
+    repeated: FxHashMap<Block, BTreeSet<Value>>,
+    live: BTreeSet<Value>,
+    /// What came into the set, in order.
+    added: Vec<Value>,
+    /// What blocks want that are walked already.
+    saved: Vec<Value>,
+    found: Vec<(Node, Vec<Value>)>,
+}
+
+impl Walk<'_> {
+    fn step(&mut self, task: Task, work: &mut Vec<Task>) {
+        match task {
+            Task::Nodes(None) => {}
+            Task::Nodes(Some(node)) => {
+                work.push(Task::Nodes(self.graph.prev(node)));
+                for output in self.graph.outputs(node) {
+                    self.live.remove(&output);
+                }
+                if self.graph.num_blocks(node) == 0 {
+                    return self.read(node);
+                }
+                work.push(Task::Join(node, self.saved.len()));
+                work.extend(self.graph.node_blocks(node).map(|block| Task::Begin(node, block)));
+            }
+            Task::Begin(node, block) => {
+                let mark = self.added.len();
+                self.graph.results(block).for_each(|value| self.add(value));
+                if is_loop(self.graph, node) && self.graph.era == Era::V2 {
+                    self.add_next_turn(node, block);
+                }
+                work.push(Task::End(block, mark));
+                work.push(Task::Nodes(self.graph.last(block)));
+            }
+            Task::End(block, mark) => {
+                for param in self.graph.params(block) {
+                    self.live.remove(&param);
+                }
+                for value in self.added.split_off(mark) {
+                    if self.live.remove(&value) {
+                        self.saved.push(value);
+                    }
+                }
+            }
+            Task::Join(node, mark) => {
+                self.saved.split_off(mark).into_iter().for_each(|value| self.add(value));
+                self.graph.inputs(node).for_each(|value| self.add(value));
+            }
+        }
+    }
+
+    fn add(&mut self, value: Value) {
+        let is_constant = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::CONSTANT);
+        if !is_constant && self.live.insert(value) {
+            self.added.push(value);
+        }
+    }
+
+    /// What the next turn of a loop will want: what it reads from outside, the counters; and in PyTorch its own params too.
+    fn add_next_turn(&mut self, node: Node, body: Block) {
+        let graph = self.graph;
+        let outside: Vec<Value> = self.repeated.get(&body).into_iter().flatten().copied().collect();
+        let outside = planted!("liveness.next-turn", outside, "forgotten" => Vec::new());
+        let carried = graph.params(body).filter(|&param| graph.has_uses(param));
+        outside.into_iter().chain(carried).chain(counters(graph, node)).for_each(|value| self.add(value));
+    }
+
+    fn read(&mut self, node: Node) {
+        self.graph.inputs(node).for_each(|value| self.add(value));
+        if self.graph.kind(node) != prim::GUARD {
+            return;
+        }
+        let tested = self.graph.input(node, 0);
+        let live = match self.graph.era {
+            Era::V2 => self.live.iter().copied().filter(|&value| value != tested).collect(),
+            Era::V1_3 => self.old_order(node, tested),
+        };
+        self.found.push((node, live));
+    }
+
+    /// Up to 1.4: counters of the loops around first; then what is live; and what PyTorch forgot.
+    fn old_order(&self, node: Node, tested: Value) -> Vec<Value> {
+        let (graph, mut bodies) = (self.graph, Vec::new());
+        let mut at = graph.enclosing(node);
+        while let Some(owner) = at {
+            bodies.extend(is_loop(graph, owner).then_some(owner));
+            at = graph.enclosing(owner);
+        }
+        let is_constant = |value: &Value| graph.constant(*value).is_some();
+        let mut order: Vec<Value> = Vec::new();
+        let turns = bodies.iter().flat_map(|&owner| counters(graph, owner)).filter(|value| !is_constant(value));
+        let live = self.live.iter().copied();
+        let mut seen = FxHashSet::from_iter([tested]);
+        order.extend(turns.chain(live).filter(|&value| seen.insert(value)));
+        let told = self.told(&order, tested);
+        let repeated = bodies.iter().rev().filter_map(|&owner| self.repeated.get(&graph.node_block(owner, 0)));
+        let missing =
+            repeated.flatten().copied().filter(|&value| !told.contains(&value) && !self.is_told(&told, value));
+        let missing: Vec<Value> = missing.filter(|value| !is_constant(value) && seen.insert(*value)).collect();
+        order.extend(planted!("liveness.forgotten", missing, "as-in-1.4" => Vec::new()));
+        order
+    }
+
+    /// What is handed on, and what guards tell of it: a guard is what it tests.
+    fn told(&self, order: &[Value], tested: Value) -> FxHashSet<Value> {
+        let mut told: FxHashSet<Value> = FxHashSet::default();
+        for &value in order.iter().chain([&tested]) {
+            let mut value = Some(value);
+            while let Some(known) = value.filter(|&known| told.insert(known)) {
+                value = self.guarded_by(known);
+            }
+        }
+        told
+    }
+
+    fn is_told(&self, told: &FxHashSet<Value>, mut value: Value) -> bool {
+        while let Some(tested) = self.guarded_by(value) {
+            if told.contains(&tested) {
+                return true;
+            }
+            value = tested;
+        }
+        false
+    }
+
+    /// What a value is when a guard made it.
+    fn guarded_by(&self, value: Value) -> Option<Value> {
+        let guard = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::GUARD)?;
+        Some(self.graph.input(guard, 0))
+    }
+}
+
+/// How often a loop runs at most, and in which turn it is.
+fn counters(graph: &Graph, node: Node) -> impl Iterator<Item = Value> + '_ {
+    [graph.input(node, 0)].into_iter().chain(graph.params(graph.node_block(node, 0)).next())
+}

@@ -1,0 +1,103 @@
+//! Makes tests of what was seen: a graph may then be made for these tensors, and be left where another comes.
+//!
+//! ```text
+//! %1 : Tensor = prim::profile[profiled_type=Float(2, 3), seen_none=0](%x)
+//! %y : Tensor = aten::relu(%1)
+//!   =>
+//! %1 : Float(2, 3) = prim::Guard(%x)
+//! %y : Tensor = aten::relu(%1)
+//! ```
+//!
+//! What was seen is the profile that `--profile` names; without it, what profile nodes say themselves. A graph that has no profile nodes is
+//! instrumented first, when there is a profile. Where nothing was seen, in a branch that never ran, up to 1.4 there is no guard; later versions
+//! put one that holds of any tensor. Guards test what the text of their era can say: up to 1.4 that is element type and sizes.
+//! Nodes that count runs go. Linear in nodes.
+
+use crate::profile_instrument::instrument;
+use jitopt_core::ir::{Attribute, Graph, Node};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::types::era::Era;
+use jitopt_core::types::{TensorType, Type, TypeKind};
+use jitopt_core::{graph_dump, graph_update, planted};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "insert-guards",
+    aliases: &[],
+    summary: "test that tensors are what a profiled run saw",
+    example: "%1 : Tensor = prim::profile[profiled_type=Float(2, 3)](%x)  =>  %1 : Float(2, 3) = prim::Guard(%x)",
+    options: &[],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let is_profile = |graph: &Graph, node: &Node| graph.kind(*node) == prim::PROFILE;
+    if let Some(profile) = cx.profile() {
+        if !graph.all_nodes().any(|node| is_profile(graph, &node)) {
+            instrument(graph, cx);
+        }
+        profile.apply(graph).map_err(|why| PassError::new(why).with_help("record it anew, with `jitopt profile`"))?;
+    }
+    let nodes: Vec<Node> = graph.all_nodes().filter(|node| is_profile(graph, node)).collect();
+    if nodes.is_empty() {
+        let help = "give what was seen with --profile=FILE, which `jitopt profile` writes, or a graph that a profiled run printed";
+        return Err(PassError::new("there are no profile nodes to make guards of").with_help(help));
+    }
+    for node in nodes {
+        match (graph.single_output(node).is_some(), guarded_type(graph, node)) {
+            (true, Some(ty)) => cx.rewrite(graph, "guards-inserted", node, |graph| guard(graph, node, ty)),
+            _ => cx.rewrite(graph, "profiles-dropped", node, |graph| drop(graph, node)),
+        };
+    }
+    graph_dump!("After InsertGuards:", graph);
+    Ok(())
+}
+
+/// What is tested of the operand of a profile node, when anything is.
+fn guarded_type(graph: &Graph, node: Node) -> Option<Type> {
+    let written = match graph.attribute(node, attr::PROFILED_TYPE) {
+        Some(Attribute::Type(ty)) => *ty,
+        _ => graph.ty(graph.outputs(node).next()?),
+    };
+    let seen_none = matches!(graph.attribute(node, attr::SEEN_NONE), Some(Attribute::Int(n)) if *n != 0);
+    let ty = told(graph.era, written.as_tensor()?);
+    let nothing = graph.era == Era::V1_3 && ty == Type::tensor();
+    (!nothing && !seen_none).then_some(ty)
+}
+
+/// The part of a type that the text of an era tells.
+fn told(era: Era, seen: &TensorType) -> Type {
+    let told = match era {
+        Era::V1_3 => TensorType {
+            dtype: seen.dtype,
+            sizes: seen.sizes.clone(),
+            undefined: seen.undefined,
+            ..TensorType::default()
+        },
+        Era::V2 => seen.clone(),
+    };
+    Type::new(TypeKind::Tensor(told))
+}
+
+fn guard(graph: &mut Graph, node: Node, ty: Type) {
+    let (seen, value) = (graph.output(node, 0), graph.input(node, 0));
+    graph_update!("%{} must be {ty}", graph.name(value));
+    let ty = planted!("guards.type", ty, "tensor" => Type::tensor());
+    let guard = graph.create_op(prim::GUARD, &[value], ty);
+    graph.insert_before(node, guard);
+    let guarded = graph.output(guard, 0);
+    graph.replace_all_uses(seen, guarded);
+    graph.erase(node);
+}
+
+fn drop(graph: &mut Graph, node: Node) {
+    if let (Some(seen), true) = (graph.single_output(node), graph.num_inputs(node) == 1) {
+        let value = graph.input(node, 0);
+        graph.replace_all_uses(seen, value);
+    }
+    graph.erase(node);
+}

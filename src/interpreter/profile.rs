@@ -1,0 +1,254 @@
+//! What tensors came by where a graph looks at them: observed while it runs, kept in a file, and said of the graph again.
+//!
+//! ```json
+//! {"profile": 1, "runs": 2, "places": [
+//!   {"at": "0", "node": "aten::mul", "operand": 1, "times": 2, "type": "Float(2, *, requires_grad=0, device=cpu)"},
+//!   {"at": "1/0/return", "node": "prim::Return", "operand": 0, "times": 0}
+//! ]}
+//! ```
+//!
+//! A place is an operand of a node, or a result of a block: `1/0/return` is what block 0 of node 1 returns. Nodes are counted from 0 in their
+//! block, without constants and without nodes that look; so names, source locations and constants may change. Otherwise it must be the
+//! graph that was recorded: the first place that is not there is told.
+//!
+//! Of a tensor that was another one each time what was the same is kept: element type, rank, each size, all strides.
+
+use super::ivalue::IValue;
+use crate::ir::{Attribute, Block, Graph, Node};
+use crate::symbol::{Symbol, attr, prim};
+use crate::tensor::Tensor;
+use crate::types::era::Era;
+use crate::types::spelling::parse_all;
+use crate::types::{Dim, Strides, TensorType, Type, TypeKind};
+use rustc_hash::FxHashMap;
+use serde_json::{Value as Json, json};
+
+/// The number of the format.
+const FORMAT: u64 = 1;
+
+/// One place, and what was seen there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// Where the reader stands.
+    pub at: String,
+    /// What it is.
+    pub node: Symbol,
+    /// Which of its operands.
+    pub operand: usize,
+    /// How often something came by.
+    pub times: u64,
+    /// What all of it was; nothing when nothing came by, or no tensor.
+    pub ty: Option<Type>,
+    /// Whether None came by.
+    pub seen_none: bool,
+}
+
+impl Place {
+    fn see(&mut self, value: &IValue) {
+        self.times += 1;
+        let seen = match value {
+            IValue::Tensor(tensor) => type_of(tensor),
+            IValue::Undefined => {
+                Type::new(TypeKind::Tensor(TensorType { undefined: Some(true), ..TensorType::default() }))
+            }
+            _ => return self.seen_none = true,
+        };
+        self.widen(seen);
+    }
+
+    fn widen(&mut self, seen: Type) {
+        self.ty = Some(self.ty.map_or(seen, |known| known.join(seen).unwrap_or_else(Type::tensor)));
+    }
+
+    fn name(&self) -> String {
+        format!("operand {} of `{}` at {}", self.operand, self.node, self.at)
+    }
+}
+
+/// All that is known of a tensor.
+fn type_of(tensor: &Tensor) -> Type {
+    let strides = if tensor.rank() == 0 { Strides::Unknown } else { Strides::Known(tensor.strides().into()) };
+    Type::new(TypeKind::Tensor(TensorType {
+        dtype: Some(tensor.dtype()),
+        sizes: Some(tensor.shape().iter().copied().map(Dim::Known).collect()),
+        strides,
+        requires_grad: Some(tensor.requires_grad()),
+        device: Some(Symbol::new(tensor.device().name())),
+        undefined: None,
+    }))
+}
+
+/// What was seen of a graph.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// In how many runs.
+    pub runs: u64,
+    /// Where, in printed order.
+    pub places: Vec<Place>,
+}
+
+/// A profile that is being made of one graph.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// What was seen up to now.
+    pub profile: Profile,
+    graph: u64,
+    places: FxHashMap<Node, usize>,
+}
+
+impl Recording {
+    /// Gets ready to look at a graph; nothing when it has no nodes that look.
+    pub fn of(graph: &Graph) -> Option<Recording> {
+        let looks = |node: Node| graph.kind(node) == prim::PROFILE;
+        graph.all_nodes().any(looks).then(|| {
+            let (nodes, places): (Vec<Node>, Vec<Place>) = places(graph).into_iter().unzip();
+            let places_of = nodes.into_iter().enumerate().map(|(i, node)| (node, i)).collect();
+            let profile = Profile { runs: 0, places };
+            Recording { profile, graph: graph.id().number(), places: places_of }
+        })
+    }
+
+    /// Notes what came by at a node.
+    pub fn see(&mut self, graph: &Graph, node: Node, args: &[IValue]) {
+        if graph.id().number() != self.graph {
+            return;
+        }
+        match (self.places.get(&node), args.first()) {
+            (Some(&i), Some(value)) => self.profile.places[i].see(value),
+            (None, None) => self.profile.runs += 1,
+            _ => {}
+        }
+    }
+}
+
+/// The nodes of a graph that look, and the places that they look at.
+fn places(graph: &Graph) -> Vec<(Node, Place)> {
+    let mut paths: FxHashMap<Node, String> = FxHashMap::default();
+    let mut work: Vec<(Block, String)> = vec![(graph.root(), String::new())];
+    let mut order = Vec::new();
+    while let Some((block, path)) = work.pop() {
+        let mut count = 0;
+        for node in graph.nodes(block) {
+            match graph.kind(node) {
+                prim::PROFILE => order.push(node),
+                prim::CONSTANT => {}
+                _ => {
+                    for (i, inner) in graph.node_blocks(node).enumerate() {
+                        work.push((inner, format!("{path}{count}/{i}/")));
+                    }
+                    paths.insert(node, format!("{path}{count}"));
+                    count += 1;
+                }
+            }
+        }
+        paths.insert(graph.return_node(block), format!("{path}return"));
+    }
+    let place = |node: Node| {
+        let reader = graph.uses(graph.single_output(node)?).next()?;
+        let (user, operand) = (graph.user(reader), graph.operand_index(reader));
+        let at = paths.get(&user)?.clone();
+        let place = Place { at, node: graph.kind(user), operand, times: 0, ty: None, seen_none: false };
+        Some((node, place))
+    };
+    order.into_iter().filter_map(place).collect()
+}
+
+impl Profile {
+    /// Adds what was seen in other runs of the same graph.
+    pub fn merge(&mut self, other: &Profile) -> Result<(), String> {
+        self.compare(&other.places)?;
+        self.runs += other.runs;
+        for (place, other) in self.places.iter_mut().zip(&other.places) {
+            place.times += other.times;
+            place.seen_none |= other.seen_none;
+            if let Some(ty) = other.ty {
+                place.widen(ty);
+            }
+        }
+        Ok(())
+    }
+
+    /// Says of the nodes of a graph that look what was seen.
+    pub fn apply(&self, graph: &mut Graph) -> Result<(), String> {
+        let (nodes, found): (Vec<Node>, Vec<Place>) = places(graph).into_iter().unzip();
+        self.compare(&found)?;
+        for (node, place) in nodes.into_iter().zip(&self.places) {
+            if graph.era == Era::V2 {
+                graph.set_attribute(node, attr::SEEN_NONE, Attribute::Int(place.seen_none.into()));
+            }
+            let Some(ty) = place.ty else { continue };
+            match graph.era {
+                Era::V1_3 => {
+                    let output = graph.output(node, 0);
+                    graph.set_type(output, ty);
+                }
+                Era::V2 => graph.set_attribute(node, attr::PROFILED_TYPE, Attribute::Type(ty)),
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, found: &[Place]) -> Result<(), String> {
+        let key = |place: &Place| (place.at.clone(), place.node, place.operand);
+        let differs = self.places.iter().zip(found).find(|(a, b)| key(a) != key(b));
+        let (recorded, here) = match differs {
+            Some((a, b)) => (a.name(), b.name()),
+            None if self.places.len() == found.len() => return Ok(()),
+            None => (format!("{} places", self.places.len()), format!("{}", found.len())),
+        };
+        Err(format!("the profile is of another graph: it has {recorded}, and here is {here}"))
+    }
+
+    /// The text of a file.
+    pub fn to_json(&self) -> String {
+        let place = |place: &Place| {
+            let mut json = json!({
+                "at": place.at, "node": place.node.as_str(), "operand": place.operand, "times": place.times,
+            });
+            if let Some(ty) = place.ty {
+                json["type"] = ty.to_string().into();
+            }
+            if place.seen_none {
+                json["seen_none"] = true.into();
+            }
+            format!("  {json}")
+        };
+        let places: Vec<String> = self.places.iter().map(place).collect();
+        format!("{{\"profile\": {FORMAT}, \"runs\": {}, \"places\": [\n{}\n]}}\n", self.runs, places.join(",\n"))
+    }
+
+    /// Reads the text of a file.
+    pub fn from_json(text: &[u8]) -> Result<Profile, String> {
+        let json: Json = serde_json::from_slice(text).map_err(|error| format!("this is no JSON: {error}"))?;
+        match json["profile"].as_u64() {
+            Some(FORMAT) => {}
+            Some(other) => return Err(format!("format {other} of profiles; this program reads format {FORMAT}")),
+            None => return Err(format!("no profile: expected an object with \"profile\": {FORMAT}")),
+        }
+        let runs = json["runs"].as_u64().ok_or("`runs` is no number")?;
+        let places = json["places"].as_array().ok_or("`places` is no list")?;
+        let places = places.iter().enumerate().map(|(i, json)| place(json).map_err(|why| format!("place {i}: {why}")));
+        Ok(Profile { runs, places: places.collect::<Result<_, String>>()? })
+    }
+}
+
+fn place(json: &Json) -> Result<Place, String> {
+    let text = |key: &str| json[key].as_str().ok_or_else(|| format!("`{key}` is no text"));
+    let number = |key: &str| json[key].as_u64().ok_or_else(|| format!("`{key}` is no number"));
+    let ty = match &json["type"] {
+        Json::Null => None,
+        Json::String(text) => {
+            let ty = parse_all(text.as_bytes()).map_err(|error| format!("`type`: {}", error.message))?;
+            Some(ty).filter(|ty| ty.is_tensor()).ok_or_else(|| format!("`{text}` is no type of tensors")).map(Some)?
+        }
+        _ => return Err("`type` is no text".to_owned()),
+    };
+    Ok(Place {
+        at: text("at")?.to_owned(),
+        node: Symbol::new(text("node")?),
+        operand: number("operand")? as usize,
+        times: number("times")?,
+        ty,
+        seen_none: json["seen_none"].as_bool().unwrap_or(false),
+    })
+}

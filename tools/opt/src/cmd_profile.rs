@@ -1,0 +1,77 @@
+//! `jitopt profile`: a graph is instrumented and run, and what came by is written.
+
+use crate::arguments::{ProfileArgs, RunArgs};
+use crate::optimise::{Refusal, refuse};
+use crate::{World, cmd_run};
+use jitopt_core::interpreter::Environment;
+use jitopt_core::interpreter::profile::{Profile, Recording};
+use jitopt_core::ir::Graph;
+use jitopt_core::symbol::prim;
+use std::path::Path;
+
+pub(crate) fn run(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
+    let mut run = args.run.clone();
+    run.checks.only_profile = true;
+    let chosen = args.output.clone().or(run.checks.record_profile.take());
+    let beside = || run.files.first().filter(|path| path.as_os_str() != "-").map(|path| path.with_extension("prof"));
+    let Some(output) = chosen.or_else(beside) else {
+        world.say("error: a graph from standard input has no name to write beside; say where, with -o FILE");
+        return crate::exit::USAGE;
+    };
+    run.checks.record_profile = Some(output);
+    cmd_run::run(&run, world)
+}
+
+/// The profile in a file.
+pub(crate) fn read(path: &Path, world: &World<'_>) -> Result<Profile, Refusal> {
+    let name = path.display();
+    let text =
+        std::fs::read(world.path(path)).or_else(|error| refuse(format_args!("cannot read `{name}`: {error}")))?;
+    Profile::from_json(&text).or_else(|why| refuse(format_args!("`{name}`: {why}; `jitopt profile` writes profiles")))
+}
+
+/// The passes that put nodes that look into a graph, when it has none and only a profile is wanted.
+pub(crate) fn instrumenting(args: &RunArgs, graph: &Graph) -> Option<&'static str> {
+    let looks = graph.all_nodes().any(|node| graph.kind(node) == prim::PROFILE);
+    (args.checks.only_profile && !looks).then_some("profile-instrument")
+}
+
+/// Gets ready to record, where that is asked for.
+pub(crate) fn begin(args: &RunArgs, graph: &Graph, env: &Environment) -> Result<(), Refusal> {
+    if args.checks.record_profile.is_none() {
+        return match args.checks.merge_profile.is_empty() {
+            true => Ok(()),
+            false => refuse("--merge-profile: nothing is recorded; add --record-profile"),
+        };
+    }
+    let Some(recording) = Recording::of(graph) else {
+        return refuse(
+            "--record-profile: the graph has no nodes that look; `--passes=profile-instrument` puts them in, and so does `jitopt profile`",
+        );
+    };
+    env.recording.replace(Some(recording));
+    Ok(())
+}
+
+/// Writes what was recorded.
+pub(crate) fn end(args: &RunArgs, env: &Environment, world: &mut World<'_>) -> Result<(), Refusal> {
+    let (Some(path), Some(recording)) = (&args.checks.record_profile, env.recording.take()) else { return Ok(()) };
+    let mut profile = recording.profile;
+    for earlier in &args.checks.merge_profile {
+        let other = read(earlier, world)?;
+        profile.merge(&other).or_else(|why| refuse(format_args!("--merge-profile {}: {why}", earlier.display())))?;
+    }
+    write(path, &profile, world)?;
+    if args.checks.only_profile {
+        let seen = profile.places.iter().filter(|place| place.times > 0).count();
+        let (all, runs) = (profile.places.len(), profile.runs);
+        let plural = if runs == 1 { "" } else { "s" };
+        world.say(&format!("{}: {runs} run{plural}, tensors at {seen} of {all} places", path.display()));
+    }
+    Ok(())
+}
+
+fn write(path: &Path, profile: &Profile, world: &World<'_>) -> Result<(), Refusal> {
+    let written = std::fs::write(world.path(path), profile.to_json());
+    written.or_else(|error| refuse(format_args!("cannot write `{}`: {error}", path.display())))
+}
