@@ -240,19 +240,23 @@ fn profiled_of_2_15(comparison: &mut Comparison, stem: &str) {
     }
 }
 
+/// The folder of a kind of recorded case, how the files end that it begins with, and how it is compared.
+type Kind = (&'static str, &'static str, fn(&mut Comparison, &str));
+
+const KINDS: [Kind; 5] = [
+    ("/1.13.1/profiling/", ".run0.ir", instrumented),
+    ("/2.15.0/profiling/", ".run0.ir", instrumented),
+    ("/1.3.1/profiling/", ".run0.ir", profiled_of_1_3),
+    ("/1.4.0/profiling/", ".run0.ir", profiled_of_1_4),
+    ("/guards/2.15.0/", ".profiled.ir", profiled_of_2_15),
+];
+
 #[test]
 fn guards_are_those_of_pytorch() {
     let (mut comparison, mut seen) = (Comparison::default(), BTreeSet::new());
     for path in files() {
         let text = path.to_string_lossy().into_owned();
-        let kinds: [(&str, &str, fn(&mut Comparison, &str)); 5] = [
-            ("/1.13.1/profiling/", ".run0.ir", instrumented),
-            ("/2.15.0/profiling/", ".run0.ir", instrumented),
-            ("/1.3.1/profiling/", ".run0.ir", profiled_of_1_3),
-            ("/1.4.0/profiling/", ".run0.ir", profiled_of_1_4),
-            ("/guards/2.15.0/", ".profiled.ir", profiled_of_2_15),
-        ];
-        for (folder, ending, compare) in kinds {
+        for (folder, ending, compare) in KINDS {
             let stem = text.strip_suffix(ending).filter(|_| text.contains(folder));
             let name = |stem: &str| format!("{folder}{}", case_of(stem).1);
             if let Some(stem) = stem.filter(|stem| seen.insert(name(stem))) {
