@@ -197,8 +197,6 @@ JO double jo_exp_tail(double r)
 }
 
 // 2^n; the two halves of an exponent that is out of range are two factors, so that denormals are rounded once.
-JO float jo_powerf(i32 n) { return jo_of_bitsf((u32)(n + 127) << 23); }
-
 JO double jo_power(i32 n) { return jo_of_bits((u64)(i64)(n + 1023) << 52); }
 
 // A whole number n from the sum of it and 3 * 2^22, whose last bits are those of n: 2^(n + more).
@@ -829,8 +827,9 @@ JO double jo_pow(double x, double y)
     const double h1 = h0 + t, l1 = (h0 - h1) + t, low = l1 + (l0 + (2.0 * sl + tl + k2));
     const double log_high = h1 + low, log_low = (h1 - log_high) + low;
     const double e = y * log_high, el = jo_product_loss(y, log_high, e) + y * log_low;
-    const u32 large = (e > 710.0) | (e < -746.0) | (e != e);
-    const double finite = jo_exp(e), size = large ? jo_exp(e) : finite + finite * el;
+    const double first = jo_exp(e);
+    const u32 is_number = (first < __builtin_inf()) & (e >= -746.0);
+    const double size = is_number ? first + first * el : first;
     const double of_zero = y > 0.0 ? 0.0 : __builtin_inf(), of_infinity = y > 0.0 ? __builtin_inf() : 0.0;
     const double grows = (a > 1.0) == (y > 0.0) ? __builtin_inf() : 0.0;
     const double far = (jo_absolute(y) > 0x1p70) & (a != 1.0) ? grows : size;
