@@ -14,6 +14,7 @@
 //!
 //! Linear in the nodes of the result.
 
+use crate::inliner::may_be_left;
 use jitopt_core::ir::{Graph, Node, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -56,7 +57,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 fn only_waited_for(graph: &Graph, fork: Node) -> bool {
     let matches = graph.single_output(fork).is_some()
         && graph.subgraph(fork).is_some_and(|body| {
-            body.results(body.root()).len() == 1 && body.params(body.root()).len() == graph.num_inputs(fork)
+            !may_be_left(body)
+                && body.results(body.root()).len() == 1
+                && body.params(body.root()).len() == graph.num_inputs(fork)
         });
     let waits = |user| graph.kind(user) == aten::WAIT && graph.num_outputs(user) == 1;
     planted!(

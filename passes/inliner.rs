@@ -121,6 +121,12 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
         "last" => names.into_iter().rev().find(|name| cx.callee(name).is_some()),
         "shortest" => Some("f0".to_owned()).filter(|name| cx.callee(name).is_some()),
     )
+    .filter(|name| !cx.callee(name).is_some_and(may_be_left))
+}
+
+/// Whether a graph has bailouts. What goes on then is the rest of that graph, and not of one around it: it must stay a graph of its own.
+pub(crate) fn may_be_left(graph: &Graph) -> bool {
+    graph.all_nodes().any(|node| graph.kind(node) == prim::BAILOUT_TEMPLATE)
 }
 
 fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {

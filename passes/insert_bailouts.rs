@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Operands are the template, what is tested, and what is live behind it, in the order in which values were made; constants are not handed on, the
-//! template has them. In loops the counter and the number of turns are live all the way, for the rest of the loop is still to run. Up to 1.4
+//! template has them, unless somebody writes to them. In loops the counter and the number of turns are live all the way, for the rest of the loop is still to run. Up to 1.4
 //! these come first, those of the innermost loop before others (one loop is recorded). The index names the place in the template that stands for
 //! this one: later passes may copy the node, and all copies resume in the same place.
 //!
@@ -22,6 +22,7 @@
 
 mod liveness;
 
+use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
@@ -52,15 +53,17 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         return Err(error.with_help("put all guards in first, and bailouts once"));
     }
     let Some(first) = graph.first(graph.root()) else { return Ok(()) };
-    cx.rewrite(graph, "templates-inserted", first, insert);
+    let db = cx.alias(graph);
+    cx.rewrite(graph, "templates-inserted", first, |graph| insert(graph, &db));
     let made = graph.all_nodes().filter(|&node| graph.kind(node) == prim::BAILOUT).count();
     cx.count("bailouts-inserted", made as u64);
     graph_dump!("After InsertBailOuts:", graph);
     Ok(())
 }
 
-fn insert(graph: &mut Graph) {
-    let made: Vec<(Node, Node)> = liveness::at_guards(graph)
+fn insert(graph: &mut Graph, db: &AliasDb) {
+    lift_written_constants(graph, db);
+    let made: Vec<(Node, Node)> = liveness::at_guards(graph, db)
         .into_iter()
         .enumerate()
         .map(|(index, (guard, live))| (guard, bailout(graph, guard, index, &live)))
@@ -81,6 +84,18 @@ fn insert(graph: &mut Graph) {
     let template = graph.output(template, 0);
     for (_, bailout) in made {
         graph.insert_input(bailout, 0, template);
+    }
+}
+
+/// Moves constants that somebody writes to, to the start. They are one memory in each turn of a loop, and must be the same one in the template: so they are
+/// handed on, from wherever the graph is left.
+fn lift_written_constants(graph: &mut Graph, db: &AliasDb) {
+    let is_written =
+        |&node: &Node| graph.kind(node) == prim::CONSTANT && graph.outputs(node).any(|value| db.reaches_writers(value));
+    let written: Vec<Node> = graph.all_nodes().filter(is_written).collect();
+    for node in written.into_iter().rev() {
+        graph.detach(node);
+        graph.prepend(graph.root(), node);
     }
 }
 

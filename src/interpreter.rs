@@ -11,6 +11,7 @@
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
 //! - [`shown_values`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
+//! - [`resumption`] where a run goes on that leaves its graph
 //! - [`profile`] what tensors came by where a graph looks at them
 //! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
 //!   want of their weights, [`usage_hints`] what uses say of a value; [`effort`] how much work a run is
@@ -44,6 +45,7 @@ pub mod operators;
 pub mod plan;
 pub mod profile;
 pub mod random;
+pub mod resumption;
 pub mod shown_values;
 pub mod sketch;
 pub mod specialization;

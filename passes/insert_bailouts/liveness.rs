@@ -4,6 +4,7 @@
 //! only because of one branch is taken out of the set while the other is walked, so that each value is put in and out once for each
 //! block around a reader of it.
 
+use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::Structure;
@@ -14,9 +15,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
 /// Guards in printed order, each with what must be handed on besides what it tests.
-pub(super) fn at_guards(graph: &Graph) -> Vec<(Node, Vec<Value>)> {
+pub(super) fn at_guards(graph: &Graph, db: &AliasDb) -> Vec<(Node, Vec<Value>)> {
     let mut walk = Walk {
         graph,
+        db,
         repeated: repeated(graph),
         live: BTreeSet::new(),
         added: Vec::new(),
@@ -72,6 +74,7 @@ enum Task {
 
 struct Walk<'a> {
     graph: &'a Graph,
+    db: &'a AliasDb,
     repeated: FxHashMap<Block, BTreeSet<Value>>,
     live: BTreeSet<Value>,
     /// What came into the set, in order.
@@ -123,10 +126,15 @@ impl Walk<'_> {
     }
 
     fn add(&mut self, value: Value) {
-        let is_constant = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::CONSTANT);
-        if !is_constant && self.live.insert(value) {
+        if !self.is_constant(value) && self.live.insert(value) {
             self.added.push(value);
         }
+    }
+
+    /// Whether the template knows it: a constant, unless somebody writes to its memory. Each graph has a memory of its own for it.
+    fn is_constant(&self, value: Value) -> bool {
+        let is_constant = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::CONSTANT);
+        is_constant && !planted!("liveness.written", self.db.reaches_writers(value), "ignored" => false)
     }
 
     /// What the next turn of a loop will want: what it reads from outside, the counters; and in PyTorch its own params too.
@@ -159,7 +167,7 @@ impl Walk<'_> {
             bodies.extend(is_loop(graph, owner).then_some(owner));
             at = graph.enclosing(owner);
         }
-        let is_constant = |value: &Value| graph.constant(*value).is_some();
+        let is_constant = |value: &Value| self.is_constant(*value);
         let mut order: Vec<Value> = Vec::new();
         let turns = bodies.iter().flat_map(|&owner| counters(graph, owner)).filter(|value| !is_constant(value));
         let live = self.live.iter().copied();

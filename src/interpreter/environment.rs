@@ -56,6 +56,8 @@ pub struct Environment {
     pub warned: RefCell<String>,
     /// What comes by at nodes that look, when somebody records that.
     pub recording: RefCell<Option<Recording>>,
+    /// Where graphs were left for their templates, and why, when somebody wants to know.
+    pub departures: RefCell<Option<Vec<String>>>,
     /// Values of constants that were invented, with what was invented.
     pub invented: RefCell<BTreeMap<String, String>>,
     /// Callees whose results were made up.

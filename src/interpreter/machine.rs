@@ -8,14 +8,18 @@ use super::environment::Environment;
 use super::ivalue::IValue;
 use super::library::{self, Found};
 use super::literal_values;
+use super::operators::structure::holds;
 use super::plan::{Action, Plan};
+use super::profile::type_of;
+use super::resumption::Resumption;
 use super::stop::{Reason, Stop};
 use crate::entity::Entity;
-use crate::ir::{Block, Graph, Node, Value};
-use crate::ops::rules::Carries;
+use crate::ir::{Attribute, Block, Graph, Node, Value};
+use crate::ops::rules::{Carries, Structure};
 use crate::ops::schema::Schema;
 use crate::ops::{self};
 use crate::symbol::{attr, prim};
+use crate::text::{PrintOptions, Printer};
 use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -37,6 +41,12 @@ pub trait Watch {
     fn after(&mut self, _graph: &Graph, _node: Node, _operands: &[IValue], _outputs: &[IValue]) -> Result<(), Stop> {
         Ok(())
     }
+    /// Whether a bailout is taken although what it tests holds.
+    fn leaves(&mut self, _graph: &Graph, _node: Node) -> bool {
+        false
+    }
+    /// When a bailout is taken, and the rest of the template runs instead of the rest of the graph. What types there say may not be so.
+    fn left(&mut self, _graph: &Graph, _node: Node, _template: &Graph) {}
     /// When the outputs of a node are known, those of blocks and sections included: they may be replaced.
     fn delivered(&mut self, _graph: &Graph, _node: Node, _outputs: &mut Outs) -> Result<(), Stop> {
         Ok(())
@@ -74,6 +84,15 @@ enum Then {
     Again { node: Node, at: i64, most: i64 },
     /// They are the outputs of a node of the activation below.
     Return(Node, Carries),
+    /// They are what a call of the activation below returns, in a tuple: as many as the section gives that it stands in for.
+    Fallback { call: Node, section: Node },
+}
+
+impl Then {
+    /// Whether an activation ends with the block.
+    fn ends_activation(self) -> bool {
+        matches!(self, Then::Finish | Then::Return(..) | Then::Fallback { .. })
+    }
 }
 
 struct Frame {
@@ -88,6 +107,8 @@ pub struct Machine<'g> {
     watch: Option<&'g mut dyn Watch>,
     backend: Option<&'g dyn Backend>,
     plans: FxHashMap<u64, Rc<Plan>>,
+    /// Where runs go on that leave, by template and index.
+    resumptions: FxHashMap<(u64, i64), Rc<Resumption>>,
     graph: &'g Graph,
     activations: Vec<Activation<'g>>,
     frames: Vec<Frame>,
@@ -100,9 +121,9 @@ const MAX_ACTIVATIONS: usize = 10_000;
 impl<'g> Machine<'g> {
     /// Gets ready to run a graph.
     pub fn new(graph: &'g Graph, env: &'g Environment) -> Machine<'g> {
-        let plans = FxHashMap::default();
+        let (plans, resumptions) = Default::default();
         let (activations, frames) = (Vec::new(), Vec::new());
-        Machine { env, watch: None, backend: None, plans, graph, activations, frames, steps: 0 }
+        Machine { env, watch: None, backend: None, plans, resumptions, graph, activations, frames, steps: 0 }
     }
 
     /// Lets somebody look on.
@@ -153,7 +174,7 @@ impl<'g> Machine<'g> {
         };
         self.env.held.borrow_mut().push(exception.clone());
         let Then::Return(node, _) = self.frames[fork].then else { return Err(stop) };
-        let left = self.frames.drain(fork..).filter(|frame| matches!(frame.then, Then::Return(..))).count();
+        let left = self.frames.drain(fork..).filter(|frame| frame.then.ends_activation()).count();
         self.activations.truncate(self.activations.len() - left);
         let graph = self.activations.last().expect("somebody forked").graph;
         self.deliver(graph, node, smallvec::smallvec![IValue::Future(Rc::new(Err(stop)))])
@@ -163,8 +184,7 @@ impl<'g> Machine<'g> {
         if self.activations.len() >= MAX_ACTIVATIONS {
             return Err(Stop::new(Reason::Budget(format!("calls nest deeper than {MAX_ACTIVATIONS}"))));
         }
-        let env = self.env;
-        let plan = self.plans.entry(graph.id().number()).or_insert_with(|| Rc::new(Plan::of(graph, env))).clone();
+        let plan = self.plan(graph);
         let params = graph.params(graph.root());
         if params.len() != inputs.len() {
             return Err(Stop::raised(format!("the graph takes {} inputs, not {}", params.len(), inputs.len())));
@@ -179,6 +199,11 @@ impl<'g> Machine<'g> {
         self.activations.push(Activation { graph, plan, values });
         self.enter(graph, graph.root(), then);
         Ok(())
+    }
+
+    fn plan(&mut self, graph: &Graph) -> Rc<Plan> {
+        let env = self.env;
+        self.plans.entry(graph.id().number()).or_insert_with(|| Rc::new(Plan::of(graph, env))).clone()
     }
 
     fn enter(&mut self, graph: &Graph, block: Block, then: Then) {
@@ -219,6 +244,12 @@ impl<'g> Machine<'g> {
                 self.activations.pop();
                 let graph = self.activations.last().expect("somebody called").graph;
                 self.deliver(graph, node, returned(graph, node, carries, results))?;
+            }
+            Then::Fallback { call, section } => {
+                self.activations.pop();
+                let graph = self.activations.last().expect("somebody called").graph;
+                let results: Vec<IValue> = results.into_iter().take(graph.num_outputs(section)).collect();
+                self.deliver(graph, call, smallvec::smallvec![IValue::tuple(results)])?;
             }
         }
         Ok(None)
@@ -285,6 +316,7 @@ impl<'g> Machine<'g> {
                 }
             }
             Action::CallFunction | Action::CallMethod => self.call(graph, node),
+            Action::BailOut => self.bail_out(graph, node),
             Action::Skip => self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect()),
             Action::Refused(stop) => Err((**stop).clone()),
         }
@@ -355,6 +387,77 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
+    /// Passes a value on that is what it should be; otherwise goes on in the template, as if that had run from the start. A bailout of a template
+    /// tests nothing: any tensor may come there.
+    fn bail_out(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
+        let template = graph.inputs(node).next().and_then(|value| graph.definer(value));
+        let template = template.filter(|&node| graph.kind(node) == prim::BAILOUT_TEMPLATE);
+        let operands: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
+        let Some(tested) = operands.get(usize::from(template.is_some())).cloned() else {
+            return Err(Stop::unsupported("a bailout that tests nothing"));
+        };
+        if let Some(template) = template {
+            let expected = graph.ty(graph.output(node, 0));
+            let holds = holds(&tested, expected);
+            if !holds || self.watch.as_mut().is_some_and(|watch| watch.leaves(graph, node)) {
+                let template =
+                    graph.subgraph(template).ok_or_else(|| Stop::unsupported("a template without a graph"))?;
+                return self.leave(graph, node, template, &operands[1..]);
+            }
+        }
+        let outputs: Outs = smallvec::smallvec![tested];
+        if let Some(watch) = self.watch.as_mut().filter(|_| template.is_some()) {
+            watch.after(graph, node, &operands, &outputs)?;
+        }
+        self.deliver(graph, node, outputs)
+    }
+
+    /// Puts the stack up in the middle of a template, in the place of all that runs of `graph`.
+    fn leave(&mut self, graph: &Graph, node: Node, template: &'g Graph, operands: &[IValue]) -> Result<(), Stop> {
+        let types =
+            |graph: &Graph| graph.results(graph.root()).map(|value| graph.ty(value).erased()).collect::<Vec<_>>();
+        if types(graph) != types(template) {
+            return Err(Stop::unsupported(
+                "a bailout whose template returns something else than the graph that it stands in",
+            ));
+        }
+        let index = match graph.attribute(node, attr::INDEX) {
+            Some(Attribute::Int(index)) => *index,
+            _ => return Err(Stop::unsupported("a bailout without an index")),
+        };
+        let key = (template.id().number(), index);
+        let place = match self.resumptions.get(&key) {
+            Some(place) => place.clone(),
+            None => Rc::new(Resumption::of(template, index)?),
+        };
+        self.resumptions.insert(key, place.clone());
+        let plan = self.plan(template);
+        let values = place.values(template, &plan, operands)?;
+        let mut frames = Vec::new();
+        for around in &place.around {
+            let then = match around.owner {
+                None => Then::Finish,
+                Some(owner) if graph_is_loop(template, owner) => {
+                    let (at, most) = place.turn(template, around, &values)?;
+                    Then::Again { node: owner, at, most }
+                }
+                Some(owner) => Then::Outputs(owner),
+            };
+            frames.push(Frame { block: around.block, cursor: around.cursor, then });
+        }
+        let outermost = self.frames.iter().rposition(|frame| frame.then.ends_activation()).expect("a run has a root");
+        frames[0].then = self.frames[outermost].then;
+        self.frames.truncate(outermost);
+        self.activations.pop();
+        note_departure(self.env, (graph, node), &operands[0], &frames);
+        if let Some(watch) = self.watch.as_mut() {
+            watch.left(graph, node, template);
+        }
+        self.activations.push(Activation { graph: template, plan, values });
+        self.frames.extend(frames);
+        Ok(())
+    }
+
     /// Makes up what a callee returns, the same in every call that has the same type: enough to compare graphs that both call it.
     fn invent_call(&mut self, graph: &Graph, node: Node, name: &str) -> Result<(), Stop> {
         let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
@@ -370,6 +473,11 @@ impl<'g> Machine<'g> {
         let name = callee_name(graph, node, &mut inputs);
         match self.env.callees.get(&name) {
             Some(callee) => self.activate(callee, inputs, Then::Return(node, Carries::Body)),
+            None if fallback_of(graph, node).is_some() => {
+                let section = fallback_of(graph, node).expect("it was asked for");
+                let body = graph.subgraph(section).expect("it is a section");
+                self.activate(body, inputs, Then::Fallback { call: node, section })
+            }
             None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
                 "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or make up what it returns with --fill-unknown=random"
@@ -378,11 +486,60 @@ impl<'g> Machine<'g> {
     }
 }
 
+/// The section that a fallback function stands in for. Its graph is not printed; it is the one that was compiled, for any tensors, and that is the
+/// section in the other branch.
+///
+/// ```text
+/// %r : Tensor = prim::If(%types_are_right)
+///   block0():
+///     %1 : Tensor = prim::TensorExprGroup_0(%x, %y)
+///     -> (%1)
+///   block1():
+///     %f : Function = prim::Constant[name="fallback_function", fallback=1]()
+///     %2 : (Tensor) = prim::CallFunction(%f, %x, %y)
+/// ```
+fn fallback_of(graph: &Graph, call: Node) -> Option<Node> {
+    let function = graph.definer(graph.inputs(call).next()?)?;
+    if !matches!(graph.attribute(function, attr::FALLBACK), Some(Attribute::Int(n)) if *n != 0) {
+        return None;
+    }
+    let branch = graph.enclosing(call).filter(|&node| graph.kind(node) == prim::IF)?;
+    let other = graph.node_blocks(branch).find(|&block| graph.block_of(call) != Some(block))?;
+    let mut sections = graph.nodes(other).filter(|&node| graph.subgraph(node).is_some());
+    let section = sections.next().filter(|_| sections.next().is_none())?;
+    (graph.num_inputs(section) + 1 == graph.num_inputs(call)).then_some(section)
+}
+
 /// What stands for the result of a callee that nobody gave, among the bindings. Passes may find out more of tensors, which does not
 /// make them others.
 pub fn result_of(name: &str, i: usize, ty: Type) -> String {
     let part = if i == 0 { String::new() } else { format!(".{i}") };
     format!("{name}(){part} -> {}", ty.map_tensors(&mut |_| Type::tensor()))
+}
+
+fn graph_is_loop(graph: &Graph, node: Node) -> bool {
+    ops::operator(graph.era, graph.kind(node)).rule.structure == Structure::Loop
+}
+
+/// Says where a graph is left, and why.
+fn note_departure(env: &Environment, (graph, node): (&Graph, Node), value: &IValue, frames: &[Frame]) {
+    let mut departures = env.departures.borrow_mut();
+    let Some(departures) = departures.as_mut() else { return };
+    let found = match value {
+        IValue::Tensor(tensor) => type_of(tensor).to_string(),
+        other => other.kind_name().to_owned(),
+    };
+    let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+    printer.node_line(graph, node);
+    let line = String::from_utf8_lossy(&printer.out).trim().to_owned();
+    let tested = graph.name(graph.input(node, 1));
+    let turns = frames.iter().filter_map(|frame| match frame.then {
+        Then::Again { at, most: i64::MAX, .. } => Some(format!(", in turn {at} of a loop")),
+        Then::Again { at, most, .. } => Some(format!(", in turn {at} of {most}")),
+        _ => None,
+    });
+    departures
+        .push(format!("%{tested} is {found}; the template goes on behind{}\n  {line}", turns.collect::<String>()));
 }
 
 /// The outputs of a node from the results of its graph.
@@ -431,7 +588,7 @@ pub fn callee_name(graph: &Graph, node: Node, inputs: &mut Vec<IValue>) -> Strin
         return name;
     }
     let method = match (graph.attribute(node, attr::NAME), graph.kind(node)) {
-        (Some(crate::ir::Attribute::Str(name)), _) => String::from_utf8_lossy(name).into_owned(),
+        (Some(Attribute::Str(name)), _) => String::from_utf8_lossy(name).into_owned(),
         (_, prim::ENTER) => "__enter__".to_owned(),
         (_, prim::EXIT) => {
             inputs.extend([IValue::None, IValue::None, IValue::None]);

@@ -33,6 +33,8 @@ pub enum Action {
     CallFunction,
     /// A graph that the environment holds, found through the class of the first operand.
     CallMethod,
+    /// An operand, when it is what the type of the output says; else the graph is left.
+    BailOut,
     /// Nothing.
     Skip,
     /// It cannot run.
@@ -112,6 +114,7 @@ fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> 
         prim::GRAD_OF => Action::GradOf,
         prim::CALL_FUNCTION => Action::CallFunction,
         prim::CALL_METHOD | prim::ENTER | prim::EXIT => Action::CallMethod,
+        prim::BAILOUT => Action::BailOut,
         prim::PARAM | prim::RETURN | prim::BAILOUT_TEMPLATE => Action::Skip,
         aten::WAIT => Action::Kernel(library::find(kind).ok_or_else(|| Stop::unsupported("`aten::wait`"))?, None),
         _ => {

@@ -66,7 +66,7 @@ impl Place {
 }
 
 /// All that is known of a tensor.
-fn type_of(tensor: &Tensor) -> Type {
+pub(super) fn type_of(tensor: &Tensor) -> Type {
     let strides = if tensor.rank() == 0 { Strides::Unknown } else { Strides::Known(tensor.strides().into()) };
     Type::new(TypeKind::Tensor(TensorType {
         dtype: Some(tensor.dtype()),

@@ -132,6 +132,7 @@ known! {
         CHUNKS = "chunks",
         DIM = "dim",
         INDEX = "index",
+        FALLBACK = "fallback",
         BEGIN = "beg",
         END = "end",
         // Not a name that a file can hold: the scalar arguments of `^Fn(2.0, "a")(%x)`.

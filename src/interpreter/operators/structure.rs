@@ -53,7 +53,6 @@ pub const ROWS: &[Row] = &[
     ("prim::TypeCheck", type_check),
     ("prim::RequiresGradCheck", requires_grad_check),
     ("prim::Guard", guard),
-    ("prim::BailOut", bail_out),
     ("prim::TimePoint", |_| one(0i64)),
     ("prim::AddStatValue", |_| Ok(Outs::new())),
     ("prim::Drop", |_| Ok(Outs::new())),
@@ -332,23 +331,21 @@ fn profile(call: &Call<'_>) -> Answer {
     Ok(call.args.iter().take(call.graph.num_outputs(call.node)).cloned().collect())
 }
 
-/// Passes its operand on when it is what the type of the output says. There is no way back from one that is not, yet.
+/// Passes its operand on when it is what the type of the output says. There is no way on from one that is not: that is what bailouts are for.
 fn guard(call: &Call<'_>) -> Answer {
-    passed_on(call, 0, "a guard that fails: there is no unoptimised graph to go on with")
+    let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
+    let value = call.arg(0)?;
+    match holds(value, ty) {
+        true => one(value.clone()),
+        false => Err(Stop::unsupported("a guard that fails: `insert-bailouts` makes a graph to go on with")),
+    }
 }
 
-/// The same; the operand before it is the template that would be resumed, outside of that template.
-fn bail_out(call: &Call<'_>) -> Answer {
-    let index = usize::from(!matches!(call.arg(0)?, IValue::Tensor(_)));
-    passed_on(call, index, "a bail-out that is taken: templates are not resumed in their middle")
-}
-
-fn passed_on(call: &Call<'_>, index: usize, otherwise: &str) -> Answer {
-    let ty = call.graph.single_output(call.node).map(|value| call.graph.ty(value));
-    let value = call.arg(index)?;
-    let (IValue::Tensor(tensor), Some(ty)) = (value, ty) else { return one(value.clone()) };
-    match ty.as_tensor().is_none_or(|ty| conforms(tensor, ty, true)) {
-        true => one(tensor.clone()),
-        false => Err(Stop::unsupported(otherwise)),
+/// Whether what a guard says of a value is so.
+pub fn holds(value: &IValue, ty: Type) -> bool {
+    match (value, ty.as_tensor()) {
+        (IValue::Tensor(tensor), Some(ty)) => ty.undefined != Some(true) && conforms(tensor, ty, true),
+        (IValue::Undefined, Some(said)) => said.undefined == Some(true) || ty == Type::tensor(),
+        (_, said) => said.is_none(),
     }
 }

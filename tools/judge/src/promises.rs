@@ -18,11 +18,14 @@ use rustc_hash::FxHashSet;
 pub struct Facts {
     /// What is wrong, and the node.
     pub wrong: Option<String>,
+    /// Whether a bailout was taken: types of templates hold while guards hold.
+    left: bool,
 }
 
 impl Watch for Facts {
     fn after(&mut self, graph: &Graph, node: Node, _: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
-        if self.wrong.is_some() || ops::operator(graph.era, graph.kind(node)).rule.basis == Basis::Profiled {
+        if self.left || self.wrong.is_some() || ops::operator(graph.era, graph.kind(node)).rule.basis == Basis::Profiled
+        {
             return Ok(());
         }
         let broken = |(value, made)| contradiction(graph.ty(value), made);
@@ -32,6 +35,10 @@ impl Watch for Facts {
             format!("{why}\n  of {}", String::from_utf8_lossy(&printer.out).trim())
         });
         Ok(())
+    }
+
+    fn left(&mut self, _: &Graph, _: Node, _: &Graph) {
+        self.left = true;
     }
 }
 

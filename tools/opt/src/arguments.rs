@@ -379,6 +379,9 @@ pub(crate) struct RunChecks {
     /// Put a profile of earlier runs of the same graph together with this one; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) merge_profile: Vec<PathBuf>,
+    /// Say which guards failed, with what, and where the run went on
+    #[arg(long)]
+    pub(crate) trace_bailouts: bool,
     /// Whether only the profile is wanted.
     #[arg(skip)]
     pub(crate) only_profile: bool,

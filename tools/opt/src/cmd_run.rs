@@ -100,8 +100,12 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let held = inputs.clone();
     // Only now: to make up inputs takes runs.
     cmd_profile::begin(args, &graph, &env)?;
+    env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
     let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
     expectations.note_params(&graph, held);
+    for departure in env.departures.take().into_iter().flatten() {
+        world.say(&format!("bailout: {departure}"));
+    }
     tell_side_effects(&env, world);
     processor::tell(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ran {

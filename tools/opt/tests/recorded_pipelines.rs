@@ -104,7 +104,7 @@ fn dumped(stem: &str, title: &str) -> Option<PathBuf> {
 
 #[test]
 fn guarded_graphs_become_what_the_profiling_executor_made() {
-    let pipeline = Pipeline::parse("@torch-1.3-profiling", &REGISTRY).expect("a pipeline");
+    let pipeline = Pipeline::parse("@torch-1.3-guarded", &REGISTRY).expect("a pipeline");
     let (mut seen, mut wrong) = (BTreeSet::new(), Vec::new());
     for path in files() {
         let text = path.to_string_lossy().into_owned();
