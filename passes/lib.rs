@@ -3,6 +3,7 @@
 //! A file shows what its pass does with IR before and after, then the row of facts, the function and its tests. To add one,
 //! run `cargo xtask new-pass <name>`: it writes the file, adds the row here and a lit file.
 
+mod group_building;
 mod pipelines;
 
 pub use pipelines::ORDER;
@@ -33,8 +34,10 @@ passes! {
     constant_loop_unrolling,
     constant_pooling,
     constant_propagation,
+    create_autodiff_subgraphs,
     dead_code_elimination,
     decompose_ops,
+    differentiate,
     erase_number_types,
     erase_shape_information,
     fuse_addmm,
@@ -42,6 +45,7 @@ passes! {
     fuser,
     guard_elimination,
     hoist_loop_invariants,
+    inline_autodiff_subgraphs,
     inline_fork_wait,
     inliner,
     insert_bailouts,
@@ -74,7 +78,8 @@ pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
         .chain(shape_analysis::TEXTS)
         .chain(fuser::TEXTS)
         .chain(guard_elimination::TEXTS)
-        .chain(insert_bailouts::TEXTS);
+        .chain(insert_bailouts::TEXTS)
+        .chain(create_autodiff_subgraphs::TEXTS);
     let mut all: Vec<_> =
         TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());

@@ -17,6 +17,7 @@
 
 pub mod alias;
 mod alias_dump;
+pub mod differentiability;
 pub mod fingerprints;
 pub mod folds;
 pub mod framing;

@@ -19,6 +19,7 @@ pub mod catalog;
 pub mod declaration;
 pub mod formulas;
 pub mod fusion_rules;
+pub mod gradient_table;
 pub mod guard_rules;
 pub mod overloads;
 pub mod recipes;

@@ -37,6 +37,16 @@ const CHANGED: &[(&str, &str)] = &[
     ("aten::full", "of whole numbers it gives floats up to 1.6"),
 ];
 
+/// Attributes that only our text shows.
+const HIDDEN: [Symbol; 6] = [
+    attr::REVERSE_SUBGRAPH,
+    attr::F_REAL_OUTPUTS,
+    attr::DF_INPUT_VJPS,
+    attr::DF_INPUT_CAPTURED_INPUTS,
+    attr::DF_INPUT_CAPTURED_OUTPUTS,
+    attr::DF_OUTPUT_VJPS,
+];
+
 /// Puts a graph and its sections into the words of an era. When the report has errors, the graph is as it was.
 pub fn translate(graph: &mut Graph, to: Era) -> Report {
     let mut report = Report::default();
@@ -50,6 +60,7 @@ pub fn translate(graph: &mut Graph, to: Era) -> Report {
     if !report.has_errors() {
         let mut pending = vec![graph];
         while let Some(graph) = pending.pop() {
+            hide_gradients(graph);
             rewrite(graph, to);
             pending.extend(graph.subgraphs_mut());
         }
@@ -272,6 +283,16 @@ fn constant(text: &str, era: Era) -> Option<(Option<Attribute>, Type)> {
             Ok(n) => Some((Some(Attribute::Int(n)), Type::int())),
             Err(_) => Some((Some(float(parse_float(text.as_bytes())?)), Type::simple(Simple::Float))),
         },
+    }
+}
+
+/// Backward graphs and what belongs to them are text of ours alone: PyTorch has them and does not print them.
+fn hide_gradients(graph: &mut Graph) {
+    let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.backward(node).is_some()).collect();
+    for node in nodes {
+        for name in HIDDEN {
+            graph.remove_attribute(node, name);
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use super::transfer::{Transfer, flag};
 use crate::entity::{Entity, EntitySet};
 use crate::ir::{Graph, Node, Value};
 use crate::planted;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// The memory of a graph at one time. Good until the computation changes; moving nodes does not count.
@@ -39,6 +39,8 @@ pub struct AliasDb {
     /// The notes of writes of each node, nested nodes included.
     writes: Vec<(u32, u32)>,
     flags: Vec<u8>,
+    /// What nodes write that took in others since.
+    joined: FxHashMap<Node, Vec<Location>>,
     work: u64,
     computation: u64,
 }
@@ -59,6 +61,7 @@ impl AliasDb {
             elements: walk.elements,
             writes: walk.writes,
             flags: walk.flags,
+            joined: FxHashMap::default(),
             computation: graph.epoch().computation,
         }
     }
@@ -216,13 +219,14 @@ impl AliasDb {
     /// What `node`, and the nodes in it, write to. A location may come many times.
     pub fn writes(&self, node: Node) -> impl Iterator<Item = Location> + '_ {
         let (from, to) = self.writes.get(node.index()).copied().unwrap_or_default();
-        self.memory.writes(from, to)
+        let joined = if self.joined.is_empty() { None } else { self.joined.get(&node) };
+        self.memory.writes(from, to).chain(joined.into_iter().flatten().copied())
     }
 
     /// Whether `node`, or a node in it, writes to anything.
     #[inline]
     pub fn is_writing(&self, node: Node) -> bool {
-        self.flag(node, flag::WRITES)
+        self.flag(node, flag::WRITES) || !self.joined.is_empty() && self.joined.contains_key(&node)
     }
 
     /// Whether `node`, or a node in it, writes to something that is reachable from outside.
@@ -274,6 +278,14 @@ impl AliasDb {
         self.elements.resize(len, None);
         self.sets[value.index()] = set;
         self.elements[value.index()] = element;
+    }
+
+    /// Notes that `group`, a node made since, takes in `node`, which must have no side effects: it writes what that writes.
+    pub fn join_writes(&mut self, group: Node, node: Node) {
+        if self.is_writing(node) {
+            let written: Vec<Location> = self.writes(node).collect();
+            self.joined.entry(group).or_default().extend(written);
+        }
     }
 
     /// Says that the edits up to now are accounted for: by [`AliasDb::copy_value`], or because they changed no aliasing.

@@ -150,8 +150,7 @@ impl AliasDb {
         }
         let forward = is_return(graph, anchor) || graph.is_before(node, anchor);
         let mut set = WorkingSet::new(self, graph, block, forward);
-        set.add(node);
-        *steps = steps.checked_sub(set.last_links).ok_or(Obstacle::Distance)?;
+        set.add_within(node, steps)?;
         let mut at = set.step(node);
         while let Some(over) = at.filter(|&over| over != anchor) {
             *steps = steps.checked_sub(1).ok_or(Obstacle::Distance)?;
@@ -162,8 +161,7 @@ impl AliasDb {
                 return Err(Obstacle::Barrier(over));
             }
             if is_linked {
-                set.add(over);
-                *steps = steps.checked_sub(set.last_links).ok_or(Obstacle::Distance)?;
+                set.add_within(over, steps)?;
             }
             at = set.step(over);
         }
@@ -229,6 +227,19 @@ impl<'a> WorkingSet<'a> {
 
     fn step(&self, node: Node) -> Option<Node> {
         if self.forward { self.graph.next(node) } else { self.graph.prev(node) }
+    }
+
+    /// Adds a node unless it is linked to more nodes than there are steps left.
+    fn add_within(&mut self, node: Node, steps: &mut usize) -> Result<(), Obstacle> {
+        if self.forward && *steps < usize::MAX {
+            let users = self.graph.outputs(node).flat_map(|value| self.graph.users(value));
+            if users.take(*steps + 1).count() > *steps {
+                return Err(Obstacle::Distance);
+            }
+        }
+        self.add(node);
+        *steps = steps.checked_sub(self.last_links).ok_or(Obstacle::Distance)?;
+        Ok(())
     }
 
     fn add(&mut self, node: Node) {

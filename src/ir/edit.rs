@@ -230,6 +230,14 @@ impl Graph {
         }
     }
 
+    /// Takes an attribute away, if it is there.
+    pub fn remove_attribute(&mut self, node: Node, name: Symbol) {
+        if let Some(index) = (self.nodes[node].attributes as usize).checked_sub(1) {
+            self.touch();
+            self.attributes[index].retain(|(known, _)| *known != name);
+        }
+    }
+
     /// Marks a node as having attributes although there are none: `^f[]()(%x)`.
     pub fn set_empty_attributes(&mut self, node: Node) {
         if self.nodes[node].attributes != 0 {

@@ -303,6 +303,14 @@ impl Graph {
         }
     }
 
+    /// The graph that computes the gradients of what the subgraph computes, where the node has one.
+    pub fn backward(&self, node: Node) -> Option<&Graph> {
+        match self.attribute(node, attr::REVERSE_SUBGRAPH)? {
+            Attribute::Graph(graph) => Some(graph),
+            _ => None,
+        }
+    }
+
     /// The source location behind `#`, without the mark.
     pub fn location(&self, node: Node) -> Option<&[u8]> {
         self.texts.get(self.nodes[node].location)

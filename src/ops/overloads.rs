@@ -111,6 +111,17 @@ impl Operator {
     }
 }
 
+impl Schema {
+    /// The types of the results for operands of these types.
+    pub fn result_types(&self, operands: &[Type]) -> Vec<Type> {
+        let mut bindings = Bindings::default();
+        for (formal, &actual) in self.formals.iter().zip(operands) {
+            conversion(formal.ty, actual, &mut bindings);
+        }
+        self.returns.iter().map(|formal| formal.ty.substituted(&bindings)).collect()
+    }
+}
+
 /// Whether one of these overloads takes operands of these types, as PyTorch's reader asks.
 pub(crate) fn accepts(schemas: &[Schema], operands: &[Type]) -> bool {
     schemas.iter().any(|schema| price(schema, operands, Numbers::Kept).is_ok_and(|price| price < cost::LENIENT))

@@ -1,6 +1,7 @@
 //! One graph while it is read: its open blocks, and which value a name means.
 
 use crate::ir::{Block, Graph, Node, Value, as_number};
+use crate::symbol::Symbol;
 use crate::types::Type;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -22,8 +23,10 @@ pub(super) struct Frame<'a> {
     pub(super) sparse: FxHashMap<u32, Value>,
     /// Nodes whose kind may name a section and for which none was found yet, in printed order.
     pub(super) references: FxHashMap<&'a [u8], VecDeque<Node>>,
-    /// The node of the frame below that this is the subgraph of.
-    pub(super) carrier: Option<Node>,
+    /// Nodes with their section whose backward graph was not met yet.
+    pub(super) differentiated: Vec<(&'a [u8], Node)>,
+    /// The node of the frame below that this is a graph of, and the attribute.
+    pub(super) carrier: Option<(Node, Symbol)>,
 }
 
 impl Frame<'_> {

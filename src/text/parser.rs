@@ -21,6 +21,7 @@ use super::diagnostic::{Diagnostic, Severity};
 use super::extents::{is_kind, is_plain_name, type_extent};
 use super::frame::{Frame, OpenBlock};
 use super::literal::Evidence;
+use super::printer::BACKWARD;
 use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
 use crate::symbol::{Symbol, attr};
@@ -185,7 +186,7 @@ impl<'a> Parser<'a> {
     // ---- graphs and sections
 
     /// `graph(%x : Tensor, %y : Tensor):`, from the word on.
-    fn header(&mut self, carrier: Option<Node>) -> Step<()> {
+    fn header(&mut self, carrier: Option<(Node, Symbol)>) -> Step<()> {
         let start = self.cursor.at;
         let word = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_');
         self.cursor.space();
@@ -220,7 +221,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn push_frame(&mut self, carrier: Option<Node>, start: usize) {
+    fn push_frame(&mut self, carrier: Option<(Node, Symbol)>, start: usize) {
         let mut graph = Graph::new();
         // A line of text is about 45 bytes; half as many nodes never reserve too much.
         if self.frames.is_empty() {
@@ -233,6 +234,7 @@ impl<'a> Parser<'a> {
             numbers: Vec::new(),
             sparse: FxHashMap::default(),
             references: FxHashMap::default(),
+            differentiated: Vec::new(),
             carrier,
         });
     }
@@ -305,6 +307,9 @@ impl<'a> Parser<'a> {
             return fault(start..end, "this is no section", "expected `with prim::…_0 = graph(…):`");
         }
         self.cursor.blanks();
+        if let Some(forward) = name.strip_suffix(BACKWARD.as_bytes()) {
+            return self.backward_header(forward, span);
+        }
         let Some(depth) = self.awaiting(name) else {
             let message = format!("no node refers to the section `{}`", String::from_utf8_lossy(name));
             return fault(span, message, "expected a node of this kind in the graph before");
@@ -315,12 +320,31 @@ impl<'a> Parser<'a> {
         let frame = self.frame();
         let awaiting = frame.references.get_mut(name).and_then(VecDeque::pop_front);
         let node = awaiting.expect("this frame awaits the section");
+        if frame.graph.attribute(node, attr::F_REAL_OUTPUTS).is_some() {
+            frame.differentiated.push((name, node));
+        }
         let base = name.iter().rposition(|&b| b == b'_').map_or(name, |i| &name[..i]);
         frame.graph.set_kind(node, Symbol::new(&String::from_utf8_lossy(base)));
         if self.frames.len() > MAX_DEPTH {
             return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "this is one too many");
         }
-        self.header(Some(node))
+        self.header(Some((node, attr::SUBGRAPH)))
+    }
+
+    /// `with prim::DifferentiableGraph_0.backward = graph(`: of the node of this name that was met last, has its section, and says that it is differentiated.
+    fn backward_header(&mut self, name: &[u8], span: Range<usize>) -> Step<()> {
+        let awaits = |frame: &Frame<'_>| frame.differentiated.iter().any(|(known, _)| *known == name);
+        let Some(depth) = self.frames.iter().rposition(awaits) else {
+            let message = format!("no node refers to the backward graph of `{}`", String::from_utf8_lossy(name));
+            return fault(span, message, "expected a node with `f_real_outputs` in the graph before");
+        };
+        while self.frames.len() > depth + 1 {
+            self.close_frame();
+        }
+        let waiting = &mut self.frame().differentiated;
+        let at = waiting.iter().rposition(|(known, _)| *known == name).expect("this frame awaits the section");
+        let (_, node) = waiting.remove(at);
+        self.header(Some((node, attr::REVERSE_SUBGRAPH)))
     }
 
     /// The innermost frame that awaits a section of this name.
@@ -340,8 +364,8 @@ impl<'a> Parser<'a> {
         let mut frame = self.frames.pop().expect("a frame is open");
         frame.graph.shrink_to_fit();
         match (frame.carrier, self.frames.last_mut()) {
-            (Some(node), Some(outer)) => {
-                outer.graph.set_attribute(node, attr::SUBGRAPH, Attribute::Graph(Box::new(frame.graph)));
+            (Some((node, name)), Some(outer)) => {
+                outer.graph.set_attribute(node, name, Attribute::Graph(Box::new(frame.graph)));
             }
             _ => self.done = Some(frame.graph),
         }

@@ -12,6 +12,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::ops::Range;
 
+/// What stands behind the name of a section that is the backward graph of its node.
+pub(super) const BACKWARD: &str = ".backward";
+
 /// How to print.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrintOptions {
@@ -96,6 +99,8 @@ pub struct Printer {
     /// One more than the dense number of a value, for `canonical`.
     numbers: Option<SecondaryMap<Value, u32>>,
     defined: u32,
+    /// How many nodes of the graph that is printed have sections.
+    numbered: usize,
     marks: Option<Box<Marks>>,
 }
 
@@ -121,6 +126,7 @@ impl Printer {
             next_symbol: -2,
             numbers: None,
             defined: 0,
+            numbered: 0,
             marks: None,
         }
     }
@@ -156,7 +162,7 @@ impl Printer {
             self.next_symbol = self.next_symbol.min(least_symbol(graph) - 1);
         }
         self.numbers = self.options.canonical.then(SecondaryMap::new);
-        self.defined = 0;
+        (self.defined, self.numbered) = (0, 0);
         self.mark_node(graph.param_node(graph.root()));
         self.kind(b"graph");
         self.out.push(b'(');
@@ -329,16 +335,22 @@ impl Printer {
         }
         let subgraph = if kind.starts_with('^') { None } else { graph.subgraph(node) };
         if let Some(subgraph) = subgraph {
-            let name = format!("{kind}_{}", sections.len());
+            let name = format!("{kind}_{}", self.numbered);
+            self.numbered += 1;
             self.out.extend(&name.as_bytes()[kind.len()..]);
             sections.push((subgraph, Some(format!("with {name} = ").into_bytes())));
+            // PyTorch keeps the backward graph, and does not print it.
+            if let Some(backward) = graph.backward(node) {
+                sections.push((backward, Some(format!("with {name}{BACKWARD} = ").into_bytes())));
+            }
         }
         self.attributes(attributes, subgraph.is_some());
     }
 
     fn attributes(&mut self, attributes: &[(Symbol, Attribute)], is_section: bool) {
         let hidden = |name: Symbol| {
-            matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS) || (is_section && name == attr::SUBGRAPH)
+            matches!(name, attr::PYTHON_ARGS | attr::EMPTY_BRACKETS)
+                || is_section && matches!(name, attr::SUBGRAPH | attr::REVERSE_SUBGRAPH)
         };
         let shown = |name: Symbol| !hidden(name);
         let mut any = false;

@@ -117,6 +117,20 @@ impl Type {
         }
     }
 
+    /// The type with its variables replaced by what they stand for; one that stands for nothing may be anything.
+    pub fn substituted(self, bindings: &Bindings) -> Type {
+        use TypeKind::{Dict, Future, List, Optional, Tuple, Var};
+        match self.kind() {
+            Var(name) => bindings.get(name).copied().unwrap_or(Type::simple(Simple::Any)),
+            List(t) => Type::list(t.substituted(bindings)),
+            Optional(t) => Type::optional(t.substituted(bindings)),
+            Future(t) => Type::new(Future(t.substituted(bindings))),
+            Dict(k, v) => Type::new(Dict(k.substituted(bindings), v.substituted(bindings))),
+            Tuple(parts) => Type::new(Tuple(parts.iter().map(|t| t.substituted(bindings)).collect())),
+            _ => self,
+        }
+    }
+
     /// As [`Type::accepts`] inside an invariant container: an `int[]` is not a `Scalar[]`.
     fn accepts_exactly(self, actual: Type, bindings: &mut Bindings) -> bool {
         let loose = matches!(self.kind(), TypeKind::Var(_) | TypeKind::Optional(_)) || !self.parts().is_empty();

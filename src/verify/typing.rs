@@ -246,7 +246,7 @@ fn returns(schema: &Schema, operands: &[Type], outputs: &[Type]) -> Vec<Complain
     }
     let mut complaints = Vec::new();
     for (i, (formal, &actual)) in schema.returns.iter().zip(outputs).enumerate() {
-        let expected = substituted(formal.ty, &bindings);
+        let expected = formal.ty.substituted(&bindings);
         if !fits(actual, expected) && !is_erased(actual, expected) {
             let message = format!("`{kind}` returns `{expected}`, not `{actual}`");
             complaints.push(Complaint {
@@ -258,20 +258,6 @@ fn returns(schema: &Schema, operands: &[Type], outputs: &[Type]) -> Vec<Complain
         }
     }
     complaints
-}
-
-/// The type with its variables replaced by what they stand for; one that stands for nothing may be anything.
-fn substituted(ty: Type, bindings: &Bindings) -> Type {
-    use TypeKind::{Dict, Future, List, Optional, Tuple, Var};
-    match ty.kind() {
-        Var(name) => bindings.get(name).copied().unwrap_or(Type::simple(Simple::Any)),
-        List(t) => Type::list(substituted(*t, bindings)),
-        Optional(t) => Type::optional(substituted(*t, bindings)),
-        Future(t) => Type::new(Future(substituted(*t, bindings))),
-        Dict(k, v) => Type::new(Dict(substituted(*k, bindings), substituted(*v, bindings))),
-        Tuple(parts) => Type::new(Tuple(parts.iter().map(|t| substituted(*t, bindings)).collect())),
-        _ => ty,
-    }
 }
 
 fn list_construct(operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {

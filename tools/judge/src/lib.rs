@@ -4,6 +4,7 @@
 //! - [`showing`] is all that a run shows: results or an exception, what became of the inputs, what was printed
 //! - `renaming` knows what values were called before passes renamed them
 //! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
+//! - [`differentials`] runs a graph that was differentiated, forward and backward
 //! - [`promises`] holds what a run makes against the types of the graph
 //! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
 //! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
@@ -12,6 +13,7 @@
 
 pub mod bisecting;
 pub mod budget;
+pub mod differentials;
 pub mod promises;
 pub mod recall;
 pub mod reducing;

@@ -50,6 +50,8 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("constant_propagation_immutable_types", "constant-propagation{immutable-only}", Exactly),
     // Types of 1.3 print less than they hold.
     ("complete_shape_analysis", "shape-analysis", Exactly),
+    ("create_autodiff_subgraphs", "create-autodiff-subgraphs", Exactly),
+    ("create_autodiff_subgraphs_t1", "create-autodiff-subgraphs{threshold=1}", Exactly),
     ("cse", "cse", Text),
     ("dce", "dce{alias=false}", Text),
     ("dce_graph", "dce", Text),

@@ -3,12 +3,15 @@
 use jitopt_core::pass::Pipeline;
 use jitopt_passes::REGISTRY;
 
-/// One makes graphs for exporters, of which params and results are tensors that were numbers. The others want files, see [`RULE`], or
-/// profiles, see [`SPECULATION`].
-const NOT_BY_NAME: &[&str] = &["erase-number-types", "insert-guards", "subgraph-rewrite"];
+/// One makes graphs for exporters, of which params and results are tensors that were numbers. Others want files, see [`RULE`], or profiles,
+/// see [`SPECULATION`], or refuse graphs that have no gradient, see [`GRADIENTS`].
+const NOT_BY_NAME: &[&str] = &["erase-number-types", "insert-guards", "subgraph-rewrite", "differentiate"];
 
 /// Guards are made of what was seen.
 const SPECULATION: &str = "profile-instrument,insert-guards,guard-elimination,insert-bailouts";
+
+/// Subgraphs with their backward graphs.
+const GRADIENTS: &str = "create-autodiff-subgraphs,differentiate{groups-only}";
 
 /// A rule that makes one memory of two.
 const RULE: &str = "subgraph-rewrite{pattern=RULES/twice_negated.ir replacement=RULES/itself.ir}";
@@ -17,7 +20,7 @@ const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/passes/
 /// All passes that keep what a graph computes, and `@default`.
 pub fn pipelines() -> Vec<(String, Pipeline)> {
     let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !NOT_BY_NAME.contains(name));
-    names.chain([RULE, SPECULATION, "@default"]).map(parsed).collect()
+    names.chain([RULE, SPECULATION, GRADIENTS, "@default"]).map(parsed).collect()
 }
 
 /// A pipeline with its text.

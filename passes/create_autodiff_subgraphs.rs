@@ -1,0 +1,264 @@
+//! Puts what has gradient formulas into subgraphs, each of which is differentiated as one.
+//!
+//! ```text
+//! %a : Tensor = aten::mul(%x, %y)         %z : Tensor = prim::DifferentiableGraph_0(%x, %y)
+//! %z : Tensor = aten::tanh(%a)       =>   return (%z)
+//! return (%z)                             with prim::DifferentiableGraph_0 = graph(%x : Tensor, %y : Tensor):
+//!                                           %a : Tensor = aten::mul(%x, %y)
+//!                                           %z : Tensor = aten::tanh(%a)
+//!                                           return (%z)
+//! ```
+//!
+//! The subgraphs are those of PyTorch, found in its order. A column of the operator table tells what has a formula (`ops/gradients.txt`). Each block is
+//! walked from its end: a node with a formula takes in those of its producers that have one and can be moved in front of it, the last one first, and so
+//! on from what it took in, until nothing changes. Constants are copied along. Groups of fewer than `threshold` nodes are put back.
+//!
+//! From 2 on nodes with side effects are never crossed, looks at other memory (`aten::view`) stay outside, and so does what is the memory of an operand or of another
+//! result: gradients that are computed beside each other would not meet in the memory that is shared. Such a node leaves its group,
+//! with all that reads it inside, see `create_autodiff_subgraphs/shared_results.rs`. At the end `cse`, as in PyTorch.
+//!
+//! A pair costs what stands between its two nodes; the patience for that is linear in the graph. Not idempotent: what `cse` merged may have kept a pair apart.
+
+mod candidates;
+mod shared_results;
+
+use crate::common_subexpression_elimination;
+use crate::group_building::{Groups, dissolve};
+use candidates::Candidates;
+use jitopt_core::analysis::differentiability::formula_row;
+use jitopt_core::entity::SecondaryMap;
+use jitopt_core::ir::{Block, Graph, Node};
+use jitopt_core::ops;
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::era::Era;
+use jitopt_core::{graph_dump, graph_update, planted};
+use rustc_hash::FxHashMap;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "create-autodiff-subgraphs",
+    aliases: &[],
+    summary: "put what has gradient formulas into subgraphs, each of which is differentiated as one",
+    example: "%a : Tensor = aten::mul(%x, %y), %z : Tensor = aten::tanh(%a)  =>  %z : Tensor = prim::DifferentiableGraph_0(%x, %y)",
+    options: &[PassOption { name: "threshold", default: "2", summary: "how many nodes a subgraph has at least" }],
+    required: false,
+    reads_shapes: false,
+    run,
+    file: file!(),
+};
+
+/// The texts of the parts that have sites of mutants.
+#[cfg(feature = "mutants")]
+pub(crate) const TEXTS: &[&str] =
+    &[include_str!("create_autodiff_subgraphs/shared_results.rs"), include_str!("group_building.rs")];
+
+/// How many nodes may be walked over to bring pairs together, for each node of the graph.
+const PATIENCE: usize = 64;
+/// How many may be walked over for one pair whatever was walked before.
+const SMALL_PATIENCE: usize = 64;
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let threshold: usize = cx.option("threshold")?;
+    if threshold == 0 {
+        return Err(PassError::misuse("no group has fewer than 0 nodes: `threshold` is at least 1"));
+    }
+    graph_dump!("Before making differentiable subgraphs", graph);
+    let mut slicer = Slicer::new(graph, threshold);
+    let blocks: Vec<Block> = graph.all_blocks().collect();
+    for &block in &blocks {
+        slicer.number_stretches(graph, block);
+        while slicer.round(graph, cx, block) && slicer.patience > 0 {}
+        slicer.wrap_loners(graph, cx, block);
+    }
+    for &block in &blocks {
+        slicer.clean_up(graph, cx, block);
+    }
+    common_subexpression_elimination::merge(graph, cx);
+    graph_dump!("After making differentiable subgraphs", graph);
+    Ok(())
+}
+
+/// What is known while groups are made.
+struct Slicer {
+    groups: Groups,
+    threshold: usize,
+    /// Whether each node that was asked about has a formula.
+    formulas: FxHashMap<Node, bool>,
+    /// Between which two nodes with side effects a node stands, counted from 1 from the end of its block; 0 where groups would be too small.
+    stretches: SecondaryMap<Node, u32>,
+    /// How many more nodes may be walked over.
+    patience: usize,
+}
+
+impl Slicer {
+    fn new(graph: &Graph, threshold: usize) -> Slicer {
+        Slicer {
+            groups: Groups::new(graph, prim::DIFFERENTIABLE_GRAPH),
+            threshold,
+            formulas: FxHashMap::default(),
+            stretches: SecondaryMap::new(),
+            patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
+        }
+    }
+
+    /// Whether a node can be part of a group, or is one.
+    fn is_wanted(&mut self, graph: &Graph, node: Node) -> bool {
+        if graph.kind(node) == prim::DIFFERENTIABLE_GRAPH {
+            // One that has its gradient already is as good as its operators were.
+            return graph.subgraph(node).is_some() && graph.attributes(node).len() == 1;
+        }
+        *self.formulas.entry(node).or_insert_with(|| {
+            let row = formula_row(graph, node).filter(|_| graph.kind(node) != prim::CONSTANT);
+            row.is_some_and(|row| graph.era == Era::V1_3 || !row.is_view)
+        })
+    }
+
+    /// Finds the stretches of a block. In 1.3 a block is one.
+    fn number_stretches(&mut self, graph: &Graph, block: Block) {
+        let (mut number, mut stretch, mut wanted) = (1, Vec::new(), 0);
+        let nodes: Vec<Node> = graph.nodes(block).collect();
+        for node in nodes.into_iter().rev() {
+            if graph.era == Era::V2
+                && planted!("autodiff.effects", self.groups.db.has_side_effects(node), "ignored" => false)
+            {
+                self.close(&mut stretch, number, wanted);
+                (number, wanted) = (number + 1, 0);
+                continue;
+            }
+            wanted += usize::from(self.is_wanted(graph, node));
+            stretch.push(node);
+        }
+        self.close(&mut stretch, number, if graph.era == Era::V1_3 { usize::MAX } else { wanted });
+    }
+
+    fn close(&mut self, stretch: &mut Vec<Node>, number: u32, wanted: usize) {
+        for node in stretch.drain(..).filter(|_| wanted >= self.threshold) {
+            self.stretches.set(node, number);
+        }
+    }
+
+    /// One walk over a block, from its end; whether anything changed.
+    fn round(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
+        let (mut cursor, mut changed) = (graph.last(block), false);
+        while let Some(node) = cursor {
+            self.patience = self.patience.saturating_sub(1);
+            let group = self.grow(graph, cx, node);
+            changed |= group.is_some();
+            cursor = graph.prev(group.unwrap_or(node));
+        }
+        changed
+    }
+
+    /// Takes producers into `consumer`; the group when there were any.
+    fn grow(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node) -> Option<Node> {
+        if self.stretches[consumer] == 0 || !self.is_wanted(graph, consumer) {
+            return None;
+        }
+        let (mut candidates, mut group) = (Candidates::default(), None);
+        candidates.add_producers(graph, consumer);
+        while let Some(producer) = candidates.pop(graph) {
+            let at = group.unwrap_or(consumer);
+            // Where rewrites are left out one may be met that was taken in meanwhile.
+            if producer == at || graph.block_of(producer).is_none() {
+                continue;
+            }
+            if self.stretches[producer] != self.stretches[at]
+                || !self.is_wanted(graph, producer)
+                || !self.can_move(graph, producer, at)
+            {
+                continue;
+            }
+            candidates.add_producers(graph, producer);
+            let grown = cx.rewrite(graph, "producers-grouped", producer, |graph| self.join(graph, producer, at));
+            group = grown.or(group);
+        }
+        group
+    }
+
+    /// Makes one group of a consumer and a producer that can stand right before it.
+    fn join(&mut self, graph: &mut Graph, producer: Node, consumer: Node) -> Node {
+        graph_update!("Taking in {}", graph.kind(producer));
+        let stretch = self.stretches[consumer];
+        self.groups.db.move_before_topologically(graph, producer, consumer);
+        let group = self.groups.join(graph, producer, consumer);
+        self.stretches.set(group, stretch);
+        group
+    }
+
+    fn group_of(&mut self, graph: &mut Graph, node: Node) -> Node {
+        if graph.kind(node) == prim::DIFFERENTIABLE_GRAPH {
+            return node;
+        }
+        let stretch = self.stretches[node];
+        let group = self.groups.wrap(graph, node);
+        self.stretches.set(group, stretch);
+        group
+    }
+
+    /// Whether `node` can stand right before `anchor`.
+    fn can_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> bool {
+        if graph.prev(anchor) == Some(node) {
+            return true;
+        }
+        let allowed = self.patience.max(SMALL_PATIENCE);
+        let mut steps = allowed;
+        let could = self.groups.db.could_move_within(graph, node, anchor, &mut steps);
+        self.patience = self.patience.saturating_sub(allowed - steps);
+        planted!("autodiff.moves", could == Some(true), "always" => true)
+    }
+
+    /// Makes groups of nodes that nothing was taken into.
+    fn wrap_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let nodes: Vec<Node> = graph.nodes(block).collect();
+        for node in nodes {
+            let is_bare = self.stretches[node] > 0 && graph.kind(node) != prim::DIFFERENTIABLE_GRAPH;
+            if is_bare && self.is_wanted(graph, node) && size_alone(graph, node) >= self.threshold {
+                cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
+            }
+        }
+    }
+
+    /// Puts out what shares memory, merges what is computed twice inside, and puts small groups back.
+    fn clean_up(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let groups = |graph: &Graph| -> Vec<Node> {
+            graph
+                .nodes(block)
+                .filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some())
+                .collect()
+        };
+        for group in groups(graph) {
+            self.groups.finish(graph, group);
+            while graph.era == Era::V2 && shared_results::put_out(graph, cx, group) {}
+            graph.with_subgraph(group, |section| common_subexpression_elimination::merge(section, cx));
+        }
+        for group in groups(graph) {
+            if graph.subgraph(group).is_some_and(|section| size(section) < self.threshold) {
+                cx.rewrite(graph, "groups-dissolved", group, |graph| dissolve(graph, group, |_, _, _| {}));
+            }
+        }
+    }
+}
+
+/// How many nodes of a section count: in 1.3 all, later those that are executed.
+fn size(section: &Graph) -> usize {
+    section.nodes(section.root()).filter(|&node| section.era == Era::V1_3 || is_executed(section, node)).count()
+}
+
+/// What [`size`] would be of a group around a node.
+fn size_alone(graph: &Graph, node: Node) -> usize {
+    if graph.era == Era::V2 {
+        return usize::from(is_executed(graph, node));
+    }
+    let made = |value| graph.definer(value).filter(|&made| graph.kind(made) == prim::CONSTANT);
+    let mut constants: Vec<Node> = graph.inputs(node).filter_map(made).collect();
+    constants.sort_unstable();
+    constants.dedup();
+    1 + constants.len()
+}
+
+/// Whether a node computes something when the graph runs.
+fn is_executed(graph: &Graph, node: Node) -> bool {
+    let rule = ops::operator(graph.era, graph.kind(node)).rule;
+    graph.kind(node) != prim::CONSTANT && rule.basis != ops::rules::Basis::Profiled
+}

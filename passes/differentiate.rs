@@ -1,0 +1,165 @@
+//! Gives differentiable subgraphs the graphs that compute their gradients.
+//!
+//! ```text
+//! %z : Tensor = prim::DifferentiableGraph_0(%x, %y)
+//! with prim::DifferentiableGraph_0 = graph(%x : Tensor, %y : Tensor):
+//!   %z : Tensor = aten::mul(%x, %y)
+//!   return (%z)
+//! =>
+//! %z : Tensor = prim::DifferentiableGraph_0[f_real_outputs=1, df_input_vjps=[0], …](%x, %y)
+//! with prim::DifferentiableGraph_0 = graph(%x : Tensor, %y : Tensor):
+//!   (%z, and the sizes that were broadcast)
+//! with prim::DifferentiableGraph_0.backward = graph(%0 : Tensor, %x : Tensor, …):
+//!   %grad_self : Tensor, %grad_other : Tensor = prim::GradOf[name="aten::mul"](%0)
+//!     (…)
+//!   return (%grads)
+//! ```
+//!
+//! A graph without such subgraphs, all of whose operators have a formula, becomes one. The formulas are a column of the operator table, `ops/gradients.txt`; they agree with
+//! eager mode where PyTorch's do not, at ties and bounds. What a formula needs of the forward run is returned behind the results, or is a param already. See
+//! `differentiate/reverse_graph.rs` for how the backward graph is made and `differentiate/captured_values.rs` for how it is cut off.
+//!
+//! The attributes say which values correspond. PyTorch keeps them and the backward graph too, but does not print them; here they are text, so that a graph that is
+//! differentiated can be saved, edited and run:
+//!
+//! - `f_real_outputs`: how many results the subgraph had.
+//! - `df_input_vjps`: the results, the returned values that were added among them, whose gradients are the first params of the backward graph.
+//! - `df_input_captured_inputs`, `df_input_captured_outputs`: the params and the results that are its other params.
+//! - `df_output_vjps`: the params whose gradients it returns, in a tuple.
+//!
+//! Linear in nodes and what formulas write. A subgraph that has its backward graph is left alone; so the pass is idempotent.
+
+mod captured_values;
+mod formula_writer;
+mod reverse_graph;
+
+use captured_values::Roles;
+use formula_writer::{Thing, Writer};
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ops::gradient_table::function;
+use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::types::era::Era;
+use jitopt_core::{graph_dump, graph_update};
+use reverse_graph::Undifferentiable;
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "differentiate",
+    aliases: &[],
+    summary: "give differentiable subgraphs the graphs that compute their gradients",
+    example: "%z : Tensor = prim::DifferentiableGraph_0(%x)  =>  %z : Tensor = prim::DifferentiableGraph_0[f_real_outputs=1, …](%x), and its backward graph",
+    options: &[PassOption {
+        name: "groups-only",
+        default: "false",
+        summary: "leave a graph without differentiable subgraphs alone",
+    }],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before differentiating", graph);
+    let is_group =
+        |graph: &Graph, node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some();
+    let mut groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
+    if groups.is_empty() && !cx.flag("groups-only")? {
+        groups.extend(wrap_all(graph, cx)?);
+    }
+    for group in groups {
+        if graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() {
+            differentiate(graph, cx, group)?;
+        }
+    }
+    graph_dump!("After differentiating", graph);
+    Ok(())
+}
+
+/// A function of the table as a graph of its own: what PyTorch's backward graphs call instead of having it in them.
+pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
+    let function = function(era, name)?;
+    let mut graph = Graph::new();
+    graph.era = era;
+    let params: Vec<Thing> = function.types.iter().map(|&ty| Thing::Here(graph.add_param(graph.root(), ty))).collect();
+    let (root, mut forward) = (graph.root(), (Graph::new(), ValueMap::default()));
+    let mut writer = Writer::inside(&mut graph, &forward.0, &mut forward.1, root);
+    let things = writer.function(&function.formals, function.body(), &params).ok()?;
+    let results: Vec<Value> = things.into_iter().map(|thing| writer.value(thing)).collect();
+    results.into_iter().for_each(|result| graph.add_result(root, result));
+    Some(graph)
+}
+
+/// Makes one group of the whole graph.
+fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
+    if let Some(found) = reverse_graph::obstacle(graph) {
+        let help =
+            "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode";
+        return Err(PassError::at(graph, found.node, found.why).with_help(help));
+    }
+    let Some(first) = graph.first(graph.root()) else { return Ok(None) };
+    Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {
+        graph_update!("Grouping all nodes");
+        let section = graph.clone();
+        let group = graph.create(prim::DIFFERENTIABLE_GRAPH);
+        let params: Vec<Value> = graph.params(graph.root()).collect();
+        let results: Vec<Value> = graph.results(graph.root()).collect();
+        let end = graph.return_node(graph.root());
+        graph.remove_inputs(end);
+        let nodes: Vec<Node> = graph.nodes(graph.root()).collect();
+        for &node in nodes.iter().rev() {
+            graph.erase(node);
+        }
+        graph.set_inputs(group, params.into_iter());
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
+        graph.append(graph.root(), group);
+        for (i, result) in results.into_iter().enumerate() {
+            let inside = |section: &Graph| section.input(section.return_node(section.root()), i);
+            let name = graph
+                .subgraph(group)
+                .filter(|section| section.is_named(inside(section)))
+                .map(|section| section.name(inside(section)));
+            let output = graph.add_output(group, graph.ty(result));
+            if let Some(name) = name {
+                graph.set_name(output, name.as_bytes());
+            }
+            graph.add_result(graph.root(), output);
+        }
+        group
+    }))
+}
+
+/// Gives one group its backward graph.
+fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Result<(), PassError> {
+    if let Some(Undifferentiable { node, why }) = graph.subgraph(group).and_then(reverse_graph::obstacle) {
+        let section = graph.subgraph(group).expect("it was looked into");
+        return Err(PassError::at(section, node, why));
+    }
+    if !cx.may("graphs-differentiated") {
+        return Ok(());
+    }
+    cx.did(graph, "graphs-differentiated", group);
+    graph_update!("Differentiating a group of {} operands", graph.num_inputs(group));
+    let mut forward = graph.take_subgraph(group).expect("a group has a section");
+    let made = reverse_graph::reverse(&mut forward).map(|reverse| captured_values::cut(&mut forward, reverse, cx));
+    let (backward, roles) = match made {
+        Ok(made) => made,
+        Err(Undifferentiable { node, why }) => return Err(PassError::at(&forward, node, why)),
+    };
+    // What replaced operators left them behind.
+    crate::dead_code_elimination::eliminate(&mut forward, cx, true);
+    graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(forward));
+    graph.set_attribute(group, attr::REVERSE_SUBGRAPH, Attribute::Graph(Box::new(backward)));
+    note_roles(graph, group, &roles);
+    Ok(())
+}
+
+fn note_roles(graph: &mut Graph, group: Node, roles: &Roles) {
+    let list = |all: &[usize]| Attribute::List(all.iter().map(|&i| Attribute::Int(i as i64)).collect());
+    graph.set_attribute(group, attr::F_REAL_OUTPUTS, Attribute::Int(roles.real_outputs as i64));
+    graph.set_attribute(group, attr::DF_INPUT_VJPS, list(&roles.input_vjps));
+    graph.set_attribute(group, attr::DF_INPUT_CAPTURED_INPUTS, list(&roles.captured_inputs));
+    graph.set_attribute(group, attr::DF_INPUT_CAPTURED_OUTPUTS, list(&roles.captured_outputs));
+    graph.set_attribute(group, attr::DF_OUTPUT_VJPS, list(&roles.output_vjps));
+}

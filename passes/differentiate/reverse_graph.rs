@@ -1,0 +1,376 @@
+//! The backward graph of a graph, before it is cut off: what it reads of the forward graph are params that stand where they were met.
+//!
+//! ```text
+//! graph(%x : Tensor, %y : Tensor):          graph(%0 : Tensor, %y : Tensor, …):
+//!   %z : Tensor = aten::mul(%x, %y)    =>     %grad_self : Tensor, … = prim::GradOf[name="aten::mul"](%0)
+//!   return (%z)                                 block0():
+//!                                                 %2 : Tensor = aten::mul(%0, %y)
+//! ```
+//!
+//! Nodes are walked from the last to the first. The gradients of a node's outputs, `prim::AutogradZero` where there is none, are what its formula starts
+//! from; what it gives for operands is summed up with `prim::AutogradAdd`.
+
+use super::formula_writer::{Thing, Unfit, Writer};
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
+use jitopt_core::ops;
+use jitopt_core::ops::gradient_table::any_gradient_row;
+use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
+use jitopt_core::ops::schema::Schema;
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::{Type, TypeKind};
+
+/// A backward graph that still belongs to its forward graph.
+pub(super) struct Reverse {
+    /// The graph. Its first params are the gradients of results, the others stand for values of the forward graph.
+    pub(super) graph: Graph,
+    /// The gradients of values, in the backward graph.
+    pub(super) gradients: ValueMap,
+    /// What values of the forward graph are called in the backward graph.
+    pub(super) captured: ValueMap,
+    /// Which results have a param for their gradient.
+    pub(super) results: Vec<usize>,
+    /// Which params of the forward graph the backward graph computes gradients of.
+    pub(super) params: Vec<usize>,
+}
+
+/// A node that cannot be differentiated, and why.
+pub(super) struct Undifferentiable {
+    pub(super) node: Node,
+    pub(super) why: String,
+}
+
+/// Whether a value may have a gradient: what is not known does.
+pub(super) fn requires_gradient(ty: Type) -> bool {
+    match ty.kind() {
+        TypeKind::Tensor(tensor) => tensor.requires_grad.unwrap_or(true),
+        TypeKind::List(inner) | TypeKind::Optional(inner) => requires_gradient(*inner),
+        TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
+        _ => false,
+    }
+}
+
+/// The first node that has gradients to hand on and no formula.
+pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
+    let mut nodes = forward.nodes(forward.root());
+    nodes.find_map(|node| {
+        let wanted = forward.outputs(node).any(|value| requires_gradient(forward.ty(value)));
+        let has_rule = !wanted
+            || is_structural(forward.kind(node))
+            || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
+        (!has_rule).then(|| Undifferentiable {
+            node,
+            why: format!("`{}` has no gradient formula for these operands", forward.kind(node)),
+        })
+    })
+}
+
+fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()
+}
+
+/// Nodes whose gradient takes apart what they put together, or hands on what it is given.
+fn is_structural(kind: Symbol) -> bool {
+    matches!(
+        kind,
+        prim::LIST_CONSTRUCT
+            | prim::LIST_UNPACK
+            | prim::AUTOGRAD_ADD
+            | prim::AUTOGRAD_ZERO
+            | prim::PROFILE
+            | prim::CONSTANT
+            | prim::CONSTANT_CHUNK
+    )
+}
+
+/// Makes the backward graph. The forward graph gets what formulas keep.
+pub(super) fn reverse(forward: &mut Graph) -> Result<Reverse, Undifferentiable> {
+    let mut graph = Graph::new();
+    (graph.era, graph.dialect, graph.layout) = (forward.era, forward.dialect, forward.layout);
+    let mut all = Reverse {
+        graph,
+        gradients: ValueMap::default(),
+        captured: ValueMap::default(),
+        results: Vec::new(),
+        params: Vec::new(),
+    };
+    let results: Vec<Value> = forward.results(forward.root()).collect();
+    for (i, result) in results.into_iter().enumerate() {
+        if requires_gradient(forward.ty(result)) {
+            let param = all.graph.add_param(all.graph.root(), plain(forward.ty(result)));
+            all.set(result, param);
+            all.results.push(i);
+        }
+    }
+    let mut cursor = forward.last(forward.root());
+    while let Some(node) = cursor {
+        cursor = forward.prev(node);
+        if forward.outputs(node).any(|value| requires_gradient(forward.ty(value))) {
+            all.node(forward, node).map_err(|why| Undifferentiable { node, why })?;
+        }
+    }
+    let params: Vec<Value> = forward.params(forward.root()).collect();
+    for (i, param) in params.into_iter().enumerate() {
+        if let Some(&gradient) = all.gradients.get(&param).filter(|_| requires_gradient(forward.ty(param))) {
+            all.graph.add_result(all.graph.root(), gradient);
+            all.params.push(i);
+        }
+    }
+    Ok(all)
+}
+
+/// The type of a gradient: nothing is known of it but that it is a tensor, or a list of them.
+fn plain(ty: Type) -> Type {
+    ty.erased()
+}
+
+impl Reverse {
+    /// The gradient of a value, none yet being `prim::AutogradZero`.
+    fn get(&mut self, value: Value) -> Value {
+        if let Some(&gradient) = self.gradients.get(&value) {
+            return gradient;
+        }
+        let zero = self.append(prim::AUTOGRAD_ZERO, &[], Type::tensor());
+        self.gradients.insert(value, zero);
+        zero
+    }
+
+    fn set(&mut self, value: Value, gradient: Value) {
+        let sum = match self.gradients.get(&value) {
+            Some(&before) => self.append(prim::AUTOGRAD_ADD, &[before, gradient], Type::tensor()),
+            None => gradient,
+        };
+        self.gradients.insert(value, sum);
+    }
+
+    fn append(&mut self, kind: Symbol, operands: &[Value], ty: Type) -> Value {
+        let node = self.graph.create_op(kind, operands, ty);
+        self.graph.append(self.graph.root(), node);
+        self.graph.output(node, 0)
+    }
+
+    /// Hands the gradients of a node's outputs on to its operands.
+    fn node(&mut self, forward: &mut Graph, node: Node) -> Result<(), Unfit> {
+        let outputs: Vec<Value> = forward.outputs(node).collect();
+        let is_list = |value: &Value| !forward.ty(*value).is_tensor();
+        if outputs.iter().all(|output| is_list(output) && !self.gradients.contains_key(output)) {
+            return Ok(());
+        }
+        let gradients: Vec<Value> = outputs.into_iter().map(|output| self.get(output)).collect();
+        let found = match forward.kind(node) {
+            prim::CONSTANT | prim::AUTOGRAD_ZERO => return Ok(()),
+            prim::AUTOGRAD_ADD | prim::PROFILE => forward.inputs(node).map(|operand| (operand, gradients[0])).collect(),
+            prim::LIST_CONSTRUCT => self.list_elements(forward, node, gradients[0]),
+            prim::LIST_UNPACK | prim::CONSTANT_CHUNK => self.joined(forward, node, &gradients),
+            kind => {
+                let schema = schema_of(forward, node);
+                let row = schema.and_then(|schema| Some((schema, any_gradient_row(forward.era, schema)?)));
+                let (schema, row) =
+                    row.ok_or_else(|| format!("`{kind}` has no gradient formula for these operands"))?;
+                self.formula(forward, node, schema, row.formula(), &gradients)?
+            }
+        };
+        for (operand, gradient) in found {
+            if requires_gradient(forward.ty(operand)) {
+                self.set(operand, gradient);
+            }
+        }
+        Ok(())
+    }
+
+    /// A `prim::GradOf` with its block.
+    fn linear(&mut self, forward: &Graph, node: Node, gradients: &[Value]) -> (Node, Block) {
+        let linear = self.graph.create(prim::GRAD_OF);
+        self.graph.set_inputs(linear, gradients.iter().copied());
+        self.graph.set_attribute(linear, attr::NAME, Attribute::Str(forward.kind(node).as_str().as_bytes().into()));
+        self.graph.append(self.graph.root(), linear);
+        let block = self.graph.add_block(linear);
+        (linear, block)
+    }
+
+    /// Makes what a block computes an output of its node, which takes over the name.
+    fn export(&mut self, linear: Node, block: Block, inner: Value) -> Value {
+        self.graph.add_result(block, inner);
+        let output = self.graph.add_output(linear, plain(self.graph.ty(inner)));
+        if self.graph.is_named(inner) && !self.graph.is_param(inner) {
+            let name = self.graph.name(inner);
+            self.graph.set_name(output, name.as_bytes());
+        }
+        output
+    }
+
+    fn formula(
+        &mut self,
+        forward: &mut Graph,
+        node: Node,
+        schema: &'static Schema,
+        formula: &'static Body,
+        gradients: &[Value],
+    ) -> Result<Vec<(Value, Value)>, Unfit> {
+        if formula.lines.is_empty() {
+            return Ok(Vec::new());
+        }
+        let operands: Vec<Value> = forward.inputs(node).collect();
+        let mut kept = bound(schema, &operands);
+        let outputs: Vec<Value> = forward.outputs(node).collect();
+        kept.extend(named_results(&outputs));
+        let kept = self.keep(forward, node, formula, kept)?;
+        let (linear, block) = self.linear(forward, node, gradients);
+        let mut writer = Writer::inside(&mut self.graph, forward, &mut self.captured, block);
+        for (name, value) in kept {
+            writer.bind(name, Thing::There(value));
+        }
+        for (formal, &operand) in schema.formals.iter().zip(&operands) {
+            writer.declare(Thing::There(operand), formal.ty);
+        }
+        bind_gradients(&mut writer, gradients);
+        let mut found: Vec<(usize, Value)> = Vec::new();
+        for line in formula.lines.iter().filter(|line| matches!(line.role, Role::Local | Role::Grad)) {
+            if line.role == Role::Local {
+                writer.line(line)?;
+                continue;
+            }
+            let i = schema.formal(line.names[0]).ok_or_else(|| format!("`{}` is no operand", line.names[0]))?;
+            let name = GRADIENT_NAMES.iter().find(|(formal, _)| *formal == line.names[0]).map(|(_, name)| *name);
+            if let Some(thing) = writer.gradient(line, name)?.filter(|thing| *thing != Thing::Constant(Literal::None)) {
+                found.push((i, writer.value(thing)));
+            }
+        }
+        found.sort_by_key(|(i, _)| *i);
+        // What was replaced may write, as statistics that run along do, and must not do so twice.
+        if formula.lines.iter().any(|line| line.role == Role::Replace) {
+            forward.erase(node);
+        }
+        Ok(found.into_iter().map(|(i, inner)| (operands[i], self.export(linear, block, inner))).collect())
+    }
+
+    /// Writes the forward lines of a formula, behind the node or in its place; the names that the backward lines may read.
+    fn keep(
+        &mut self,
+        forward: &mut Graph,
+        node: Node,
+        formula: &'static Body,
+        mut kept: Vec<(&'static str, Value)>,
+    ) -> Result<Vec<(&'static str, Value)>, Unfit> {
+        let lines = formula.lines.iter().filter(|line| matches!(line.role, Role::Keep | Role::Replace));
+        let mut writer = Writer::behind(forward, node);
+        for (name, value) in &kept {
+            writer.bind(name, Thing::Here(*value));
+        }
+        let mut replaced = Vec::new();
+        for line in lines {
+            let things = writer.line(line)?;
+            let values: Vec<Value> = things.into_iter().map(|thing| writer.value(thing)).collect();
+            let named = line.names.iter().copied().zip(values);
+            if line.role == Role::Replace {
+                replaced.extend(named.clone().filter(|(name, _)| name.starts_with("result")).map(|(_, value)| value));
+            }
+            kept.extend(named);
+        }
+        let outputs: Vec<Value> = forward.outputs(node).collect();
+        for (old, new) in outputs.into_iter().zip(replaced) {
+            forward.replace_all_uses(old, new);
+            forward.set_type(new, forward.ty(old));
+            forward.move_name(old, new);
+            if let Some(gradient) = self.gradients.remove(&old) {
+                self.gradients.insert(new, gradient);
+            }
+        }
+        // Later lines hide earlier names.
+        Ok(kept)
+    }
+
+    /// The gradients of the elements of a list.
+    fn list_elements(&mut self, forward: &Graph, node: Node, gradient: Value) -> Vec<(Value, Value)> {
+        let (linear, block) = self.linear(forward, node, &[gradient]);
+        let unpack = self.graph.create(prim::LIST_UNPACK);
+        self.graph.add_input(unpack, gradient);
+        self.graph.append(block, unpack);
+        let operands: Vec<Value> = forward.inputs(node).collect();
+        let mut found = Vec::new();
+        for operand in operands {
+            let inner = self.graph.add_output(unpack, Type::tensor());
+            found.push((operand, self.export(linear, block, inner)));
+        }
+        found
+    }
+
+    /// The gradient of what was taken apart into a list, or into chunks that are joined again.
+    fn joined(&mut self, forward: &Graph, node: Node, gradients: &[Value]) -> Vec<(Value, Value)> {
+        let (linear, block) = self.linear(forward, node, gradients);
+        let outputs: Vec<Value> = forward.outputs(node).collect();
+        let whole: Vec<Value> = outputs
+            .into_iter()
+            .zip(gradients)
+            .map(|(output, &gradient)| self.defined(forward, block, output, gradient))
+            .collect();
+        let list = self.graph.create_op(prim::LIST_CONSTRUCT, &whole, Type::list(Type::tensor()));
+        self.graph.append(block, list);
+        let mut inner = self.graph.output(list, 0);
+        if forward.kind(node) == prim::CONSTANT_CHUNK {
+            let dim = forward.attribute(node, attr::DIM).and_then(Attribute::as_int).unwrap_or(0);
+            let constant = self.graph.create_op(prim::CONSTANT, &[], Type::int());
+            self.graph.set_attribute(constant, attr::VALUE, Attribute::Int(dim));
+            self.graph.append(block, constant);
+            let operands = [inner, self.graph.output(constant, 0)];
+            let cat = self.graph.create_op(Symbol::new("aten::cat"), &operands, Type::tensor());
+            self.graph.append(block, cat);
+            inner = self.graph.output(cat, 0);
+        }
+        let gradient = self.export(linear, block, inner);
+        vec![(forward.input(node, 0), gradient)]
+    }
+
+    /// The gradient itself, or zeros where nothing hands one on: what is joined must be there.
+    fn defined(&mut self, forward: &Graph, block: Block, output: Value, gradient: Value) -> Value {
+        let is_zero = self.graph.definer(gradient).is_some_and(|node| self.graph.kind(node) == prim::AUTOGRAD_ZERO);
+        if !is_zero {
+            return gradient;
+        }
+        let mut writer = Writer::inside(&mut self.graph, forward, &mut self.captured, block);
+        match writer.zeros_like(Thing::There(output)) {
+            Ok(thing) => writer.value(thing),
+            Err(_) => gradient,
+        }
+    }
+}
+
+/// The operands by the names of formals.
+fn bound(schema: &'static Schema, operands: &[Value]) -> Vec<(&'static str, Value)> {
+    schema.formals.iter().map(|formal| formal.name).zip(operands.iter().copied()).collect()
+}
+
+/// `result`, or `result0`, `result1`, …
+fn named_results(outputs: &[Value]) -> Vec<(&'static str, Value)> {
+    const NAMES: [&str; 6] = ["result0", "result1", "result2", "result3", "result4", "result5"];
+    match outputs {
+        [only] => vec![("result", *only)],
+        _ => NAMES.into_iter().zip(outputs.iter().copied()).collect(),
+    }
+}
+
+/// `g`, or `g0`, `g1`, …; `gs` is the list that the only gradient is.
+fn bind_gradients(writer: &mut Writer<'_>, gradients: &[Value]) {
+    const NAMES: [&str; 6] = ["g0", "g1", "g2", "g3", "g4", "g5"];
+    if let [only] = gradients {
+        writer.bind("g", Thing::Here(*only));
+        writer.bind("gs", Thing::Here(*only));
+    } else {
+        for (name, gradient) in NAMES.into_iter().zip(gradients) {
+            writer.bind(name, Thing::Here(*gradient));
+        }
+    }
+}
+
+/// The names that gradients of the commonest operands get.
+const GRADIENT_NAMES: &[(&str, &str)] = &[
+    ("self", "grad_self"),
+    ("other", "grad_other"),
+    ("input", "grad_input"),
+    ("weight", "grad_weight"),
+    ("bias", "grad_bias"),
+    ("mat2", "grad_mat2"),
+    ("tensors", "grad_tensors"),
+    ("end", "grad_end"),
+    ("exponent", "grad_exponent"),
+];

@@ -1,0 +1,327 @@
+//! Moving nodes into the section of a node and out of it, for passes that make differentiable subgraphs.
+//!
+//! A node comes to stand before all that are in the section already, since groups grow backwards from their last consumer. Operands and params
+//! correspond, and outputs and results; constants are copied into the section:
+//!
+//! ```text
+//! %a : Tensor = aten::mul(%x, %y)
+//! %z : Tensor = prim::DifferentiableGraph_0(%a)   =>   %z : Tensor = prim::DifferentiableGraph_0(%x, %y)
+//! ```
+//!
+//! Taking in a node costs what the node has operands, whatever the group has: a param that goes leaves its place to the last one.
+
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ops::{self, rules::Nondeterminism};
+use jitopt_core::planted;
+use jitopt_core::symbol::{Symbol, attr, prim};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Groups that grow, and the memory of the graph around them.
+pub(crate) struct Groups {
+    kind: Symbol,
+    /// The memory of the graph, kept true.
+    pub(crate) db: AliasDb,
+    /// What operands of each group that grew, and constants that were copied into it, are inside.
+    inside: FxHashMap<Node, ValueMap>,
+}
+
+/// At which end of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}
+
+impl Groups {
+    /// Groups that are nodes of `kind`.
+    pub(crate) fn new(graph: &Graph, kind: Symbol) -> Groups {
+        Groups { kind, db: AliasDb::new(graph), inside: FxHashMap::default() }
+    }
+
+    /// Puts a group in the place of a node.
+    pub(crate) fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
+        let mut section = Graph::new();
+        (section.era, section.dialect, section.layout) = (graph.era, graph.dialect, graph.layout);
+        let group = graph.create(self.kind);
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
+        graph.insert_before(node, group);
+        self.take_in(graph, group, node, End::Front);
+        group
+    }
+
+    /// Makes one group of two nodes that stand beside each other, each of which is a group or none. The smaller one moves, so that no node moves often.
+    pub(crate) fn join(&mut self, graph: &mut Graph, producer: Node, consumer: Node) -> Node {
+        let size = |node| match graph.kind(node) == self.kind {
+            true => graph.subgraph(node).map_or(0, Graph::num_shown_nodes),
+            false => 0,
+        };
+        match (size(producer), size(consumer)) {
+            (0, 0) => {
+                let group = self.wrap(graph, consumer);
+                self.take_in(graph, group, producer, End::Front);
+                group
+            }
+            (0, _) => {
+                self.take_in(graph, consumer, producer, End::Front);
+                consumer
+            }
+            (_, 0) => {
+                self.take_in(graph, producer, consumer, End::Back);
+                producer
+            }
+            (a, b) if a <= b => self.merge(graph, consumer, producer, End::Front),
+            _ => self.merge(graph, producer, consumer, End::Back),
+        }
+    }
+
+    /// Moves what is in the group `other` into `group`.
+    fn merge(&mut self, graph: &mut Graph, group: Node, other: Node, end: End) -> Node {
+        self.db.join_writes(group, other);
+        let (db, inside) = (&mut self.db, &mut self.inside);
+        inside.remove(&other);
+        known_inside(inside, graph, group);
+        let mut nodes = dissolve(graph, other, |graph, new, old| {
+            db.copy_value(new, old);
+            renamed(inside, graph, old, new);
+        });
+        if end == End::Front {
+            nodes.reverse();
+        }
+        let (constants, nodes): (Vec<Node>, Vec<Node>) =
+            nodes.into_iter().partition(|&node| graph.kind(node) == prim::CONSTANT);
+        for node in nodes {
+            self.take_in(graph, group, node, end);
+        }
+        for constant in constants {
+            if !graph.has_uses(graph.output(constant, 0)) {
+                graph.erase(constant);
+            }
+        }
+        group
+    }
+
+    /// Moves a node into a group that stands right beside it. What others read of it becomes an output of the group.
+    fn take_in(&mut self, graph: &mut Graph, group: Node, node: Node, end: End) {
+        let inner = self.absorb(graph, group, node, end);
+        self.db.join_writes(group, node);
+        for (old, inner) in graph.outputs(node).collect::<Vec<_>>().into_iter().zip(inner) {
+            if planted!("autodiff.exported", graph.has_uses(old), "never" => false) {
+                graph.with_subgraph(group, |section| section.add_result(section.root(), inner));
+                let new = graph.add_output(group, graph.ty(old));
+                self.db.copy_value(new, old);
+                renamed(&mut self.inside, graph, old, new);
+                graph.replace_all_uses(old, new);
+                graph.move_name(old, new);
+            }
+        }
+        let mut operands: Vec<Value> = graph.inputs(node).collect();
+        operands.sort_unstable();
+        operands.dedup();
+        graph.erase(node);
+        for operand in operands {
+            if graph.definer(operand) == Some(group) && !graph.has_uses(operand) {
+                remove_output(graph, group, operand);
+            }
+        }
+    }
+
+    /// Copies a node into a group, in front of all that is there or behind; what its outputs are inside. Outputs stop being operands.
+    fn absorb(&mut self, graph: &mut Graph, group: Node, node: Node, end: End) -> Vec<Value> {
+        let inside = known_inside(&mut self.inside, graph, group);
+        let mut section = graph.take_subgraph(group).expect("a group has a section");
+        let (root, mut map, mut constants) = (section.root(), ValueMap::default(), Vec::new());
+        for operand in graph.inputs(node).collect::<Vec<_>>() {
+            let constant = graph.definer(operand).filter(|&made| graph.kind(made) == prim::CONSTANT);
+            // A tensor or a list that is written to, or returned, is one memory.
+            let is_shared = self.db.has_writers(operand) || self.db.may_alias_graph_output(operand);
+            let constant = constant.filter(|_| !is_shared);
+            let inner = match inside.get(&operand) {
+                Some(&inner) => inner,
+                None if graph.definer(operand) == Some(group) => {
+                    section.input(section.return_node(root), graph.output_index(operand))
+                }
+                None => {
+                    let inner = enter(graph, &mut section, group, operand, constant);
+                    inside.insert(operand, inner);
+                    inner
+                }
+            };
+            map.insert(operand, inner);
+            constants.extend(constant.and_then(|_| section.definer(inner)));
+        }
+        let copy = copied(&mut section, graph, node, &mut map);
+        match end {
+            End::Front => section.prepend(root, copy),
+            End::Back => section.append(root, copy),
+        }
+        for constant in constants.into_iter().filter(|_| end == End::Front) {
+            section.detach(constant);
+            section.prepend(root, constant);
+        }
+        let inner: Vec<Value> = section.outputs(copy).collect();
+        for (output, &inner) in graph.outputs(node).collect::<Vec<_>>().into_iter().zip(&inner) {
+            if let Some(param) = inside.remove(&output) {
+                section.replace_all_uses(param, inner);
+                remove_operand(graph, &mut section, group, param);
+            }
+        }
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
+        inner
+    }
+
+    /// Puts operands and outputs of a group that grew into PyTorch's order: in which they are met on a walk from the last node to the first.
+    pub(crate) fn finish(&mut self, graph: &mut Graph, group: Node) {
+        if self.inside.remove(&group).is_none() {
+            return;
+        }
+        let mut section = graph.take_subgraph(group).expect("a group has a section");
+        let (params, results) = met_backwards(&section);
+        let (hidden, end) = (section.param_node(section.root()), section.return_node(section.root()));
+        let operands: Vec<Value> =
+            params.iter().map(|&param| graph.input(group, section.output_index(param))).collect();
+        let outputs: Vec<Value> = results.iter().map(|&(place, _)| graph.output(group, place)).collect();
+        for (i, param) in params.into_iter().enumerate() {
+            let there = section.output(hidden, i);
+            exchange(&mut section, there, param);
+        }
+        for (i, output) in outputs.into_iter().enumerate() {
+            let there = graph.output(group, i);
+            exchange(graph, there, output);
+        }
+        graph.remove_inputs(group);
+        graph.set_inputs(group, operands.into_iter());
+        section.remove_inputs(end);
+        section.set_inputs(end, results.into_iter().map(|(_, result)| result).collect::<Vec<_>>().into_iter());
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
+    }
+}
+
+/// What is known of the inside of a group; of one that the graph had already that is what its params stand for.
+fn known_inside<'a>(all: &'a mut FxHashMap<Node, ValueMap>, graph: &Graph, group: Node) -> &'a mut ValueMap {
+    all.entry(group).or_insert_with(|| {
+        let section = graph.subgraph(group).expect("a group has a section");
+        graph.inputs(group).zip(section.params(section.root())).collect()
+    })
+}
+
+/// Notes that groups which read one value will read another.
+fn renamed(all: &mut FxHashMap<Node, ValueMap>, graph: &Graph, old: Value, new: Value) {
+    for user in graph.users(old) {
+        if let Some(inside) = all.get_mut(&user)
+            && let Some(param) = inside.remove(&old)
+        {
+            inside.insert(new, param);
+        }
+    }
+}
+
+/// Makes an operand of a group of a value, or copies the constant that it is; what it is called inside.
+fn enter(graph: &mut Graph, section: &mut Graph, group: Node, operand: Value, constant: Option<Node>) -> Value {
+    if let Some(constant) = constant {
+        let copy = section.copy_node(Some(graph), constant, &mut ValueMap::default());
+        section.append(section.root(), copy);
+        return section.output(copy, 0);
+    }
+    graph.add_input(group, operand);
+    let param = section.add_param(section.root(), graph.ty(operand));
+    if graph.is_named(operand) {
+        section.set_name(param, graph.name(operand).as_bytes());
+    }
+    param
+}
+
+/// The params that are read, and the results with their places, as they are met from the last node to the first.
+fn met_backwards(section: &Graph) -> (Vec<Value>, Vec<(usize, Value)>) {
+    let hidden = section.param_node(section.root());
+    let (mut params, mut seen) = (Vec::new(), FxHashSet::default());
+    let places: FxHashMap<Value, usize> =
+        section.results(section.root()).enumerate().map(|(i, value)| (value, i)).collect();
+    let mut results = Vec::new();
+    let mut cursor = section.last(section.root());
+    while let Some(node) = cursor {
+        cursor = section.prev(node);
+        let read = section.inputs(node).filter(|&value| section.definer(value) == Some(hidden));
+        params.extend(read.filter(|&value| seen.insert(value)));
+        results.extend(section.outputs(node).filter_map(|value| Some((*places.get(&value)?, value))));
+    }
+    // What nothing in the section makes or reads keeps its place behind the others.
+    params.extend(section.params(section.root()).filter(|value| !seen.contains(value)));
+    let direct = section.results(section.root()).enumerate();
+    results.extend(direct.filter(|&(i, value)| section.definer(value) == Some(hidden) || places[&value] != i));
+    (params, results)
+}
+
+/// Removes an output that nothing reads, and the result; the last ones take their places.
+fn remove_output(graph: &mut Graph, group: Node, output: Value) {
+    let (i, last) = (graph.output_index(output), graph.num_outputs(group) - 1);
+    let moved = graph.output(group, last);
+    exchange(graph, output, moved);
+    graph.remove_output(group, last);
+    graph.with_subgraph(group, |section| {
+        let end = section.return_node(section.root());
+        let result = section.input(end, last);
+        section.set_input(end, i, result);
+        section.remove_input(end, last);
+    });
+}
+
+/// Two params, or two outputs of a node, change places, with their types and names.
+fn exchange(section: &mut Graph, a: Value, b: Value) {
+    if a == b {
+        return;
+    }
+    let described = |value| (section.ty(value), section.is_named(value).then(|| section.name(value)));
+    let (first, second) = (described(a), described(b));
+    section.exchange_outputs(a, b);
+    for (value, (ty, name)) in [(a, first), (b, second)] {
+        section.set_type(value, ty);
+        match name {
+            Some(name) => section.set_name(value, name.as_bytes()),
+            None => section.clear_name(value),
+        }
+    }
+}
+
+/// Copies a node of one graph into another, where it draws the random numbers that it would have drawn.
+pub(crate) fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
+    let copy = target.copy_node(Some(source), node, map);
+    if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
+        target.keep_draws(copy, source.draw_root(node));
+    }
+    copy
+}
+
+/// Removes a param that nothing reads, and the operand; the last ones take their places.
+fn remove_operand(graph: &mut Graph, section: &mut Graph, group: Node, param: Value) {
+    let params = section.param_node(section.root());
+    let (i, last) = (section.output_index(param), section.num_outputs(params) - 1);
+    if i != last {
+        exchange(section, param, section.output(params, last));
+        let operand = graph.input(group, last);
+        graph.set_input(group, i, operand);
+    }
+    graph.remove_input(group, last);
+    section.remove_output(params, last);
+}
+
+/// Puts what is in a section in the place of its node; the nodes. `same` is told which new value is which old output.
+pub(crate) fn dissolve(graph: &mut Graph, group: Node, mut same: impl FnMut(&Graph, Value, Value)) -> Vec<Node> {
+    let section = graph.take_subgraph(group).expect("a group has a section");
+    let mut map: ValueMap = section.params(section.root()).zip(graph.inputs(group)).collect();
+    let mut nodes = Vec::new();
+    for node in section.nodes(section.root()) {
+        let copy = copied(graph, &section, node, &mut map);
+        graph.insert_before(group, copy);
+        nodes.push(copy);
+    }
+    let results: Vec<Value> = section.results(section.root()).map(|result| map[&result]).collect();
+    // A differentiated section returns more than its node: what is kept for the gradients.
+    for (old, &new) in graph.outputs(group).collect::<Vec<_>>().into_iter().zip(&results) {
+        same(graph, new, old);
+        graph.replace_all_uses(old, new);
+        graph.move_name_to_nameless(old, new);
+    }
+    graph.erase(group);
+    nodes
+}

@@ -1,0 +1,219 @@
+//! The column of the operator table that tells how operators are differentiated.
+//!
+//! The table is text, `ops/gradients.txt`; its head says what its lines are, [`notation`] how formulas are written.
+
+pub mod notation;
+
+use super::schema::Schema;
+use crate::symbol::Symbol;
+use crate::types::Type;
+use crate::types::era::Era;
+use crate::types::spelling::parse_all;
+use notation::Body;
+use rustc_hash::FxHashMap;
+use std::sync::{LazyLock, OnceLock};
+
+/// The text.
+const TABLE: &str = include_str!("gradients.txt");
+
+/// What is told of some overloads.
+#[derive(Debug, Default)]
+pub struct GradientRow {
+    /// In which eras PyTorch differentiates them by a formula.
+    eras: Vec<Era>,
+    /// In which eras the formula is ours alone.
+    ours: Vec<Era>,
+    /// Whether they only look at the memory of their operand.
+    pub is_view: bool,
+    /// Whether no gradient comes back.
+    pub is_flat: bool,
+    /// The operands that must be constants.
+    pub fixed: Vec<&'static str>,
+    /// The operand that must not be a constant that is false.
+    pub trained: Option<&'static str>,
+    formula: Text,
+}
+
+/// A function that formulas call.
+#[derive(Debug)]
+pub struct Function {
+    /// The names of its operands.
+    pub formals: Vec<&'static str>,
+    /// Their types.
+    pub types: Vec<Type>,
+    eras: Vec<Era>,
+    body: Text,
+}
+
+/// A text that is read when it is needed.
+#[derive(Debug, Default)]
+struct Text {
+    text: &'static str,
+    body: OnceLock<Body>,
+}
+
+impl Text {
+    fn body(&self) -> &Body {
+        let read = || notation::body(self.text).unwrap_or_else(|why| panic!("{why} in the formula\n{}", self.text));
+        self.body.get_or_init(read)
+    }
+}
+
+impl GradientRow {
+    /// The formula; without lines when no gradient comes back.
+    pub fn formula(&self) -> &Body {
+        self.formula.body()
+    }
+}
+
+impl Function {
+    /// What it computes.
+    pub fn body(&self) -> &Body {
+        self.body.body()
+    }
+}
+
+/// A kind with the name of the overload, and the formal that tells two of that name apart.
+#[derive(Debug)]
+struct Key {
+    overload: &'static str,
+    formal: Option<&'static str>,
+}
+
+impl Key {
+    fn fits(&self, schema: &Schema) -> bool {
+        self.overload == schema.overload && self.formal.is_none_or(|formal| schema.formal(formal).is_some())
+    }
+}
+
+#[derive(Default)]
+struct Table {
+    rows: FxHashMap<Symbol, Vec<(Key, &'static GradientRow)>>,
+    functions: FxHashMap<&'static str, Vec<Function>>,
+}
+
+/// The row of an overload, where PyTorch has a formula for it in that era.
+pub fn gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.eras.contains(&era))
+}
+
+/// The row of an overload that has a formula in that era, PyTorch's or one of ours.
+pub fn any_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.eras.contains(&era) || row.ours.contains(&era))
+}
+
+fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
+    let rows = ALL.rows.get(&schema.kind)?;
+    rows.iter().find(|(key, row)| key.fits(schema) && wanted(row)).map(|(_, row)| *row)
+}
+
+/// The function of this name.
+pub fn function(era: Era, name: &str) -> Option<&'static Function> {
+    ALL.functions.get(name)?.iter().find(|function| function.eras.contains(&era))
+}
+
+static ALL: LazyLock<Table> = LazyLock::new(|| {
+    let mut table = Table::default();
+    let mut rest = TABLE;
+    while !rest.is_empty() {
+        let (head, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+        let indented = |line: &&str| line.starts_with(' ') || line.is_empty();
+        let body: usize =
+            behind.split_inclusive('\n').take_while(|line| indented(&line.trim_end_matches('\n'))).map(str::len).sum();
+        if !head.starts_with('#') && !head.is_empty() {
+            table.entry(head, Text { text: &behind[..body], body: OnceLock::new() });
+        }
+        rest = &behind[body..];
+    }
+    table
+});
+
+impl Table {
+    /// Adds what a head and the lines under it say. A word that is none is a mistake of the build, which a test of this file finds.
+    fn entry(&mut self, head: &'static str, text: Text) {
+        let Some(function) = head.strip_prefix("def ") else { return self.row(head, text) };
+        let (name, rest) = function.split_once('(').expect("a function has operands");
+        let (formals, words) = rest.split_once(')').expect("the operands end");
+        let all = formals.split(',').map(str::trim);
+        let (formals, types) =
+            all.map(|one| one.split_once(": ").unwrap_or((one, "Tensor"))).unzip::<_, _, Vec<_>, Vec<_>>();
+        let types =
+            types.into_iter().map(|ty| parse_all(ty.as_bytes()).expect("a type is written as in graphs")).collect();
+        let eras = words.split_whitespace().filter_map(era).collect();
+        self.functions.entry(name).or_default().push(Function { formals, types, eras, body: text });
+    }
+
+    fn row(&mut self, head: &'static str, text: Text) {
+        let (mut keys, mut row) = (Vec::new(), GradientRow { formula: text, ..GradientRow::default() });
+        for word in head.split_whitespace() {
+            match (era(word), word.strip_prefix('+').and_then(era), word.split_once('=')) {
+                (Some(era), ..) => row.eras.push(era),
+                (_, Some(era), _) => row.ours.push(era),
+                (_, _, Some(("fixed", operands))) => row.fixed = operands.split(',').collect(),
+                (_, _, Some(("trained", operand))) => row.trained = Some(operand),
+                _ if word == "view" => row.is_view = true,
+                _ if word == "none" => row.is_flat = true,
+                _ => keys.push(key(word)),
+            }
+        }
+        let row = Box::leak(Box::new(row));
+        for (kind, key) in keys {
+            self.rows.entry(kind).or_default().push((key, row));
+        }
+    }
+}
+
+fn era(word: &str) -> Option<Era> {
+    match word {
+        "1.3" => Some(Era::V1_3),
+        "2" => Some(Era::V2),
+        _ => None,
+    }
+}
+
+/// `aten::max.other`, `aten::to:device`.
+fn key(word: &'static str) -> (Symbol, Key) {
+    let start = word.find("::").map_or(0, |at| at + 2);
+    let (named, formal) = match word[start..].find(':') {
+        Some(at) => (&word[..start + at], Some(&word[start + at + 1..])),
+        None => (word, None),
+    };
+    let (kind, overload) = named.split_once('.').unwrap_or((named, ""));
+    (Symbol::new(kind), Key { overload, formal })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops;
+
+    #[test]
+    fn each_key_is_an_overload_of_each_era_that_its_row_names() {
+        assert!(ALL.rows.len() > 90, "the table is read");
+        for (kind, keys) in &ALL.rows {
+            for (key, row) in keys {
+                assert!(!row.eras.is_empty() || !row.ours.is_empty(), "{kind}.{} is in no era", key.overload);
+                for &era in row.eras.iter().chain(&row.ours) {
+                    let schemas = ops::operator(era, *kind).schemas;
+                    let fits = |schema: &&Schema| {
+                        key.fits(schema) && any_gradient_row(era, schema).is_some_and(|found| std::ptr::eq(found, *row))
+                    };
+                    let schema = schemas.iter().find(fits);
+                    let schema = schema.unwrap_or_else(|| panic!("{kind}.{} is not declared", key.overload));
+                    let mut operands = row.fixed.iter().chain(&row.trained);
+                    assert!(operands.all(|name| schema.formal(name).is_some()), "{kind}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn formulas_can_be_read() {
+        for (key, row) in ALL.rows.values().flatten() {
+            assert_eq!(row.formula().lines.is_empty(), row.is_flat, "{key:?}");
+        }
+        for function in ALL.functions.values().flatten() {
+            assert!(!function.eras.is_empty() && !function.body().results.is_empty(), "{:?}", function.formals);
+        }
+    }
+}

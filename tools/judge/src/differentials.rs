@@ -1,0 +1,106 @@
+//! Runs a graph that was differentiated as a whole: forward, then backward from the gradients of its results.
+
+use jitopt_core::interpreter::{Backend, Environment, IValue, Machine, Stop};
+use jitopt_core::ir::{Attribute, Graph, Node};
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::symbol::{Symbol, attr, prim};
+
+/// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
+/// possible, chunks of known number.
+pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
+    remove-mutation,canonicalize-ops,dce,differentiate";
+
+/// The two graphs, and which of their values correspond.
+pub struct Differentials {
+    /// Computes the results, and what is kept.
+    pub forward: Graph,
+    /// Computes the gradients of params, in a tuple.
+    pub backward: Graph,
+    real_outputs: usize,
+    input_vjps: Vec<usize>,
+    captured_inputs: Vec<usize>,
+    captured_outputs: Vec<usize>,
+    output_vjps: Vec<usize>,
+}
+
+/// What came of both runs.
+pub struct Ran {
+    /// The results.
+    pub results: Vec<IValue>,
+    /// The gradients of the params, undefined where there is none.
+    pub gradients: Vec<IValue>,
+}
+
+impl Differentials {
+    /// Takes the graphs out of one that `differentiate` has made one group of; nothing when it has not.
+    pub fn of(graph: &Graph) -> Option<Differentials> {
+        let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
+        let list = |name| numbers(graph, group, name);
+        Some(Differentials {
+            forward: graph.subgraph(group).filter(|_| graph.kind(group) == prim::DIFFERENTIABLE_GRAPH)?.clone(),
+            backward: graph.backward(group)?.clone(),
+            real_outputs: graph.attribute(group, attr::F_REAL_OUTPUTS)?.as_int()? as usize,
+            input_vjps: list(attr::DF_INPUT_VJPS)?,
+            captured_inputs: list(attr::DF_INPUT_CAPTURED_INPUTS)?,
+            captured_outputs: list(attr::DF_INPUT_CAPTURED_OUTPUTS)?,
+            output_vjps: list(attr::DF_OUTPUT_VJPS)?,
+        })
+    }
+
+    /// Runs a pipeline over both graphs, which keep their params and results.
+    pub fn pass(&mut self, pipeline: &Pipeline, session: &mut Session) -> Result<(), String> {
+        for graph in [&mut self.forward, &mut self.backward] {
+            run(graph, pipeline, session, &mut []).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// How many gradients go in: one for each result.
+    pub fn results(&self) -> usize {
+        self.real_outputs
+    }
+
+    /// Runs both. A gradient that is undefined is that of a result which does not count.
+    pub fn run(
+        &self,
+        env: &Environment,
+        backend: Option<&dyn Backend>,
+        inputs: Vec<IValue>,
+        given: &[IValue],
+    ) -> Result<Ran, Stop> {
+        let mut results = ran(&self.forward, env, backend, inputs.clone())?;
+        let mut operands: Vec<IValue> =
+            self.input_vjps.iter().map(|&i| given.get(i).cloned().unwrap_or(IValue::Undefined)).collect();
+        operands.extend(self.captured_inputs.iter().map(|&i| inputs[i].clone()));
+        operands.extend(self.captured_outputs.iter().map(|&i| results[i].clone()));
+        results.truncate(self.real_outputs);
+        let mut gradients = vec![IValue::Undefined; inputs.len()];
+        if let Some(IValue::Tuple(found)) = ran(&self.backward, env, backend, operands)?.pop() {
+            for (&i, gradient) in self.output_vjps.iter().zip(found.iter()) {
+                gradients[i] = gradient.clone();
+            }
+        }
+        Ok(Ran { results, gradients })
+    }
+}
+
+fn numbers(graph: &Graph, node: Node, name: Symbol) -> Option<Vec<usize>> {
+    match graph.attribute(node, name)? {
+        Attribute::List(all) => all.iter().map(|part| part.as_int().map(|n| n as usize)).collect(),
+        Attribute::EmptyList(_) => Some(Vec::new()),
+        _ => None,
+    }
+}
+
+fn ran(
+    graph: &Graph,
+    env: &Environment,
+    backend: Option<&dyn Backend>,
+    inputs: Vec<IValue>,
+) -> Result<Vec<IValue>, Stop> {
+    let machine = Machine::new(graph, env);
+    match backend {
+        Some(backend) => machine.backed_by(backend).run(inputs),
+        None => { machine }.run(inputs),
+    }
+}

@@ -1,0 +1,130 @@
+//! Gradients against what PyTorch's eager mode computed: `CASE.grads` and `CASE.grads64` of `numerics/` of the recorded graphs, from `CASE.grad_outputs`.
+//!
+//! Gradients are within the recorded tolerances, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
+//! `testdata/corpus/numerics/without_gradients.txt` with the reason; a line there that is no longer true is a failure too. `JITOPT_NUMERICS` names the cases to run by a part of
+//! their path.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+#[path = "support/recorded.rs"]
+mod recorded;
+
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::description::{self, Described, Source, fitted};
+use jitopt_core::interpreter::files::{Tensors, read_safetensors};
+use jitopt_core::interpreter::{Environment, IValue, Release};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::tensor::Precision;
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::era::Era;
+use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_passes::REGISTRY;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// How far gradients in doubles may be from those of PyTorch, as a part of the largest element.
+const IN_DOUBLES: f64 = 1e-8;
+
+fn tensors(stem: &str, suffix: &str) -> Tensors {
+    let bytes = std::fs::read(format!("{stem}.{suffix}.safetensors")).expect("a file of the case");
+    read_safetensors(&bytes).expect("tensors")
+}
+
+/// The leaves of what comes out, in order, under the keys of their tensors.
+fn leaves(described: &Described, all: &mut Vec<Option<String>>) {
+    match described {
+        Described::Tensor(note) => all.push(note.key.clone()),
+        Described::Tuple(parts) => parts.iter().for_each(|part| leaves(part, all)),
+        _ => all.push(None),
+    }
+}
+
+fn environment(version: &str, precision: Precision) -> Environment {
+    let mut env = Environment::default();
+    env.precision = precision;
+    env.release = Some(if version.starts_with("1.3") { Release(1, 3) } else { Release(2, 15) });
+    env
+}
+
+/// What is wrong with the gradients of one case.
+fn check(stem: &str, version: &str) -> Result<(), String> {
+    let era = if version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
+    let text = std::fs::read(format!("{stem}.ir")).map_err(|why| why.to_string())?;
+    let mut graph: Graph =
+        parse(&text, ParseOptions { era: Some(era), force_era: true }).map_err(|_| "no graph")?.graph;
+    let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
+    let description = description.map_err(|why| why.to_string())?;
+    let pipeline = Pipeline::parse(PREPARATION, &REGISTRY).expect("a pipeline");
+    run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
+    let both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
+    let mut keys = Vec::new();
+    description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
+    for (precision, suffix) in [(Precision::Typed, "grads"), (Precision::Double, "grads64")] {
+        let inputs = tensors(stem, "inputs");
+        let source = Source::new(&inputs, precision);
+        let types = graph.params(graph.root()).map(|param| graph.ty(param));
+        let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
+            let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
+            fitted(value, ty).map_err(|why| why.to_string())
+        };
+        let values = description.inputs.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, String>>()?;
+        let given = tensors(stem, "grad_outputs");
+        let gradient = |key: &Option<String>| {
+            let tensor = key.as_ref().and_then(|key| given.get(key)).cloned();
+            tensor.map_or(IValue::Undefined, |tensor| IValue::Tensor(tensor.converted(tensor.dtype(), precision)))
+        };
+        let given: Vec<IValue> = keys.iter().map(gradient).collect();
+        let env = environment(version, precision);
+        let ran = both.run(&env, None, values, &given).map_err(|stop| stop.to_string())?;
+        let wanted = tensors(stem, suffix);
+        let tolerance = match precision {
+            Precision::Double => Tolerance::of_largest(IN_DOUBLES),
+            Precision::Typed => description.tolerance.unwrap_or(Tolerance::of(1e-4, 1e-5)),
+        };
+        for (key, tensor) in wanted.iter() {
+            let i: usize = key.trim_start_matches("in").parse().map_err(|_| format!("the key `{key}`"))?;
+            let wanted = IValue::Tensor(tensor.clone());
+            let found = ran.gradients.get(i).cloned().unwrap_or(IValue::Undefined);
+            if let Some(first) = differences(&wanted, &found, tolerance, key).first() {
+                return Err(format!("{suffix}: {first:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn gradients_are_those_of_eager_mode() {
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus/numerics/without_gradients.txt");
+    let list = std::fs::read_to_string(list).expect("it stands in the tree");
+    let lines = list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let listed: BTreeMap<&str, &str> = lines.map(|line| line.split_once(": ").expect("NAME: reason")).collect();
+    let wanted = std::env::var("JITOPT_NUMERICS").unwrap_or_default();
+    let (mut seen, mut right, mut wrong) = (BTreeSet::new(), 0, Vec::new());
+    for path in recorded::files() {
+        let text = path.to_string_lossy().into_owned();
+        let Some(stem) = text.strip_suffix(".ir").filter(|stem| stem.contains("/numerics/") && stem.contains(&wanted))
+        else {
+            continue;
+        };
+        if !Path::new(&format!("{stem}.grads.safetensors")).is_file() {
+            continue;
+        }
+        let (version, case) =
+            stem.rsplit_once("/numerics/").and_then(|(_, name)| name.split_once('/')).expect("a case");
+        let name = format!("{version}/{case}");
+        if !seen.insert(name.clone()) {
+            continue;
+        }
+        match (check(stem, version), listed.get(name.as_str())) {
+            (Ok(()), None) => right += 1,
+            (Err(why), None) => wrong.push(format!("{name}: {}", why.lines().next().unwrap_or_default())),
+            (Ok(()), Some(_)) => wrong.push(format!("{name} is right, and listed as without gradients")),
+            (Err(_), Some(_)) => {}
+        }
+    }
+    println!("{right} of {} right", seen.len());
+    assert!(!seen.is_empty(), "no case matches");
+    assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
+}
