@@ -7,7 +7,6 @@
 //! `testdata/corpus/guards/differences.txt` with the reason; a line there that is no longer true is a failure.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
-#![allow(clippy::type_complexity, reason = "a table of functions")]
 
 #[path = "support/recorded.rs"]
 mod recorded;
