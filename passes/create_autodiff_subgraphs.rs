@@ -105,8 +105,7 @@ impl Slicer {
     /// Whether a node can be part of a group, or is one.
     fn is_wanted(&mut self, graph: &Graph, node: Node) -> bool {
         if graph.kind(node) == prim::DIFFERENTIABLE_GRAPH {
-            // One that has its gradient already is as good as its operators were.
-            return graph.subgraph(node).is_some() && graph.attributes(node).len() == 1;
+            return is_open(graph, node);
         }
         *self.formulas.entry(node).or_insert_with(|| {
             let row = formula_row(graph, node).filter(|_| graph.kind(node) != prim::CONSTANT);
@@ -224,7 +223,7 @@ impl Slicer {
         let groups = |graph: &Graph| -> Vec<Node> {
             graph
                 .nodes(block)
-                .filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some())
+                .filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && is_open(graph, node))
                 .collect()
         };
         for group in groups(graph) {
@@ -238,6 +237,11 @@ impl Slicer {
             }
         }
     }
+}
+
+/// Whether a group has no gradient yet. One that has keeps its section as it is: its gradient reads values of that.
+fn is_open(graph: &Graph, group: Node) -> bool {
+    graph.subgraph(group).is_some() && graph.attributes(group).len() == 1
 }
 
 /// How many nodes of a section count: in 1.3 all, later those that are executed.

@@ -44,9 +44,12 @@ pub(super) fn cut(forward: &mut Graph, mut reverse: Reverse, cx: &mut PassContex
     let real_outputs = forward.results(forward.root()).len();
     let wanted = wanted(forward, &reverse);
     let (mut captured_inputs, mut captured_outputs) = (Vec::new(), Vec::new());
+    let mut places: FxHashMap<Value, usize> = FxHashMap::default();
+    for (i, result) in forward.results(forward.root()).enumerate() {
+        places.entry(result).or_insert(i);
+    }
     for value in wanted {
-        let result = forward.results(forward.root()).position(|result| result == value);
-        if let Some(i) = result {
+        if let Some(&i) = places.get(&value) {
             captured_outputs.push(i);
         } else if forward.definer(value) == Some(forward.param_node(forward.root())) {
             captured_inputs.push(forward.output_index(value));

@@ -14,6 +14,8 @@ pub fn formula_row(graph: &Graph, node: Node) -> Option<&'static GradientRow> {
     let operand = |name: &str| Some(graph.input(node, schema.formal(name)?));
     let is_constant = |value: Value| graph.definer(value).is_some_and(|made| graph.kind(made) == prim::CONSTANT);
     let fixed = row.fixed.iter().all(|name| operand(name).is_some_and(is_constant));
-    let trained = row.trained.is_none_or(|name| operand(name).and_then(|flag| graph.constant_int(flag)) != Some(0));
+    // Of a flag that is not known the operator may return its operand itself; formulas make a new tensor.
+    let is_set = |flag: Value| graph.constant_int(flag).is_some_and(|flag| flag != 0);
+    let trained = row.trained.is_none_or(|name| operand(name).is_some_and(is_set));
     (fixed && trained).then_some(row)
 }
