@@ -11,7 +11,7 @@
 //!
 //! - `move`: each guard goes right behind the definition of what it tests, or to the start of the block when that stands outside, unless
 //!   somebody writes to it in between. Guards at the head of a branch on whether gradients are defined leave it.
-//! - `coalesce`: of neighbouring guards of a value one is left.
+//! - `coalesce`: of neighbouring guards of a value one is left, which says what the stronger of them said.
 //! - `dominated`: a guard is left away where one of the same type has come before, of a value that nobody writes to. From 1.5 on.
 //! - `eliminate`: a guard right behind the operator that makes the value goes when what is known of operands settles what comes out
 //!   ([`settled`](jitopt_core::ops::guard_rules::settled)). What it tested is then said of the value itself, so this is where a wrong profile could become a
@@ -22,6 +22,7 @@
 
 mod guard_moves;
 mod needless_guards;
+mod reshapings;
 
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
@@ -82,7 +83,7 @@ fn is_guard(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::GUARD && graph.num_inputs(node) == 1 && graph.num_outputs(node) == 1
 }
 
-/// Whether the first guard tells readers of the second what they want to know, or less, but nothing else.
+/// Whether one of two guards says all that the other says.
 fn agree(graph: &Graph, first: Value, second: Value) -> bool {
     let (first, second) = (graph.ty(first), graph.ty(second));
     planted!(
@@ -114,7 +115,7 @@ fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
             let (value, output) = (graph.input(node, 0), graph.output(node, 0));
             match first.get(&value).copied().filter(|(at, kept)| *at == run && agree(graph, *kept, output)) {
                 Some((_, kept)) => {
-                    cx.rewrite(graph, "guards-merged", node, |graph| replace(graph, node, kept));
+                    cx.rewrite(graph, "guards-merged", node, |graph| merge(graph, node, kept));
                 }
                 None => {
                     first.insert(value, (run, output));
@@ -122,6 +123,15 @@ fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
             }
         }
     }
+}
+
+/// Puts one guard in the place of another, with the stronger of their types: readers of either rely on it.
+fn merge(graph: &mut Graph, guard: Node, kept: Value) {
+    let said = graph.ty(graph.output(guard, 0));
+    if planted!("guards.stronger", said.is_subtype_of(graph.ty(kept)), "forgotten" => false) {
+        graph.set_type(kept, said);
+    }
+    replace(graph, guard, kept);
 }
 
 /// Takes away guards that come after one of the same type, of values that nobody writes to.

@@ -24,6 +24,7 @@
 
 mod flow;
 
+pub(crate) use flow::reshapes;
 use flow::{Flow, Mode, Refined};
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};

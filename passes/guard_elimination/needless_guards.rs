@@ -7,8 +7,10 @@
 //! ```
 //!
 //! From the end to the start: what an operator is given is still guarded then. Only guards and constants may stand between the operator and the
-//! guard: what writes in between could make it another tensor.
+//! guard: what writes in between could make it another tensor. For the same reason nobody may give an operand another shape between where it is tested and the
+//! operator.
 
+use super::reshapings::Reshapings;
 use super::{is_guard, replace};
 use jitopt_core::analysis::inference::{contradicts, is_complete};
 use jitopt_core::ir::{Graph, Node, Value};
@@ -20,6 +22,7 @@ use jitopt_core::types::{Simple, Type, TypeKind};
 use jitopt_core::{graph_update, planted};
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
+    let reshapings = Reshapings::of(graph, cx.alias(graph));
     let mut guards = Vec::new();
     for block in graph.all_blocks() {
         // The last node that was neither a guard nor a constant.
@@ -35,20 +38,27 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
     // Guards in blocks come behind those in front of the block, and before those behind it: the order of all blocks may be
     // another, but what settles a guard is never inside of what it stands behind.
     for (guard, behind) in guards.into_iter().rev() {
-        if let Err(why) = eliminate(graph, cx, guard, behind) {
+        if let Err(why) = eliminate(graph, cx, &reshapings, guard, behind) {
             cx.missed(graph, "guards-eliminated", guard, || why);
         }
     }
 }
 
-fn eliminate(graph: &mut Graph, cx: &mut PassContext<'_>, guard: Node, behind: Node) -> Result<(), String> {
+fn eliminate(
+    graph: &mut Graph,
+    cx: &mut PassContext<'_>,
+    reshapings: &Reshapings,
+    guard: Node,
+    behind: Node,
+) -> Result<(), String> {
     let (value, output) = (graph.input(guard, 0), graph.output(guard, 0));
     let maker = graph.definer(value).filter(|&maker| maker == behind || is_guard(graph, maker));
     let maker = maker.ok_or_else(|| "other nodes stand between it and the definition of what it tests".to_owned())?;
     if graph.kind(maker) == prim::PARAM {
         return Err("what it tests comes from outside".to_owned());
     }
-    is_settled(graph, maker, value)?;
+    let sight = Sight { graph, reshapings };
+    sight.is_settled(maker, guard)?;
     let (written, tested) = (graph.ty(value), graph.ty(output));
     let exact = match (tested.is_subtype_of(written), written.is_subtype_of(tested)) {
         (true, _) => tested,
@@ -66,49 +76,135 @@ fn eliminate(graph: &mut Graph, cx: &mut PassContext<'_>, guard: Node, behind: N
     Ok(())
 }
 
-/// Nothing, when what is known of the operands settles what `node` makes; else why not.
-fn is_settled(graph: &Graph, node: Node, value: Value) -> Result<(), String> {
-    let kind = graph.kind(node);
-    let unsettled =
-        |i: usize| Err(format!("operand {i} of `{kind}`, %{}, is not settled", graph.name(graph.input(node, i))));
-    let first_that = |wrong: &dyn Fn(usize) -> bool| (0..graph.num_inputs(node)).find(|&i| wrong(i));
-    let found = match settled(graph.era, kind) {
-        None => return Err(format!("what `{kind}` makes may differ")),
-        Some(Settled::ByOperands { numbers, free, free_for_reals }) => {
-            let reals = graph.num_inputs(node) > 0 && holds_reals(graph.ty(graph.input(node, 0)));
-            let is_free = |i: usize| {
-                free.contains(&i)
-                    || free_for_reals.contains(&i) && reals && !may_be_tensor(graph.ty(graph.input(node, i)))
-            };
-            let is_free = |i: usize| planted!("guards.free", is_free(i), "second" => is_free(i) || i == 1);
-            first_that(&|i| !is_free(i) && !is_checked(graph, graph.input(node, i), numbers))
-        }
-        Some(Settled::ByFirst) => first_that(&|i| match i {
-            0 => !is_known(graph.era, graph.ty(graph.input(node, 0))),
-            _ => !is_constant(graph, graph.input(node, i)),
-        }),
-        Some(Settled::ByList) => return is_list_settled(graph, node),
-        Some(Settled::ByChunks) => return are_chunks_settled(graph, node),
-        Some(Settled::BySizes) => match is_checked(graph, graph.input(node, 0), false) {
-            true => (!are_sizes_settled(graph, graph.input(node, 1))).then_some(1),
-            false => Some(0),
-        },
-        Some(Settled::ByBlock) => {
-            let returned = graph.results(graph.node_block(node, 0)).nth(graph.output_index(value));
-            let known = returned.is_some_and(|returned| is_known(graph.era, graph.ty(returned)));
-            return if known { Ok(()) } else { Err("what the formula returns is not settled".to_owned()) };
-        }
-        Some(Settled::Itself) => None,
-    };
-    found.map_or(Ok(()), unsettled)
+/// What is asked of a graph.
+#[derive(Clone, Copy)]
+struct Sight<'a> {
+    graph: &'a Graph,
+    reshapings: &'a Reshapings,
 }
 
-/// A constant, a guard that says everything, or a number.
-fn is_checked(graph: &Graph, value: Value, numbers: bool) -> bool {
-    let ty = graph.ty(value);
-    let guarded = || graph.definer(value).is_some_and(|node| is_guard(graph, node)) && is_known(graph.era, ty);
-    let number = [Simple::Int, Simple::Float, Simple::Bool].into_iter().any(|simple| ty.is(simple));
-    is_constant(graph, value) || numbers && number || guarded()
+impl Sight<'_> {
+    /// Nothing, when what is known of the operands settles what `node` makes and `guard` tests; else why not.
+    fn is_settled(self, node: Node, guard: Node) -> Result<(), String> {
+        let graph = self.graph;
+        let kind = graph.kind(node);
+        let unsettled =
+            |i: usize| Err(format!("operand {i} of `{kind}`, %{}, is not settled", graph.name(graph.input(node, i))));
+        let first_that = |wrong: &dyn Fn(usize) -> bool| (0..graph.num_inputs(node)).find(|&i| wrong(i));
+        let found = match settled(graph.era, kind) {
+            None => return Err(format!("what `{kind}` makes may differ")),
+            Some(Settled::ByOperands { numbers, free, free_for_reals }) => {
+                let is_free = |i: usize| self.is_free(node, i, free, free_for_reals);
+                first_that(&|i| !is_free(i) && !self.is_checked(graph.input(node, i), node, numbers))
+            }
+            Some(Settled::ByFirst) => first_that(&|i| match i {
+                0 => !self.is_known(graph.input(node, 0), node),
+                _ => !is_constant(graph, graph.input(node, i)),
+            }),
+            Some(Settled::ByList) => return self.is_list_settled(node),
+            Some(Settled::ByChunks) => return self.are_chunks_settled(node),
+            Some(Settled::BySizes) => match self.is_checked(graph.input(node, 0), node, false) {
+                true => (!self.are_sizes_settled(graph.input(node, 1))).then_some(1),
+                false => Some(0),
+            },
+            Some(Settled::ByBlock) => return self.is_formula_settled(node, guard),
+            Some(Settled::Undefined) => return is_undefined(graph, guard),
+            Some(Settled::Itself) => {
+                let reshaped = self.reshapings.between(graph, graph.input(guard, 0), guard);
+                return if reshaped { Err("it may have another shape by now".to_owned()) } else { Ok(()) };
+            }
+        };
+        found.map_or(Ok(()), unsettled)
+    }
+
+    /// Whether an operand may be anything.
+    fn is_free(self, node: Node, i: usize, free: &[usize], free_for_reals: &[usize]) -> bool {
+        let graph = self.graph;
+        let reals = graph.num_inputs(node) > 0 && holds_reals(graph.ty(graph.input(node, 0)));
+        let tensor = may_be_tensor(graph.ty(graph.input(node, i)));
+        let is_free = free.contains(&i) && (graph.era == Era::V1_3 || !tensor);
+        let is_free = is_free || free_for_reals.contains(&i) && reals && !tensor;
+        planted!("guards.free", is_free, "second" => is_free || i == 1)
+    }
+
+    /// A constant, a guard that says everything, or a number.
+    fn is_checked(self, value: Value, reader: Node, numbers: bool) -> bool {
+        let ty = self.graph.ty(value);
+        let guarded = || {
+            let guard = self.graph.definer(value).filter(|&node| is_guard(self.graph, node));
+            guard.is_some() && self.is_known(value, reader)
+        };
+        let number = [Simple::Int, Simple::Float, Simple::Bool].into_iter().any(|simple| ty.is(simple));
+        is_constant(self.graph, value) || numbers && number || guarded()
+    }
+
+    /// Whether everything is known of a tensor that the text of its era can say, and is still so where it is read.
+    fn is_known(self, value: Value, reader: Node) -> bool {
+        let reshaped = || self.reshapings.between(self.graph, value, reader);
+        is_known(self.graph.era, self.graph.ty(value)) && !planted!("guards.reshaped", reshaped(), "ignored" => false)
+    }
+
+    /// `aten::cat` of a list that is made directly in front of it.
+    fn is_list_settled(self, node: Node) -> Result<(), String> {
+        let graph = self.graph;
+        let list = graph.prev(node).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT);
+        let list = list.filter(|&list| graph.definer(graph.input(node, 0)) == Some(list));
+        let list = list.ok_or_else(|| "its list is not made directly in front of it".to_owned())?;
+        if !graph.inputs(node).skip(1).all(|value| is_constant(graph, value)) {
+            return Err("its dimension is not constant".to_owned());
+        }
+        match graph.inputs(list).find(|&value| !self.is_checked(value, list, false)) {
+            Some(value) => Err(format!("%{} of its list is not settled", graph.name(value))),
+            None => Ok(()),
+        }
+    }
+
+    /// `prim::ListUnpack` of `aten::chunk`, whose list nobody else sees.
+    fn are_chunks_settled(self, node: Node) -> Result<(), String> {
+        let graph = self.graph;
+        let list = graph.input(node, 0);
+        let chunk = graph.definer(list).filter(|&chunk| graph.kind(chunk) == aten::CHUNK);
+        let chunk = chunk.ok_or_else(|| "what is unpacked is no list of chunks".to_owned())?;
+        if graph.single_use(list).is_none() {
+            return Err("others see the list of chunks".to_owned());
+        }
+        match graph.inputs(chunk).find(|&value| !self.is_checked(value, chunk, false)) {
+            Some(value) => Err(format!("%{} is not settled", graph.name(value))),
+            None => Ok(()),
+        }
+    }
+
+    /// A constant, or `aten::size` of a tensor of which all sizes are known.
+    fn are_sizes_settled(self, value: Value) -> bool {
+        let graph = self.graph;
+        let size = graph.definer(value).filter(|&node| graph.kind(node).as_str() == "aten::size");
+        let of_known = |node: Node| graph.num_inputs(node) == 1 && self.is_known(graph.input(node, 0), node);
+        is_constant(graph, value) || size.is_some_and(of_known)
+    }
+
+    /// What the block of a gradient formula returns, when it runs: it does not where no gradient is defined.
+    fn is_formula_settled(self, node: Node, guard: Node) -> Result<(), String> {
+        let graph = self.graph;
+        let is_defined = |gradient| self.is_checked(gradient, node, false) && !is_constant(graph, gradient);
+        if !graph.inputs(node).any(is_defined) {
+            return Err("perhaps no gradient is defined".to_owned());
+        }
+        let index = graph.output_index(graph.input(guard, 0));
+        let returned = graph.results(graph.node_block(node, 0)).nth(index);
+        match returned.is_some_and(|returned| self.is_known(returned, guard)) {
+            true => Ok(()),
+            false => Err("what the formula returns is not settled".to_owned()),
+        }
+    }
+}
+
+/// Whether a guard asks for nothing that an undefined tensor is not.
+fn is_undefined(graph: &Graph, guard: Node) -> Result<(), String> {
+    let tested = graph.ty(graph.output(guard, 0));
+    match tested == Type::tensor() || tested.as_tensor().is_some_and(|tensor| tensor.undefined == Some(true)) {
+        true => Ok(()),
+        false => Err("it is undefined".to_owned()),
+    }
 }
 
 fn is_constant(graph: &Graph, value: Value) -> bool {
@@ -131,39 +227,4 @@ fn may_be_tensor(ty: Type) -> bool {
         TypeKind::Optional(inner) => inner.is_tensor(),
         _ => ty.is_tensor(),
     }
-}
-
-/// `aten::cat` of a list that is made directly in front of it.
-fn is_list_settled(graph: &Graph, node: Node) -> Result<(), String> {
-    let list = graph.prev(node).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT);
-    let list = list.filter(|&list| graph.definer(graph.input(node, 0)) == Some(list));
-    let list = list.ok_or_else(|| "its list is not made directly in front of it".to_owned())?;
-    if !graph.inputs(node).skip(1).all(|value| is_constant(graph, value)) {
-        return Err("its dimension is not constant".to_owned());
-    }
-    match graph.inputs(list).find(|&value| !is_checked(graph, value, false)) {
-        Some(value) => Err(format!("%{} of its list is not settled", graph.name(value))),
-        None => Ok(()),
-    }
-}
-
-/// `prim::ListUnpack` of `aten::chunk`, whose list nobody else sees.
-fn are_chunks_settled(graph: &Graph, node: Node) -> Result<(), String> {
-    let list = graph.input(node, 0);
-    let chunk = graph.definer(list).filter(|&chunk| graph.kind(chunk) == aten::CHUNK);
-    let chunk = chunk.ok_or_else(|| "what is unpacked is no list of chunks".to_owned())?;
-    if graph.single_use(list).is_none() {
-        return Err("others see the list of chunks".to_owned());
-    }
-    match graph.inputs(chunk).find(|&value| !is_checked(graph, value, false)) {
-        Some(value) => Err(format!("%{} is not settled", graph.name(value))),
-        None => Ok(()),
-    }
-}
-
-/// A constant, or `aten::size` of a tensor of which all sizes are known.
-fn are_sizes_settled(graph: &Graph, value: Value) -> bool {
-    let size = graph.definer(value).filter(|&node| graph.kind(node).as_str() == "aten::size");
-    let of_known = |node: Node| graph.num_inputs(node) == 1 && is_known(graph.era, graph.ty(graph.input(node, 0)));
-    is_constant(graph, value) || size.is_some_and(of_known)
 }

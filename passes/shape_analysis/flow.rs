@@ -471,18 +471,20 @@ fn resized(graph: &Graph, db: &AliasDb, mode: Mode) -> EntitySet<Location> {
     let mut all = EntitySet::new();
     for node in graph.all_nodes() {
         let rule = ops::operator(graph.era, graph.kind(node)).rule;
-        let does = match rule.resizes {
-            Resizes::Yes => true,
-            Resizes::SoPyTorchThinks => mode == Mode::AsPyTorch,
-            Resizes::No => matches!(rule.effect, Effect::Call | Effect::Unknown) || has_out(graph, node),
-        };
-        if does && rule.structure == Structure::None {
+        let is_thought_to = rule.resizes == Resizes::SoPyTorchThinks && mode == Mode::AsPyTorch;
+        if (is_thought_to || reshapes(graph, node)) && rule.structure == Structure::None {
             for location in db.writes(node) {
                 all.insert(location);
             }
         }
     }
     all
+}
+
+/// Whether it may give another shape to what it writes to.
+pub(crate) fn reshapes(graph: &Graph, node: Node) -> bool {
+    let rule = ops::operator(graph.era, graph.kind(node)).rule;
+    rule.resizes == Resizes::Yes || matches!(rule.effect, Effect::Call | Effect::Unknown) || has_out(graph, node)
 }
 
 /// Whether it writes its result to an operand that is given for that, and is made to fit.

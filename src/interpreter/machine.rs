@@ -147,6 +147,9 @@ impl<'g> Machine<'g> {
     pub fn run(&mut self, inputs: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
         self.activations.clear();
         self.frames.clear();
+        if let Some(recording) = self.env.recording.borrow_mut().as_mut() {
+            recording.begin(&inputs);
+        }
         self.activate(self.graph, inputs, Then::Finish)?;
         loop {
             let frame = self.frames.last_mut().expect("the root block ends the run");

@@ -11,7 +11,8 @@
 //! block, without constants and without nodes that look; so names, source locations and constants may change. Otherwise it must be the
 //! graph that was recorded: the first place that is not there is told.
 //!
-//! Of a tensor that was another one each time what was the same is kept: element type, rank, each size, all strides.
+//! Of a tensor that was another one each time what was the same is kept: element type, rank, each size, all strides. Where gradients are wanted of anything, those
+//! of what is computed are left open.
 
 use super::ivalue::IValue;
 use crate::ir::{Attribute, Block, Graph, Node};
@@ -45,7 +46,7 @@ pub struct Place {
 
 impl Place {
     fn see(&mut self, value: &IValue) {
-        self.times += 1;
+        self.times = self.times.saturating_add(1);
         let seen = match value {
             IValue::Tensor(tensor) => type_of(tensor),
             IValue::Undefined => {
@@ -58,6 +59,15 @@ impl Place {
 
     fn widen(&mut self, seen: Type) {
         self.ty = Some(self.ty.map_or(seen, |known| known.join(seen).unwrap_or_else(Type::tensor)));
+    }
+
+    /// The interpreter does not carry from operands to results that gradients are wanted.
+    fn forget_gradients(&mut self) {
+        let Some(seen) = self.ty.as_ref().and_then(|ty| ty.as_tensor()) else { return };
+        let differentiable = seen.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex());
+        if seen.requires_grad == Some(false) && differentiable {
+            self.ty = Some(Type::new(TypeKind::Tensor(TensorType { requires_grad: None, ..seen.clone() })));
+        }
     }
 
     fn name(&self) -> String {
@@ -94,6 +104,10 @@ pub struct Recording {
     pub profile: Profile,
     graph: u64,
     places: FxHashMap<Node, usize>,
+    /// Places at which no param of the graph is looked at.
+    computed: Vec<usize>,
+    /// Whether gradients of anything are wanted.
+    gradients: bool,
 }
 
 impl Recording {
@@ -102,10 +116,17 @@ impl Recording {
         let looks = |node: Node| graph.kind(node) == prim::PROFILE;
         graph.all_nodes().any(looks).then(|| {
             let (nodes, places): (Vec<Node>, Vec<Place>) = places(graph).into_iter().unzip();
+            let is_param = |node: Node| graph.definer(graph.input(node, 0)) == Some(graph.param_node(graph.root()));
+            let computed = (0..nodes.len()).filter(|&i| !is_param(nodes[i])).collect();
             let places_of = nodes.into_iter().enumerate().map(|(i, node)| (node, i)).collect();
             let profile = Profile { runs: 0, places };
-            Recording { profile, graph: graph.id().number(), places: places_of }
+            Recording { profile, graph: graph.id().number(), places: places_of, computed, gradients: false }
         })
+    }
+
+    /// Notes what the graph is given.
+    pub(super) fn begin(&mut self, inputs: &[IValue]) {
+        self.gradients |= inputs.iter().any(wants_gradients);
     }
 
     /// Notes what came by at a node.
@@ -114,11 +135,25 @@ impl Recording {
             return;
         }
         match (self.places.get(&node), args.first()) {
-            (Some(&i), Some(value)) => self.profile.places[i].see(value),
-            (None, None) => self.profile.runs += 1,
+            (Some(&i), Some(value)) => {
+                self.gradients |= wants_gradients(value);
+                self.profile.places[i].see(value);
+            }
+            (None, None) => self.end(),
             _ => {}
         }
     }
+
+    fn end(&mut self) {
+        self.profile.runs = self.profile.runs.saturating_add(1);
+        for &i in self.computed.iter().filter(|_| self.gradients) {
+            self.profile.places[i].forget_gradients();
+        }
+    }
+}
+
+fn wants_gradients(value: &IValue) -> bool {
+    matches!(value, IValue::Tensor(tensor) if tensor.requires_grad())
 }
 
 /// The nodes of a graph that look, and the places that they look at.
@@ -157,9 +192,9 @@ impl Profile {
     /// Adds what was seen in other runs of the same graph.
     pub fn merge(&mut self, other: &Profile) -> Result<(), String> {
         self.compare(&other.places)?;
-        self.runs += other.runs;
+        self.runs = self.runs.saturating_add(other.runs);
         for (place, other) in self.places.iter_mut().zip(&other.places) {
-            place.times += other.times;
+            place.times = place.times.saturating_add(other.times);
             place.seen_none |= other.seen_none;
             if let Some(ty) = other.ty {
                 place.widen(ty);
@@ -176,7 +211,8 @@ impl Profile {
             if graph.era == Era::V2 {
                 graph.set_attribute(node, attr::SEEN_NONE, Attribute::Int(place.seen_none.into()));
             }
-            let Some(ty) = place.ty else { continue };
+            // What the text says was seen in another run, perhaps.
+            let ty = place.ty.unwrap_or_else(Type::tensor);
             match graph.era {
                 Era::V1_3 => {
                     let output = graph.output(node, 0);

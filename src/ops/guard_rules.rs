@@ -24,7 +24,7 @@ pub enum Settled {
     ByOperands {
         /// Operands of type int, float or bool need not be constants.
         numbers: bool,
-        /// These may be anything.
+        /// These may be anything. A tensor may not where the text tells which tensors take part in differentiation: if it does, so does what comes out.
         free: &'static [usize],
         /// These may be any number when the first operand holds reals.
         free_for_reals: &'static [usize],
@@ -37,8 +37,10 @@ pub enum Settled {
     ByChunks,
     /// When the first operand is settled, and the second one is a constant, or the sizes of a tensor of which all are known.
     BySizes,
-    /// When its block returns it: of that as much is known.
+    /// When its block returns it, of that as much is known, and the block runs: an operand is known to be defined.
     ByBlock,
+    /// Only that it is undefined.
+    Undefined,
     /// Always: it is a guard itself.
     Itself,
 }
@@ -72,7 +74,9 @@ const fn but_for(free: &'static [usize]) -> Settled {
 #[rustfmt::skip]
 const ROWS: &[GuardRow] = &[
     row(&["aten::add", "aten::add_", "aten::sub", "aten::mul", "aten::div", "aten::pow"], WITH_NUMBERS),
-    row(&["aten::t", "aten::mm", "aten::min", "aten::max", "aten::type_as", "aten::rand_like"], WITH_NUMBERS),
+    row(&["aten::t", "aten::type_as"], WITH_NUMBERS),
+    // Numbers are dimensions and element types here, in some overload.
+    row(&["aten::mm", "aten::min", "aten::max", "aten::rand_like"], but_for(&[])),
     row(&["aten::abs", "aten::neg", "aten::sign", "aten::reciprocal", "aten::relu", "aten::sigmoid", "aten::tanh"], WITH_NUMBERS),
     row(&["aten::threshold", "aten::lerp", "aten::addcmul", "aten::fmod", "aten::remainder", "aten::lgamma"], WITH_NUMBERS),
     row(&["aten::sin", "aten::cos", "aten::tan", "aten::sinh", "aten::cosh", "aten::asin", "aten::acos"], WITH_NUMBERS),
@@ -81,7 +85,7 @@ const ROWS: &[GuardRow] = &[
     row(&["aten::ge", "aten::gt", "aten::lt", "aten::le", "aten::eq", "aten::ne"], WITH_NUMBERS),
     row(&["aten::__and__", "aten::__or__", "aten::__xor__", "aten::__lshift__", "aten::__rshift__"], WITH_NUMBERS),
     row(&["aten::bitwise_not", "aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], WITH_NUMBERS),
-    row(&["aten::_cast_Float", "aten::_cast_Long", "prim::ConstantChunk", "prim::AutogradAdd", "prim::AutogradZero"], WITH_NUMBERS),
+    row(&["aten::_cast_Float", "aten::_cast_Long", "prim::ConstantChunk", "prim::AutogradAdd"], WITH_NUMBERS),
     row(&["aten::where", "aten::sqrt", "aten::rsqrt"], WITH_NUMBERS).since_2(),
     row(&["aten::softmax"], but_for(&[1])).since_2(),
     row(&["aten::flatten", "aten::argmax", "aten::squeeze", "aten::avg_pool2d"], but_for(&[])),
@@ -93,6 +97,7 @@ const ROWS: &[GuardRow] = &[
     row(&["prim::ListUnpack"], Settled::ByChunks),
     row(&["aten::_grad_sum_to_size"], Settled::BySizes),
     row(&["prim::GradOf"], Settled::ByBlock),
+    row(&["prim::AutogradZero"], Settled::Undefined),
     row(&["prim::Guard"], Settled::Itself),
 ];
 

@@ -301,7 +301,7 @@ The graph is instrumented first, unless it is. A profile is of a graph whatever 
 #[derive(Debug, Default, Args)]
 #[command(after_help = PROFILE_EXAMPLES)]
 pub(crate) struct ProfileArgs {
-    /// Write here; without it beside the graph, as `.prof`
+    /// Write here, `-` is stdout; without it beside the graph, as `.prof`
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]

@@ -18,8 +18,22 @@ pub(crate) fn run(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
         world.say("error: a graph from standard input has no name to write beside; say where, with -o FILE");
         return crate::exit::USAGE;
     };
+    if let Some(path) = run.files.iter().find(|path| is_same_file(path, &output, world)) {
+        world.say(&format!("error: `{}` is the graph; say where to write the profile, with -o FILE", path.display()));
+        return crate::exit::USAGE;
+    }
     run.checks.record_profile = Some(output);
     cmd_run::run(&run, world)
+}
+
+/// Whether one would overwrite the other.
+fn is_same_file(path: &Path, other: &Path, world: &World<'_>) -> bool {
+    let whole = |path: &Path| std::fs::canonicalize(world.path(path)).ok();
+    !is_stdout(other) && whole(path).is_some_and(|path| whole(other) == Some(path))
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// The profile in a file.
@@ -66,12 +80,17 @@ pub(crate) fn end(args: &RunArgs, env: &Environment, world: &mut World<'_>) -> R
         let seen = profile.places.iter().filter(|place| place.times > 0).count();
         let (all, runs) = (profile.places.len(), profile.runs);
         let plural = if runs == 1 { "" } else { "s" };
-        world.say(&format!("{}: {runs} run{plural}, tensors at {seen} of {all} places", path.display()));
+        let name = if is_stdout(path) { "<stdout>".to_owned() } else { path.display().to_string() };
+        world.say(&format!("{name}: {runs} run{plural}, tensors at {seen} of {all} places"));
     }
     Ok(())
 }
 
-fn write(path: &Path, profile: &Profile, world: &World<'_>) -> Result<(), Refusal> {
+fn write(path: &Path, profile: &Profile, world: &mut World<'_>) -> Result<(), Refusal> {
+    if is_stdout(path) {
+        world.print(profile.to_json().as_bytes());
+        return Ok(());
+    }
     let written = std::fs::write(world.path(path), profile.to_json());
     written.or_else(|error| refuse(format_args!("cannot write `{}`: {error}", path.display())))
 }
