@@ -43,7 +43,7 @@ pub const PASS: PassInfo = PassInfo {
     example: "%a : Tensor = aten::mul(%x, %y), %z : Tensor = aten::tanh(%a)  =>  %z : Tensor = prim::DifferentiableGraph_0(%x, %y)",
     options: &[PassOption { name: "threshold", default: "2", summary: "how many nodes a subgraph has at least" }],
     required: false,
-    reads_shapes: false,
+    reads_shapes: true,
     run,
     file: file!(),
 };
@@ -239,9 +239,11 @@ impl Slicer {
     }
 }
 
-/// Whether a group has no gradient yet. One that has keeps its section as it is: its gradient reads values of that.
+/// Whether a group has no gradient yet. One that has keeps its section as it is, for its gradient reads values of that: more results than the
+/// node has, where a version of PyTorch that prints nothing else of gradients has printed it.
 fn is_open(graph: &Graph, group: Node) -> bool {
-    graph.subgraph(group).is_some() && graph.attributes(group).len() == 1
+    let all_shown = |section: &Graph| section.results(section.root()).len() == graph.num_outputs(group);
+    graph.subgraph(group).is_some_and(all_shown) && graph.attributes(group).len() == 1
 }
 
 /// How many nodes of a section count: in 1.3 all, later those that are executed.

@@ -219,6 +219,9 @@ impl Graph {
     /// Sets an attribute; a new one comes last.
     pub fn set_attribute(&mut self, node: Node, name: Symbol, value: Attribute) {
         self.touch();
+        if matches!(value, Attribute::Graph(_)) {
+            self.note_section();
+        }
         if self.nodes[node].attributes == 0 {
             self.attributes.push(AttributeList::new());
             self.nodes[node].attributes = self.attributes.len() as u32;

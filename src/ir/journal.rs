@@ -70,6 +70,8 @@ pub struct Journal {
     pub names: Vec<NameEdit>,
     /// Which comment was copied from which node to which.
     pub comments: Vec<(Comment, Node, Node)>,
+    /// Whether a node was given a section, which may be gone by now: names of what was copied out of it are noted as if they came from elsewhere.
+    pub made_section: bool,
 }
 
 /// The journal of a graph, while one is kept. A copy of the graph keeps none.
@@ -102,6 +104,17 @@ impl Graph {
     /// What was noted since [`Graph::keep_journal`]; none where that was never asked of this graph.
     pub fn take_journal(&mut self) -> Option<Journal> {
         self.journal.0.take().map(|journal| *journal)
+    }
+
+    /// Whether the journal says that a node was given a section.
+    pub fn noted_section(&self) -> bool {
+        self.journal.0.as_ref().is_some_and(|journal| journal.made_section)
+    }
+
+    pub(super) fn note_section(&mut self) {
+        if let Some(journal) = &mut self.journal.0 {
+            journal.made_section = true;
+        }
     }
 
     #[inline]

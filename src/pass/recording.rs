@@ -84,12 +84,12 @@ pub(super) struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    /// Whether a node of `after` has a section, and none before. What is in a section that was there is in the stream of the
+    /// Whether a node of `after` has a section, and none before, or had one meanwhile. What is in a section that was there is in the stream of the
     /// graph, names included.
     pub(super) fn made_section(&self, after: &Graph) -> bool {
         let had: FxHashSet<Node> =
             self.survey.nodes.iter().copied().filter(|&node| has_section(self.before, node)).collect();
-        after.all_nodes().any(|node| has_section(after, node) && !had.contains(&node))
+        after.noted_section() || after.all_nodes().any(|node| has_section(after, node) && !had.contains(&node))
     }
 
     /// What makes `after` out of the graph before: a graph without erased rows, and what is taken over. None where something cannot

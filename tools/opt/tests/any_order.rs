@@ -36,6 +36,7 @@ const GOES_ON: &[(&str, &str)] = &[
     ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
     ("batch-mm", "what its end removes may have been a writer to a factor, without which more products go together"),
     ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
+    ("create-autodiff-subgraphs", "what it puts out of a group may be part of another one, as in PyTorch"),
     ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
     ("fuse", "what it leaves equal is merged at its end, and then pairs that were not alone are, as in PyTorch"),
     ("loop-peeling", "the loops that it makes are loops"),
