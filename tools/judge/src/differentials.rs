@@ -8,9 +8,9 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::symbol::{Symbol, attr, prim};
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
-/// possible, chunks of known number.
+/// possible, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
-    remove-mutation,canonicalize-ops,dce,differentiate";
+    remove-mutation,canonicalize-ops,dce";
 
 /// The two graphs, and which of their values correspond.
 pub struct Differentials {

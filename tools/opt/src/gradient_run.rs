@@ -17,6 +17,7 @@ use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::{Scalar, Tensor};
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_judge::tracing::{has_control_flow, trace};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -101,7 +102,10 @@ pub(crate) fn run(
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
     let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new() };
-    let mut both = run.differentiated(graph, world)?;
+    let mut both = match run.differentiated(graph, &leaves, world)? {
+        Ok(both) => both,
+        Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
+    };
     let ran = run.forward_and_backward(&mut both, &types, &leaves, given, world)?;
     tell_side_effects(&run.env, world);
     processor::tell(run.backend.as_ref(), args.semantics.stats.as_deref(), run.stats, world);
@@ -112,11 +116,30 @@ pub(crate) fn run(
 }
 
 impl Run<'_> {
-    fn differentiated(&mut self, mut graph: Graph, world: &mut World<'_>) -> Result<Differentials, Refusal> {
+    /// The graph and that of its gradients. Where inputs decide what is run, it is what these make it do.
+    #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
+    fn differentiated(
+        &mut self,
+        mut graph: Graph,
+        leaves: &[Leaf<'_>],
+        world: &mut World<'_>,
+    ) -> Result<Result<Differentials, Stop>, Refusal> {
         let preparation = judging::pipeline(PREPARATION, world)?;
-        self.count(transform(self.path, &mut graph, &preparation, &self.env, self.args.semantics.no_verify)?);
+        self.apply(&mut graph, &preparation)?;
+        if has_control_flow(&graph) {
+            let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
+            graph = match trace(&graph, &self.env, &inputs) {
+                Ok(graph) => graph,
+                Err(stop) => return Ok(Err(stop)),
+            };
+            self.env.reset();
+            self.apply(&mut graph, &preparation)?;
+            world
+                .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
+        }
+        self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
         match Differentials::of(&graph) {
-            Some(both) => Ok(both),
+            Some(both) => Ok(Ok(both)),
             None => refuse(format_args!(
                 "`{}` does not become one graph with one of its gradients: {}",
                 self.path.display(),
@@ -128,19 +151,19 @@ impl Run<'_> {
         }
     }
 
-    fn count(&mut self, counted: BTreeMap<String, u64>) {
-        for (name, n) in counted {
+    fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Refusal> {
+        for (name, n) in transform(self.path, graph, pipeline, &self.env, self.args.semantics.no_verify)? {
             *self.stats.entry(name).or_default() += n;
         }
+        Ok(())
     }
 
     /// Runs the pipeline over one of the graphs.
     fn transform(&mut self, graph: &mut Graph) -> Result<(), Refusal> {
-        if let Some(pipeline) = &self.pipeline {
-            let counted = transform(self.path, graph, pipeline, &self.env, self.args.semantics.no_verify)?;
-            self.count(counted);
-        }
-        Ok(())
+        let Some(pipeline) = self.pipeline.take() else { return Ok(()) };
+        let applied = self.apply(graph, &pipeline);
+        self.pipeline = Some(pipeline);
+        applied
     }
 
     fn execute(&self, graph: &Graph, inputs: Vec<IValue>, world: &mut World<'_>) -> Result<Vec<IValue>, Stop> {
@@ -196,12 +219,7 @@ impl Run<'_> {
         }
     }
 
-    fn read_gradients(
-        &self,
-        path: &Path,
-        results: &[Leaf<'_>],
-        world: &mut World<'_>,
-    ) -> Result<Vec<IValue>, Refusal> {
+    fn read_gradients(&self, path: &Path, results: &[Leaf<'_>], world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
         let (mut tensors, file) = (read_tensors(path, world)?, path.display());
         if let ([only], Some(tensor)) = (results, tensors.remove("")) {
             tensors.insert(only.key.clone(), tensor);

@@ -460,7 +460,7 @@ fn gradient(
     direction: &[Vec<f64>],
 ) -> Result<f64, String> {
     let mut graph = trial.graph.clone();
-    let pipeline = Pipeline::parse(PREPARATION, &REGISTRY).expect("a pipeline");
+    let pipeline = Pipeline::parse(&format!("{PREPARATION},differentiate"), &REGISTRY).expect("a pipeline");
     run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
     let both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
     let given: Vec<IValue> = results

@@ -10,7 +10,7 @@
 mod recorded;
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
-use jitopt_core::interpreter::description::{self, Described, Source, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description, Source, fitted};
 use jitopt_core::interpreter::files::{Tensors, read_safetensors};
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
@@ -20,12 +20,16 @@ use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
 use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// How far gradients in doubles may be from those of PyTorch, as a part of the largest element.
 const IN_DOUBLES: f64 = 1e-8;
+
+/// What makes groups, which become kernels.
+const FUSION: &str = "@default,fuse{level=2}";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
     let bytes = std::fs::read(format!("{stem}.{suffix}.safetensors")).expect("a file of the case");
@@ -56,8 +60,14 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
         parse(&text, ParseOptions { era: Some(era), force_era: true }).map_err(|_| "no graph")?.graph;
     let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
     let description = description.map_err(|why| why.to_string())?;
-    let pipeline = Pipeline::parse(PREPARATION, &REGISTRY).expect("a pipeline");
-    run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
+    run_passes(&mut graph, PREPARATION)?;
+    if has_control_flow(&graph) {
+        let inputs = tensors(stem, "inputs");
+        let inputs = inputs_of(&graph, &description, &Source::new(&inputs, Precision::Typed))?;
+        graph = trace(&graph, &environment(version, Precision::Typed), &inputs).map_err(|stop| stop.to_string())?;
+        run_passes(&mut graph, PREPARATION)?;
+    }
+    run_passes(&mut graph, "differentiate")?;
     let mut both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
     let mut keys = Vec::new();
     description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
@@ -70,12 +80,7 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     for (precision, suffix, backend) in ways {
         let inputs = tensors(stem, "inputs");
         let source = Source::new(&inputs, precision);
-        let types = graph.params(graph.root()).map(|param| graph.ty(param));
-        let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
-            let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
-            fitted(value, ty).map_err(|why| why.to_string())
-        };
-        let values = description.inputs.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, String>>()?;
+        let values = inputs_of(&both.forward, &description, &source)?;
         let given = tensors(stem, "grad_outputs");
         let gradient = |key: &Option<String>| {
             let tensor = key.as_ref().and_then(|key| given.get(key)).cloned();
@@ -88,13 +93,13 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
             None => Machine::new(graph, &env).run(values),
         };
         if backend.is_some() {
-            fused(&mut both.forward)?;
+            run_passes(&mut both.forward, FUSION)?;
         }
         let forward = both.forward(&mut run, values).map_err(|stop| stop.to_string())?;
         let operands = both.operands(forward, &given);
         if backend.is_some() {
             both.specialize(&operands);
-            fused(&mut both.backward)?;
+            run_passes(&mut both.backward, FUSION)?;
         }
         let gradients = both.backward(&mut run, operands).map_err(|stop| stop.to_string())?;
         let wanted = tensors(stem, suffix);
@@ -114,9 +119,18 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     Ok(kernels.counts().launched > 0)
 }
 
-/// Groups in a graph, which become kernels.
-fn fused(graph: &mut Graph) -> Result<(), String> {
-    let pipeline = Pipeline::parse("@default,fuse{level=2}", &REGISTRY).expect("a pipeline");
+/// The inputs that a description has, as the params want them.
+fn inputs_of(graph: &Graph, description: &Description, source: &Source<'_>) -> Result<Vec<IValue>, String> {
+    let types = graph.params(graph.root()).map(|param| graph.ty(param));
+    let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
+        let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
+        fitted(value, ty).map_err(|why| why.to_string())
+    };
+    description.inputs.iter().zip(types).enumerate().map(value).collect()
+}
+
+fn run_passes(graph: &mut Graph, passes: &str) -> Result<(), String> {
+    let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
     run(graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())
 }
 
