@@ -22,6 +22,7 @@ use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
+use jitopt_passes::differentiate::function_graph;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -186,7 +187,8 @@ pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) 
     // Machines look for whole names; users may give short ones, as for `inline`.
     for names in calls.each() {
         let given = names.iter().find_map(|name| graphs.get(name)).cloned();
-        if let (Some(callee), Some(whole)) = (given, names.first()) {
+        let known = || names.first().and_then(|name| function_graph(graph.era, name));
+        if let (Some(callee), Some(whole)) = (given.or_else(known), names.first()) {
             graphs.entry(whole.clone()).or_insert(callee);
         }
     }
