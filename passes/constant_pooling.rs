@@ -66,7 +66,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
         };
         let (old, new) = (graph.output(node, 0), graph.output(existing, 0));
         let safe = planted!(
-            "pooling.aliasing", stand_ins.safe(&db, old, new),
+            "pooling.aliasing", is_none(graph, node) || stand_ins.safe(&db, old, new),
             "ignored" => true,
             "of-first" => !db.has_writers(new),
             "of-second" => !db.has_writers(old),
@@ -93,6 +93,11 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
 
 fn is_constant(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::CONSTANT && graph.num_outputs(node) == 1 && graph.num_inputs(node) == 0
+}
+
+/// Whether a constant is None, whatever else its type allows: nobody writes to that.
+fn is_none(graph: &Graph, node: Node) -> bool {
+    graph.attributes(node).is_empty()
 }
 
 /// True when the node stands in front now.

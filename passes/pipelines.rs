@@ -29,8 +29,8 @@ pub const PIPELINES: &[NamedPipeline] = &[
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
-        name: "torch-1.3-training",
-        summary: "what the executor of 1.3 did for arguments that want gradients, up to the split into differentiable graphs",
+        name: "torch-1.3-required",
+        summary: "what the executor of 1.3 did for all arguments, before it looked whether they want gradients",
         // What must be: gradient formulas and tuples away, operators that the interpreter has. What can be known: constants,
         // shapes. What gradients survive: common work, small rewrites, repeated loops.
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
@@ -39,10 +39,18 @@ pub const PIPELINES: &[NamedPipeline] = &[
                dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse",
     },
     NamedPipeline {
+        name: "torch-1.3-training",
+        summary: "the same for arguments that want gradients: differentiable graphs, whose forward graphs are fused",
+        // A formula brings branches and sizes of its own, so that each forward graph goes the whole way again. Small groups are left to eager mode.
+        text: "@torch-1.3-required,create-autodiff-subgraphs,differentiate{groups-only},\
+               forward(shape-analysis,dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse,\
+               decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse),inline-autodiff-subgraphs,dce",
+    },
+    NamedPipeline {
         name: "torch-1.3-inference",
         summary: "the same for arguments without gradients, and the fuser",
         // And what gradients do not survive: norms and products.
-        text: "@torch-1.3-training,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
+        text: "@torch-1.3-required,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
         name: "torch-1.3-profiling",
@@ -61,9 +69,27 @@ pub const PIPELINES: &[NamedPipeline] = &[
                decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
+        name: "torch-2-legacy-required",
+        summary: "what the legacy executor of 2.x does for all arguments",
+        // The passes of 1.3 in another order: constants are pooled behind propagation, and what unrolling shows is looked at once more.
+        text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
+               remove-expands,canonicalize-ops{trusting},dce,\
+               constant-propagation{escaping},shape-analysis,\
+               dce,cse,peephole{trusting},constant-propagation{escaping},constant-pooling,loop-unrolling,\
+               peephole{trusting},constant-propagation{escaping},cse",
+    },
+    NamedPipeline {
         name: "torch-2-legacy",
-        summary: "what the legacy executor of 2.x does to a graph without gradients: the same passes",
-        text: "@torch-1.3-inference",
+        summary: "what it does to a graph without gradients",
+        text: "@torch-2-legacy-required,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
+    },
+    NamedPipeline {
+        name: "torch-2-legacy-training",
+        summary: "what it does to a graph whose arguments want gradients",
+        text: "@torch-2-legacy-required,create-autodiff-subgraphs,differentiate{groups-only},\
+               forward(shape-analysis,dce,cse,peephole{trusting},constant-propagation{escaping},constant-pooling,loop-unrolling,\
+               peephole{trusting},constant-propagation{escaping},cse,\
+               decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse),inline-autodiff-subgraphs,dce",
     },
     NamedPipeline {
         name: "torch-cleanup",

@@ -19,7 +19,7 @@ pub use context::{LastAnalysis, PassContext, Rewrite, RewriteWatch, Session};
 pub use entry_text::Unreadable;
 pub use gate::{Gate, GateError, never_came_up};
 pub use info::{PassError, PassInfo, PassOption, Registry, Run};
-pub use pipeline::{GRAPH_FILE, JSON_FILE, NamedPipeline, Pipeline, PipelineError, Stage, Step};
+pub use pipeline::{GRAPH_FILE, JSON_FILE, NamedPipeline, Pipeline, PipelineError, Side, Stage, Step};
 pub use remark::{Remark, RemarkKind};
 pub use runner::{Observer, PassRun, RunError, run};
 pub use transform_cache::{EntryStore, Lookup, RunPasses, StoreTrouble, TransformCache, Why};

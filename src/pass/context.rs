@@ -36,6 +36,8 @@ pub struct Session {
     pub watch: Option<Box<dyn RewriteWatch>>,
     /// What the watch objected to: nothing is rewritten any more.
     pub objection: Option<String>,
+    /// Whether passes run over a graph of a differentiable subgraph.
+    pub is_inside: bool,
     /// How many rewrites of each rule came up while somebody watched.
     pub came_up: FxHashMap<(&'static str, &'static str), u64>,
 }
@@ -53,6 +55,8 @@ pub struct Rewrite {
     pub node: String,
     /// Where in the program it comes from.
     pub location: Option<String>,
+    /// Whether it was done to a graph of a differentiable subgraph.
+    pub is_inside: bool,
 }
 
 /// Somebody who looks at the graph after each rewrite, and may object.
@@ -207,7 +211,8 @@ impl<'a> PassContext<'a> {
     fn note(&mut self, graph: &Graph, rule: &'static str, node: Node) {
         let number = self.session.came_up.get(&(self.pass.name, rule)).copied().unwrap_or(1);
         let (node, location) = shown(graph, node);
-        self.unseen = Some(Rewrite { pass: self.pass.name, rule, number, node, location });
+        self.unseen =
+            Some(Rewrite { pass: self.pass.name, rule, number, node, location, is_inside: self.session.is_inside });
     }
 
     /// Shows the last rewrite to whoever watches.

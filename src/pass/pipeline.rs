@@ -22,6 +22,27 @@ pub enum Step {
     Fixpoint(Pipeline, u64),
     /// `@default`
     Named(&'static NamedPipeline, Pipeline),
+    /// `forward(a,b)`, `backward(a,b)`: over one of the graphs of each differentiable subgraph.
+    Inside(Side, Pipeline),
+}
+
+/// Which graph of a differentiable subgraph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Computes the results.
+    Forward,
+    /// Computes the gradients.
+    Backward,
+}
+
+impl Side {
+    /// How a pipeline names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Forward => "forward",
+            Side::Backward => "backward",
+        }
+    }
 }
 
 /// A pass with its options.
@@ -82,6 +103,7 @@ impl Pipeline {
             match step {
                 Step::Pass(stage) if stage.pass.name == pass => {}
                 Step::Fixpoint(inner, most) => steps.push(Step::Fixpoint(inner.without(pass), *most)),
+                Step::Inside(side, inner) => steps.push(Step::Inside(*side, inner.without(pass))),
                 Step::Named(_, inner) if inner.stages().iter().any(|stage| stage.pass.name == pass) => {
                     steps.extend(inner.without(pass).steps);
                 }
@@ -115,7 +137,7 @@ impl Pipeline {
         for step in &mut self.steps {
             match step {
                 Step::Pass(stage) => stage.read_files(read)?,
-                Step::Fixpoint(inner, _) | Step::Named(_, inner) => inner.read_files(read)?,
+                Step::Fixpoint(inner, _) | Step::Named(_, inner) | Step::Inside(_, inner) => inner.read_files(read)?,
             }
         }
         Ok(())
@@ -127,10 +149,19 @@ impl Pipeline {
         for step in &self.steps {
             match step {
                 Step::Pass(stage) => all.push(stage),
-                Step::Fixpoint(inner, _) | Step::Named(_, inner) => all.extend(inner.stages()),
+                Step::Fixpoint(inner, _) | Step::Named(_, inner) | Step::Inside(_, inner) => all.extend(inner.stages()),
             }
         }
         all
+    }
+
+    /// Whether passes run over graphs of differentiable subgraphs.
+    pub fn goes_inside(&self) -> bool {
+        self.steps.iter().any(|step| match step {
+            Step::Pass(_) => false,
+            Step::Fixpoint(inner, _) | Step::Named(_, inner) => inner.goes_inside(),
+            Step::Inside(..) => true,
+        })
     }
 }
 
@@ -155,6 +186,7 @@ impl fmt::Display for Pipeline {
                 Step::Pass(stage) => write!(f, "{stage}")?,
                 Step::Fixpoint(inner, max) => write!(f, "fixpoint({inner}){{max={max}}}")?,
                 Step::Named(_, inner) => write!(f, "{inner}")?,
+                Step::Inside(side, inner) => write!(f, "{}({inner})", side.name())?,
             }
         }
         Ok(())
@@ -259,6 +291,11 @@ impl<'a> Reader<'a> {
         if word == "fixpoint" && self.eat('(') {
             return self.fixpoint(span);
         }
+        for side in [Side::Forward, Side::Backward] {
+            if word == side.name() && self.eat('(') {
+                return Ok(Step::Inside(side, self.nested(side.name(), span)?));
+            }
+        }
         let Some(pass) = self.registry.pass(word) else {
             return self.unknown_pass(word, span);
         };
@@ -274,19 +311,25 @@ impl<'a> Reader<'a> {
         self.fail(span, format!("unknown pass `{word}`"), help)
     }
 
-    fn fixpoint(&mut self, span: Range<usize>) -> Result<Step> {
+    /// The passes in brackets, behind `word(`.
+    fn nested(&mut self, word: &str, span: Range<usize>) -> Result<Pipeline> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            return self.fail(span, "fixpoints nest too deep", format!("at most {MAX_NESTING}"));
+            return self.fail(span, format!("`{word}` nests too deep"), format!("at most {MAX_NESTING}"));
         }
         let inner = self.steps()?;
         self.depth -= 1;
         if !self.eat(')') {
-            return self.fail(self.at..self.at + 1, "this `fixpoint(` is not closed", "expected `)`");
+            return self.fail(self.at..self.at + 1, format!("this `{word}(` is not closed"), "expected `)`");
         }
         if inner.steps.is_empty() {
-            return self.fail(span, "this fixpoint is empty", "write `fixpoint(cse,dce)`");
+            return self.fail(span, format!("this {word} is empty"), format!("write `{word}(cse,dce)`"));
         }
+        Ok(inner)
+    }
+
+    fn fixpoint(&mut self, span: Range<usize>) -> Result<Step> {
+        let inner = self.nested("fixpoint", span)?;
         let mut max = DEFAULT_ROUNDS;
         for (name, value, span) in self.settings()? {
             match (name, value.parse()) {

@@ -2,8 +2,9 @@
 
 use super::context::{PassContext, Session};
 use super::info::PassError;
-use super::pipeline::{Pipeline, Stage, Step};
-use crate::ir::Graph;
+use super::pipeline::{Pipeline, Side, Stage, Step};
+use crate::ir::{Graph, Node};
+use crate::symbol::{attr, prim};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,11 @@ pub trait Observer {
     /// Before a pass runs.
     fn before(&mut self, _run: &PassRun<'_>, _graph: &Graph) -> Result<(), RunError> {
         Ok(())
+    }
+    /// Whether it also wants to see graphs of differentiable subgraphs, where passes run over those. Others see the graph around them, before and
+    /// after all of it, under the names of the first and the last pass.
+    fn goes_inside(&self) -> bool {
+        false
     }
     /// After a pass ran.
     fn after(&mut self, _run: &PassRun<'_>, _graph: &Graph) -> Result<(), RunError> {
@@ -93,6 +99,7 @@ fn run_steps(
         match step {
             Step::Pass(stage) => run_pass(graph, stage, session, observers, index)?,
             Step::Named(_, inner) => run_steps(graph, inner, session, observers, index)?,
+            Step::Inside(side, inner) => run_inside(graph, *side, inner, session, observers, index)?,
             Step::Fixpoint(inner, max) => {
                 for _ in 0..*max {
                     let before = graph.epoch();
@@ -103,6 +110,43 @@ fn run_steps(
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Runs a pipeline over one of the graphs of each differentiable subgraph.
+fn run_inside(
+    graph: &mut Graph,
+    side: Side,
+    inner: &Pipeline,
+    session: &mut Session,
+    observers: &mut [&mut dyn Observer],
+    index: &mut usize,
+) -> Result<(), RunError> {
+    let stages = inner.stages();
+    let (Some(first), Some(last)) = (stages.first(), stages.last()) else { return Ok(()) };
+    let run = PassRun { stage: first, index: *index, changed: false, time: Duration::ZERO };
+    for observer in observers.iter_mut().filter(|observer| !observer.goes_inside()) {
+        observer.before(&run, graph)?;
+    }
+    let (before, start) = (graph.epoch(), Instant::now());
+    let around = std::mem::replace(&mut session.is_inside, true);
+    let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH).collect();
+    let name = if side == Side::Forward { attr::SUBGRAPH } else { attr::REVERSE_SUBGRAPH };
+    for group in groups {
+        let mut inside: Vec<&mut dyn Observer> = Vec::new();
+        for observer in observers.iter_mut().filter(|observer| observer.goes_inside()) {
+            inside.push(&mut **observer);
+        }
+        let entered = graph.with_section(group, name, |section| run_steps(section, inner, session, &mut inside, index));
+        *session.stats.entry(format!("{}.graphs", side.name())).or_default() += u64::from(entered.is_some());
+        entered.unwrap_or(Ok(()))?;
+    }
+    session.is_inside = around;
+    let changed = graph.epoch() != before;
+    let run = PassRun { stage: last, index: index.saturating_sub(1), changed, time: start.elapsed() };
+    for observer in observers.iter_mut().filter(|observer| !observer.goes_inside()) {
+        observer.after(&run, graph)?;
     }
     Ok(())
 }

@@ -60,6 +60,10 @@ const PARTS: u64 = 4;
 struct Valid;
 
 impl Observer for Valid {
+    fn goes_inside(&self) -> bool {
+        true
+    }
+
     fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
         let report = verify::verify(graph);
         match report.errors().next() {
@@ -210,6 +214,7 @@ fn step_name(step: &Step) -> String {
         Step::Pass(stage) => stage.pass.name.to_owned(),
         Step::Named(named, _) => format!("@{}", named.name.trim_start_matches('@')),
         Step::Fixpoint(..) => "a fixpoint".to_owned(),
+        Step::Inside(side, _) => format!("{}(…)", side.name()),
     }
 }
 

@@ -216,7 +216,8 @@ impl RewriteWatch for EachRewrite {
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String> {
         let reference = &self.0;
         // A graph of a section has other params; its rewrites are judged with the next one around it.
-        if graph.params(graph.root()).len() != reference.graph.params(reference.graph.root()).len() {
+        if rewrite.is_inside || graph.params(graph.root()).len() != reference.graph.params(reference.graph.root()).len()
+        {
             return Ok(());
         }
         let before = reference.last.borrow_mut().take();
@@ -236,7 +237,7 @@ impl RewriteWatch for EachRewrite {
 }
 
 fn blame(rewrite: &Rewrite, finding: &Finding, before: &[u8], after: &[u8]) -> String {
-    let Rewrite { pass, rule, number, node, location } = rewrite;
+    let Rewrite { pass, rule, number, node, location, .. } = rewrite;
     let from = location.as_ref().map_or(String::new(), |location| format!("\n  from {location}"));
     let lines = |text: &[u8]| -> Vec<String> { String::from_utf8_lossy(text).lines().map(str::to_owned).collect() };
     let (before, after) = (lines(before), lines(after));

@@ -147,7 +147,7 @@ pub(crate) struct InputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Passes")]
 pub(crate) struct PipelineArgs {
-    /// Passes to run: `a,b{opt=1 flag},fixpoint(a,b){max=8},@named`
+    /// Passes to run: `a,b{opt=1 flag},fixpoint(a,b){max=8},forward(a),backward(b),@named`
     #[arg(long, value_name = "PIPELINE", conflicts_with = "passes_file")]
     pub(crate) passes: Option<String>,
     /// File that holds the pipeline, `#` begins a comment

@@ -43,6 +43,10 @@ impl Caching {
         if let Some((flag, why)) = contradiction(cli, log) {
             return refuse(format_args!("--transform-cache: {flag} {why}"));
         }
+        if pipeline.goes_inside() {
+            world.say("note: --transform-cache: nothing is kept of pipelines with `forward(…)` or `backward(…)`");
+            return Ok(None);
+        }
         let troubles = Troubles::default();
         let cache = match place.as_str() {
             "memory" => TransformCache::new(pipeline),

@@ -12,6 +12,10 @@ use std::time::Duration;
 pub(crate) struct VerifyEach;
 
 impl Observer for VerifyEach {
+    fn goes_inside(&self) -> bool {
+        true
+    }
+
     fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
         if !run.changed {
             return Ok(());
@@ -194,6 +198,10 @@ pub(crate) struct Timer {
 }
 
 impl Observer for Timer {
+    fn goes_inside(&self) -> bool {
+        true
+    }
+
     fn after(&mut self, run: &PassRun<'_>, _: &Graph) -> Result<(), RunError> {
         self.rows.push((run.stage.to_string(), run.time, run.changed));
         Ok(())
