@@ -17,6 +17,7 @@
 //!   one several times, which is what PyTorch 1.1 did; and so it is where the sides are summed from different shapes.
 //! - Past a choice, when the condition is the same for all that is summed and both branches are such sums, or one is zero.
 //! - Past a cast that loses nothing.
+//! - A sum to the size that its operand has is that operand, and so is one to a size that is None.
 //! - A sum of a sum is the last of them, see `joined` in `commute_sum_to_size/carrying.rs` for sizes that may be None. Equal sums become one.
 //!
 //! A sum that several read is moved when all of them let it pass, and stays when one does not: it would have to be made twice. Results of the block do not count, they get theirs at
@@ -144,7 +145,11 @@ impl Mover {
         let sums: Vec<Node> = graph.nodes(block).filter(|&node| is_sum(graph, node)).collect();
         for node in sums {
             let ([operand, size], output) = ([0, 1].map(|i| graph.input(node, i)), graph.output(node, 0));
-            let idle = matches!(self.extents.size(graph, &self.db, size), Size::Nothing);
+            let idle = match self.extents.size(graph, &self.db, size) {
+                Size::Nothing => true,
+                Size::Of(own) => own.is(&self.extents.extent(graph, operand)),
+                _ => false,
+            };
             if idle && self.carrier(graph).is_left_alone(node) {
                 cx.rewrite(graph, "sums-dropped", node, |graph| {
                     graph_update!("%{} sums nothing", graph.name(output));

@@ -16,7 +16,7 @@
 //! - A sum with a gradient that is not defined is the other one; a sum of two that are is `aten::add`.
 //!
 //! What is not decided stays. Up to 1.4 PyTorch ran this on graphs whose params had the types of one call: a param that is
-//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either. What operators compute of
+//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either, and one with an element type or sizes is defined. What operators compute of
 //! defined operands is defined; of others too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
 //! Linear in nodes; idempotent.
 
@@ -78,6 +78,8 @@ impl Walk {
         for param in graph.params(graph.root()) {
             let state = match graph.ty(param).kind() {
                 TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
+                // What has elements of a type, or sizes, is there.
+                TypeKind::Tensor(tensor) if tensor.dtype.is_some() || tensor.sizes.is_some() => State::Defined,
                 TypeKind::Tensor(_) => match graph.era {
                     Era::V1_3 => State::Defined,
                     Era::V2 => State::Unknown,

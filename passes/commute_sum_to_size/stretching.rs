@@ -15,6 +15,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::shape_rules::{Shape, shape_row};
 use jitopt_core::symbol::prim;
+use jitopt_core::tensor::layout;
 use jitopt_core::types::{Dim, Simple, Type};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -119,18 +120,18 @@ impl Extents {
         let mut extents = Extents { known: FxHashMap::default() };
         for node in graph.all_nodes() {
             for output in graph.outputs(node).filter(|&output| graph.ty(output).is_tensor()) {
-                let atoms = extents.atoms(graph, db, node, output);
-                extents.note(graph, output, atoms);
+                let found = extents.made(graph, db, node, output);
+                extents.note(graph, output, found);
             }
         }
         extents
     }
 
-    fn note(&mut self, graph: &Graph, value: Value, atoms: Option<Rc<[Value]>>) {
-        let dims = dims(graph, value);
+    fn note(&mut self, graph: &Graph, value: Value, found: Extent) {
+        let dims = dims(graph, value).or(found.dims);
         let atoms = match &dims {
             Some(dims) if dims.is_empty() => Some(Rc::from([])),
-            _ => atoms.or_else(|| Some(Rc::from([value]))),
+            _ => found.atoms.or_else(|| Some(Rc::from([value]))),
         };
         self.known.insert(value, Extent { atoms, dims });
     }
@@ -149,27 +150,21 @@ impl Extents {
         self.known.insert(value, extent);
     }
 
-    /// The values that an output is stretched of; nothing where it stands for itself.
-    fn atoms(&self, graph: &Graph, db: &AliasDb, node: Node, output: Value) -> Option<Rc<[Value]>> {
+    /// The shape that a node gives its output; nothing is said where that stands for itself.
+    fn made(&self, graph: &Graph, db: &AliasDb, node: Node, output: Value) -> Extent {
         if super::is_sum(graph, node) {
-            return self.summed(graph, db, node).atoms;
+            return self.summed(graph, db, node);
         }
-        let all: Vec<Value> = match shape_of(graph, node)? {
-            Shape::Broadcast => graph.inputs(node).collect(),
-            Shape::Like => graph.inputs(node).take(1).collect(),
-            Shape::AsOther => graph.inputs(node).skip(1).take(1).collect(),
-            _ => return None,
+        let operands = match shape_of(graph, node) {
+            Some(Shape::Broadcast) => 0..graph.num_inputs(node),
+            Some(Shape::Like) => 0..graph.num_inputs(node).min(1),
+            Some(Shape::AsOther) => 1..graph.num_inputs(node).min(2),
+            _ => return Extent::default(),
         };
-        if db.has_writers(output) {
-            return None;
+        match db.has_writers(output) {
+            true => Extent::default(),
+            false => stretched(operands.map(|i| self.extent(graph, graph.input(node, i)))),
         }
-        let mut atoms: Vec<Value> = Vec::new();
-        for value in all {
-            atoms.extend(self.extent(graph, value).atoms.iter().flat_map(|atoms| atoms.iter()));
-        }
-        atoms.sort_unstable();
-        atoms.dedup();
-        (atoms.len() <= MOST).then(|| atoms.into())
     }
 
     /// The shape of a sum.
@@ -222,6 +217,26 @@ impl Extents {
             _ => None,
         }
     }
+}
+
+/// The shape that several are stretched to.
+fn stretched(all: impl Iterator<Item = Extent>) -> Extent {
+    let (mut atoms, mut sizes): (Option<Vec<Value>>, Option<Vec<i64>>) = (Some(Vec::new()), Some(Vec::new()));
+    for extent in all {
+        match (&mut atoms, &extent.atoms) {
+            (Some(atoms), Some(more)) => atoms.extend(more.iter()),
+            _ => atoms = None,
+        }
+        let more = known(extent.dims.as_ref());
+        sizes = sizes.zip(more).and_then(|(a, b)| layout::broadcast(&a, &b).ok().map(|dims| dims.to_vec()));
+    }
+    let atoms = atoms.map(|mut atoms| {
+        atoms.sort_unstable();
+        atoms.dedup();
+        atoms
+    });
+    let atoms = atoms.filter(|atoms| atoms.len() <= MOST).map(Rc::from);
+    Extent { atoms, dims: sizes.and_then(|sizes| Extent::of_numbers(&sizes).dims) }
 }
 
 /// Whether a value of this type is a number, or none at all.
