@@ -19,6 +19,7 @@
 //! - Past a cast that loses nothing.
 //! - A sum to the size that its operand has is that operand, and so is one to a size that is None.
 //! - A sum of a sum is the last of them, see `joined` in `commute_sum_to_size/carrying.rs` for sizes that may be None. Equal sums become one.
+//! - What is joined of sums is a sum of what is joined, where sizes are known, see `commute_sum_to_size/joining.rs`.
 //!
 //! A sum that several read is moved when all of them let it pass, and stays when one does not: it would have to be made twice. Results of the block do not count, they get theirs at
 //! the end. Sums of what no kernel computes stay as well: to sum first is less work.
@@ -30,6 +31,7 @@
 //! Sections are looked into, backward graphs among them. The plan is made again each time that a sum turns out to stay, otherwise linear; idempotent.
 
 mod carrying;
+mod joining;
 mod stretching;
 
 use carrying::{Carrier, Passable, Pending, Sums, joined};
@@ -59,8 +61,11 @@ pub const PASS: PassInfo = PassInfo {
 
 /// The texts of the parts that have sites of mutants.
 #[cfg(feature = "mutants")]
-pub(crate) const TEXTS: &[&str] =
-    &[include_str!("commute_sum_to_size/carrying.rs"), include_str!("commute_sum_to_size/stretching.rs")];
+pub(crate) const TEXTS: &[&str] = &[
+    include_str!("commute_sum_to_size/carrying.rs"),
+    include_str!("commute_sum_to_size/joining.rs"),
+    include_str!("commute_sum_to_size/stretching.rs"),
+];
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before moving sums", graph);
@@ -137,6 +142,7 @@ impl Mover {
                 false => self.tell(graph, cx, node),
             }
         }
+        self.joins(graph, cx, block);
         self.share(graph, cx, block);
     }
 
@@ -162,7 +168,8 @@ impl Mover {
 
     /// Says why a node keeps a sum in front of it.
     fn tell(&self, graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
-        if cx.wants_remarks() && graph.num_outputs(node) > 0 && graph.kind(node) != prim::TUPLE_CONSTRUCT {
+        let joins = [prim::TUPLE_CONSTRUCT, prim::LIST_CONSTRUCT, prim::FUSED_CONCAT].contains(&graph.kind(node));
+        if cx.wants_remarks() && graph.num_outputs(node) > 0 && !joins {
             match self.carrier(graph).passable(node, &self.sums) {
                 Err(why) => cx.missed(graph, "sums-moved", node, || why.to_owned()),
                 _ if graph.inputs(node).any(|operand| self.staying.contains(&operand)) => {
@@ -188,7 +195,7 @@ impl Mover {
         let Some(before) = self.sums.get(&operand).cloned() else { return self.keep(output, output, alone) };
         let is_given = graph.ty(list) == Type::list(Type::int());
         let last = alone.sizes[0].clone();
-        let one = before.sizes.last().and_then(|first| joined(first, &last, is_given));
+        let one = joined(&before, &last, is_given);
         let mut pending = before;
         match one.filter(|_| !self.carrier(graph).is_result(operand)) {
             Some(one) if self.merge(graph, cx, node, &pending, &last).is_some() => {

@@ -70,6 +70,11 @@ pub const PASS: PassInfo = PassInfo {
             summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms",
         },
         PassOption {
+            name: "sums",
+            default: "true",
+            summary: "at level 2, make folds of sums of gradients; false leaves them behind the kernels",
+        },
+        PassOption {
             name: "strict",
             default: "false",
             summary: "leave alone what is on no known device, as PyTorch does on request",
@@ -110,11 +115,12 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
     fuser.plan = cx.file("plan").map(|text| Plan::read(graph, text)).transpose()?;
+    let folds_sums = cx.flag("sums")? && level > 1;
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
     let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
     for block in blocks {
-        if level > 1 {
+        if folds_sums {
             fuser.fold_sums(graph, cx, block);
         }
         fuser.fuse_block(graph, cx, block);

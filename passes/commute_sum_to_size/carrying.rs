@@ -188,13 +188,10 @@ impl Carrier<'_> {
         let mut pending =
             before.unwrap_or_else(|| Pending { whole: self.extents.extent(self.graph, operand), sizes: Vec::new() });
         let is_given = self.graph.ty(size) == Type::list(Type::int());
-        if !self.is_result(operand)
-            && let Some(last) = pending.sizes.last_mut()
-            && let Some(one) = joined(last, &self.extents.size(self.graph, self.db, size), is_given)
-        {
-            *last = one;
-        } else {
-            pending.sizes.push(self.extents.size(self.graph, self.db, size));
+        let size = self.extents.size(self.graph, self.db, size);
+        match joined(&pending, &size, is_given).filter(|_| !self.is_result(operand)) {
+            Some(one) => drop(pending.sizes.splice(pending.sizes.len() - 1.., [one])),
+            None => pending.sizes.push(size),
         }
         Ok(pending)
     }
@@ -278,14 +275,19 @@ fn same_sums(a: &Pending, b: &Pending) -> Result<(), Refusal> {
     }
 }
 
-/// Two sums as one: the last of them sums all that is to be summed. If it may do nothing it is one with the first only where that is known to stop at its operand.
-pub(super) fn joined(first: &Size, last: &Size, is_given: bool) -> Option<Size> {
+/// A sum and the one in front of it as one: the last of them sums all that is to be summed. Where it may do nothing they are one if the first one is known to stop where the last one
+/// begins, and to begin at what is summed: of the three sizes then each stretches to the next, so that the ends are equal only when all are.
+pub(super) fn joined(before: &Pending, last: &Size, is_given: bool) -> Option<Size> {
+    let first = before.sizes.last()?;
+    let begins = |whole: &Extent| before.sizes.len() == 1 && whole.is(&before.whole);
     match (first, last) {
         (_, Size::Nothing) => Some(first.clone()),
         (Size::Nothing, _) | (_, Size::Of(_)) => Some(last.clone()),
         (_, Size::Unknown(_)) if is_given => Some(last.clone()),
         _ if first.is(last) => Some(first.clone()),
-        (Size::Unless(middle, whole), Size::Unless(own, of)) if of.is(middle) => {
+        (Size::Unless(middle, whole), Size::Unless(own, of))
+            if of.is(middle) && planted!("sums.begin", begins(whole), "anywhere" => true) =>
+        {
             Some(Size::Unless(own.clone(), whole.clone()))
         }
         (Size::Of(middle), Size::Unless(own, of)) if of.is(middle) => Some(Size::Of(own.clone())),

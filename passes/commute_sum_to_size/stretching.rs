@@ -38,8 +38,14 @@ fn known(dims: Option<&Rc<[Dim]>>) -> Option<Vec<i64>> {
 }
 
 impl Extent {
-    fn of_numbers(numbers: &[i64]) -> Extent {
+    /// Of known sizes.
+    pub(super) fn of_numbers(numbers: &[i64]) -> Extent {
         Extent { atoms: None, dims: Some(numbers.iter().map(|&n| Dim::Known(n)).collect()) }
+    }
+
+    /// The sizes, where all are known.
+    pub(super) fn numbers(&self) -> Option<Vec<i64>> {
+        known(self.dims.as_ref())
     }
 
     /// Whether a tensor of this shape stretches to `to` without making that larger.

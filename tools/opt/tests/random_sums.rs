@@ -244,11 +244,63 @@ impl Direct {
         }
     }
 
+    /// Joins a value and others that fit, perhaps sums of them.
+    fn join(&mut self, draws: &mut Draws, a: &str, mut shape: Vec<i64>) {
+        let dim = draws.below(shape.len().max(1));
+        let without = |shape: &[i64]| shape.iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, n)| *n).collect();
+        let rest: Vec<i64> = without(&shape);
+        let fits = |(_, own): &Shaped| own.len() == shape.len() && without(own) == rest;
+        let others: Vec<Shaped> = (0..4).map(|_| self.value(draws)).filter(fits).take(2).collect();
+        if shape.is_empty() {
+            return;
+        }
+        let mut names = vec![a.to_owned()];
+        for (name, own) in others {
+            shape[dim] += own[dim];
+            names.push(name);
+        }
+        let list = self.node("Tensor[]", "prim::ListConstruct", &names.join(", "));
+        let dim = if draws.one_in(2) { dim as i64 } else { dim as i64 - shape.len() as i64 };
+        self.made += 1;
+        let at = format!("%d{}", self.made);
+        self.lines += &format!("  {at} : int = prim::Constant[value={dim}]()\n");
+        self.push("aten::cat", &format!("{list}, {at}"), shape);
+    }
+
+    /// A join of sums, each of which is read there only.
+    fn joined_sums(&mut self, draws: &mut Draws) {
+        let (x, shape) = self.value(draws);
+        let Some((_, own)) = self.small(draws, &shape).filter(|(_, own)| !own.is_empty()) else { return };
+        let (dim, mut whole) = (draws.below(own.len()), own.clone());
+        let mut names = Vec::new();
+        whole[dim] = 0;
+        for _ in 0..1 + draws.below(3) {
+            let x = self.node("Tensor", draws.pick(&["aten::neg", "aten::tanh"]), &x);
+            let mut size = own.clone();
+            size[dim] = if draws.one_in(4) { 1 } else { size[dim] };
+            whole[dim] += size[dim];
+            let list: Vec<String> = size.iter().map(i64::to_string).collect();
+            self.made += 1;
+            let size = format!("%s{}", self.made);
+            self.lines += &format!("  {size} : int[] = prim::Constant[value=[{}]]()\n", list.join(", "));
+            names.push(self.node("Tensor", "aten::_grad_sum_to_size", &format!("{x}, {size}")));
+        }
+        let list = self.node("Tensor[]", "prim::ListConstruct", &names.join(", "));
+        self.made += 1;
+        let at = format!("%d{}", self.made);
+        self.lines += &format!("  {at} : int = prim::Constant[value={dim}]()\n");
+        self.push("aten::cat", &format!("{list}, {at}"), whole);
+    }
+
     fn operator(&mut self, draws: &mut Draws) {
+        if draws.one_in(8) {
+            return self.joined_sums(draws);
+        }
         let (a, of_a) = self.value(draws);
         let (b, of_b) = if draws.one_in(2) { self.value(draws) } else { self.small(draws, &of_a).unwrap_or_default() };
         let Some(shape) = stretched(&of_a, &of_b).filter(|_| !b.is_empty()) else { return };
-        match draws.below(12) {
+        match draws.below(14) {
+            12 | 13 => self.join(draws, &a, of_a),
             0..=2 => self.push("aten::mul", &format!("{a}, {b}"), shape),
             3 => self.push("aten::neg", &a, of_a),
             4 => self.push("aten::mul", &format!("{a}, %half"), of_a),
