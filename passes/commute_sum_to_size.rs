@@ -19,7 +19,7 @@
 //! - Past a cast that loses nothing.
 //! - A sum to the size that its operand has is that operand, and so is one to a size that is None.
 //! - A sum of a sum is the last of them, see `joined` in `commute_sum_to_size/carrying.rs` for sizes that may be None. Equal sums become one.
-//! - What is joined of sums is a sum of what is joined, where sizes are known, see `commute_sum_to_size/joining.rs`.
+//! - What is joined of sums is a sum of what is joined, where sizes are known, see `commute_sum_to_size/joined_sums.rs`.
 //!
 //! A sum that several read is moved when all of them let it pass, and stays when one does not: it would have to be made twice. Results of the block do not count, they get theirs at
 //! the end. Sums of what no kernel computes stay as well: to sum first is less work.
@@ -31,7 +31,7 @@
 //! Sections are looked into, backward graphs among them. The plan is made again each time that a sum turns out to stay, otherwise linear; idempotent.
 
 mod carrying;
-mod joining;
+mod joined_sums;
 mod stretching;
 
 use carrying::{Carrier, Passable, Pending, Sums, joined};
@@ -63,7 +63,7 @@ pub const PASS: PassInfo = PassInfo {
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] = &[
     include_str!("commute_sum_to_size/carrying.rs"),
-    include_str!("commute_sum_to_size/joining.rs"),
+    include_str!("commute_sum_to_size/joined_sums.rs"),
     include_str!("commute_sum_to_size/stretching.rs"),
 ];
 

@@ -99,7 +99,7 @@ impl Carrier<'_> {
     /// Nobody writes to what is summed or made, and its elements are real or complex.
     fn is_quiet(&self, node: Node) -> Result<(), Refusal> {
         let output = self.graph.output(node, 0);
-        if planted!("sums.written", self.db.has_writers(output), "ignored" => false) {
+        if self.db.has_writers(output) {
             return Err("somebody writes to what is made of it");
         }
         match dtype(self.graph.ty(output)).is_some_and(DType::is_integral) {
@@ -258,8 +258,7 @@ impl Carrier<'_> {
         };
         let (on, off): (Vec<Node>, Vec<Node>) =
             self.graph.users(value).filter(|&user| !goes_out(self.graph, block, user)).partition(goes_on);
-        let torn = !on.is_empty() && !off.is_empty();
-        planted!("sums.torn", torn, "never" => false)
+        !on.is_empty() && !off.is_empty()
     }
 }
 
