@@ -26,6 +26,7 @@
 //!
 //! What comes out differs by rounding, and where numbers are not finite: with `%y` infinite, or zero under a fraction, `x y` may be NaN where `sum(x) y` is infinite, and a sum
 //! of nothing is 0 where 0 times infinity is not; products may leave the range where the sum would not. Whole numbers and truth values are left alone: they are no gradients.
+//! Of unknown elements it is taken that they are reals, as those of gradients are.
 //! A tensor without dimensions widens no other that has some, so where the sum may have none the other operand must not be wider.
 //!
 //! Sections are looked into, backward graphs among them. The plan is made again each time that a sum turns out to stay, otherwise linear; idempotent.

@@ -6,6 +6,7 @@ use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::fusion_row;
 use jitopt_core::ops::linear_rules::{Linear, linear_row};
+use jitopt_core::ops::rules::Elements;
 use jitopt_core::ops::{self};
 use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, prim};
@@ -181,7 +182,7 @@ impl Carrier<'_> {
         if !self.is_left_alone(node) {
             return Err("somebody writes to it");
         }
-        if dtype(self.graph.ty(output)).is_some_and(DType::is_integral) {
+        if dtype(self.graph.ty(output)).is_some_and(DType::is_integral) || self.is_question(operand) {
             return Err("it is a sum of whole numbers or truth values");
         }
         let before = sums.get(&operand).cloned();
@@ -194,6 +195,12 @@ impl Carrier<'_> {
             None => pending.sizes.push(size),
         }
         Ok(pending)
+    }
+
+    /// Whether a value is made of truth values, whatever types tell.
+    fn is_question(&self, value: Value) -> bool {
+        let maker = self.graph.definer(value).map(|node| ops::operator(self.graph.era, self.graph.kind(node)));
+        maker.is_some_and(|operator| operator.rule.elements == Elements::Bool)
     }
 
     /// Whether nobody writes to a sum or what it sums, which may be one memory.
