@@ -14,7 +14,9 @@
 //! Linear in the nodes of the result.
 
 use crate::constant_pooling;
+use crate::differentiate::function_graph;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
@@ -87,7 +89,8 @@ fn prepare(
     prepared: &mut Prepared,
     depth: usize,
 ) -> Result<Rc<Graph>, PassError> {
-    let mut callee = cx.callee(&name).cloned().expect("the name was found among the callees");
+    let given = cx.callee(&name).cloned().or_else(|| function_graph(era, &name));
+    let mut callee = given.expect("the name was found among the callees");
     inline_calls(&mut callee, cx, prepared, depth + 1)?;
     if era == Era::V2 {
         constant_pooling::pool(&mut callee, cx);
@@ -117,7 +120,7 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
         names.push(method);
     }
     planted!(
-        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some()),
+        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some() || function(graph.era, name).is_some()),
         "last" => names.into_iter().rev().find(|name| cx.callee(name).is_some()),
         "shortest" => Some("f0".to_owned()).filter(|name| cx.callee(name).is_some()),
     )

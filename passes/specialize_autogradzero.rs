@@ -13,10 +13,11 @@
 //!
 //! - A formula, or the branch on `prim::AutogradAnyNonZero` that `lower-gradof` makes of it, is put in place when one of its
 //!   gradients is defined, and its results are zero when none is.
+//! - From 1.5 on `aten::_grad_sum_to_size` with None is its operand; before, `peephole` does that.
 //! - A sum with a gradient that is not defined is the other one; a sum of two that are is `aten::add`.
 //!
 //! What is not decided stays. Up to 1.4 PyTorch ran this on graphs whose params had the types of one call: a param that is
-//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either, and one with an element type or sizes is defined. What operators compute of
+//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either; one with an element type is defined. What operators compute of
 //! defined operands is defined; of others too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
 //! Linear in nodes; idempotent.
 
@@ -25,7 +26,7 @@ use jitopt_core::ops;
 use jitopt_core::ops::rules::AliasRule;
 use jitopt_core::ops::schema::Formal;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::symbol::{Symbol, aten, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
@@ -78,7 +79,7 @@ impl Walk {
         for param in graph.params(graph.root()) {
             let state = match graph.ty(param).kind() {
                 TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
-                // What has elements of a type, or sizes, is there.
+                // What has an element type, or dimensions, is there.
                 TypeKind::Tensor(tensor) if tensor.dtype.is_some() || tensor.sizes.is_some() => State::Defined,
                 TypeKind::Tensor(_) => match graph.era {
                     Era::V1_3 => State::Defined,
@@ -99,6 +100,15 @@ impl Walk {
                 self.known.insert(graph.output(node, 0), State::Zero);
             }
             prim::AUTOGRAD_ADD if graph.num_inputs(node) == 2 => self.sum(graph, cx, node),
+            aten::GRAD_SUM_TO_SIZE if graph.era == Era::V2 && is_to_no_size(graph, node) => {
+                self.outputs(graph, node);
+                let (old, same) = (graph.output(node, 0), graph.input(node, 0));
+                cx.rewrite(graph, "sizes-none", node, |graph| {
+                    graph_update!("%{} was not broadcast", graph.name(old));
+                    graph.replace_all_uses(old, same);
+                    graph.erase(node);
+                });
+            }
             prim::GRAD_OF => {
                 let gradients: Vec<Value> = graph.inputs(node).collect();
                 let block = graph.node_block(node, 0);
@@ -116,8 +126,34 @@ impl Walk {
         next
     }
 
-    /// States of what a node computes.
+    /// States of what a node computes; of a branch what is so on both sides, whose nodes are looked at first.
     fn outputs(&mut self, graph: &Graph, node: Node) {
+        let is_branch = |node| graph.kind(node) == prim::IF && graph.num_blocks(node) == 2;
+        let mut work = vec![(node, false)];
+        while let Some((node, is_seen)) = work.pop() {
+            match graph.kind(node) {
+                prim::AUTOGRAD_ZERO => drop(self.known.insert(graph.output(node, 0), State::Zero)),
+                _ if !is_branch(node) => self.plain_outputs(graph, node),
+                _ if is_seen => self.branch_outputs(graph, node),
+                _ => {
+                    work.push((node, true));
+                    let inside = graph.node_blocks(node).flat_map(|block| graph.nodes(block));
+                    let inside: Vec<Node> = inside.collect();
+                    work.extend(inside.into_iter().rev().map(|node| (node, false)));
+                }
+            }
+        }
+    }
+
+    fn branch_outputs(&mut self, graph: &Graph, node: Node) {
+        let [yes, no] = [0, 1].map(|i| graph.node_block(node, i));
+        for ((output, a), b) in graph.outputs(node).zip(graph.results(yes)).zip(graph.results(no)) {
+            let [a, b] = [a, b].map(|value| self.state(value));
+            self.known.insert(output, if a == b { a } else { State::Unknown });
+        }
+    }
+
+    fn plain_outputs(&mut self, graph: &Graph, node: Node) {
         let plain = graph.num_blocks(node) == 0;
         let defined = plain && graph.inputs(node).all(|value| self.state(value) == State::Defined);
         let defined = defined || plain && is_fresh(graph, node);
@@ -197,6 +233,11 @@ fn holds_tensors(ty: Type) -> bool {
         }
     }
     false
+}
+
+/// Whether a gradient is summed to no size, for nothing was broadcast.
+fn is_to_no_size(graph: &Graph, node: Node) -> bool {
+    graph.num_inputs(node) == 2 && graph.ty(graph.input(node, 1)).is(Simple::None)
 }
 
 /// The gradients that a branch asks for, when it takes the formula if one of them is defined, and zeros otherwise.

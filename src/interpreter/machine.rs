@@ -31,7 +31,7 @@ pub trait Watch {
     fn instead(&mut self, _graph: &Graph, _node: Node) -> Option<Outs> {
         None
     }
-    /// When a block begins, with the values of its params, which may be replaced.
+    /// When a graph, a taken branch or a turn of a loop begins, with the values of its params, which may be replaced.
     fn entered(&mut self, _graph: &Graph, _block: Block, _params: &mut [IValue]) {}
     /// Before a kernel runs: results to be taken in place of running it, by somebody who knows them.
     fn recalled(&mut self, _call: &Call) -> Option<Outs> {
@@ -284,8 +284,11 @@ impl<'g> Machine<'g> {
             Action::Kernel(found, schema) => self.run_kernel(graph, node, *found, *schema),
             Action::Constant(value) => self.deliver(graph, node, smallvec::smallvec![value.clone()]),
             Action::If => {
-                let taken = usize::from(!self.truth(graph.input(node, 0))?);
-                self.enter(graph, graph.node_block(node, taken), Then::Outputs(node));
+                let taken = graph.node_block(node, usize::from(!self.truth(graph.input(node, 0))?));
+                if let Some(watch) = self.watch.as_mut() {
+                    watch.entered(graph, taken, &mut []);
+                }
+                self.enter(graph, taken, Then::Outputs(node));
                 Ok(())
             }
             Action::Loop => {

@@ -1,6 +1,6 @@
 //! The column of the operator table that tells how operators are differentiated.
 //!
-//! The table is text, `ops/gradients.txt`; its head says what its lines are, [`notation`] how formulas are written.
+//! The table is text, `ops/gradients.txt` and `ops/gradients_of_ours.txt`; the head of the first says what its lines are, [`notation`] how formulas are written.
 
 pub mod notation;
 
@@ -13,8 +13,8 @@ use notation::Body;
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
 
-/// The text.
-const TABLE: &str = include_str!("gradients.txt");
+/// The texts: what PyTorch has formulas for, and what it has none for.
+const TABLE: &str = concat!(include_str!("gradients.txt"), include_str!("gradients_of_ours.txt"));
 
 /// What is told of some overloads.
 #[derive(Debug, Default)]
@@ -105,6 +105,13 @@ pub fn any_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRo
 fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
     let rows = ALL.rows.get(&schema.kind)?;
     rows.iter().find(|(key, row)| key.fits(schema) && wanted(row)).map(|(_, row)| *row)
+}
+
+/// All kinds that have a row, sorted.
+pub fn kinds() -> Vec<Symbol> {
+    let mut kinds: Vec<Symbol> = ALL.rows.keys().copied().collect();
+    kinds.sort_by_key(|kind| kind.as_str());
+    kinds
 }
 
 /// The function of this name.

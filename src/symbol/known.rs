@@ -106,6 +106,7 @@ known! {
     /// Kinds of the `aten` namespace that some room treats by name.
     aten from prim::TEXTS.len() as u32 => {
         WAIT = "aten::wait",
+        GRAD_SUM_TO_SIZE = "aten::_grad_sum_to_size",
         EXPAND = "aten::expand",
         CAT = "aten::cat",
         CHUNK = "aten::chunk",

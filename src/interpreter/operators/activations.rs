@@ -121,6 +121,13 @@ fn prelu(call: &Call<'_>) -> Answer {
     if x.dtype().arithmetic() != Some(Kind::Float) {
         return Err(Stop::raised("prelu: Type promoting not supported"));
     }
+    let channels = if x.rank() > 1 { x.size(1) } else { 1 };
+    if call.kind().short() == "prelu" && (weight.rank() > 1 || ![1, channels].contains(&(weight.numel() as i64))) {
+        return Err(Stop::raised(format!(
+            "Mismatch of parameter numbers and input channel size. Found parameter numbers = {} and channel size = {channels}.",
+            weight.numel()
+        )));
+    }
     let slopes = match weight.numel() {
         1 => weight.reshape(&[]),
         n if x.rank() > 1 && weight.rank() <= 1 && n as i64 == x.size(1) => {

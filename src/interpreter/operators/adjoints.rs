@@ -51,6 +51,7 @@ pub const ROWS: &[Row] = &[
     ("aten::nll_loss_backward", nll_loss_backward),
     ("aten::nll_loss2d_backward", nll_loss_backward),
     ("aten::embedding_dense_backward", embedding_dense_backward),
+    ("aten::embedding_backward", embedding_dense_backward),
     ("aten::_masked_scale", |call| masked_scale(call, "self")),
     ("aten::native_dropout_backward", |call| masked_scale(call, "grad_output")),
 ];

@@ -28,7 +28,9 @@ pub const ROWS: &[Row] = &[
     ("aten::thnn_conv2d", |call| convolve(call, 2, Some(false))),
     ("aten::slow_conv3d", |call| convolve(call, 3, Some(false))),
     ("aten::_conv_depthwise2d", |call| convolve(call, 2, Some(false))),
+    ("aten::_slow_conv2d_forward", |call| convolve(call, 2, Some(false))),
     ("aten::convolution_backward", convolution_backward),
+    ("aten::convolution_backward_overrideable", convolution_backward),
 ];
 
 /// An element type that convolutions are computed in.

@@ -43,6 +43,9 @@ pub const ROWS: &[Row] = &[
     ("aten::searchsorted", searchsorted),
     ("aten::select_scatter", view_scatter),
     ("aten::slice_scatter", view_scatter),
+    ("aten::select_backward", view_backward),
+    ("aten::slice_backward", view_backward),
+    ("aten::diagonal_backward", view_backward),
     ("aten::tril_indices", triangle_indices),
     ("aten::triu_indices", triangle_indices),
     ("aten::where", where_),
@@ -459,6 +462,24 @@ fn fill_diagonal(call: &Call<'_>) -> Answer {
         x.write(&elements);
     });
     one(x)
+}
+
+/// A gradient where a view looked, and zeros elsewhere.
+fn view_backward(call: &Call<'_>) -> Answer {
+    let (grad, sizes) = (call.tensor("grad_output")?, call.ints("input_sizes")?);
+    layout::checked(&sizes)?;
+    let whole = placed(Tensor::zeros(grad.dtype(), &sizes, call.precision()), &grad);
+    let there = match short(call) {
+        "select_backward" => selected(&whole, call.int("dim")?, call.int("index")?)?,
+        "diagonal_backward" => diagonal_of(call, &whole)?,
+        _ => sliced(call, &whole)?,
+    };
+    if there.shape() != grad.shape() {
+        let (shape, wanted) = (grad.shape(), there.shape());
+        return Err(Stop::raised(format!("a gradient of shape {shape:?} for a view of shape {wanted:?}")));
+    }
+    there.copy_from(&grad)?;
+    one(whole)
 }
 
 /// A copy of a tensor in which a view of it was written over.

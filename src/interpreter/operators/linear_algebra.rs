@@ -333,6 +333,10 @@ fn outer(call: &Call) -> Answer {
 
 fn linear(call: &Call) -> Answer {
     let (x, weight) = (call.tensor("input")?, call.tensor("weight")?);
+    if weight.rank() > 2 {
+        let rank = weight.rank();
+        return Err(Stop::raised(format!("t() expects a tensor with <= 2 dimensions, but self is {rank}D")));
+    }
     one(affine(call, &x, &weight, call.opt_tensor("bias")?.as_ref())?)
 }
 

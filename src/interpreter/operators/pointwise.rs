@@ -398,6 +398,9 @@ fn div(call: &Call<'_>) -> Answer {
     match call.opt_str("rounding_mode")?.as_deref() {
         Some("floor") => floor_divide(call),
         Some("trunc") => truncated(call),
+        Some(other) => Err(Stop::raised(format!(
+            "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{other}'"
+        ))),
         _ if whole && common(&operand(call, 0)?, &operand(call, 1)?).is_integral() => truncated(call),
         _ => true_div(call),
     }
@@ -834,7 +837,7 @@ pub fn erfinv(y: f64) -> f64 {
     let t = 2.0 / (PI * a) - w / 2.0;
     let mut x = ((t * t + w / a).sqrt() - t).sqrt().copysign(y);
     for _ in 0..4 {
-        let error = if x.abs() < 1.0 { libm::erf(x) - y } else { (1.0 - y.abs() - libm::erfc(x.abs())).copysign(x) };
+        let error = if x.abs() < 1.0 { libm::erf(x) - y } else { x.signum() * (1.0 - y.abs() - libm::erfc(x.abs())) };
         let slope = FRAC_2_SQRT_PI * (-x * x).exp();
         if slope == 0.0 {
             break;

@@ -35,6 +35,7 @@ pub const ROWS: &[Row] = &[
     ("aten::avg_pool3d_backward", |call| avg_pool_backward(call, 3)),
     ("aten::_adaptive_avg_pool2d_backward", |call| adaptive_avg_pool_backward(call, 2)),
     ("aten::_adaptive_avg_pool3d_backward", |call| adaptive_avg_pool_backward(call, 3)),
+    ("aten::adaptive_avg_pool3d_backward", |call| adaptive_avg_pool_backward(call, 3)),
 ];
 
 fn both((values, indices): (Tensor, Tensor)) -> Answer {

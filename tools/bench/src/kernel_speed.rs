@@ -387,8 +387,8 @@ pub struct Measured {
 }
 
 /// Measures all groups whose names hold a text.
-pub fn measure(python: Option<&Path>, wanted: &str, threads: usize, rounds: usize) -> Result<Measured> {
-    let settings = Settings { cc: std::env::var("CC").ok(), threads: Some(threads), ..Settings::default() };
+pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: usize) -> Result<Measured> {
+    let threads = settings.threads.unwrap_or(1);
     let backend = CpuBackend::new(settings);
     let copy = section(COPY)?;
     let mut text = String::from(

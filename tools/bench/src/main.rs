@@ -85,6 +85,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Parser, Subcommand};
+use jitopt_core::runtime::Settings;
 
 use crate::contender::Places;
 use crate::dialect::Dialect;
@@ -220,6 +221,9 @@ struct Kernels {
     /// A Python with PyTorch, to take turns with
     #[arg(long)]
     python: Option<PathBuf>,
+    /// Whether results go past the caches; those of large launches do when it is not said
+    #[arg(long)]
+    stream: Option<bool>,
     /// Where to draw how far each group is below what memory and the processor can do
     #[arg(long)]
     roofline: Option<PathBuf>,
@@ -324,8 +328,13 @@ fn exactness(options: &Accuracy) -> Result<bool> {
 
 /// Prints how fast kernels are.
 fn kernels(options: &Kernels) -> Result<()> {
-    let measured =
-        kernel_speed::measure(options.python.as_deref(), &options.group, options.threads.max(1), options.runs.max(1))?;
+    let settings = Settings {
+        cc: std::env::var("CC").ok(),
+        threads: Some(options.threads.max(1)),
+        stream: options.stream,
+        ..Settings::default()
+    };
+    let measured = kernel_speed::measure(options.python.as_deref(), &options.group, settings, options.runs.max(1))?;
     io::stdout().write_all(measured.table.as_bytes())?;
     if let Some(path) = &options.roofline {
         std::fs::write(path, measured.roofline.svg()).with_context(|| format!("cannot write {}", path.display()))?;

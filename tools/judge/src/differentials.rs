@@ -1,15 +1,17 @@
 //! Runs a graph that was differentiated as a whole: forward, then backward from the gradients of its results.
 
-use jitopt_core::interpreter::{Backend, Environment, IValue, Machine, Stop};
+use jitopt_core::interpreter::description::describe;
+use jitopt_core::interpreter::files::Tensors;
+use jitopt_core::interpreter::specialization::{Detail, specialized};
+use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
-use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
-/// possible, chunks of known number.
+/// possible, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
-    remove-mutation,canonicalize-ops,dce,differentiate";
+    remove-mutation,canonicalize-ops,dce";
 
 /// The two graphs, and which of their values correspond.
 pub struct Differentials {
@@ -24,13 +26,16 @@ pub struct Differentials {
     output_vjps: Vec<usize>,
 }
 
-/// What came of both runs.
-pub struct Ran {
+/// What came of the forward graph.
+pub struct Forward {
     /// The results.
     pub results: Vec<IValue>,
-    /// The gradients of the params, undefined where there is none.
-    pub gradients: Vec<IValue>,
+    /// What the backward graph is handed beside gradients.
+    captured: Vec<IValue>,
 }
+
+/// How one of the graphs is run.
+pub type Run<'r> = dyn FnMut(&Graph, Vec<IValue>) -> Result<Vec<IValue>, Stop> + 'r;
 
 impl Differentials {
     /// Takes the graphs out of one that `differentiate` has made one group of; nothing when it has not.
@@ -46,14 +51,6 @@ impl Differentials {
             captured_outputs: list(attr::DF_INPUT_CAPTURED_OUTPUTS)?,
             output_vjps: list(attr::DF_OUTPUT_VJPS)?,
         })
-    }
-
-    /// Runs a pipeline over both graphs, which keep their params and results.
-    pub fn pass(&mut self, pipeline: &Pipeline, session: &mut Session) -> Result<(), String> {
-        for graph in [&mut self.forward, &mut self.backward] {
-            run(graph, pipeline, session, &mut []).map_err(|error| error.to_string())?;
-        }
-        Ok(())
     }
 
     /// One graph that computes the results, and behind them the gradients in a tuple. `given` writes down what the gradient of a result is; that of a value which is kept
@@ -81,27 +78,43 @@ impl Differentials {
         self.real_outputs
     }
 
-    /// Runs both. A gradient that is undefined is that of a result which does not count.
-    pub fn run(
-        &self,
-        env: &Environment,
-        backend: Option<&dyn Backend>,
-        inputs: Vec<IValue>,
-        given: &[IValue],
-    ) -> Result<Ran, Stop> {
-        let mut results = ran(&self.forward, env, backend, inputs.clone())?;
-        let mut operands: Vec<IValue> =
-            self.input_vjps.iter().map(|&i| given.get(i).cloned().unwrap_or(IValue::Undefined)).collect();
-        operands.extend(self.captured_inputs.iter().map(|&i| inputs[i].clone()));
-        operands.extend(self.captured_outputs.iter().map(|&i| results[i].clone()));
+    /// Runs the forward graph.
+    pub fn forward(&self, run: &mut Run<'_>, inputs: Vec<IValue>) -> Result<Forward, Stop> {
+        let mut results = run(&self.forward, inputs.clone())?;
+        let from_inputs = self.captured_inputs.iter().map(|&i| inputs[i].clone());
+        let captured = from_inputs.chain(self.captured_outputs.iter().map(|&i| results[i].clone())).collect();
         results.truncate(self.real_outputs);
-        let mut gradients = vec![IValue::Undefined; inputs.len()];
-        if let Some(IValue::Tuple(found)) = ran(&self.backward, env, backend, operands)?.pop() {
+        Ok(Forward { results, captured })
+    }
+
+    /// What the backward graph takes: gradients of results, and what was captured. A gradient that is undefined is that of a result which does not
+    /// count.
+    pub fn operands(&self, forward: Forward, given: &[IValue]) -> Vec<IValue> {
+        let gradient = |&i: &usize| given.get(i).cloned().unwrap_or(IValue::Undefined);
+        self.input_vjps.iter().map(gradient).chain(forward.captured).collect()
+    }
+
+    /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.
+    pub fn specialize(&mut self, operands: &[IValue]) {
+        let params: Vec<Value> = self.backward.params(self.backward.root()).collect();
+        for (param, operand) in params.into_iter().zip(operands) {
+            let described = describe(operand, "", &mut Tensors::new());
+            if let Ok(ty) = specialized(self.backward.ty(param), &described, Detail::Sizes) {
+                self.backward.set_type(param, ty);
+            }
+        }
+    }
+
+    /// Runs the backward graph: the gradients of the params of the forward graph, undefined where there is none.
+    pub fn backward(&self, run: &mut Run<'_>, operands: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
+        let params = self.forward.params(self.forward.root()).count();
+        let mut gradients = vec![IValue::Undefined; params];
+        if let Some(IValue::Tuple(found)) = run(&self.backward, operands)?.pop() {
             for (&i, gradient) in self.output_vjps.iter().zip(found.iter()) {
                 gradients[i] = gradient.clone();
             }
         }
-        Ok(Ran { results, gradients })
+        Ok(gradients)
     }
 }
 
@@ -117,18 +130,5 @@ fn numbers(graph: &Graph, node: Node, name: Symbol) -> Option<Vec<usize>> {
         Attribute::List(all) => all.iter().map(|part| part.as_int().map(|n| n as usize)).collect(),
         Attribute::EmptyList(_) => Some(Vec::new()),
         _ => None,
-    }
-}
-
-fn ran(
-    graph: &Graph,
-    env: &Environment,
-    backend: Option<&dyn Backend>,
-    inputs: Vec<IValue>,
-) -> Result<Vec<IValue>, Stop> {
-    let machine = Machine::new(graph, env);
-    match backend {
-        Some(backend) => machine.backed_by(backend).run(inputs),
-        None => { machine }.run(inputs),
     }
 }

@@ -9,6 +9,7 @@
 //! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
 //! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
 //! - [`shuffling`] puts nodes into another order that computes the same, to find passes that hang on the order
+//! - [`tracing`] writes down what a run did, as a graph without control flow
 //! - [`team`] searches on several cores, and finds what one would find
 
 pub mod bisecting;
@@ -24,6 +25,7 @@ pub mod showing;
 pub mod shuffling;
 pub mod smith;
 pub mod team;
+pub mod tracing;
 pub mod verdict;
 
 pub use showing::{Outcome, Settings};

@@ -270,6 +270,8 @@ Examples:
   jitopt run case.ir --expect case.outputs.safetensors
   jitopt run case.df.ir                              with case.json, its df_inputs, and case.df_inputs.safetensors
   jitopt run case.ir --backend=cpu --stats           fusion groups as kernels that the C compiler makes
+  jitopt run case.ir --grad-outputs g.safetensors --grads out.safetensors
+                                                     forward and backward; --passes then run over both graphs
 
 Inputs and outputs go by the keys of the description; without one by in0, in1, … or the names of the params, and by out, or
 out.0, out.1, … of several. What is printed describes the outputs; `--args` reads the same format.";
@@ -320,6 +322,12 @@ pub(crate) struct RunValues {
     /// Write the tensors that come out: safetensors, or .npz by its name
     #[arg(long, value_name = "FILE")]
     pub(crate) outputs: Option<PathBuf>,
+    /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one does not count
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grad_outputs: Option<PathBuf>,
+    /// Write the gradients of the inputs, under their keys: safetensors, or .npz by its name; `-` only prints them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) grads: Option<PathBuf>,
     /// Make up inputs that are not given, from their types and from what the graph does with them
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -352,11 +360,14 @@ pub(crate) struct RunChecks {
     /// it holds at the end, of what is computed several times the last; may be repeated
     #[arg(long, value_name = "[%V=]FILE")]
     pub(crate) expect: Vec<String>,
+    /// Compare the gradients of the inputs with a file; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) expect_grads: Vec<PathBuf>,
     /// Allowed part of each element; without it the description says it, or torch.testing.assert_close does
-    #[arg(long, value_name = "X", requires = "expect")]
+    #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
     /// Allowed everywhere
-    #[arg(long, value_name = "X", requires = "expect")]
+    #[arg(long, value_name = "X")]
     pub(crate) atol: Option<f64>,
     /// Tell the first node that makes NaN or infinity of finite numbers
     #[arg(long)]

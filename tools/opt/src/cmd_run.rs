@@ -10,7 +10,7 @@ use crate::observing::VerifyEach;
 use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
 use crate::verdicts::{self, Expectations};
-use crate::{World, batch, exit, kernel_table, panics, processor, reporting};
+use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, reporting};
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::generator::{Generator, Style};
@@ -22,6 +22,7 @@ use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify;
+use jitopt_passes::differentiate::function_graph;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -49,8 +50,11 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
         return refuse("--shape: nothing is made up; add --seed or --fill-unknown");
     }
     let ending = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "safetensors" || ending == "npz");
-    if let Some(path) = values.outputs.as_ref().filter(|path| !ending(path)) {
-        return refuse(format_args!("--outputs {}: write FILE.safetensors or FILE.npz", path.display()));
+    for (flag, path) in [("--outputs", &values.outputs), ("--grads", &values.grads)] {
+        let only_printed = |path: &PathBuf| flag == "--grads" && path.as_os_str() == "-";
+        if let Some(path) = path.as_ref().filter(|path| !ending(path) && !only_printed(path)) {
+            return refuse(format_args!("{flag} {}: write FILE.safetensors or FILE.npz", path.display()));
+        }
     }
     if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
         return refuse("--timeout: write a number of seconds from 0 on");
@@ -68,6 +72,9 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: write a number from 0 on"));
         }
+        if x.is_some() && checks.expect.is_empty() && checks.expect_grads.is_empty() {
+            return refuse(format_args!("{name}: nothing is compared; add --expect"));
+        }
     }
     Ok(())
 }
@@ -81,6 +88,9 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut env = environment(args, &graph, world)?;
     let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     env.deadline = time.and_then(|left| Instant::now().checked_add(left));
+    if gradient_run::is_asked_for(args) {
+        return gradient_run::run(args, &path, graph, &given, env, world);
+    }
     let mut stats = BTreeMap::new();
     if let Some(pipeline) = &pipeline {
         stats = transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
@@ -89,12 +99,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         let pipeline = judging::pipeline(passes, world)?;
         transform(&path, &mut graph, &pipeline, &env, args.semantics.no_verify)?;
     }
-    env.bindings = given_values::bindings(args, &graph, &env, world)?.into();
-    let mut inputs = given_values::inputs(args, &graph, &given, &env)?;
-    let all_given = inputs.iter().all(Option::is_some);
-    make_up(args, &graph, &env, &given, &mut inputs, world)?;
-    let inputs = given_values::complete(&graph, inputs, &given)?;
-    given_values::warn_of_contradictions(&graph, inputs.iter(), world);
+    let (inputs, all_given) = inputs(args, &graph, &given, &mut env, world)?;
     let mut expectations = Expectations::read(args, &graph, world)?;
     let backend = processor::backend(&args.semantics.backend, world);
     let held = inputs.clone();
@@ -111,11 +116,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let results = match ran {
         Ok(results) => results,
         Err(stop) => {
-            let code = stopped(&path, &stop, world);
-            if !all_given && matches!(stop.reason, Reason::Raised(_)) {
-                world.say("note: the inputs are made up, and may not fit: give them, or try another --seed or --shape");
-            }
-            return Ok(code);
+            return Ok(stopped(&path, &stop, all_given, world));
         }
     };
     cmd_profile::end(args, &env, world)?;
@@ -123,6 +124,23 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         return Ok(exit::YES);
     }
     finish(args, &given, &expectations, results, world)
+}
+
+/// The inputs, and whether none of them is made up.
+pub(crate) fn inputs(
+    args: &RunArgs,
+    graph: &Graph,
+    given: &Given,
+    env: &mut Environment,
+    world: &mut World<'_>,
+) -> Result<(Vec<IValue>, bool), Refusal> {
+    env.bindings = given_values::bindings(args, graph, env, world)?.into();
+    let mut inputs = given_values::inputs(args, graph, given, env)?;
+    let all_given = inputs.iter().all(Option::is_some);
+    make_up(args, graph, env, given, &mut inputs, world)?;
+    let inputs = given_values::complete(graph, inputs, given)?;
+    given_values::warn_of_contradictions(graph, inputs.iter(), world);
+    Ok((inputs, all_given))
 }
 
 /// Reads and verifies a graph.
@@ -169,7 +187,8 @@ pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) 
     // Machines look for whole names; users may give short ones, as for `inline`.
     for names in calls.each() {
         let given = names.iter().find_map(|name| graphs.get(name)).cloned();
-        if let (Some(callee), Some(whole)) = (given, names.first()) {
+        let known = || names.first().and_then(|name| function_graph(graph.era, name));
+        if let (Some(callee), Some(whole)) = (given.or_else(known), names.first()) {
             graphs.entry(whole.clone()).or_insert(callee);
         }
     }
@@ -260,7 +279,7 @@ fn watched_run(
 }
 
 /// What the program printed and warned of, and what was invented for it.
-fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
+pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
     for text in [env.warned.borrow(), env.printed.borrow()] {
         if !text.is_empty() {
             world.say(&text);
@@ -274,9 +293,12 @@ fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
 }
 
 /// Says why a run ended early.
-fn stopped(path: &Path, stop: &Stop, world: &mut World<'_>) -> i32 {
+pub(crate) fn stopped(path: &Path, stop: &Stop, all_given: bool, world: &mut World<'_>) -> i32 {
     let place = if path.as_os_str() == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
     world.say(&format!("error: {place}: {stop}"));
+    if !all_given && matches!(stop.reason, Reason::Raised(_)) {
+        world.say("note: the inputs are made up, and may not fit: give them, or try another --seed or --shape");
+    }
     match stop.reason {
         Reason::Raised(_) | Reason::Unsupported(_) | Reason::Watcher(_) => exit::NO,
         Reason::Unbound(_) => exit::USAGE,
@@ -300,13 +322,13 @@ fn finish(
         without_elements(&mut described);
     }
     if !args.checks.expect.is_empty() {
-        return expectations.judge(args, given, &whole, &tensors, world);
+        return expectations.judge(args, &given.description, &whole, &tensors, world);
     }
     world.print(format!("{}\n", laid_out(&json!({"outputs": described.json()}), 0)).as_bytes());
     Ok(exit::YES)
 }
 
-fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<(), Refusal> {
+pub(crate) fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<(), Refusal> {
     let bytes = match path.extension().is_some_and(|extension| extension == "npz") {
         true => write_npz(tensors),
         false => write_safetensors(tensors),
@@ -317,7 +339,7 @@ fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -> Result<()
 }
 
 /// Elements that are in a file need not be printed.
-fn without_elements(described: &mut Described) {
+pub(crate) fn without_elements(described: &mut Described) {
     match described {
         Described::Tensor(note) => note.values = None,
         Described::List(list) | Described::Tuple(list) => list.iter_mut().for_each(without_elements),
@@ -327,7 +349,7 @@ fn without_elements(described: &mut Described) {
 }
 
 /// JSON for people: what fits on a line stands on one, and fields are put side by side.
-fn laid_out(json: &Value, indent: usize) -> String {
+pub(crate) fn laid_out(json: &Value, indent: usize) -> String {
     const WIDTH: usize = 110;
     let flat = flat(json);
     if indent + flat.len() <= WIDTH {

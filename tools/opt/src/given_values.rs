@@ -35,11 +35,7 @@ impl Given {
     /// Reads what the flags name; without them what lies beside the graph.
     pub(crate) fn read(args: &RunArgs, graph: &Path, world: &World<'_>) -> Result<Given, Refusal> {
         let mut given = Given::default();
-        let beside = |suffix: &str| {
-            let path = graph.with_extension("").with_added_suffix(suffix);
-            let wanted = args.values.seed.is_none() && graph.as_os_str() != "-";
-            (wanted && world.path(&path).is_file()).then_some(path)
-        };
+        let beside = |suffix: &str| beside(graph, suffix, world).filter(|_| args.values.seed.is_none());
         let whole = graph.with_extension("");
         let part = beside_several(&whole, world).filter(|_| args.values.seed.is_none());
         let several = part.as_ref().map(|(path, _)| path.clone());
@@ -64,6 +60,18 @@ impl Given {
         Ok(given)
     }
 
+    /// For each param the key of its tensors, and which input of the description it is.
+    pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Refusal> {
+        let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
+        for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
+            keys[i].0 = format!("in{k}");
+        }
+        for (k, (i, key, _)) in described_inputs(graph, self)?.into_iter().enumerate() {
+            keys[i] = (key, self.described_in.is_some().then_some(k));
+        }
+        Ok(keys)
+    }
+
     /// Takes the description that stands in the graph's own file, in lines `# ARGS: `: so that one file is a whole test.
     fn inline(&mut self, graph: &Path, world: &World<'_>) -> Result<(), Refusal> {
         let Ok(text) = std::fs::read_to_string(world.path(graph)) else { return Ok(()) };
@@ -82,6 +90,12 @@ impl Given {
         let places = places(graph, self.description.inputs.len());
         places.into_iter().zip(self.description.inputs.iter().map(|input| input.value.clone())).collect()
     }
+}
+
+/// The file of this name beside a graph, when there is one.
+pub(crate) fn beside(graph: &Path, suffix: &str, world: &World<'_>) -> Option<PathBuf> {
+    let path = graph.with_extension("").with_added_suffix(suffix);
+    (graph.as_os_str() != "-" && world.path(&path).is_file()).then_some(path)
 }
 
 /// What a graph of several in one description is called there: `f` is that of `case.f.ir`, `df` also that of `case.df_new.ir`.

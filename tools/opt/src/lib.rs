@@ -26,6 +26,7 @@ mod cmd_validate;
 mod drawing;
 pub mod exit;
 mod given_values;
+mod gradient_run;
 mod judging;
 mod kernel_table;
 mod named_values;

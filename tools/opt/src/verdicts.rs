@@ -1,12 +1,12 @@
 //! Whether results are as expected: what `--expect` names, how it is compared, the table of what differs.
 
 use crate::arguments::RunArgs;
-use crate::given_values::{Given, read_tensors, single};
+use crate::given_values::{read_tensors, single};
 use crate::named_values::{self, Place};
 use crate::optimise::{Refusal, refuse};
 use crate::{World, exit};
 use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
-use jitopt_core::interpreter::description::Source;
+use jitopt_core::interpreter::description::{Description, Source};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{IValue, shown_values};
 use jitopt_core::ir::Graph;
@@ -46,6 +46,8 @@ fn joined(values: &[IValue]) -> String {
 
 /// What `--expect` names.
 pub(crate) struct Expectations {
+    /// What files are for, in messages.
+    what: &'static str,
     /// Files for the outputs.
     outputs: Vec<(String, Tensors)>,
     /// Tensors for values, with their names.
@@ -59,7 +61,7 @@ pub(crate) struct Expectations {
 impl Expectations {
     pub(crate) fn read(args: &RunArgs, graph: &Graph, world: &World<'_>) -> Result<Expectations, Refusal> {
         let (outputs, values, found) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        let mut all = Expectations { outputs, values, sections: BTreeSet::new(), found };
+        let mut all = Expectations { what: "output", outputs, values, sections: BTreeSet::new(), found };
         for text in &args.checks.expect {
             if !text.split_once('=').is_some_and(|(name, _)| named_values::is_name(name)) && !text.starts_with('%') {
                 all.outputs.push((text.clone(), read_tensors(Path::new(text), world)?));
@@ -74,6 +76,17 @@ impl Expectations {
             }
         }
         Ok(all)
+    }
+
+    /// Expectations of files alone.
+    pub(crate) fn of_files<'p>(
+        what: &'static str,
+        files: impl Iterator<Item = &'p Path>,
+        world: &World<'_>,
+    ) -> Result<Expectations, Refusal> {
+        let read = |path: &Path| Ok((path.display().to_string(), read_tensors(path, world)?));
+        let outputs = files.map(read).collect::<Result<_, Refusal>>()?;
+        Ok(Expectations { what, outputs, values: BTreeMap::new(), sections: BTreeSet::new(), found: BTreeMap::new() })
     }
 
     /// The values to look for.
@@ -97,15 +110,15 @@ impl Expectations {
     pub(crate) fn judge(
         &self,
         args: &RunArgs,
-        given: &Given,
+        description: &Description,
         whole: &IValue,
         results: &Tensors,
         world: &mut World<'_>,
     ) -> Result<i32, Refusal> {
-        let judge = Judge { args, described: given.description.tolerance };
+        let judge = Judge { args, what: self.what, description };
         let (mut compared, mut wrong) = (0, Vec::new());
         for (file, tensors) in &self.outputs {
-            compared += judge.outputs(file, tensors, given, whole, results, &mut wrong)?;
+            compared += judge.outputs(file, tensors, whole, results, &mut wrong)?;
         }
         for (value, (name, expected)) in &self.values {
             compared += 1;
@@ -119,7 +132,8 @@ impl Expectations {
         }
         if wrong.is_empty() {
             let s = if compared == 1 { " is" } else { "s are" };
-            world.say(&format!("{compared} value{s} as expected"));
+            let what = if self.what == "output" { "value" } else { self.what };
+            world.say(&format!("{compared} {what}{s} as expected"));
             return Ok(exit::YES);
         }
         world.say(&table(&wrong));
@@ -129,7 +143,8 @@ impl Expectations {
 
 struct Judge<'a> {
     args: &'a RunArgs,
-    described: Option<Tolerance>,
+    what: &'static str,
+    description: &'a Description,
 }
 
 impl Judge<'_> {
@@ -141,7 +156,7 @@ impl Judge<'_> {
             DType::Float | DType::ComplexFloat => (1.3e-6, 1e-5),
             _ => (1e-7, 1e-7),
         };
-        let base = self.described.unwrap_or(Tolerance::of(rtol, atol));
+        let base = self.description.tolerance.unwrap_or(Tolerance::of(rtol, atol));
         Tolerance {
             rtol: self.args.checks.rtol.unwrap_or(base.rtol),
             atol: self.args.checks.atol.unwrap_or(base.atol),
@@ -160,12 +175,11 @@ impl Judge<'_> {
         &self,
         file: &str,
         tensors: &Tensors,
-        given: &Given,
         whole: &IValue,
         results: &Tensors,
         wrong: &mut Vec<Difference>,
     ) -> Result<usize, Refusal> {
-        if let Some(described) = given.description.outputs.as_ref().filter(|_| !self.args.semantics.f64) {
+        if let Some(described) = self.description.outputs.as_ref().filter(|_| !self.args.semantics.f64) {
             let source = Source::new(tensors, Precision::Typed).trusting();
             let expected = source.value(described, "out").or_else(|error| refuse(format_args!("`{file}`: {error}")))?;
             if let Some(lost) = source.unused().first() {
@@ -186,7 +200,7 @@ impl Judge<'_> {
             let path = if key.is_empty() { "out" } else { key };
             let Some(found) = found else {
                 let keys: Vec<&str> = results.keys().map(String::as_str).collect();
-                return refuse(format_args!("`{file}`: `{key}` is no output; there are {}", keys.join(", ")));
+                return refuse(format_args!("`{file}`: `{key}` is no {}; there are {}", self.what, keys.join(", ")));
             };
             wrong.extend(self.tensor(expected, &found.clone().into(), path));
         }

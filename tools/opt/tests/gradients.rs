@@ -1,6 +1,6 @@
 //! Gradients against what PyTorch's eager mode computed: `CASE.grads` and `CASE.grads64` of `numerics/` of the recorded graphs, from `CASE.grad_outputs`.
 //!
-//! Gradients are within the recorded tolerances, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
+//! Gradients are within the recorded tolerances, by the interpreter and by kernels, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
 //! `testdata/corpus/numerics/without_gradients.txt` with the reason; a line there that is no longer true is a failure too. `JITOPT_NUMERICS` names the cases to run by a part of
 //! their path.
 
@@ -10,21 +10,26 @@
 mod recorded;
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
-use jitopt_core::interpreter::description::{self, Described, Source, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description, Source, fitted};
 use jitopt_core::interpreter::files::{Tensors, read_safetensors};
-use jitopt_core::interpreter::{Environment, IValue, Release};
+use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
 use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// How far gradients in doubles may be from those of PyTorch, as a part of the largest element.
 const IN_DOUBLES: f64 = 1e-8;
+
+/// What makes groups, which become kernels.
+const FUSION: &str = "@default,fuse{level=2}";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
     let bytes = std::fs::read(format!("{stem}.{suffix}.safetensors")).expect("a file of the case");
@@ -47,28 +52,35 @@ fn environment(version: &str, precision: Precision) -> Environment {
     env
 }
 
-/// What is wrong with the gradients of one case.
-fn check(stem: &str, version: &str) -> Result<(), String> {
+/// Whether kernels had a part in the gradients of one case, or what is wrong with them.
+fn check(stem: &str, version: &str) -> Result<bool, String> {
     let era = if version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
     let text = std::fs::read(format!("{stem}.ir")).map_err(|why| why.to_string())?;
     let mut graph: Graph =
         parse(&text, ParseOptions { era: Some(era), force_era: true }).map_err(|_| "no graph")?.graph;
     let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
     let description = description.map_err(|why| why.to_string())?;
-    let pipeline = Pipeline::parse(PREPARATION, &REGISTRY).expect("a pipeline");
-    run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
-    let both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
+    run_passes(&mut graph, PREPARATION)?;
+    if has_control_flow(&graph) {
+        let inputs = tensors(stem, "inputs");
+        let inputs = inputs_of(&graph, &description, &Source::new(&inputs, Precision::Typed))?;
+        graph = trace(&graph, &environment(version, Precision::Typed), &inputs).map_err(|stop| stop.to_string())?;
+        run_passes(&mut graph, PREPARATION)?;
+    }
+    run_passes(&mut graph, "differentiate")?;
+    let mut both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
     let mut keys = Vec::new();
     description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
-    for (precision, suffix) in [(Precision::Typed, "grads"), (Precision::Double, "grads64")] {
+    let kernels = CpuBackend::new(Settings { cc: std::env::var("CC").ok(), threads: Some(1), ..Settings::default() });
+    let ways = [
+        (Precision::Double, "grads64", None),
+        (Precision::Typed, "grads", None),
+        (Precision::Typed, "grads", Some(&kernels)),
+    ];
+    for (precision, suffix, backend) in ways {
         let inputs = tensors(stem, "inputs");
         let source = Source::new(&inputs, precision);
-        let types = graph.params(graph.root()).map(|param| graph.ty(param));
-        let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
-            let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
-            fitted(value, ty).map_err(|why| why.to_string())
-        };
-        let values = description.inputs.iter().zip(types).enumerate().map(value).collect::<Result<Vec<_>, String>>()?;
+        let values = inputs_of(&both.forward, &description, &source)?;
         let given = tensors(stem, "grad_outputs");
         let gradient = |key: &Option<String>| {
             let tensor = key.as_ref().and_then(|key| given.get(key)).cloned();
@@ -76,7 +88,20 @@ fn check(stem: &str, version: &str) -> Result<(), String> {
         };
         let given: Vec<IValue> = keys.iter().map(gradient).collect();
         let env = environment(version, precision);
-        let ran = both.run(&env, None, values, &given).map_err(|stop| stop.to_string())?;
+        let mut run = |graph: &Graph, values| match backend {
+            Some(backend) => Machine::new(graph, &env).backed_by(backend).run(values),
+            None => Machine::new(graph, &env).run(values),
+        };
+        if backend.is_some() {
+            run_passes(&mut both.forward, FUSION)?;
+        }
+        let forward = both.forward(&mut run, values).map_err(|stop| stop.to_string())?;
+        let operands = both.operands(forward, &given);
+        if backend.is_some() {
+            both.specialize(&operands);
+            run_passes(&mut both.backward, FUSION)?;
+        }
+        let gradients = both.backward(&mut run, operands).map_err(|stop| stop.to_string())?;
         let wanted = tensors(stem, suffix);
         let tolerance = match precision {
             Precision::Double => Tolerance::of_largest(IN_DOUBLES),
@@ -85,13 +110,28 @@ fn check(stem: &str, version: &str) -> Result<(), String> {
         for (key, tensor) in wanted.iter() {
             let i: usize = key.trim_start_matches("in").parse().map_err(|_| format!("the key `{key}`"))?;
             let wanted = IValue::Tensor(tensor.clone());
-            let found = ran.gradients.get(i).cloned().unwrap_or(IValue::Undefined);
+            let found = gradients.get(i).cloned().unwrap_or(IValue::Undefined);
             if let Some(first) = differences(&wanted, &found, tolerance, key).first() {
                 return Err(format!("{suffix}: {first:?}"));
             }
         }
     }
-    Ok(())
+    Ok(kernels.counts().launched > 0)
+}
+
+/// The inputs that a description has, as the params want them.
+fn inputs_of(graph: &Graph, description: &Description, source: &Source<'_>) -> Result<Vec<IValue>, String> {
+    let types = graph.params(graph.root()).map(|param| graph.ty(param));
+    let value = |(i, (input, ty)): (usize, (&description::Input, _))| {
+        let value = source.value(&input.value, &format!("in{i}")).map_err(|why| why.to_string())?;
+        fitted(value, ty).map_err(|why| why.to_string())
+    };
+    description.inputs.iter().zip(types).enumerate().map(value).collect()
+}
+
+fn run_passes(graph: &mut Graph, passes: &str) -> Result<(), String> {
+    let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
+    run(graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -101,7 +141,7 @@ fn gradients_are_those_of_eager_mode() {
     let lines = list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let listed: BTreeMap<&str, &str> = lines.map(|line| line.split_once(": ").expect("NAME: reason")).collect();
     let wanted = std::env::var("JITOPT_NUMERICS").unwrap_or_default();
-    let (mut seen, mut right, mut wrong) = (BTreeSet::new(), 0, Vec::new());
+    let (mut seen, mut right, mut launched, mut wrong) = (BTreeSet::new(), 0, 0, Vec::new());
     for path in recorded::files() {
         let text = path.to_string_lossy().into_owned();
         let Some(stem) = text.strip_suffix(".ir").filter(|stem| stem.contains("/numerics/") && stem.contains(&wanted))
@@ -118,13 +158,17 @@ fn gradients_are_those_of_eager_mode() {
             continue;
         }
         match (check(stem, version), listed.get(name.as_str())) {
-            (Ok(()), None) => right += 1,
+            (Ok(with_kernels), None) => {
+                right += 1;
+                launched += usize::from(with_kernels);
+            }
             (Err(why), None) => wrong.push(format!("{name}: {}", why.lines().next().unwrap_or_default())),
-            (Ok(()), Some(_)) => wrong.push(format!("{name} is right, and listed as without gradients")),
+            (Ok(_), Some(_)) => wrong.push(format!("{name} is right, and listed as without gradients")),
             (Err(_), Some(_)) => {}
         }
     }
-    println!("{right} of {} right", seen.len());
+    println!("{right} of {} right, kernels launched in {launched}", seen.len());
+    assert!(launched * 2 > right, "kernels were launched in {launched} of {right} cases");
     assert!(!seen.is_empty(), "no case matches");
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), seen.len(), wrong.join("\n"));
 }

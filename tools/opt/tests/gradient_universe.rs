@@ -1,0 +1,557 @@
+//! Every gradient formula against finite differences, in doubles.
+//!
+//! Each overload that has a formula becomes graphs of one node, with drawn operands: small tensors of all kinds of shapes, whole numbers and truth values, and constants.
+//! Those that run are differentiated. Along a drawn direction the results, weighted by drawn gradients, change as the gradient of the operands says, to six
+//! digits. An overload for which no draw runs needs a line in [`OPERANDS`].
+//!
+//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+use jitopt_core::interpreter::{Environment, IValue, Machine};
+use jitopt_core::ir::Graph;
+use jitopt_core::ops::gradient_table::{any_gradient_row, kinds};
+use jitopt_core::ops::rules::Nondeterminism;
+use jitopt_core::ops::schema::{Formal, Schema};
+use jitopt_core::ops::{self};
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::TypeKind;
+use jitopt_core::types::era::Era;
+use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_passes::REGISTRY;
+
+/// How many draws of an overload are checked.
+const FEW: usize = 6;
+/// How many are tried for that.
+const PATIENCE: usize = 4000;
+/// How far along the direction.
+const STEP: f64 = 1e-5;
+/// How far from each other both changes may be, as a part of the sizes of what is summed.
+const NEAR: f64 = 1e-6;
+
+/// Operands that are not found by chance: kinds, and for each formal in order a shape (`2x3`; `long:` and `bool:` before it) or a constant.
+const OPERANDS: &[(&str, &str)] = &[
+    ("aten::conv2d", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1"),
+    ("aten::conv2d", "1x2x5x5 4x1x2x2 none ints:[2,1] ints:[1,0] ints:[1,2] int:2"),
+    ("aten::_slow_conv2d_forward", "2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]"),
+    ("aten::_slow_conv2d_forward", "1x2x5x5 4x2x2x2 ints:[2,2] none ints:[2,1] ints:[1,0]"),
+    ("aten::batch_norm", "4x3 3 3 3 3 yes float:0.1 float:0.01 no"),
+    ("aten::batch_norm", "4x3 3 3 none none yes float:0.1 float:0.01 no"),
+    ("aten::batch_norm", "4x3x2x2 none none 3 3 no float:0.1 float:0.01 no"),
+    ("aten::batch_norm", "4x3x2 3 3 3 3 no float:0.1 float:0.01 no"),
+    ("aten::bmm", "2x3x4 2x4x3"),
+    ("aten::nll_loss", "4x3 long:4 3 int:0 int:1"),
+    ("aten::nll_loss", "4x3 long:4 none int:1 int:-100"),
+    ("aten::nll_loss", "4x3 long:4 3 int:2 int:-100"),
+    ("aten::nll_loss2d", "4x3x2x2 long:4x2x2 3 int:0 int:1"),
+    ("aten::nll_loss2d", "4x3x2x2 long:4x2x2 none int:1 int:-100"),
+    ("aten::nll_loss_nd", "4x3x2x2 long:4x2x2 3 int:0 int:1"),
+    ("aten::nll_loss_nd", "4x3 long:4 3 int:1 int:-100"),
+    ("aten::nll_loss_nd", "4x3x5 long:4x5 3 int:2 int:-100"),
+    ("aten::cross_entropy_loss", "4x3x5 long:4x5 3 int:2 int:-100 float:0.2"),
+    ("aten::cross_entropy_loss", "4x3 long:4 3 int:1 int:-100 float:0.2"),
+    ("aten::cross_entropy_loss", "4x3 long:4 none int:0 int:1 float:0.0"),
+    ("aten::cross_entropy_loss", "4x3 4x3 none int:1 int:1 float:0.1"),
+    ("aten::cross_entropy_loss", "4x3x2 4x3x2 3 int:0 int:1 float:0.0"),
+    ("aten::cross_entropy_loss", "3 long: none int:1 int:-100 float:0.0"),
+    ("aten::group_norm", "2x4x3 int:2 4 4 float:0.01 no"),
+    ("aten::group_norm", "2x4x3x2 int:1 none none float:0.01 no"),
+    ("aten::group_norm", "2x4 int:2 4 none float:0.01 no"),
+    ("aten::instance_norm", "2x4x3 4 4 none none yes float:0.1 float:0.01 no"),
+    ("aten::instance_norm", "2x4x3x2 none none none none yes float:0.1 float:0.01 no"),
+    ("aten::instance_norm", "2x4x3 4 4 4 4 no float:0.1 float:0.01 no"),
+    ("aten::rms_norm", "2x4x3 ints:[3] 3 float:0.01"),
+    ("aten::rms_norm", "2x4x3 ints:[4,3] none none"),
+    ("aten::native_layer_norm", "2x4x3 ints:[3] 3 3 float:0.01"),
+    ("aten::native_layer_norm", "2x4x3 ints:[4,3] none none float:0.01"),
+    ("aten::native_group_norm", "2x4x3 4 4 int:2 int:4 int:3 int:2 float:0.01"),
+    ("aten::conv1d", "2x2x5 3x2x3 3 ints:[1] ints:[1] ints:[1] int:1"),
+    ("aten::conv1d", "2x4x5 2x2x2 none ints:[2] ints:[0] ints:[2] int:2"),
+    ("aten::conv3d", "1x2x3x4x3 2x2x2x2x2 2 ints:[1,1,1] ints:[0,1,0] ints:[1,1,1] int:1"),
+    ("aten::conv_transpose1d", "2x2x4 2x3x3 3 ints:[2] ints:[1] ints:[1] int:1 ints:[1]"),
+    ("aten::conv_transpose2d", "1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,0] int:1 ints:[1,1]"),
+    ("aten::conv_transpose3d", "1x2x2x2x2 2x1x2x2x2 none ints:[1,1,1] ints:[0,0,0] ints:[0,0,0] int:1 ints:[1,1,1]"),
+    ("aten::convolution", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1"),
+    ("aten::convolution", "1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,1] yes ints:[1,0] int:1"),
+    ("aten::thnn_conv2d", "2x2x4x5 3x2x3x2 ints:[3,2] 3 ints:[1,1] ints:[0,0]"),
+    ("aten::max_pool1d", "2x3x6 ints:[2] ints:[2] ints:[0] ints:[1] no"),
+    ("aten::max_pool1d", "3x6 ints:[3] ints:[] ints:[1] ints:[1] yes"),
+    ("aten::max_pool3d", "1x2x4x4x4 ints:[2,2,2] ints:[2,1,2] ints:[0,0,0] ints:[1,1,1] no"),
+    ("aten::avg_pool1d", "2x3x6 ints:[2] ints:[] ints:[0] no yes"),
+    ("aten::avg_pool1d", "2x3x7 ints:[3] ints:[2] ints:[1] yes no"),
+    ("aten::avg_pool3d", "1x2x4x4x4 ints:[2,2,2] ints:[2,1,2] ints:[0,1,0] no yes none"),
+    ("aten::baddbmm", "2x3x5 2x3x4 2x4x5 float:0.5 float:1.5"),
+    ("aten::baddbmm", "5 2x3x4 2x4x5 int:2 int:1"),
+    ("aten::addbmm", "3x5 2x3x4 2x4x5 float:0.5 float:1.5"),
+    ("aten::addmv", "3 3x4 4 float:0.5 float:1.5"),
+    ("aten::addr", "3x4 3 4 float:0.5 float:1.5"),
+    ("aten::ger", "3 4"),
+    ("aten::outer", "3 4"),
+    ("aten::cross", "2x3 2x3 int:1"),
+    ("aten::cross", "3x2 3x2 none"),
+    ("aten::pixel_shuffle", "1x4x2x3 int:2"),
+    ("aten::cosine_similarity", "2x3 2x3 int:1 float:0.001"),
+    ("aten::cosine_similarity", "2x3x4 1x3x4 int:-2 float:0.001"),
+    ("aten::index_add", "4x3 int:0 long:2 2x3"),
+    ("aten::index_add", "4x3 int:1 long:3 4x3 float:1.5"),
+    ("aten::index_copy", "4x3 int:0 long:1 1x3"),
+    ("aten::scatter_add", "4x3 int:0 long:2x3 2x3"),
+    ("aten::constant_pad_nd", "2x3 ints:[1,2] float:0.5"),
+    ("aten::constant_pad_nd", "2x3x4 ints:[-1,2,1,0] int:1"),
+    ("aten::embedding", "2x3 long:4 int:-1 no no"),
+    ("aten::embedding", "3x2 long:4x2 int:-1 no no"),
+    ("aten::index_put", "4x3 list 1x3 no"),
+    ("aten::index_put", "4x3 list 3 yes"),
+    ("aten::index", "4x3 list"),
+    ("aten::linear", "4x3 2x3 2"),
+    ("aten::linear", "3 2x3 none"),
+    ("aten::linear", "2x4x3 5x3 5"),
+    ("aten::prelu", "4x3x2 3"),
+    ("aten::prelu", "4x3 1"),
+    ("aten::prelu", "4 scalar"),
+    ("aten::_prelu_kernel", "4x3x2 3x1"),
+    ("aten::_prelu_kernel", "4x3 scalar"),
+    ("aten::binary_cross_entropy", "4x3 4x3 none int:1"),
+    ("aten::binary_cross_entropy", "4x3 4x3 3 int:2"),
+    ("aten::binary_cross_entropy", "4x3 4x3 4x3 int:0"),
+    ("aten::pad", "2x3 ints:[1,2] text:\"constant\" none"),
+    ("aten::pad", "1x2x3 ints:[1,2] text:\"reflect\" none"),
+    ("aten::pad", "1x2x3 ints:[1,2] text:\"replicate\" none"),
+    ("aten::scatter", "4x3 int:0 long:1x3 1x3"),
+    ("aten::scatter", "4x3 int:1 long:4x1 float:0.5"),
+    ("aten::sort", "4x3 int:1 no"),
+    ("aten::binary_cross_entropy_with_logits", "4x3 4x3 none none int:1"),
+    ("aten::binary_cross_entropy_with_logits", "4x3 4x3 3 none int:2"),
+    ("aten::binary_cross_entropy_with_logits", "4x3 4x3 4x3 3 int:0"),
+    ("aten::adaptive_avg_pool3d", "1x2x4x4x4 ints:[2,2,3]"),
+    ("aten::_convolution", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 no no no"),
+    ("aten::_convolution", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 no no no no"),
+    ("aten::_convolution", "1x2x3x3 2x3x2x2 3 ints:[2,1] ints:[0,0] ints:[1,1] yes ints:[1,0] int:1 no no no no"),
+    ("aten::native_batch_norm", "4x3 3 3 3 3 yes float:0.1 float:0.01"),
+    ("aten::native_batch_norm", "4x3x2x2 3 none 3 3 no float:0.1 float:0.01"),
+    ("aten::layer_norm", "4x3 ints:[3] 3 3 float:0.01 no"),
+    ("aten::layer_norm", "2x4x3 ints:[4,3] 4x3 4x3 float:0.01 no"),
+    ("aten::layer_norm", "2x4x3 ints:[3] none none float:0.01 no"),
+    ("aten::layer_norm", "2x4x3 ints:[3] 3 none float:0.01 no"),
+];
+
+/// Operands of which eager mode has no gradient, by the kind or by all.
+const CONSTANT_OPERANDS: &[(&str, &str)] = &[
+    ("", "running_mean"),
+    ("", "running_var"),
+    ("aten::nll_loss", "weight"),
+    ("aten::nll_loss2d", "weight"),
+    ("aten::nll_loss_nd", "weight"),
+    ("aten::cross_entropy_loss", "weight"),
+    ("aten::cross_entropy_loss", "target"),
+    ("aten::binary_cross_entropy", "weight"),
+    ("aten::binary_cross_entropy_with_logits", "weight"),
+    ("aten::binary_cross_entropy_with_logits", "pos_weight"),
+];
+/// How many results have one, where that is not all of them.
+const RESULTS: &[(&str, usize)] =
+    &[("aten::native_batch_norm", 1), ("aten::native_layer_norm", 1), ("aten::native_group_norm", 1)];
+
+/// Random numbers: a multiply with carry.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        self.next() as usize % n
+    }
+
+    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len())]
+    }
+
+    /// Between 0 and 1.
+    fn unit(&mut self) -> f64 {
+        self.next() as f64 / (1u64 << 31) as f64
+    }
+}
+
+/// A drawn operand.
+#[derive(Clone, Debug)]
+enum Operand {
+    Tensor(Tensor),
+    /// A list of tensors, some of which may be None.
+    List(Vec<Option<Tensor>>),
+    /// What stands behind `prim::Constant` and its type.
+    Constant(&'static str, String),
+}
+
+const SHAPES: &[&[i64]] = &[
+    &[],
+    &[3],
+    &[2, 3],
+    &[3, 2],
+    &[2, 2],
+    &[1, 3],
+    &[2, 1],
+    &[2, 3, 2],
+    &[1, 2, 4, 4],
+    &[2, 2, 3, 3],
+    &[1, 1, 3, 3, 3],
+];
+
+fn tensor(dice: &mut Dice, dtype: DType, shape: &[i64]) -> Tensor {
+    let n = shape.iter().product::<i64>();
+    // Where roots and logarithms are, and where everything is.
+    let positive = dice.below(2) == 0;
+    let mut element = || match dtype {
+        DType::Double if positive => 0.15 + 0.7 * dice.unit(),
+        DType::Double => 3.0 * dice.unit() - 1.5,
+        _ => (dice.next() % 2) as f64,
+    };
+    let elements: Vec<f64> = (0..n).map(|_| element()).collect();
+    Tensor::of(&elements, dtype, shape, Precision::Typed)
+}
+
+/// The element type that a formal of this name is likely to have.
+fn dtype(dice: &mut Dice, name: &str) -> DType {
+    let usual = match name {
+        "index" | "indices" | "target" => DType::Long,
+        "mask" | "condition" => DType::Bool,
+        // Eager mode subtracts 1 from them, which it does not do to truth values.
+        "exponent" => return DType::Double,
+        _ => DType::Double,
+    };
+    if dice.below(8) > 0 { usual } else { *dice.pick(&[DType::Double, DType::Long]) }
+}
+
+/// A shape that goes with another: the same, one that is broadcast to it, its transpose, its first or last size, or any.
+fn shape(dice: &mut Dice, base: &[i64]) -> Vec<i64> {
+    match dice.below(8) {
+        0..3 => base.to_vec(),
+        3 => base[dice.below(base.len() + 1)..].to_vec(),
+        4 => base.iter().map(|&n| if dice.below(2) == 0 { n } else { 1 }).collect(),
+        5 => base.iter().rev().copied().collect(),
+        6 => base.get(dice.below(base.len().max(1))).into_iter().copied().collect(),
+        _ => dice.pick(SHAPES).to_vec(),
+    }
+}
+
+fn operand(dice: &mut Dice, formal: &Formal, base: &[i64]) -> Option<Operand> {
+    let constant = |ty: &'static str, text: &str| Some(Operand::Constant(ty, text.to_owned()));
+    let (mut ty, mut is_optional) = (formal.ty, false);
+    if let TypeKind::Optional(inner) = formal.ty.kind() {
+        (ty, is_optional) = (*inner, true);
+    }
+    if is_optional && dice.below(2) == 0 {
+        return constant("NoneType", "");
+    }
+    match ty.to_string().replace("SymInt", "int").as_str() {
+        "Tensor" => {
+            let (dtype, shape) = (dtype(dice, formal.name), shape(dice, base));
+            Some(Operand::Tensor(tensor(dice, dtype, &shape)))
+        }
+        "Tensor[]" | "Tensor?[]" => {
+            let n = 1 + dice.below(3);
+            let shape = shape(dice, base);
+            let dtype = dtype(dice, formal.name);
+            Some(Operand::List((0..n).map(|_| Some(tensor(dice, dtype, &shape))).collect()))
+        }
+        "bool" => constant("bool", dice.pick::<&str>(&["0", "1"])),
+        "int" if formal.name == "dtype" => constant("int", "7"),
+        "int" if formal.name == "reduction" => constant("int", dice.pick::<&str>(&["0", "1", "2"])),
+        "ScalarType" => constant("int", "7"),
+        "MemoryFormat" => constant("int", "0"),
+        "int" => constant("int", dice.pick::<&str>(&["0", "1", "-1", "2", "-2", "3"])),
+        "float" => constant("float", dice.pick::<&str>(&["0.5", "1.5", "0.1", "2."])),
+        "Scalar" | "number" => match dice.below(2) {
+            0 => constant("int", dice.pick::<&str>(&["0", "1", "2", "-1", "3"])),
+            _ => constant("float", dice.pick::<&str>(&["0.5", "1.5", "-0.3", "2."])),
+        },
+        "int[]" => {
+            let n = if formal.size.is_some() { formal.size? as usize } else { dice.below(4) };
+            let number = |dice: &mut Dice| *dice.pick(&[0, 1, 2, -1, 3]);
+            let list = match dice.below(3) {
+                0 => base.to_vec(),
+                1 => vec![number(dice); n],
+                _ => (0..n).map(|_| number(dice)).collect(),
+            };
+            Some(Operand::Constant("int[]", format!("{list:?}")))
+        }
+        "str" => constant("str", formal.default.map_or("\"none\"", |_| "\"tanh\"")),
+        "Device" => constant("Device", "\"cpu\""),
+        _ => None,
+    }
+}
+
+/// The operands that a line of [`OPERANDS`] says.
+fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
+    let one = |word: &str| {
+        let (dtype, shape) = match word {
+            "none" | "yes" | "no" | "scalar" | "list" => (word, ""),
+            _ => word.split_once(':').unwrap_or(("double", word)),
+        };
+        let sizes: Result<Vec<i64>, _> = shape.split('x').filter(|size| !size.is_empty()).map(str::parse).collect();
+        match (dtype, sizes) {
+            ("long", Ok(sizes)) => Operand::Tensor(tensor(dice, DType::Long, &sizes)),
+            ("bool", Ok(sizes)) => Operand::Tensor(tensor(dice, DType::Bool, &sizes)),
+            ("double", Ok(sizes)) => Operand::Tensor(tensor(dice, DType::Double, &sizes)),
+            ("scalar", _) => Operand::Tensor(tensor(dice, DType::Double, &[])),
+            ("text", _) => Operand::Constant("str", shape.to_owned()),
+            ("list", _) => Operand::List(vec![Some(tensor(dice, DType::Long, &[1]))]),
+            ("none", _) => Operand::Constant("NoneType", String::new()),
+            ("int", _) => Operand::Constant("int", shape.to_owned()),
+            ("float", _) => Operand::Constant("float", shape.to_owned()),
+            ("yes", _) => Operand::Constant("bool", "1".to_owned()),
+            ("no", _) => Operand::Constant("bool", "0".to_owned()),
+            ("ints", _) => Operand::Constant("int[]", shape.to_owned()),
+            _ => panic!("`{word}` is no operand"),
+        }
+    };
+    line.split_whitespace().map(one).collect()
+}
+
+/// A graph of one node, and what goes in.
+struct Trial {
+    text: String,
+    graph: Graph,
+    inputs: Vec<Tensor>,
+    /// Which of them have a gradient.
+    varying: Vec<bool>,
+    /// How many results have one.
+    counted: usize,
+}
+
+impl Trial {
+    fn new(era: Era, schema: &Schema, operands: &[Operand], unpacked: usize) -> Option<Trial> {
+        let (mut params, mut lines, mut inputs, mut names) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+        let mut varying = Vec::new();
+        let constant = |name: &str| {
+            CONSTANT_OPERANDS
+                .iter()
+                .any(|(kind, operand)| *operand == name && ["", schema.kind.as_str()].contains(kind))
+        };
+        let mut param = |tensor: &Tensor, name: &str| {
+            inputs.push(tensor.clone());
+            varying.push(tensor.dtype() == DType::Double && !constant(name));
+            params.push(format!("%x{} : Tensor", inputs.len()));
+            format!("%x{}", inputs.len())
+        };
+        for (i, operand) in operands.iter().enumerate() {
+            names.push(match operand {
+                Operand::Tensor(tensor) => param(tensor, schema.formals[i].name),
+                Operand::List(tensors) => {
+                    let parts: Vec<String> = tensors.iter().flatten().map(|tensor| param(tensor, "")).collect();
+                    lines += &format!("  %l{i} : Tensor[] = prim::ListConstruct({})\n", parts.join(", "));
+                    format!("%l{i}")
+                }
+                Operand::Constant(ty, text) => {
+                    let value = if text.is_empty() { String::new() } else { format!("[value={text}]") };
+                    lines += &format!("  %c{i} : {ty} = prim::Constant{value}()\n");
+                    format!("%c{i}")
+                }
+            });
+        }
+        let mut returned: Vec<String> = Vec::new();
+        let mut heads: Vec<String> = Vec::new();
+        for (i, formal) in schema.returns.iter().enumerate() {
+            heads.push(format!("%r{i} : {}", formal.ty));
+            returned.push(format!("%r{i}"));
+        }
+        let kind = schema.kind.as_str();
+        let counted = RESULTS.iter().find(|(of, _)| *of == kind).map_or(usize::MAX, |(_, n)| *n);
+        let mut text = format!("graph({}):\n{lines}", params.join(",\n      "));
+        text += &format!("  {} = {kind}({})\n", heads.join(", "), names.join(", "));
+        if unpacked > 0 {
+            let parts: Vec<String> = (0..unpacked).map(|i| format!("%p{i} : Tensor")).collect();
+            text += &format!("  {} = prim::ListUnpack(%r0)\n", parts.join(", "));
+            returned = (0..unpacked).map(|i| format!("%p{i}")).collect();
+        }
+        text += &format!("  return ({})\n", returned.join(", "));
+        let options = ParseOptions { era: Some(era), force_era: true };
+        let graph = parse(text.as_bytes(), options).ok()?.graph;
+        let node = graph.nodes(graph.root()).filter(|&node| graph.kind(node) == schema.kind).last()?;
+        let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let found = ops::resolve(era, schema.kind, &types);
+        let row = |schema| any_gradient_row(era, schema).map(std::ptr::from_ref);
+        let is_it = found.schema().is_some_and(|found| row(found) == row(schema));
+        let trial = is_it.then_some(Trial { text, graph, inputs, varying, counted })?;
+        // Lists that come out are taken apart.
+        match trial.run(&Environment::default(), &trial.inputs)?.first()? {
+            IValue::List(list) if !list.borrow().is_empty() => Trial::new(era, schema, operands, list.borrow().len()),
+            IValue::List(_) => None,
+            _ => Some(trial),
+        }
+    }
+
+    fn run(&self, env: &Environment, inputs: &[Tensor]) -> Option<Vec<IValue>> {
+        let inputs = inputs.iter().cloned().map(IValue::Tensor).collect();
+        Machine::new(&self.graph, env).run(inputs).ok()
+    }
+}
+
+/// The sum of the products of elements.
+fn dot(a: &Tensor, b: &[f64]) -> f64 {
+    a.read::<f64>().iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+fn is_real(value: &IValue) -> bool {
+    value.tensor().is_some_and(|tensor| tensor.dtype() == DType::Double)
+}
+
+/// Whether the gradient agrees; nothing when the draw does not run, or has no gradient.
+fn check(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Result<(), String>> {
+    let results = trial.run(env, &trial.inputs)?;
+    let finite =
+        |value: &IValue| value.tensor().is_none_or(|tensor| tensor.read::<f64>().iter().all(|x| x.is_finite()));
+    if !results.iter().any(is_real)
+        || !results.iter().all(finite)
+        || !trial.inputs.iter().zip(&trial.varying).any(|(x, &varies)| varies && x.numel() > 0)
+        || !results.iter().all(|result| result.tensor().is_none_or(|tensor| tensor.numel() > 0))
+    {
+        return None;
+    }
+    let weights: Vec<Vec<f64>> = results
+        .iter()
+        .map(|result| {
+            let n = result.tensor().map_or(0, Tensor::numel);
+            (0..n).map(|_| dice.unit() + 0.25).collect()
+        })
+        .collect();
+    let direction: Vec<Vec<f64>> =
+        trial.inputs.iter().map(|x| (0..x.numel()).map(|_| dice.unit() + 0.25).collect()).collect();
+    let moved = |by: f64| -> Option<f64> {
+        let inputs: Vec<Tensor> = trial
+            .inputs
+            .iter()
+            .zip(&direction)
+            .zip(&trial.varying)
+            .map(|((x, d), varies)| match varies {
+                true => {
+                    let elements: Vec<f64> = x.read::<f64>().iter().zip(d).map(|(x, d)| x + by * d).collect();
+                    Tensor::of(&elements, DType::Double, x.shape(), Precision::Typed)
+                }
+                false => x.clone(),
+            })
+            .collect();
+        let results = trial.run(env, &inputs)?;
+        let all = results.iter().zip(&weights).take(trial.counted).filter(|(result, _)| is_real(result));
+        Some(all.filter_map(|(result, weights)| Some(dot(result.tensor()?, weights))).sum())
+    };
+    let change = (moved(STEP)? - moved(-STEP)?) / (2.0 * STEP);
+    // A kink in between, or steepness: another draw.
+    let half = (moved(STEP / 2.0)? - moved(-STEP / 2.0)?) / STEP;
+    if !change.is_finite() || (change - half).abs() > NEAR * (1.0 + change.abs()) {
+        return None;
+    }
+    Some(gradient(trial, env, &results, &weights, &direction).and_then(|found| {
+        let near = (found - change).abs() <= 4.0 * NEAR * (1.0 + change.abs());
+        if near { Ok(()) } else { Err(format!("the gradient says {found}, the results changed by {change}")) }
+    }))
+}
+
+/// How results change along a direction, by the gradient.
+fn gradient(
+    trial: &Trial,
+    env: &Environment,
+    results: &[IValue],
+    weights: &[Vec<f64>],
+    direction: &[Vec<f64>],
+) -> Result<f64, String> {
+    let mut graph = trial.graph.clone();
+    let pipeline = Pipeline::parse(&format!("{PREPARATION},differentiate"), &REGISTRY).expect("a pipeline");
+    run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
+    let both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
+    let given: Vec<IValue> = results
+        .iter()
+        .zip(weights)
+        .enumerate()
+        .map(|(i, (result, weights))| match result.tensor() {
+            Some(tensor) if tensor.dtype() == DType::Double && i < trial.counted => {
+                Tensor::of(weights, DType::Double, tensor.shape(), Precision::Typed).into()
+            }
+            _ => IValue::Undefined,
+        })
+        .collect();
+    let mut run = |graph: &Graph, inputs| Machine::new(graph, env).run(inputs);
+    let inputs = trial.inputs.iter().cloned().map(IValue::Tensor).collect();
+    let forward = both.forward(&mut run, inputs).map_err(|stop| format!("forward: {stop}"))?;
+    let gradients =
+        both.backward(&mut run, both.operands(forward, &given)).map_err(|stop| format!("backward: {stop}"))?;
+    let mut sum = 0.0;
+    for (i, (x, direction)) in trial.inputs.iter().zip(direction).enumerate() {
+        if let Some(gradient) = gradients[i].tensor().filter(|_| trial.varying[i]) {
+            if gradient.shape() != x.shape() {
+                return Err(format!("the gradient of {:?} is {:?}", x.shape(), gradient.shape()));
+            }
+            sum += dot(gradient, direction);
+        }
+    }
+    Ok(sum)
+}
+
+#[test]
+fn formulas_are_what_results_do() {
+    let wanted: usize = std::env::var("JITOPT_UNIVERSE").ok().and_then(|n| n.parse().ok()).unwrap_or(FEW);
+    let only = std::env::var("JITOPT_KIND").ok();
+    let env = Environment::default();
+    let (mut overloads, mut checked, mut wrong) = (0, 0, Vec::new());
+    for era in [Era::V1_3, Era::V2] {
+        for kind in kinds() {
+            let operator = ops::operator(era, kind);
+            if only.as_ref().is_some_and(|only| kind.as_str() != only) {
+                continue;
+            }
+            for schema in operator.schemas {
+                let Some(row) = any_gradient_row(era, schema) else { continue };
+                let has_tensor = schema.formals.iter().any(|formal| formal.ty.to_string().contains("Tensor"));
+                if row.is_flat
+                    || schema.is_writing()
+                    || !has_tensor
+                    || operator.nondeterminism(Some(schema)) != Nondeterminism::Deterministic
+                {
+                    continue;
+                }
+                overloads += 1;
+                let name = format!("{}.{} of {era:?}", kind.as_str(), schema.overload);
+                let mut dice = Dice(name.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) ^ u64::from(byte)));
+                let lines: Vec<&str> = OPERANDS
+                    .iter()
+                    .filter(|(of, _)| *of == kind.as_str())
+                    .map(|(_, line)| *line)
+                    .filter(|line| line.split_whitespace().count() == schema.formals.len())
+                    .collect();
+                let mut right = 0;
+                for i in 0..PATIENCE {
+                    let base = dice.pick(SHAPES).to_vec();
+                    let operands: Option<Vec<Operand>> = match lines.is_empty() {
+                        true => schema.formals.iter().map(|formal| operand(&mut dice, formal, &base)).collect(),
+                        false => Some(written(&mut dice, lines[i % lines.len()])),
+                    };
+                    let Some(trial) = operands.and_then(|operands| Trial::new(era, schema, &operands, 0)) else {
+                        continue;
+                    };
+                    match check(&trial, &mut dice, &env) {
+                        None => {}
+                        Some(Ok(())) => right += 1,
+                        Some(Err(why)) => {
+                            let shapes: Vec<&[i64]> = trial.inputs.iter().map(Tensor::shape).collect();
+                            wrong.push(format!("{name}: {why}, of {shapes:?}:\n{}", trial.text));
+                            break;
+                        }
+                    }
+                    if right == wanted {
+                        break;
+                    }
+                }
+                checked += right;
+                if right == 0 && wrong.last().is_none_or(|last| !last.starts_with(&name)) {
+                    wrong.push(format!("{name}: nothing that was drawn runs"));
+                }
+            }
+        }
+    }
+    println!("{checked} draws of {overloads} overloads");
+    assert!(wrong.is_empty(), "{} of {overloads} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
