@@ -17,7 +17,8 @@
 //!    in node by node. This is repeated until nothing changes, which is what makes one group of siblings with a common producer.
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
 //! 3. `aten::cat` of what groups make joins them, see `fuser/concats.rs`.
-//! 4. With `{level=2}` what folds elements goes into groups too, see `fuser/spaces.rs`, and what is left alone becomes a group of its own.
+//! 4. With `{level=2}` what folds elements goes into groups too, see `fuser/spaces.rs`, sums of gradients among it, see `fuser/gradient_sums.rs`, and what is left alone becomes a
+//!    group of its own.
 //! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and outputs of which nothing but the size is asked
 //!    are replaced by a computation of the size, see `fuser/group_sizes.rs`.
 //!
@@ -31,6 +32,7 @@
 
 mod chunks;
 mod concats;
+mod gradient_sums;
 mod group_sizes;
 mod groups;
 mod plans;
@@ -66,6 +68,11 @@ pub const PASS: PassInfo = PassInfo {
             name: "level",
             default: "1",
             summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms",
+        },
+        PassOption {
+            name: "sums",
+            default: "true",
+            summary: "at level 2, make folds of sums of gradients; false leaves them behind the kernels",
         },
         PassOption {
             name: "strict",
@@ -108,10 +115,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
     fuser.plan = cx.file("plan").map(|text| Plan::read(graph, text)).transpose()?;
+    let folds_sums = cx.flag("sums")? && level > 1;
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
     let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
     for block in blocks {
+        if folds_sums {
+            fuser.fold_sums(graph, cx, block);
+        }
         fuser.fuse_block(graph, cx, block);
     }
     if let Some(plan) = &fuser.plan {
@@ -160,6 +171,7 @@ impl Fuser {
         while self.round(graph, cx, block) {}
         if self.level > 1 {
             self.fuse_siblings(graph, cx, block);
+            self.fuse_parts(graph, cx, block);
         }
         self.tell_refusals(graph, cx, block);
         self.fuse_concats(graph, cx, block);

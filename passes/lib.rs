@@ -31,6 +31,7 @@ passes! {
     canonicalize,
     canonicalize_ops,
     common_subexpression_elimination,
+    commute_sum_to_size,
     constant_loop_unrolling,
     constant_pooling,
     constant_propagation,
@@ -79,7 +80,8 @@ pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
         .chain(fuser::TEXTS)
         .chain(guard_elimination::TEXTS)
         .chain(insert_bailouts::TEXTS)
-        .chain(create_autodiff_subgraphs::TEXTS);
+        .chain(create_autodiff_subgraphs::TEXTS)
+        .chain(commute_sum_to_size::TEXTS);
     let mut all: Vec<_> =
         TEXTS.iter().chain(rules).chain(below).flat_map(|text| jitopt_core::mutants::in_source(text)).collect();
     all.extend(planted_rules::mutants());

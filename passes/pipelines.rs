@@ -112,5 +112,6 @@ pub const ORDER: &[(&str, &str, &str)] = &[
     ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
     ("remove-mutation", "fuse", "what writes to memory is no part of a kernel"),
     ("decompose-ops", "fuse", "what comes out of it is pointwise in part"),
+    ("commute-sum-to-size", "fuse", "sums between operators keep them out of one group"),
     ("constant-loop-unrolling", "batch-mm", "products of several turns are summed"),
 ];

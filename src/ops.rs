@@ -21,6 +21,7 @@ pub mod formulas;
 pub mod fusion_rules;
 pub mod gradient_table;
 pub mod guard_rules;
+pub mod linear_rules;
 pub mod overloads;
 pub mod recipes;
 pub mod rules;

@@ -19,6 +19,7 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::recipes::Over;
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::prim;
+use jitopt_core::types::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How many nodes a group may have that folds: each pair asks about all of them.
@@ -218,6 +219,14 @@ fn folded_operand(graph: &Graph, node: Node) -> Option<Value> {
     operands.find(|(_, param)| *param == folded).map(|(operand, _)| operand)
 }
 
+/// The sizes of what a node, or a group, folds, where they are known.
+fn folded_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
+    let side = Side::new(graph, node)?;
+    let (section, fold) = side.fold()?;
+    let sizes = section.ty(section.input(fold, 0)).as_tensor()?.sizes.as_ref()?;
+    sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
+}
+
 impl Fuser {
     /// Makes one kernel of those that fold the same tensor along the same dimensions, such as its mean and its variance: it is read from memory once.
     pub(super) fn fuse_siblings(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
@@ -230,6 +239,24 @@ impl Fuser {
             let Some(operand) = folded_operand(graph, node) else { continue };
             let merged = last.get(&operand).and_then(|&before| self.fuse_sibling(graph, cx, node, before));
             last.insert(operand, merged.unwrap_or(node));
+        }
+    }
+
+    /// Makes one kernel of those that fold tensors of one shape along the same dimensions for parts of what is joined, such as the gradients of gates and their sums.
+    pub(super) fn fuse_parts(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let is_list = |node: &Node| graph.kind(*node) == prim::LIST_CONSTRUCT;
+        let lists: Vec<Node> = graph.nodes(block).filter(is_list).collect();
+        for list in lists {
+            let makers: FxHashSet<Node> = graph.inputs(list).filter_map(|part| graph.definer(part)).collect();
+            let makers: Vec<Node> = graph.nodes(block).filter(|node| makers.contains(node)).collect();
+            let mut last: Option<Node> = None;
+            for node in makers {
+                if self.fusible(graph, node).is_err() || folded_shape(graph, node).is_none() {
+                    continue;
+                }
+                let before = last.filter(|&before| folded_shape(graph, before) == folded_shape(graph, node));
+                last = before.and_then(|before| self.fuse_sibling(graph, cx, node, before)).or(Some(node));
+            }
         }
     }
 

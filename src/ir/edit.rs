@@ -258,13 +258,13 @@ impl Graph {
 
     /// Edits the subgraph of a node in place.
     pub fn with_subgraph<R>(&mut self, node: Node, edit: impl FnOnce(&mut Graph) -> R) -> Option<R> {
-        self.with_section(node, attr::SUBGRAPH, edit)
+        self.with_graph(node, attr::SUBGRAPH, edit)
     }
 
-    /// The same with the graph of any attribute.
-    pub fn with_section<R>(&mut self, node: Node, name: Symbol, edit: impl FnOnce(&mut Graph) -> R) -> Option<R> {
+    /// Edits the graph that an attribute of a node is in place.
+    pub fn with_graph<R>(&mut self, node: Node, name: Symbol, edit: impl FnOnce(&mut Graph) -> R) -> Option<R> {
         let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
-        let (_, value) = self.attributes[index].iter_mut().find(|(found, _)| *found == name)?;
+        let (_, value) = self.attributes[index].iter_mut().find(|(known, _)| *known == name)?;
         let Attribute::Graph(graph) = value else { return None };
         let before = graph.epoch;
         let result = edit(graph);

@@ -213,6 +213,7 @@ const ROWS: &[Formula] = &[
     all("aten::logical_not", Asked, "a == 0"),
     all("aten::isnan", Asked, "a != a"),
     all("aten::where", Chosen, "a ? b : c"),
+    reals("aten::masked_fill", Kept, "b ? c : a"),
     all("aten::__and__", Promoted(2), "a & b").real(""),
     all("aten::__or__", Promoted(2), "a | b").real(""),
     all("aten::__xor__", Promoted(2), "a ^ b").real(""),

@@ -94,6 +94,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::maximum", "aten::minimum", "aten::addcdiv", "aten::square", "aten::exp2"], PLAIN).level(2),
     row(&["aten::rsub"], BOTH).level(2),
     row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
+    row(&["aten::masked_fill"], &["Scalar"]).level(2),
     // What folds.
     row(&["aten::sum"], &["", "dim_IntList"]).folds(),
     row(&["aten::mean"], &["", "dim"]).folds(),

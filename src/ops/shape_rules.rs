@@ -391,6 +391,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::arange"], S::Range, E::OfNumber).detached(),
         row(&["aten::eye"], S::Identity, Default).detached(),
         row(&["aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty"], S::Given, Same).detached(),
+        row(&["aten::_grad_sum_to_size"], S::Given, Same),
         // Layers.
         row(&["aten::batch_norm"], S::Like, Same).told_as(RANK),
         row(&["aten::layer_norm", "aten::group_norm", "aten::instance_norm"], S::Like, Same),

@@ -138,7 +138,7 @@ fn run_inside(
         for observer in observers.iter_mut().filter(|observer| observer.goes_inside()) {
             inside.push(&mut **observer);
         }
-        let entered = graph.with_section(group, name, |section| run_steps(section, inner, session, &mut inside, index));
+        let entered = graph.with_graph(group, name, |section| run_steps(section, inner, session, &mut inside, index));
         *session.stats.entry(format!("{}.graphs", side.name())).or_default() += u64::from(entered.is_some());
         entered.unwrap_or(Ok(()))?;
     }

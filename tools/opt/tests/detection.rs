@@ -353,6 +353,7 @@ fn passes_of(site: &str) -> &[&str] {
         "fuse" | "moves" => &["fuse"],
         "hoisting" => &["hoist-loop-invariants"],
         "shapes" => &["shape-analysis"],
+        "sums" => &["commute-sum-to-size"],
         "linear" | "matching" => &["fuse-linear", "subgraph-rewrite"],
         "unrolling" => &["loop-unrolling", "constant-loop-unrolling", "loop-peeling"],
         _ => &[],

@@ -114,6 +114,15 @@ fn made_up(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Vec<IValue> {
     Generator::new(1).inputs(graph, &env)
 }
 
+/// Graphs with sums of gradients between operators, of which random and recorded ones have too few.
+fn written() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes/commute_sum_to_size");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
+
 /// Some random graphs, then the recorded ones, then more random ones. They are made when they are asked for.
 pub struct Subjects {
     made: Vec<Subject>,
@@ -133,6 +142,7 @@ impl Subjects {
             (name.contains("/numerics/") && !name.contains(".diff.")) || name.ends_with(".in.ir")
         };
         let mut recorded: Vec<PathBuf> = recorded::files().into_iter().filter(wanted).collect();
+        recorded.extend(written());
         recorded.reverse();
         Subjects { made: Vec::new(), recorded, most, seed: 0 }
     }

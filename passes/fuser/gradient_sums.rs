@@ -1,0 +1,227 @@
+//! Sums of gradients as folds (`fuse{level=2}`), so that they go into the kernel that computes what they sum.
+//!
+//! ```text
+//! %size : int[] = prim::Constant[value=[3]]()                   %dims : int[] = prim::Constant[value=[0]]()
+//! %s : Float(3) = aten::_grad_sum_to_size(%x, %size)       =>   %s : Float(3) = aten::sum(%x, %dims, %keep, %none)
+//! ```
+//!
+//! With the rank of `%x` and the size known it is known what is summed: the dimensions that the size lacks, and those that are 1 in it. Where it lacks some and others are 1, a
+//! `reshape` behind the kernel drops the former. A sum of what is joined along a dimension that is not summed becomes sums of the parts, joined: what a kernel makes in parts is
+//! not in one piece before it ends.
+//!
+//! A kernel folds along one set of dimensions. Of the sums of a block that would fold along different ones, those become folds whose dimensions are the commonest; the others stay what
+//! they are, behind the kernel. Sums of whole numbers stay, of which `aten::sum` makes wider ones, and so do sums of what no kernel computes.
+
+use super::Fuser;
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::graph_update;
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
+use jitopt_core::pass::PassContext;
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
+use rustc_hash::FxHashMap;
+
+/// A sum of which it is known what is summed.
+#[derive(Clone, Debug)]
+struct Known {
+    node: Node,
+    /// What is summed.
+    operand: Value,
+    /// The size that comes out.
+    size: Vec<i64>,
+    /// The dimensions that are summed, in order.
+    dims: Vec<i64>,
+    /// How many of them, the first ones, the size lacks.
+    lacking: usize,
+}
+
+fn tensor(graph: &Graph, value: Value) -> Option<&'static TensorType> {
+    graph.ty(value).as_tensor()
+}
+
+/// The constant list that a value is.
+fn numbers(graph: &Graph, value: Value) -> Option<Vec<i64>> {
+    let definer = graph.definer(value)?;
+    if graph.kind(definer) == prim::LIST_CONSTRUCT {
+        return graph.inputs(definer).map(|element| graph.constant_int(element)).collect();
+    }
+    match graph.constant(value)?? {
+        Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
+        Attribute::EmptyList(_) => Some(Vec::new()),
+        _ => None,
+    }
+}
+
+/// What is multiplied by 1, as gradients of sums are: a sum is new memory, whatever it is made of. Reals stay what they are, and a whole 1 widens nothing.
+fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
+    let is_real = |value| tensor(graph, value).and_then(|ty| ty.dtype).is_some_and(DType::is_float);
+    while let Some(node) = graph.definer(value)
+        && graph.kind(node).as_str() == "aten::mul"
+        && is_real(graph.input(node, 0))
+        && graph.ty(graph.input(node, 1)) == Type::int()
+        && graph.constant_int(graph.input(node, 1)) == Some(1)
+    {
+        value = graph.input(node, 0);
+    }
+    value
+}
+
+/// What a sum of gradients sums.
+fn known(graph: &Graph, node: Node) -> Option<Known> {
+    let is_sum = graph.kind(node).as_str() == "aten::_grad_sum_to_size" && graph.num_inputs(node) == 2;
+    let operand = is_sum.then(|| but_for_ones(graph, graph.input(node, 0)))?;
+    let (ty, size) = (tensor(graph, operand)?, numbers(graph, graph.input(node, 1))?);
+    let whole = ty.sizes.as_ref()?;
+    let is_real = ty.dtype.is_some_and(DType::is_float);
+    let lacking = whole.len().checked_sub(size.len()).filter(|_| is_real)?;
+    let is_summed = |&i: &usize| i < lacking || size[i - lacking] == 1 && whole[i] != Dim::Known(1);
+    let dims: Vec<i64> = (0..whole.len()).filter(is_summed).map(|i| i as i64).collect();
+    (!dims.is_empty()).then_some(Known { node, operand, size, dims, lacking })
+}
+
+impl Fuser {
+    /// Makes folds of the sums of gradients in a block.
+    pub(super) fn fold_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
+        let parts = self.known_sums(graph, block);
+        let split = parts.iter().filter_map(|sum| self.sum_parts(graph, cx, sum)).count();
+        if split > 0 {
+            self.look_again(graph);
+        }
+        let known = self.known_sums(graph, block).into_iter();
+        let sums: Vec<Known> = known.filter(|sum| self.is_foldable(graph, sum)).collect();
+        let Some(dims) = commonest(&sums) else { return };
+        for sum in sums.into_iter().filter(|sum| sum.dims == dims) {
+            cx.rewrite(graph, "sums-folded", sum.node, |graph| fold(graph, &sum));
+        }
+        self.look_again(graph);
+    }
+
+    /// Nobody writes to these sums, their operands and sizes: a sum that sums nothing is its operand.
+    fn known_sums(&self, graph: &Graph, block: Block) -> Vec<Known> {
+        let is_quiet = |sum: &Known| {
+            let operands = graph.inputs(sum.node).chain(graph.outputs(sum.node)).chain([sum.operand]);
+            !operands.into_iter().any(|value| self.db.has_writers(value))
+        };
+        graph.nodes(block).filter_map(|node| known(graph, node)).filter(is_quiet).collect()
+    }
+
+    /// Forgets what was known of nodes that are gone.
+    fn look_again(&mut self, graph: &Graph) {
+        self.db = AliasDb::new(graph);
+        self.rows.clear();
+    }
+
+    /// Whether a kernel computes what is summed.
+    fn is_foldable(&mut self, graph: &Graph, sum: &Known) -> bool {
+        let maker = graph.definer(sum.operand).filter(|&maker| graph.block_of(maker) == graph.block_of(sum.node));
+        maker.is_some_and(|maker| self.fusible(graph, maker).is_ok())
+    }
+
+    /// `sum(cat(a, b)) = cat(sum(a), sum(b))`, where something else is summed than what is joined along.
+    fn sum_parts(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, sum: &Known) -> Option<()> {
+        let joined = sum.operand;
+        let cat = graph.definer(joined).filter(|&cat| graph.kind(cat).as_str() == "aten::cat")?;
+        let list = graph.definer(graph.input(cat, 0)).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT)?;
+        let rank = tensor(graph, joined)?.rank()? as i64;
+        let dim = graph.constant_int(graph.input(cat, 1)).map(|dim| if dim < 0 { dim + rank } else { dim })?;
+        let is_free = dim >= 0 && !sum.dims.contains(&dim) && !self.db.reaches_writers(graph.input(cat, 0));
+        let at = is_free.then(|| dim as usize - sum.lacking)?;
+        let parts: Vec<Value> = graph.inputs(list).collect();
+        let sizes: Vec<Vec<i64>> =
+            parts.iter().map(|&part| part_size(graph, part, sum, at, rank)).collect::<Option<_>>()?;
+        let whole: i64 = sizes.iter().map(|size| size[at]).sum();
+        (whole == sum.size[at]).then_some(())?;
+        cx.rewrite(graph, "joined-sums-split", sum.node, |graph| split(graph, sum, &parts, sizes, at))
+    }
+}
+
+/// The size that a part of what is joined is summed to.
+fn part_size(graph: &Graph, part: Value, sum: &Known, at: usize, rank: i64) -> Option<Vec<i64>> {
+    let sizes = tensor(graph, part).filter(|ty| ty.dtype.is_some_and(DType::is_float))?.sizes.as_ref()?;
+    let along = sizes.get(at + sum.lacking).filter(|_| sizes.len() as i64 == rank)?;
+    let Dim::Known(along) = along else { return None };
+    let mut size = sum.size.clone();
+    size[at] = *along;
+    Some(size)
+}
+
+/// The dimensions that most sums sum; of equally many those that come first.
+fn commonest(sums: &[Known]) -> Option<Vec<i64>> {
+    let mut counts: FxHashMap<&[i64], usize> = FxHashMap::default();
+    sums.iter().for_each(|sum| *counts.entry(&sum.dims).or_default() += 1);
+    let most = counts.values().copied().max()?;
+    sums.iter().find(|sum| counts[&sum.dims[..]] == most).map(|sum| sum.dims.clone())
+}
+
+fn constant(graph: &mut Graph, before: Node, value: Option<Attribute>, ty: Type) -> Value {
+    let node = graph.create_op(prim::CONSTANT, &[], ty);
+    if let Some(value) = value {
+        graph.set_attribute(node, attr::VALUE, value);
+    }
+    graph.insert_before(before, node);
+    graph.output(node, 0)
+}
+
+fn list(graph: &mut Graph, before: Node, numbers: &[i64]) -> Value {
+    let all = numbers.iter().map(|&n| Attribute::Int(n)).collect();
+    constant(graph, before, Some(Attribute::List(all)), Type::list(Type::int()))
+}
+
+/// The type of a tensor like another, of other sizes.
+fn sized(graph: &Graph, like: Value, sizes: &[i64]) -> Type {
+    let plain = TensorType::default();
+    let like = tensor(graph, like).unwrap_or(&plain).clone();
+    let sizes = Some(sizes.iter().copied().map(Dim::Known).collect());
+    Type::new(TypeKind::Tensor(TensorType { sizes, strides: Strides::Unknown, ..like }))
+}
+
+fn operator(graph: &mut Graph, before: Node, kind: &str, operands: &[Value], ty: Type) -> Value {
+    let node = graph.create_op(Symbol::new(kind), operands, ty);
+    graph.insert_before(before, node);
+    graph.copy_location(before, node);
+    graph.output(node, 0)
+}
+
+/// Puts a value in the place of what a node makes.
+fn replace(graph: &mut Graph, node: Node, new: Value) {
+    let old = graph.output(node, 0);
+    graph.replace_all_uses(old, new);
+    graph.move_name(old, new);
+    graph.erase(node);
+}
+
+fn fold(graph: &mut Graph, sum: &Known) {
+    let node = sum.node;
+    graph_update!("Folding the sum %{}", graph.name(graph.output(node, 0)));
+    let operand = sum.operand;
+    let keeps = sum.lacking < sum.dims.len();
+    let dims = list(graph, node, &sum.dims);
+    let keep = constant(graph, node, Some(Attribute::Int(keeps.into())), Type::bool());
+    let none = constant(graph, node, None, Type::none());
+    let mut size = vec![1; if keeps { sum.lacking } else { 0 }];
+    size.extend(&sum.size);
+    let ty = sized(graph, operand, &size);
+    let mut new = operator(graph, node, "aten::sum", &[operand, dims, keep, none], ty);
+    if size.len() > sum.size.len() {
+        let size = list(graph, node, &sum.size);
+        let ty = sized(graph, operand, &sum.size);
+        new = operator(graph, node, "aten::reshape", &[new, size], ty);
+    }
+    replace(graph, node, new);
+}
+
+fn split(graph: &mut Graph, sum: &Known, parts: &[Value], sizes: Vec<Vec<i64>>, at: usize) {
+    let node = sum.node;
+    graph_update!("Summing the parts of %{}", graph.name(sum.operand));
+    let kind = graph.kind(node);
+    let mut sums = Vec::new();
+    for (&part, size) in parts.iter().zip(&sizes) {
+        let (ty, size) = (sized(graph, part, size), list(graph, node, size));
+        sums.push(operator(graph, node, kind.as_str(), &[part, size], ty));
+    }
+    let ty = sized(graph, sum.operand, &sum.size);
+    let list = operator(graph, node, "prim::ListConstruct", &sums, Type::list(Type::tensor()));
+    let dim = constant(graph, node, Some(Attribute::Int(at as i64)), Type::int());
+    let new = operator(graph, node, "aten::cat", &[list, dim], ty);
+    replace(graph, node, new);
+}
