@@ -55,7 +55,7 @@ pub struct Rewrite {
     pub node: String,
     /// Where in the program it comes from.
     pub location: Option<String>,
-    /// Whether it was done to a graph of a differentiable subgraph.
+    /// Whether the graph that is shown is that of a section, and not the one around.
     pub is_inside: bool,
 }
 
@@ -85,6 +85,8 @@ pub struct PassContext<'a> {
     counts: Vec<(&'static str, u64)>,
     /// Rewrites that were asked about, done or not.
     asked: Vec<(&'static str, u64)>,
+    /// The graph that the pass runs over; others are of sections in it.
+    whole: u64,
     /// The last rewrite, which nobody looked at yet.
     unseen: Option<Rewrite>,
 }
@@ -97,8 +99,9 @@ fn bump(counts: &mut Vec<(&'static str, u64)>, name: &'static str, n: u64) {
 }
 
 impl<'a> PassContext<'a> {
-    pub(super) fn new(stage: &'a Stage, session: &'a mut Session) -> Self {
-        PassContext { pass: stage.pass, stage, session, counts: Vec::new(), asked: Vec::new(), unseen: None }
+    pub(super) fn new(stage: &'a Stage, session: &'a mut Session, graph: &Graph) -> Self {
+        let (counts, asked, whole) = (Vec::new(), Vec::new(), graph.id().number());
+        PassContext { pass: stage.pass, stage, session, counts, asked, whole, unseen: None }
     }
 
     /// Hands the counters to the session.
@@ -217,7 +220,8 @@ impl<'a> PassContext<'a> {
 
     /// Shows the last rewrite to whoever watches.
     fn show(&mut self, graph: &Graph) {
-        let (Some(rewrite), Some(watch)) = (self.unseen.take(), self.session.watch.as_mut()) else { return };
+        let (Some(mut rewrite), Some(watch)) = (self.unseen.take(), self.session.watch.as_mut()) else { return };
+        rewrite.is_inside |= graph.id().number() != self.whole;
         if self.session.objection.is_none()
             && let Err(objection) = watch.rewritten(graph, &rewrite)
         {

@@ -168,7 +168,7 @@ fn run_pass(
         observer.before(&run, graph)?;
     }
     let (before, start) = (graph.epoch(), Instant::now());
-    let mut cx = PassContext::new(stage, session);
+    let mut cx = PassContext::new(stage, session, graph);
     let result = (pass.run)(graph, &mut cx);
     cx.finish(graph);
     run.time = start.elapsed();

@@ -215,9 +215,8 @@ pub struct EachRewrite(pub Rc<Reference>);
 impl RewriteWatch for EachRewrite {
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String> {
         let reference = &self.0;
-        // A graph of a section has other params; its rewrites are judged with the next one around it.
-        if rewrite.is_inside || graph.params(graph.root()).len() != reference.graph.params(reference.graph.root()).len()
-        {
+        // What was done to a section is judged with the next rewrite around it.
+        if rewrite.is_inside {
             return Ok(());
         }
         let before = reference.last.borrow_mut().take();
