@@ -26,7 +26,7 @@ use finder::Facts;
 
 use crate::interpreter::Release;
 use crate::ir::Graph;
-use crate::verify::{Report, Sink};
+use crate::verify::{Carrier, Report, Sink, carried};
 
 /// One mistake of PyTorch's.
 pub struct Lint {
@@ -253,8 +253,9 @@ pub fn lint(graph: &Graph, lints: &[&'static Lint]) -> Findings {
             findings.lints.resize(findings.report.findings.len(), lint);
         }
         let carriers: Vec<_> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
-        let inner = |node| Some((graph.subgraph(node)?, Some((section, node)), Some(graph.kind(node))));
-        pending.extend(carriers.into_iter().rev().filter_map(inner));
+        let kind = |carrier: Option<Carrier>| carrier.map(|carrier| graph.kind(carrier.node));
+        let inner = carried(graph, section, carriers).into_iter().rev();
+        pending.extend(inner.map(|(inner, carrier)| (inner, carrier, kind(carrier))));
     }
     findings
 }

@@ -22,7 +22,7 @@ use crate::text::number::parse_float;
 use crate::types::era::Era;
 use crate::types::spelling::Spelling;
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
-use crate::verify::{Report, Sink, Spot};
+use crate::verify::{Carrier, Report, Sink, Spot, carried};
 
 /// Operands that nothing is lost with: kind and formal. Exceptions had no classes up to 1.4.
 const DROPPED: &[(&str, &str)] = &[("prim::RaiseException", "cls")];
@@ -50,12 +50,14 @@ const HIDDEN: [Symbol; 6] = [
 /// Puts a graph and its sections into the words of an era. When the report has errors, the graph is as it was.
 pub fn translate(graph: &mut Graph, to: Era) -> Report {
     let mut report = Report::default();
-    let mut pending: Vec<(&Graph, Option<(usize, Node)>)> = vec![(graph, None)];
+    let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];
     while let Some((graph, carrier)) = pending.pop() {
         let section = report.open_section(carrier);
-        check(graph, to, &mut report.sink(graph, section));
-        let carriers: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
-        pending.extend(carriers.into_iter().rev().filter_map(|n| Some((graph.subgraph(n)?, Some((section, n))))));
+        // Backward graphs are hidden.
+        if !carrier.is_some_and(|carrier| carrier.is_backward) {
+            check(graph, to, &mut report.sink(graph, section));
+        }
+        pending.extend(carried(graph, section, graph.all_nodes()).into_iter().rev());
     }
     if !report.has_errors() {
         let mut pending = vec![graph];

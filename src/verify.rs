@@ -31,11 +31,11 @@ mod typing;
 mod verify_test;
 
 pub use crate::text::Severity;
-pub(crate) use finding::Sink;
+pub(crate) use finding::{Carrier, Sink, carried};
 pub use finding::{Finding, Place, Report, Spot};
 pub use rendering::{Position, positions, render};
 
-use crate::ir::{Graph, Node};
+use crate::ir::Graph;
 use scoping::Walk;
 use typing::TypeTable;
 
@@ -52,15 +52,14 @@ pub fn verify_structure_only(graph: &Graph) -> Report {
 /// The graphs in the order in which they are printed: sections of a section follow it directly.
 fn check(graph: &Graph, mut types: Option<TypeTable>) -> Report {
     let mut report = Report::default();
-    let mut pending: Vec<(&Graph, Option<(usize, Node)>)> = vec![(graph, None)];
+    let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];
     while let Some((graph, carrier)) = pending.pop() {
         let section = report.open_section(carrier);
         if cfg!(debug_assertions) {
             links::check(&mut report.sink(graph, section));
         }
         let carriers = Walk::new(graph, section, &mut report, types.as_mut()).run();
-        let inner = |&node: &Node| graph.subgraph(node).map(|inner| (inner, Some((section, node))));
-        pending.extend(carriers.iter().rev().filter_map(inner));
+        pending.extend(carried(graph, section, carriers).into_iter().rev());
     }
     report
 }

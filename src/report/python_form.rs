@@ -38,7 +38,7 @@ use crate::entity::EntitySet;
 use crate::ir::{Attribute, Block, Graph, Label, Node, Value};
 use crate::symbol::{Symbol, attr, prim};
 use crate::types::{Type, TypeKind};
-use crate::verify::{Report, Spot};
+use crate::verify::{Report, Spot, carried};
 use annotations::{annotation, has_named_tuple};
 use identifiers::{Identifiers, base};
 use literals::Table;
@@ -68,9 +68,9 @@ fn open_sections(graph: &Graph, report: &mut Report) -> FxHashMap<(usize, Node),
     let (mut numbers, mut pending) = (FxHashMap::default(), vec![(graph, None)]);
     while let Some((graph, carrier)) = pending.pop() {
         let section = report.open_section(carrier);
-        numbers.extend(carrier.map(|carrier| (carrier, section)));
-        let carriers: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
-        pending.extend(carriers.into_iter().rev().filter_map(|n| Some((graph.subgraph(n)?, Some((section, n))))));
+        let carrier = carrier.filter(|carrier| !carrier.is_backward);
+        numbers.extend(carrier.map(|carrier| ((carrier.outer, carrier.node), section)));
+        pending.extend(carried(graph, section, graph.all_nodes()).into_iter().rev());
     }
     numbers
 }

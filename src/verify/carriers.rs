@@ -1,8 +1,9 @@
 //! Nodes and the sections they carry.
 
 use super::finding::{Sink, Spot, counted};
-use crate::ir::{Graph, Node};
+use crate::ir::{Attribute, Graph, Node};
 use crate::ops::rules::Carries;
+use crate::symbol::{Symbol, attr};
 
 /// Checks the arity of a section against the node that carries it.
 pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, carries: Carries) {
@@ -15,6 +16,9 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, carries: Carries) {
         (_, Some(inner)) => {
             params(sink, node, carries, inner);
             outputs(sink, node, carries, inner);
+            if carries == Carries::Differentiable {
+                gradient(sink, node, inner);
+            }
         }
     }
 }
@@ -50,4 +54,65 @@ fn outputs(sink: &mut Sink<'_, '_>, node: Node, carries: Carries, inner: &Graph)
         _ => return,
     };
     sink.error(Spot::Node(node), message);
+}
+
+/// Checks which values a subgraph and its backward graph have in common. A subgraph that has none of this has no gradient yet, or was printed by PyTorch, which hides it.
+fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
+    let (graph, backward) = (sink.graph, sink.graph.backward(node));
+    if backward.is_none() && ROLES.iter().all(|(name, _)| graph.attribute(node, *name).is_none()) {
+        return;
+    }
+    let Some(backward) = backward else {
+        sink.error(Spot::Node(node), "it says which values its backward graph has, and there is none");
+        return;
+    };
+    let (mut handed, params, results) =
+        (0, forward.params(forward.root()).len(), forward.results(forward.root()).len());
+    for (name, of) in ROLES {
+        let Some(numbers) = graph.attribute(node, *name).and_then(numbers) else {
+            sink.error(Spot::Node(node), format!("its backward graph needs a list of numbers `{name}`"));
+            continue;
+        };
+        let (what, count) = if *of == Of::Params { ("params", params) } else { ("results", results) };
+        if let Some(wrong) = numbers.iter().find(|&&i| i < 0 || i as usize >= count) {
+            sink.error(Spot::Node(node), format!("`{name}` names {wrong}, of {count} {what} counted from 0"));
+        }
+        handed += if *name == attr::DF_OUTPUT_VJPS { 0 } else { numbers.len() };
+    }
+    let taken = backward.params(backward.root()).len();
+    if taken != handed {
+        let handed = counted(handed, "value");
+        sink.error(
+            Spot::Node(node),
+            format!("its backward graph takes {}, and is handed {handed}", counted(taken, "value")),
+        );
+    }
+    let real = graph.attribute(node, attr::F_REAL_OUTPUTS).and_then(Attribute::as_int);
+    if real != Some(graph.num_outputs(node) as i64) {
+        let outputs = counted(graph.num_outputs(node), "output");
+        sink.error(Spot::Node(node), format!("it has {outputs}, and `f_real_outputs` says otherwise"));
+    }
+}
+
+/// What a role numbers.
+#[derive(PartialEq, Eq)]
+enum Of {
+    Params,
+    Results,
+}
+
+/// The lists that say which values correspond, and what of the subgraph they number.
+const ROLES: &[(Symbol, Of)] = &[
+    (attr::DF_INPUT_VJPS, Of::Results),
+    (attr::DF_INPUT_CAPTURED_INPUTS, Of::Params),
+    (attr::DF_INPUT_CAPTURED_OUTPUTS, Of::Results),
+    (attr::DF_OUTPUT_VJPS, Of::Params),
+];
+
+fn numbers(attribute: &Attribute) -> Option<Vec<i64>> {
+    match attribute {
+        Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
+        Attribute::EmptyList(_) => Some(Vec::new()),
+        _ => None,
+    }
 }

@@ -79,8 +79,30 @@ impl Finding {
 pub struct Report {
     /// The findings, section by section in printed order, in the order of the walk.
     pub findings: Vec<Finding>,
-    /// For each section the section that it is a part of and the node there that carries it.
-    sections: Vec<Option<(usize, Node)>>,
+    /// For each section who carries it.
+    sections: Vec<Option<Carrier>>,
+}
+
+/// The sections of nodes, in printed order: behind each subgraph its backward graph.
+pub(crate) fn carried(
+    graph: &Graph,
+    outer: usize,
+    nodes: impl IntoIterator<Item = Node>,
+) -> Vec<(&Graph, Option<Carrier>)> {
+    let carrier = |node, is_backward| Some(Carrier { outer, node, is_backward });
+    let both = |node| [(graph.subgraph(node), carrier(node, false)), (graph.backward(node), carrier(node, true))];
+    nodes.into_iter().flat_map(both).filter_map(|(inner, carrier)| Some((inner?, carrier))).collect()
+}
+
+/// Who carries a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Carrier {
+    /// The section that it is a part of.
+    pub(crate) outer: usize,
+    /// The node there.
+    pub(crate) node: Node,
+    /// Whether it is the backward graph of the node.
+    pub(crate) is_backward: bool,
 }
 
 impl Report {
@@ -104,25 +126,32 @@ impl Report {
         self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
     }
 
+    /// Who carries the sections that lead from the outermost graph to a place, outermost first.
+    fn carriers(&self, place: Place) -> Vec<Carrier> {
+        let mut carriers = Vec::new();
+        let mut section = place.section;
+        while let Some(Some(carrier)) = self.sections.get(section) {
+            carriers.push(*carrier);
+            section = carrier.outer;
+        }
+        carriers.reverse();
+        carriers
+    }
+
     /// The nodes whose subgraphs lead from the outermost graph to a place, outermost first.
     pub fn path(&self, place: Place) -> Vec<Node> {
-        let mut path = Vec::new();
-        let mut section = place.section;
-        while let Some(Some((outer, carrier))) = self.sections.get(section) {
-            path.push(*carrier);
-            section = *outer;
-        }
-        path.reverse();
-        path
+        self.carriers(place).into_iter().map(|carrier| carrier.node).collect()
     }
 
     /// The graph that a place is in. `graph` is the one that was verified, not edited since.
     pub fn graph_of<'g>(&self, graph: &'g Graph, place: Place) -> &'g Graph {
-        let step = |graph: &'g Graph, carrier: Node| graph.subgraph(carrier).unwrap_or(graph);
-        self.path(place).into_iter().fold(graph, step)
+        self.carriers(place).into_iter().fold(graph, |graph, carrier| {
+            let inner = if carrier.is_backward { graph.backward(carrier.node) } else { graph.subgraph(carrier.node) };
+            inner.unwrap_or(graph)
+        })
     }
 
-    pub(crate) fn open_section(&mut self, carrier: Option<(usize, Node)>) -> usize {
+    pub(crate) fn open_section(&mut self, carrier: Option<Carrier>) -> usize {
         self.sections.push(carrier);
         self.sections.len() - 1
     }

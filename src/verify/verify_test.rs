@@ -1,7 +1,7 @@
 //! Each check on a text that it is about, depth, and texts that nobody wrote.
 
 use super::*;
-use crate::ir::Value;
+use crate::ir::{Node, Value};
 use crate::symbol::Symbol;
 use crate::text::{ParseOptions, parse};
 use crate::types::Type;
