@@ -14,7 +14,7 @@
 //!   element types, and fails on bools; a tensor of reals it reads from memory, we from a text that is rounded. `{trusting}` does as it does, but for bools and writes.
 //! - `aten::chunk` into a constant number of pieces that is only unpacked, into as many, becomes one node without the list.
 //!
-//! Ends with `dce`, as PyTorch. Linear in nodes; idempotent.
+//! Ends with `dce`, as PyTorch. Linear in nodes; not idempotent: what `dce` removes may have been a writer to a constant.
 
 use crate::dead_code_elimination;
 use jitopt_core::analysis::AliasDb;

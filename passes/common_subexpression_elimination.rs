@@ -54,6 +54,7 @@ pub(crate) fn merge(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let mut walk = Walk {
         db,
+        template_writes: template_writes(graph),
         table: HashTable::with_capacity(graph.num_shown_nodes()),
         scopes: Vec::new(),
         stand_ins: StandIns::default(),
@@ -75,6 +76,8 @@ struct Scope {
 
 struct Walk {
     db: Rc<AliasDb>,
+    /// Whether a graph that this one may be left for writes to memory: what is handed on to it must be as many tensors as there were.
+    template_writes: bool,
     /// Half a hash and a node: eight bytes an entry, for graphs of a million nodes.
     table: HashTable<(u32, Node)>,
     scopes: Vec<Scope>,
@@ -108,6 +111,25 @@ impl StandIns {
         let both_escape = || self.escapes(db, a) && self.escapes(db, b);
         !db.has_writers(a) && !db.has_writers(b) && !both_escape()
     }
+}
+
+/// Whether a graph that bailouts go to writes to anything.
+fn template_writes(graph: &Graph) -> bool {
+    let mut templates = graph.nodes(graph.root()).filter(|&node| graph.kind(node) == prim::BAILOUT_TEMPLATE);
+    templates.any(|node| {
+        graph.subgraph(node).is_some_and(|template| {
+            template.all_nodes().any(|node| {
+                let operator = ops::operator(template.era, template.kind(node));
+                let types: Vec<Type> = template.inputs(node).map(|value| template.ty(value)).collect();
+                operator.may_write(operator.resolve(&types).schema())
+            })
+        })
+    })
+}
+
+/// Whether a bailout hands a value on that can be written to.
+fn is_handed_on(graph: &Graph, value: Value) -> bool {
+    graph.ty(value).is_mutable() && graph.users(value).any(|user| graph.kind(user) == prim::BAILOUT)
 }
 
 impl Walk {
@@ -156,6 +178,9 @@ impl Walk {
     fn may_merge(&self, graph: &Graph, node: Node) -> bool {
         let kind = graph.kind(node);
         if kind == prim::PROFILE || kind == prim::PROFILE_IVALUE || graph.subgraph(node).is_some() {
+            return false;
+        }
+        if self.template_writes && graph.outputs(node).any(|value| is_handed_on(graph, value)) {
             return false;
         }
         let operator = ops::operator(graph.era, kind);

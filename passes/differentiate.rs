@@ -40,6 +40,7 @@ use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use reverse_graph::Undifferentiable;
 
@@ -49,11 +50,18 @@ pub const PASS: PassInfo = PassInfo {
     aliases: &[],
     summary: "give differentiable subgraphs the graphs that compute their gradients",
     example: "%z : Tensor = prim::DifferentiableGraph_0(%x)  =>  %z : Tensor = prim::DifferentiableGraph_0[f_real_outputs=1, …](%x), and its backward graph",
-    options: &[PassOption {
-        name: "groups-only",
-        default: "false",
-        summary: "leave a graph without differentiable subgraphs alone",
-    }],
+    options: &[
+        PassOption {
+            name: "groups-only",
+            default: "false",
+            summary: "leave a graph without differentiable subgraphs alone",
+        },
+        PassOption {
+            name: "defined",
+            default: "false",
+            summary: "say in types that gradients of all results are given, and no others: what is so in most calls",
+        },
+    ],
     required: false,
     reads_shapes: true,
     run,
@@ -143,16 +151,32 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     graph_update!("Differentiating a group of {} operands", graph.num_inputs(group));
     let mut forward = graph.take_subgraph(group).expect("a group has a section");
     let made = reverse_graph::reverse(&mut forward).map(|reverse| captured_values::cut(&mut forward, reverse, cx));
-    let (backward, roles) = match made {
+    let (mut backward, roles) = match made {
         Ok(made) => made,
         Err(Undifferentiable { node, why }) => return Err(PassError::at(&forward, node, why)),
     };
     // What replaced operators left them behind.
     crate::dead_code_elimination::eliminate(&mut forward, cx, true);
+    if cx.flag("defined")? {
+        tell_defined(&forward, &mut backward, &roles);
+    }
     graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(forward));
     graph.set_attribute(group, attr::REVERSE_SUBGRAPH, Attribute::Graph(Box::new(backward)));
     note_roles(graph, group, &roles);
     Ok(())
+}
+
+/// Gives the gradients of results the types of these, and those of values that are only kept the type of what is not there.
+fn tell_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
+    let results: Vec<Type> = forward.results(forward.root()).map(|result| forward.ty(result)).collect();
+    let params: Vec<Value> = backward.params(backward.root()).collect();
+    for (&i, param) in roles.input_vjps.iter().zip(params) {
+        let told = |undefined: bool| {
+            let known = results[i].as_tensor().filter(|_| !undefined).cloned().unwrap_or_default();
+            Type::new(TypeKind::Tensor(TensorType { undefined: Some(undefined), requires_grad: None, ..known }))
+        };
+        backward.set_type(param, told(i >= roles.real_outputs));
+    }
 }
 
 fn note_roles(graph: &mut Graph, group: Node, roles: &Roles) {

@@ -119,10 +119,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
     let blocks: Vec<Block> = graph.all_blocks().take(if is_nested { usize::MAX } else { 1 }).collect();
+    if folds_sums {
+        fuser.fold_sums(graph, cx, &blocks);
+    }
     for block in blocks {
-        if folds_sums {
-            fuser.fold_sums(graph, cx, block);
-        }
         fuser.fuse_block(graph, cx, block);
     }
     if let Some(plan) = &fuser.plan {

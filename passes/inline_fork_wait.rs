@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A wait for a future that no fork of this graph made stays, and so does a fork whose future goes anywhere but to waits
-//! (into a list, out of the graph): its body must not run twice. PyTorch 1.3 and 1.4 leave fork and wait in place even so;
+//! (into a list, out of the graph): its body must not run twice. So does one that may fail where nobody is sure to wait: what a fork raises comes at the wait. PyTorch 1.3 and 1.4 leave fork and wait in place even so;
 //! with `--torch=1.3` that is imitated where running the body twice changes nothing, and only there.
 //!
 //! Linear in the nodes of the result.
@@ -19,6 +19,7 @@ use jitopt_core::ir::{Graph, Node, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{aten, prim};
+use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update, planted};
 
@@ -47,6 +48,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
             continue;
         }
+        if !is_waited_for(graph, fork) {
+            cx.missed(graph, "forks-inlined", fork, || "what it raises may be waited for by nobody".to_owned());
+            continue;
+        }
         let copies = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).unwrap_or_default();
         forks.extend(with_nested(graph, copies).into_iter().filter(|&node| is_fork(graph, node)));
     }
@@ -67,6 +72,19 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
         "any" => matches && graph.users(graph.output(fork, 0)).any(waits),
         "ignored" => matches,
     )
+}
+
+/// Whether what the body raises is sure to come: somebody waits wherever the fork is run, or nothing in it can fail.
+fn is_waited_for(graph: &Graph, fork: Node) -> bool {
+    let home = graph.block_of(fork);
+    if graph.users(graph.output(fork, 0)).any(|wait| graph.block_of(wait) == home) {
+        return true;
+    }
+    let is_total = |body: &Graph, node: Node| {
+        let operands: Vec<Type> = body.inputs(node).map(|value| body.ty(value)).collect();
+        ops::operator(body.era, body.kind(node)).is_total(&operands)
+    };
+    graph.subgraph(fork).is_some_and(|body| body.all_nodes().all(|node| is_total(body, node)))
 }
 
 /// Nodes and all that is in their blocks.

@@ -80,7 +80,11 @@ impl Walk {
             let state = match graph.ty(param).kind() {
                 TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
                 // What has an element type, or dimensions, is there.
-                TypeKind::Tensor(tensor) if tensor.dtype.is_some() || tensor.sizes.is_some() => State::Defined,
+                TypeKind::Tensor(tensor)
+                    if tensor.undefined == Some(false) || tensor.dtype.is_some() || tensor.sizes.is_some() =>
+                {
+                    State::Defined
+                }
                 TypeKind::Tensor(_) => match graph.era {
                     Era::V1_3 => State::Defined,
                     Era::V2 => State::Unknown,
@@ -133,6 +137,14 @@ impl Walk {
         while let Some((node, is_seen)) = work.pop() {
             match graph.kind(node) {
                 prim::AUTOGRAD_ZERO => drop(self.known.insert(graph.output(node, 0), State::Zero)),
+                prim::AUTOGRAD_ADD if graph.num_inputs(node) == 2 => {
+                    let state = match [0, 1].map(|i| self.state(graph.input(node, i))) {
+                        [State::Zero, other] | [other, State::Zero] => other,
+                        states if states.contains(&State::Defined) => State::Defined,
+                        _ => State::Unknown,
+                    };
+                    self.known.insert(graph.output(node, 0), state);
+                }
                 _ if !is_branch(node) => self.plain_outputs(graph, node),
                 _ if is_seen => self.branch_outputs(graph, node),
                 _ => {

@@ -33,7 +33,7 @@ pub(super) struct Roles {
 /// Drops what is not needed, adds the results that the backward graph reads to the forward graph, and makes a graph of its own of the backward graph.
 pub(super) fn cut(forward: &mut Graph, mut reverse: Reverse, cx: &mut PassContext<'_>) -> (Graph, Roles) {
     if forward.era == Era::V2 {
-        fold_known_sizes(forward);
+        fold_known_sizes(forward, &mut reverse);
         merge_equal(forward, &mut reverse, cx);
     }
     dead_code_elimination::eliminate(&mut reverse.graph, cx, true);
@@ -186,7 +186,7 @@ fn comparisons(forward: &Graph) -> Vec<Node> {
 }
 
 /// `aten::_size_if_not_equal` of sizes that types tell is a constant.
-fn fold_known_sizes(forward: &mut Graph) {
+fn fold_known_sizes(forward: &mut Graph, reverse: &mut Reverse) {
     for node in comparisons(forward) {
         let known = |i| {
             let size = forward.definer(forward.input(node, i)).filter(|&size| asks_size(forward, size))?;
@@ -203,6 +203,9 @@ fn fold_known_sizes(forward: &mut Graph) {
         forward.insert_before(node, constant);
         let (old, new) = (forward.output(node, 0), forward.output(constant, 0));
         forward.replace_all_uses(old, new);
+        if let Some(param) = reverse.captured.remove(&old) {
+            reverse.captured.insert(new, param);
+        }
         forward.erase(node);
     }
 }

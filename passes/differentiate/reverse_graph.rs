@@ -42,7 +42,10 @@ pub(super) struct Undifferentiable {
 /// Whether a value may have a gradient: what is not known does.
 pub(super) fn requires_gradient(ty: Type) -> bool {
     match ty.kind() {
-        TypeKind::Tensor(tensor) => tensor.requires_grad.unwrap_or(true),
+        TypeKind::Tensor(tensor) => {
+            tensor.requires_grad.unwrap_or(true)
+                && tensor.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex())
+        }
         TypeKind::List(inner) | TypeKind::Optional(inner) => requires_gradient(*inner),
         TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
         _ => false,
@@ -56,12 +59,21 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
         let wanted = forward.outputs(node).any(|value| requires_gradient(forward.ty(value)));
         let has_rule = !wanted
             || is_structural(forward.kind(node))
+            || is_made_of_nothing(forward, node)
             || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
         (!has_rule).then(|| Undifferentiable {
             node,
             why: format!("`{}` has no gradient formula for these operands", forward.kind(node)),
         })
     })
+}
+
+/// Whether no operand has a gradient, as those of `aten::zeros` have none: none comes back.
+fn is_made_of_nothing(graph: &Graph, node: Node) -> bool {
+    let is_plain = graph.num_blocks(node) == 0 && graph.subgraph(node).is_none();
+    is_plain
+        && ops::operator(graph.era, graph.kind(node)).is_known()
+        && !graph.inputs(node).any(|value| requires_gradient(graph.ty(value)))
 }
 
 fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
@@ -165,6 +177,9 @@ impl Reverse {
             kind => {
                 let schema = schema_of(forward, node);
                 let row = schema.and_then(|schema| Some((schema, any_gradient_row(forward.era, schema)?)));
+                if row.is_none() && is_made_of_nothing(forward, node) {
+                    return Ok(());
+                }
                 let (schema, row) =
                     row.ok_or_else(|| format!("`{kind}` has no gradient formula for these operands"))?;
                 self.formula(forward, node, schema, row.formula(), &gradients)?
@@ -274,6 +289,10 @@ impl Reverse {
             forward.move_name(old, new);
             if let Some(gradient) = self.gradients.remove(&old) {
                 self.gradients.insert(new, gradient);
+            }
+            // What reads it behind has been differentiated, and may want it.
+            if let Some(param) = self.captured.remove(&old) {
+                self.captured.insert(new, param);
             }
         }
         // Later lines hide earlier names.

@@ -80,20 +80,28 @@ fn known(graph: &Graph, node: Node) -> Option<Known> {
 }
 
 impl Fuser {
-    /// Makes folds of the sums of gradients in a block.
-    pub(super) fn fold_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
-        let parts = self.known_sums(graph, block);
-        let split = parts.iter().filter_map(|sum| self.sum_parts(graph, cx, sum)).count();
+    /// Makes folds of the sums of gradients in blocks. What is known of memory is found out again once for all of them.
+    pub(super) fn fold_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, blocks: &[Block]) {
+        let (mut split, mut folded) = (0, false);
+        for &block in blocks {
+            let parts = self.known_sums(graph, block);
+            split += parts.iter().filter_map(|sum| self.sum_parts(graph, cx, sum)).count();
+        }
         if split > 0 {
             self.look_again(graph);
         }
-        let known = self.known_sums(graph, block).into_iter();
-        let sums: Vec<Known> = known.filter(|sum| self.is_foldable(graph, sum)).collect();
-        let Some(dims) = commonest(&sums) else { return };
-        for sum in sums.into_iter().filter(|sum| sum.dims == dims) {
-            cx.rewrite(graph, "sums-folded", sum.node, |graph| fold(graph, &sum));
+        for &block in blocks {
+            let known = self.known_sums(graph, block).into_iter();
+            let sums: Vec<Known> = known.filter(|sum| self.is_foldable(graph, sum)).collect();
+            let Some(dims) = commonest(&sums) else { continue };
+            for sum in sums.into_iter().filter(|sum| sum.dims == dims) {
+                cx.rewrite(graph, "sums-folded", sum.node, |graph| fold(graph, &sum));
+            }
+            folded = true;
         }
-        self.look_again(graph);
+        if folded {
+            self.look_again(graph);
+        }
     }
 
     /// Nobody writes to these sums, their operands and sizes: a sum that sums nothing is its operand.

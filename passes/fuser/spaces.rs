@@ -21,6 +21,7 @@ use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Ordering;
 
 /// How many nodes a group may have that folds: each pair asks about all of them.
 const MOST_NODES: usize = 128;
@@ -247,8 +248,15 @@ impl Fuser {
         let is_list = |node: &Node| graph.kind(*node) == prim::LIST_CONSTRUCT;
         let lists: Vec<Node> = graph.nodes(block).filter(is_list).collect();
         for list in lists {
-            let makers: FxHashSet<Node> = graph.inputs(list).filter_map(|part| graph.definer(part)).collect();
-            let makers: Vec<Node> = graph.nodes(block).filter(|node| makers.contains(node)).collect();
+            let made_here = |part: Value| graph.definer(part).filter(|&node| graph.block_of(node) == Some(block));
+            let mut makers: Vec<Node> = graph.inputs(list).filter_map(made_here).collect();
+            makers.retain(|&node| folded_shape(graph, node).is_some());
+            makers.sort_by(|&a, &b| match a == b {
+                true => Ordering::Equal,
+                false if graph.is_before(a, b) => Ordering::Less,
+                false => Ordering::Greater,
+            });
+            makers.dedup();
             let mut last: Option<Node> = None;
             for node in makers {
                 if self.fusible(graph, node).is_err() || folded_shape(graph, node).is_none() {

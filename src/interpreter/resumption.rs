@@ -83,7 +83,6 @@ impl Resumption {
     /// Finds out what is told, and what is wanted all the same.
     fn follow(&mut self, template: &Graph, passed: &[Node]) {
         let mut known: FxHashSet<Value> = template.inputs(self.bailout).chain(template.outputs(self.bailout)).collect();
-        known.extend(self.constants.iter().flat_map(|&node| template.outputs(node)));
         let tests = |node: &Node| template.kind(*node) == prim::BAILOUT && template.num_inputs(*node) > 0;
         let bailouts: Vec<(Value, Value)> = passed
             .iter()
@@ -91,10 +90,14 @@ impl Resumption {
             .filter(tests)
             .map(|node| (template.input(node, 0), template.output(node, 0)))
             .collect();
-        let backward = bailouts.iter().rev().map(|&(tested, made)| (made, tested));
-        for (from, to) in backward.chain(bailouts.iter().copied()) {
-            if known.contains(&from) && known.insert(to) {
-                self.told.push((from, to));
+        // Of a constant that was written to somebody may tell what it holds now; the others are as the template has them.
+        for constants in [&[][..], &self.constants] {
+            known.extend(constants.iter().flat_map(|&node| template.outputs(node)));
+            let backward = bailouts.iter().rev().map(|&(tested, made)| (made, tested));
+            for (from, to) in backward.chain(bailouts.iter().copied()) {
+                if known.contains(&from) && known.insert(to) {
+                    self.told.push((from, to));
+                }
             }
         }
         let is_missing = |value: &Value| !known.contains(value);

@@ -133,6 +133,7 @@ fn run_inside(
     let around = std::mem::replace(&mut session.is_inside, true);
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH).collect();
     let name = if side == Side::Forward { attr::SUBGRAPH } else { attr::REVERSE_SUBGRAPH };
+    let mut ended = Ok(());
     for group in groups {
         let mut inside: Vec<&mut dyn Observer> = Vec::new();
         for observer in observers.iter_mut().filter(|observer| observer.goes_inside()) {
@@ -140,9 +141,13 @@ fn run_inside(
         }
         let entered = graph.with_graph(group, name, |section| run_steps(section, inner, session, &mut inside, index));
         *session.stats.entry(format!("{}.graphs", side.name())).or_default() += u64::from(entered.is_some());
-        entered.unwrap_or(Ok(()))?;
+        ended = entered.unwrap_or(Ok(()));
+        if ended.is_err() {
+            break;
+        }
     }
     session.is_inside = around;
+    ended?;
     let changed = graph.epoch() != before;
     let run = PassRun { stage: last, index: index.saturating_sub(1), changed, time: start.elapsed() };
     for observer in observers.iter_mut().filter(|observer| !observer.goes_inside()) {

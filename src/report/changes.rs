@@ -269,11 +269,16 @@ impl Finder<'_> {
             let (before, after) = both();
             self.changes.push(Change::Rewired { before, after, operands });
         }
-        if let (Some(section), Some(other)) = (a.subgraph(node), b.subgraph(partner)) {
-            let changes = compare(section, other, self.types);
-            if !changes.is_empty() {
-                self.changes.push(Change::Within { node: line(b, partner), changes });
-            }
+        let whole = line(b, partner);
+        self.within(whole.clone(), a.subgraph(node), b.subgraph(partner));
+        self.within(format!("the backward graph of {whole}"), a.backward(node), b.backward(partner));
+    }
+
+    /// Tells what happened in a section that both nodes have.
+    fn within(&mut self, node: String, section: Option<&Graph>, other: Option<&Graph>) {
+        let changes = section.zip(other).map_or(Vec::new(), |(section, other)| compare(section, other, self.types));
+        if !changes.is_empty() {
+            self.changes.push(Change::Within { node, changes });
         }
     }
 

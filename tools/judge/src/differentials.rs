@@ -6,12 +6,15 @@ use jitopt_core::interpreter::specialization::{Detail, specialized};
 use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::Type;
+use jitopt_core::types::{TensorType, Type, TypeKind};
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
 /// possible, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
     remove-mutation,canonicalize-ops,dce";
+
+/// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient.
+pub const INFERENCE: &str = "shape-analysis{precise}";
 
 /// The two graphs, and which of their values correspond.
 pub struct Differentials {
@@ -32,6 +35,22 @@ pub struct Forward {
     pub results: Vec<IValue>,
     /// What the backward graph is handed beside gradients.
     captured: Vec<IValue>,
+}
+
+/// Gives the params of a graph the types of values; whether gradients are wanted of them stays open. What is no real has none, which types must tell.
+pub fn give_types(graph: &mut Graph, values: &[IValue]) {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    for (param, value) in params.into_iter().zip(values) {
+        let described = describe(value, "", &mut Tensors::new());
+        let Ok(ty) = specialized(graph.ty(param), &described, Detail::Sizes) else { continue };
+        graph.set_type(
+            param,
+            match ty.as_tensor() {
+                Some(tensor) => Type::new(TypeKind::Tensor(TensorType { requires_grad: None, ..tensor.clone() })),
+                None => ty,
+            },
+        );
+    }
 }
 
 /// How one of the graphs is run.
@@ -73,6 +92,38 @@ impl Differentials {
         graph
     }
 
+    /// Of a graph that hands its params out: so it does with their gradients.
+    pub fn of_nothing(forward: Graph) -> Differentials {
+        let params: Vec<Value> = forward.params(forward.root()).collect();
+        let mut backward = Graph::new();
+        (backward.era, backward.dialect) = (forward.era, forward.dialect);
+        let root = backward.root();
+        let results: Vec<Value> = forward.results(root).collect();
+        let given: Vec<Value> = results.iter().map(|_| backward.add_param(root, Type::tensor())).collect();
+        let mut sums: Vec<Option<Value>> = vec![None; params.len()];
+        for (result, gradient) in results.iter().zip(given) {
+            let Some(i) = params.iter().position(|param| param == result) else { continue };
+            sums[i] = Some(match sums[i] {
+                None => gradient,
+                Some(sum) => {
+                    let add = backward.create_op(prim::AUTOGRAD_ADD, &[sum, gradient], Type::tensor());
+                    backward.append(root, add);
+                    backward.output(add, 0)
+                }
+            });
+        }
+        let output_vjps: Vec<usize> = (0..params.len()).filter(|&i| sums[i].is_some()).collect();
+        let found: Vec<Value> = sums.into_iter().flatten().collect();
+        let types: Vec<Type> = found.iter().map(|_| Type::tensor()).collect();
+        let tuple = backward.create_op(prim::TUPLE_CONSTRUCT, &found, Type::tuple(&types));
+        backward.append(root, tuple);
+        let tuple = backward.output(tuple, 0);
+        backward.add_result(root, tuple);
+        let (input_vjps, real_outputs) = ((0..results.len()).collect(), results.len());
+        let (captured_inputs, captured_outputs) = (Vec::new(), Vec::new());
+        Differentials { forward, backward, real_outputs, input_vjps, captured_inputs, captured_outputs, output_vjps }
+    }
+
     /// How many gradients go in: one for each result.
     pub fn results(&self) -> usize {
         self.real_outputs
@@ -96,13 +147,7 @@ impl Differentials {
 
     /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.
     pub fn specialize(&mut self, operands: &[IValue]) {
-        let params: Vec<Value> = self.backward.params(self.backward.root()).collect();
-        for (param, operand) in params.into_iter().zip(operands) {
-            let described = describe(operand, "", &mut Tensors::new());
-            if let Ok(ty) = specialized(self.backward.ty(param), &described, Detail::Sizes) {
-                self.backward.set_type(param, ty);
-            }
-        }
+        give_types(&mut self.backward, operands);
     }
 
     /// Runs the backward graph: the gradients of the params of the forward graph, undefined where there is none.

@@ -14,6 +14,7 @@
 use crate::sharing::Copier;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
+use jitopt_core::ops;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -77,6 +78,8 @@ impl<'a> Tracer<'a> {
     fn copy(&mut self, node: Node) {
         let copy = self.made.copy_node(Some(self.source), node, &mut self.there);
         self.made.append(self.made.root(), copy);
+        // The run that is differentiated draws what this one draws.
+        self.made.keep_draws(copy, self.source.draw_root(node));
     }
 
     fn constant(&mut self, value: Value, (literal, ty): (Attribute, Type)) {
@@ -85,6 +88,12 @@ impl<'a> Tracer<'a> {
         self.made.append(self.made.root(), constant);
         self.there.insert(value, self.made.output(constant, 0));
     }
+}
+
+fn may_write(graph: &Graph, node: Node) -> bool {
+    let operator = ops::operator(graph.era, graph.kind(node));
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    operator.has_side_effects() || operator.may_write(operator.resolve(&types).schema())
 }
 
 /// The type of what may be None, when it is known whether it is.
@@ -147,7 +156,13 @@ impl Watch for Tracer<'_> {
                 self.pass_on(source.inputs(node).take(1), source.outputs(node));
             }
             kind => match (&outputs[..], outputs.first().and_then(literal)) {
-                ([_], Some(literal)) if kind != prim::CONSTANT => self.constant(source.output(node, 0), literal),
+                ([_], Some(literal)) if kind != prim::CONSTANT => {
+                    // What it writes must be written in the copy too.
+                    if may_write(source, node) {
+                        self.copy(node);
+                    }
+                    self.constant(source.output(node, 0), literal);
+                }
                 _ => self.copy(node),
             },
         }

@@ -14,9 +14,9 @@ use jitopt_core::ir::Graph;
 use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::runtime::CpuBackend;
-use jitopt_core::tensor::{Scalar, Tensor};
+use jitopt_core::tensor::{Precision, Scalar, Tensor};
 use jitopt_core::types::{Type, TypeKind};
-use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
 use jitopt_judge::tracing::{has_control_flow, trace};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,16 +137,17 @@ impl Run<'_> {
             world
                 .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
         }
-        self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
+        let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
+        give_types(&mut graph, &inputs);
+        self.apply(&mut graph, &judging::pipeline(&format!("{INFERENCE},differentiate"), world)?)?;
+        if graph.first(graph.root()).is_none() {
+            return Ok(Ok(Differentials::of_nothing(graph)));
+        }
         match Differentials::of(&graph) {
             Some(both) => Ok(Ok(both)),
             None => refuse(format_args!(
-                "`{}` does not become one graph with one of its gradients: {}",
-                self.path.display(),
-                match graph.first(graph.root()) {
-                    None => "it computes nothing",
-                    Some(_) => "there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
-                }
+                "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
+                self.path.display()
             )),
         }
     }
@@ -324,6 +325,17 @@ fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     }
 }
 
+/// A gradient in the element type of what it is the gradient of: formulas of operators that promote leave it in that of the result.
+fn of_its_type(gradient: IValue, value: &IValue) -> IValue {
+    match (&gradient, value) {
+        (IValue::Tensor(found), IValue::Tensor(of)) if found.dtype() != of.dtype() => {
+            let precision = if of.kept() == of.dtype() { Precision::Typed } else { Precision::Double };
+            IValue::Tensor(found.converted(of.dtype(), precision))
+        }
+        _ => gradient,
+    }
+}
+
 /// Compares, writes and prints results and gradients.
 fn finish(
     args: &RunArgs,
@@ -345,10 +357,10 @@ fn finish(
             continue;
         }
         if gradient.tensor().is_none() {
-            world.say(&format!("note: {} has no gradient: no output depends on it", leaf.key));
+            world.say(&format!("note: {} has no gradient: none comes back to it", leaf.key));
             continue;
         }
-        let mut gradient = describe(&gradient, &leaf.key, &mut found);
+        let mut gradient = describe(&of_its_type(gradient, &leaf.value), &leaf.key, &mut found);
         if file.is_some() {
             cmd_run::without_elements(&mut gradient);
         }

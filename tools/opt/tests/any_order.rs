@@ -44,6 +44,12 @@ const GOES_ON: &[(&str, &str)] = &[
     ("loop-unrolling", "the loop for the rest is a loop"),
 ];
 
+/// The same, on one graph in a thousand.
+const RARELY_GOES_ON: &[(&str, &str)] = &[
+    ("canonicalize-ops", "what its end removes may have been a writer to a constant, without which that is a number"),
+    ("create-autodiff-subgraphs,differentiate{groups-only}", "as create-autodiff-subgraphs"),
+];
+
 /// Erases expands whose result is seen, too, as its page says.
 const NOT_ALWAYS_RIGHT: &str = "remove-expands";
 
@@ -184,7 +190,7 @@ fn twice_is_once() {
             if text(&once) == text(&twice) || name != "dce" && is_same(&subject, &once, &twice, &settle) {
                 continue;
             }
-            match GOES_ON.iter().find(|(pass, _)| pass == name) {
+            match GOES_ON.iter().chain(RARELY_GOES_ON).find(|(pass, _)| pass == name) {
                 Some((pass, _)) => _ = went_on.insert(*pass),
                 None => wrong.push(format!("{}, {name}\n{}\nbecame\n{}", subject.name, text(&once), text(&twice))),
             }

@@ -145,7 +145,6 @@ const CONSTANT_OPERANDS: &[(&str, &str)] = &[
     ("aten::nll_loss2d", "weight"),
     ("aten::nll_loss_nd", "weight"),
     ("aten::cross_entropy_loss", "weight"),
-    ("aten::cross_entropy_loss", "target"),
     ("aten::binary_cross_entropy", "weight"),
     ("aten::binary_cross_entropy_with_logits", "weight"),
     ("aten::binary_cross_entropy_with_logits", "pos_weight"),
