@@ -27,7 +27,7 @@
 //! - `df_input_captured_inputs`, `df_input_captured_outputs`: the params and the results that are its other params.
 //! - `df_output_vjps`: the params whose gradients it returns, in a tuple.
 //!
-//! Linear in nodes and what formulas write. A subgraph that has its backward graph is left alone; so the pass is idempotent.
+//! Linear in nodes and what formulas write. A subgraph that has its backward graph is left alone, and so is one that PyTorch has printed without it; so the pass is idempotent.
 
 mod captured_values;
 mod formula_writer;
@@ -77,12 +77,20 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         groups.extend(wrap_all(graph, cx)?);
     }
     for group in groups {
-        if graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() {
+        if has_hidden_results(graph, group) {
+            cx.missed(graph, "graphs-differentiated", group, || "it had its gradient when it was printed".to_owned());
+        } else if graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() {
             differentiate(graph, cx, group)?;
         }
     }
     graph_dump!("After differentiating", graph);
     Ok(())
+}
+
+/// Whether a section returns more than its node has, and nothing tells what for: PyTorch prints groups that have their gradient so.
+fn has_hidden_results(graph: &Graph, group: Node) -> bool {
+    let more = |section: &Graph| section.results(section.root()).len() != graph.num_outputs(group);
+    graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() && graph.subgraph(group).is_some_and(more)
 }
 
 /// A function of the table as a graph of its own: what PyTorch's backward graphs call instead of having it in them.
