@@ -124,11 +124,6 @@ impl Differentials {
         Differentials { forward, backward, real_outputs, input_vjps, captured_inputs, captured_outputs, output_vjps }
     }
 
-    /// How many gradients go in: one for each result.
-    pub fn results(&self) -> usize {
-        self.real_outputs
-    }
-
     /// Runs the forward graph.
     pub fn forward(&self, run: &mut Run<'_>, inputs: Vec<IValue>) -> Result<Forward, Stop> {
         let mut results = run(&self.forward, inputs.clone())?;

@@ -8,6 +8,10 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
+#[path = "support/dice.rs"]
+mod dice;
+
+use dice::Dice;
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops::gradient_table::{any_gradient_row, kinds};
@@ -153,29 +157,6 @@ const CONSTANT_OPERANDS: &[(&str, &str)] = &[
 const RESULTS: &[(&str, usize)] =
     &[("aten::native_batch_norm", 1), ("aten::native_layer_norm", 1), ("aten::native_group_norm", 1)];
 
-/// Random numbers: a multiply with carry.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        self.next() as usize % n
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-
-    /// Between 0 and 1.
-    fn unit(&mut self) -> f64 {
-        self.next() as f64 / (1u64 << 31) as f64
-    }
-}
-
 /// A drawn operand.
 #[derive(Clone, Debug)]
 enum Operand {
@@ -222,7 +203,7 @@ fn dtype(dice: &mut Dice, name: &str) -> DType {
         "exponent" => return DType::Double,
         _ => DType::Double,
     };
-    if dice.below(8) > 0 { usual } else { *dice.pick(&[DType::Double, DType::Long]) }
+    if dice.below(8) > 0 { usual } else { dice.pick(&[DType::Double, DType::Long]) }
 }
 
 /// A shape that goes with another: the same, one that is broadcast to it, its transpose, its first or last size, or any.
@@ -270,7 +251,7 @@ fn operand(dice: &mut Dice, formal: &Formal, base: &[i64]) -> Option<Operand> {
         },
         "int[]" => {
             let n = if formal.size.is_some() { formal.size? as usize } else { dice.below(4) };
-            let number = |dice: &mut Dice| *dice.pick(&[0, 1, 2, -1, 3]);
+            let number = |dice: &mut Dice| dice.pick(&[0, 1, 2, -1, 3]);
             let list = match dice.below(3) {
                 0 => base.to_vec(),
                 1 => vec![number(dice); n],

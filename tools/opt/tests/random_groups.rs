@@ -18,9 +18,12 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
+#[path = "support/dice.rs"]
+mod dice;
 #[path = "support/parallel.rs"]
 mod parallel;
 
+use dice::Dice;
 use jitopt_core::interpreter::comparison::Tolerance;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Release};
 use jitopt_core::ir::Graph;
@@ -143,30 +146,6 @@ const DTYPES: &[DType] = &[
     DType::Bool,
 ];
 
-/// Numbers by a seed (Steele and others, "Fast splittable pseudorandom number generators", 2014).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let n = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        n ^ (n >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-}
-
 /// A group, and operands for it.
 struct Group {
     text: String,
@@ -175,7 +154,7 @@ struct Group {
 }
 
 fn group(seed: u64) -> Group {
-    let mut draws = Draws(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let mut draws = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let draws = &mut draws;
     let sizes = [1, 1, 2, 3, 5, 8, 17, 31, 64, 300];
     let rank = draws.below(5);
@@ -198,7 +177,7 @@ fn group(seed: u64) -> Group {
     if draws.one_in(6) {
         section.number(draws);
     }
-    if section.folded.is_some() && Draws(seed ^ 0x51ed_270b).one_in(4) {
+    if section.folded.is_some() && Dice(seed ^ 0x51ed_270b).one_in(4) {
         section.phases(draws);
     }
     for _ in 0..1 + draws.below(7) {
@@ -238,7 +217,7 @@ impl Section {
     }
 
     /// An operand of a shape that stretches to `shape`, or of chunks of it.
-    fn operand(&mut self, draws: &mut Draws, shape: &[i64], whole: bool, is_special: bool) {
+    fn operand(&mut self, draws: &mut Dice, shape: &[i64], whole: bool, is_special: bool) {
         let dtype = draws.pick(DTYPES);
         let mut own: Vec<i64> = shape.to_vec();
         if !whole {
@@ -262,13 +241,13 @@ impl Section {
         self.inputs.push(IValue::Tensor(tensor(draws, dtype, &own, is_special)));
     }
 
-    fn number(&mut self, draws: &mut Draws) {
+    fn number(&mut self, draws: &mut Dice) {
         let param = self.fresh();
         self.params.push((param, "float"));
         self.inputs.push(IValue::Float(draws.pick(&[0.5, -1.25, 0.1, 3.0])));
     }
 
-    fn constant(&mut self, draws: &mut Draws) -> String {
+    fn constant(&mut self, draws: &mut Dice) -> String {
         let numbers: Vec<String> =
             self.params.iter().filter(|param| param.1 == "float").map(|param| param.0.clone()).collect();
         if !numbers.is_empty() && draws.one_in(3) {
@@ -287,7 +266,7 @@ impl Section {
     }
 
     /// Values that were computed are read more often than operands.
-    fn tensor(&mut self, draws: &mut Draws) -> String {
+    fn tensor(&mut self, draws: &mut Dice) -> String {
         if !self.computed.is_empty() && !draws.one_in(3) {
             let from = self.computed.len().saturating_sub(4);
             let at = from + draws.below(self.computed.len() - from);
@@ -297,7 +276,7 @@ impl Section {
         self.tensors[at].clone()
     }
 
-    fn node(&mut self, draws: &mut Draws) {
+    fn node(&mut self, draws: &mut Dice) {
         let (kind, pattern) = draws.pick(OPERATORS);
         let mut operands: Vec<String> = Vec::new();
         for letter in pattern.chars() {
@@ -337,7 +316,7 @@ impl Section {
     }
 
     /// Folds what has the shape of the largest operand, or sometimes something smaller.
-    fn fold(&mut self, draws: &mut Draws) {
+    fn fold(&mut self, draws: &mut Dice) {
         let Some(folded) = self.folded.clone() else { return };
         let mut x = self.tensor(draws);
         if !draws.one_in(6) {
@@ -393,7 +372,7 @@ impl Section {
     /// ```text
     /// h = exp(x)    f = sum(h)    y = h / f    g = var(y)    z = h - g    …
     /// ```
-    fn phases(&mut self, draws: &mut Draws) {
+    fn phases(&mut self, draws: &mut Dice) {
         const HEAVY: &[&str] = &["exp", "sigmoid", "tanh", "erf", "silu", "neg"];
         self.many = true;
         let (x, whole, one) =
@@ -433,7 +412,7 @@ impl Section {
     }
 
     /// Computes with what has been folded.
-    fn row(&mut self, draws: &mut Draws) {
+    fn row(&mut self, draws: &mut Dice) {
         let (a, b) = (self.rows[draws.below(self.rows.len())].clone(), self.rows[self.rows.len() - 1].clone());
         let kind = draws.pick(&["mul", "exp", "relu", "maximum"]);
         let operands = if ["mul", "maximum"].contains(&kind) { format!("{a}, {b}") } else { b };
@@ -441,7 +420,7 @@ impl Section {
         self.rows.push(made);
     }
 
-    fn finished(mut self, draws: &mut Draws, era: Era, rank: usize) -> Group {
+    fn finished(mut self, draws: &mut Dice, era: Era, rank: usize) -> Group {
         if self.computed.is_empty() || !self.rows.is_empty() && draws.one_in(3) {
             self.computed.extend(self.rows.last().cloned());
         }
@@ -485,7 +464,7 @@ impl Section {
 }
 
 /// A tensor with random strides.
-fn tensor(draws: &mut Draws, dtype: DType, shape: &[i64], is_special: bool) -> Tensor {
+fn tensor(draws: &mut Dice, dtype: DType, shape: &[i64], is_special: bool) -> Tensor {
     let mut order: Vec<usize> = (0..shape.len()).collect();
     if draws.one_in(3) {
         order.reverse();
@@ -511,9 +490,9 @@ fn tensor(draws: &mut Draws, dtype: DType, shape: &[i64], is_special: bool) -> T
     view.broadcast_to(shape).expect("what stands still has size 1")
 }
 
-fn numbers(draws: &mut Draws, dtype: DType, n: usize, is_special: bool) -> Vec<f64> {
+fn numbers(draws: &mut Dice, dtype: DType, n: usize, is_special: bool) -> Vec<f64> {
     const SPECIAL: [f64; 10] = [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1.0, -1.0, 1e-40, -2.5, 100.0];
-    let real = |draws: &mut Draws| (draws.next() >> 11) as f64 / (1u64 << 53) as f64 * 6.0 - 3.0;
+    let real = |draws: &mut Dice| (draws.next() >> 11) as f64 / (1u64 << 53) as f64 * 6.0 - 3.0;
     let number = |_| match dtype.is_float() {
         true if is_special && draws.one_in(4) => draws.pick(&SPECIAL),
         true => real(draws),

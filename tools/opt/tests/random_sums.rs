@@ -9,9 +9,12 @@
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
+#[path = "support/dice.rs"]
+mod dice;
 #[path = "support/parallel.rs"]
 mod parallel;
 
+use dice::Dice;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::{Graph, Value};
@@ -38,37 +41,13 @@ const MOVED: &[&str] = &[
     "fuse{level=2}",
 ];
 
-/// Numbers by a seed (Steele and others, "Fast splittable pseudorandom number generators", 2014).
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let n = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        n ^ (n >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    /// A number around 0.
-    fn number(&mut self) -> f64 {
-        (self.next() % 4001) as f64 / 1500.0 - 4.0 / 3.0
-    }
+/// A number around 0.
+fn number(draws: &mut Dice) -> f64 {
+    draws.unit() * 8.0 / 3.0 - 4.0 / 3.0
 }
 
 /// A shape that stretches to `whole`.
-fn stretching(draws: &mut Draws, whole: &[i64]) -> Vec<i64> {
+fn stretching(draws: &mut Dice, whole: &[i64]) -> Vec<i64> {
     let skip = if draws.one_in(3) { draws.below(whole.len() + 1) } else { 0 };
     whole[skip..].iter().map(|&n| if draws.one_in(3) { 1 } else { n }).collect()
 }
@@ -99,7 +78,7 @@ struct Writer {
 
 impl Writer {
     /// A value; the last ones are drawn more often.
-    fn value(&self, draws: &mut Draws) -> String {
+    fn value(&self, draws: &mut Dice) -> String {
         let near = self.values.len().min(4);
         let i =
             if draws.one_in(2) { draws.below(self.values.len()) } else { self.values.len() - 1 - draws.below(near) };
@@ -114,7 +93,7 @@ impl Writer {
     }
 
     /// One operator, or a few that belong together.
-    fn operator(&mut self, draws: &mut Draws) {
+    fn operator(&mut self, draws: &mut Dice) {
         let (a, b) = (self.value(draws), self.value(draws));
         let unary = ["neg", "tanh", "sigmoid", "relu", "neg", "sin"];
         let new = match draws.below(14) {
@@ -141,7 +120,7 @@ impl Writer {
 }
 
 fn forward(seed: u64) -> Forward {
-    let mut draws = Draws(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let mut draws = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let draws = &mut draws;
     let mut whole: Vec<i64> = (0..1 + draws.below(3)).map(|_| draws.pick(&[1, 2, 3, 4])).collect();
     if draws.one_in(20) {
@@ -152,7 +131,7 @@ fn forward(seed: u64) -> Forward {
     let (mut head, mut inputs, mut values) = (Vec::new(), Vec::new(), Vec::new());
     for i in 0..2 + draws.below(4) {
         let shape = stretching(draws, &whole);
-        let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| draws.number()).collect();
+        let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| number(draws)).collect();
         inputs.push(IValue::Tensor(Tensor::of(&numbers, DType::Double, &shape, Precision::Double)));
         head.push(format!("%p{i} : {}", told(&shape, tells)));
         values.push(format!("%p{i}"));
@@ -191,7 +170,7 @@ fn stretched(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
 }
 
 impl Direct {
-    fn value(&self, draws: &mut Draws) -> Shaped {
+    fn value(&self, draws: &mut Dice) -> Shaped {
         let near = self.values.len().min(5);
         let i =
             if draws.one_in(2) { draws.below(self.values.len()) } else { self.values.len() - 1 - draws.below(near) };
@@ -199,7 +178,7 @@ impl Direct {
     }
 
     /// A value that stretches to a shape, if one is found.
-    fn small(&self, draws: &mut Draws, shape: &[i64]) -> Option<Shaped> {
+    fn small(&self, draws: &mut Dice, shape: &[i64]) -> Option<Shaped> {
         let fits = |(_, own): &Shaped| stretched(own, shape).as_deref() == Some(shape);
         (0..6).map(|_| self.value(draws)).find(fits)
     }
@@ -217,7 +196,7 @@ impl Direct {
     }
 
     /// A sum to the size of something, in one of the ways to say it.
-    fn sum(&mut self, draws: &mut Draws) {
+    fn sum(&mut self, draws: &mut Dice) {
         let (x, shape) = self.value(draws);
         let Some((t, own)) = self.small(draws, &shape) else { return };
         let (u, whole) = self.small(draws, &shape).unwrap_or((x.clone(), shape.clone()));
@@ -245,7 +224,7 @@ impl Direct {
     }
 
     /// Joins a value and others that fit, perhaps sums of them.
-    fn join(&mut self, draws: &mut Draws, a: &str, mut shape: Vec<i64>) {
+    fn join(&mut self, draws: &mut Dice, a: &str, mut shape: Vec<i64>) {
         let dim = draws.below(shape.len().max(1));
         let without = |shape: &[i64]| shape.iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, n)| *n).collect();
         let rest: Vec<i64> = without(&shape);
@@ -268,7 +247,7 @@ impl Direct {
     }
 
     /// A join of sums, each of which is read there only.
-    fn joined_sums(&mut self, draws: &mut Draws) {
+    fn joined_sums(&mut self, draws: &mut Dice) {
         let (x, shape) = self.value(draws);
         let Some((_, own)) = self.small(draws, &shape).filter(|(_, own)| !own.is_empty()) else { return };
         let (dim, mut whole) = (draws.below(own.len()), own.clone());
@@ -292,7 +271,7 @@ impl Direct {
         self.push("aten::cat", &format!("{list}, {at}"), whole);
     }
 
-    fn operator(&mut self, draws: &mut Draws) {
+    fn operator(&mut self, draws: &mut Dice) {
         if draws.one_in(8) {
             return self.joined_sums(draws);
         }
@@ -330,7 +309,7 @@ fn like(value: &str) -> String {
 
 /// A graph with sums anywhere.
 fn direct(seed: u64) -> Forward {
-    let mut draws = Draws(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5bd1_e995);
+    let mut draws = Dice(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x5bd1_e995);
     let draws = &mut draws;
     let mut whole: Vec<i64> = (0..1 + draws.below(3)).map(|_| draws.pick(&[1, 2, 3])).collect();
     if draws.one_in(30) {
@@ -342,7 +321,7 @@ fn direct(seed: u64) -> Forward {
     for i in 0..3 + draws.below(4) {
         let shape = if draws.one_in(3) { whole.clone() } else { stretching(draws, &whole) };
         let dtype = if mixed && draws.one_in(2) { DType::Float } else { DType::Double };
-        let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| draws.number()).collect();
+        let numbers: Vec<f64> = (0..shape.iter().product::<i64>()).map(|_| number(draws)).collect();
         inputs.push(IValue::Tensor(Tensor::of(&numbers, dtype, &shape, Precision::Double)));
         head.push(format!("%p{i} : {}", told(&shape, tells).replace("Double", dtype.name())));
         values.push((format!("%p{i}"), shape));

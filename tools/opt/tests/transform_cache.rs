@@ -5,11 +5,14 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
+#[path = "support/dice.rs"]
+mod dice;
 #[path = "support/parallel.rs"]
 mod parallel;
 #[path = "support/recorded.rs"]
 mod recorded;
 
+use dice::Dice;
 use jitopt_core::ir::{Attribute, Detail, Graph, GraphWords, Node, Value};
 use jitopt_core::pass::{
     EntryStore, Lookup, PassInfo, Pipeline, RunError, Session, Stage, Step, StoreTrouble, TransformCache, Unreadable,
@@ -69,20 +72,6 @@ fn through(cache: &TransformCache, graph: &Graph, pipeline: &Pipeline) -> Result
     Ok((graph, found))
 }
 
-/// Numbers without pattern, the same each time.
-struct Draws(u64);
-
-impl Draws {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % bound.max(1)
-    }
-
-    fn one<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())]
-    }
-}
-
 fn values(graph: &Graph) -> Vec<Value> {
     let blocks: Vec<_> = graph.all_blocks().collect();
     let params = blocks.iter().flat_map(|&block| graph.params(block));
@@ -90,13 +79,13 @@ fn values(graph: &Graph) -> Vec<Value> {
 }
 
 /// Other names, numbers and comments. Names that pass on suffixes to each other are as likely as names that are far apart.
-fn renamed(graph: &Graph, draws: &mut Draws) -> Graph {
+fn renamed(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut twin = graph.clone();
     for value in values(&twin) {
         match draws.below(4) {
             0 => twin.clear_name(value),
             1 => twin.set_name(value, format!("x.{}", draws.below(5)).as_bytes()),
-            2 => twin.set_name(value, draws.one(&["x", "y", "self", "a.b", "input.2"]).as_bytes()),
+            2 => twin.set_name(value, draws.pick(&["x", "y", "self", "a.b", "input.2"]).as_bytes()),
             _ => twin.set_name(value, format!("n{}", draws.below(1000)).as_bytes()),
         }
     }
@@ -112,22 +101,22 @@ fn renamed(graph: &Graph, draws: &mut Draws) -> Graph {
     read.map(|parsed| parsed.graph).unwrap_or_else(|_| graph.clone())
 }
 
-fn tensor(draws: &mut Draws) -> Type {
+fn tensor(draws: &mut Dice) -> Type {
     let size =
-        |draws: &mut Draws| draws.one(&[Dim::Known(1), Dim::Known(3), Dim::Known(64), Dim::Unknown, Dim::Symbolic(-2)]);
+        |draws: &mut Dice| draws.pick(&[Dim::Known(1), Dim::Known(3), Dim::Known(64), Dim::Unknown, Dim::Symbolic(-2)]);
     let sizes: Option<Box<[Dim]>> = (draws.below(3) > 0).then(|| (0..draws.below(4)).map(|_| size(draws)).collect());
     let strides = match &sizes {
         Some(sizes) if draws.below(3) == 0 => Strides::Known(sizes.iter().map(|_| 1).collect()),
         _ => Strides::Unknown,
     };
-    let dtype = draws.one(&[None, Some(DType::Float), Some(DType::Long), Some(DType::Double)]);
-    let device = (draws.below(3) == 0).then(|| Symbol::new(draws.one(&["cpu", "cuda:0"])));
-    let requires_grad = draws.one(&[None, Some(true), Some(false)]);
+    let dtype = draws.pick(&[None, Some(DType::Float), Some(DType::Long), Some(DType::Double)]);
+    let device = (draws.below(3) == 0).then(|| Symbol::new(draws.pick(&["cpu", "cuda:0"])));
+    let requires_grad = draws.pick(&[None, Some(true), Some(false)]);
     Type::new(TypeKind::Tensor(TensorType { dtype, sizes, strides, requires_grad, device, undefined: None }))
 }
 
 /// Other facts about all tensors but constants.
-fn reshaped(graph: &Graph, draws: &mut Draws) -> Graph {
+fn reshaped(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut twin = graph.clone();
     for value in values(graph) {
         let is_constant = graph.definer(value).is_some_and(|node| graph.kind(node) == prim::CONSTANT);
@@ -184,7 +173,7 @@ fn twins_come_out_as_the_passes_make_them() {
     let tallies = parallel::each(&files, |path| {
         let mut tally = Tally::default();
         let Some(graph) = read(path) else { return tally };
-        let mut draws = Draws(path.to_string_lossy().len() as u64);
+        let mut draws = Dice(path.to_string_lossy().len() as u64);
         let (named, shaped) = (renamed(&graph, &mut draws), reshaped(&graph, &mut draws));
         for pipeline in &all {
             let cache = TransformCache::new(pipeline);
@@ -238,7 +227,7 @@ fn entries_serve_other_processes() {
     let tallies = parallel::each(&files, |path| {
         let mut tally = Tally::default();
         let Some(graph) = read(path) else { return tally };
-        let named = renamed(&graph, &mut Draws(path.to_string_lossy().len() as u64));
+        let named = renamed(&graph, &mut Dice(path.to_string_lossy().len() as u64));
         let sections = graph.all_nodes().any(|node| graph.subgraph(node).is_some());
         for pipeline in all.iter().filter(|pipeline| transformed(&graph, pipeline).is_ok()) {
             let shelf = Shelf::default();
@@ -302,16 +291,16 @@ fn damaged_entries_are_written_anew() {
 }
 
 /// One thing is otherwise: a kind, an operand, a constant, a type, the place of a node.
-fn mutated(graph: &Graph, draws: &mut Draws) -> Graph {
+fn mutated(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut mutant = graph.clone();
     let nodes: Vec<Node> = graph.all_nodes().collect();
     let all = values(graph);
-    let (node, other) = (draws.one(&nodes), draws.one(&nodes));
+    let (node, other) = (draws.pick(&nodes), draws.pick(&nodes));
     match draws.below(7) {
         0 => mutant.set_kind(node, graph.kind(other)),
         1 | 2 if graph.num_inputs(node) > 0 => {
             let i = draws.below(graph.num_inputs(node));
-            mutant.set_input(node, i, draws.one(&all));
+            mutant.set_input(node, i, draws.pick(&all));
         }
         3 if graph.num_inputs(node) > 1 => {
             let (first, last) = (graph.input(node, 0), graph.input(node, graph.num_inputs(node) - 1));
@@ -323,13 +312,13 @@ fn mutated(graph: &Graph, draws: &mut Draws) -> Graph {
                 nodes.iter().filter(|&&node| graph.attributes(node).iter().any(|(_, a)| a.as_int().is_some()));
             let constants: Vec<Node> = constants.copied().collect();
             if !constants.is_empty() {
-                let node = draws.one(&constants);
+                let node = draws.pick(&constants);
                 let name = graph.attributes(node)[0].0;
                 mutant.set_attribute(node, name, Attribute::Int(draws.below(3) as i64));
             }
         }
         5 => {
-            let (value, from) = (draws.one(&all), draws.one(&all));
+            let (value, from) = (draws.pick(&all), draws.pick(&all));
             mutant.set_type(value, graph.ty(from));
         }
         _ if graph.block_of(node) == graph.block_of(other) => mutant.move_before(node, other),
@@ -350,7 +339,7 @@ fn no_mutant_is_taken_for_its_original() {
     let found = parallel::each(&files, |path| {
         let (mut hits, mut mutants, mut wrong) = (0, 0, Vec::new());
         let Some(graph) = read(path).filter(|graph| graph.all_nodes().next().is_some()) else { return (0, 0, wrong) };
-        let (mut draws, mut words) = (Draws(path.to_string_lossy().len() as u64), GraphWords::default());
+        let (mut draws, mut words) = (Dice(path.to_string_lossy().len() as u64), GraphWords::default());
         for pipeline in &all {
             let cache = TransformCache::new(pipeline);
             if through(&cache, &graph, pipeline).is_err() {
@@ -392,7 +381,7 @@ fn columns_are_not_set_for_nothing() {
         let pipeline = Pipeline { steps: vec![Step::Pass(stage)] };
         files.iter().any(|path| {
             let Some(graph) = read(path) else { return false };
-            let twin = reshaped(&graph, &mut Draws(7));
+            let twin = reshaped(&graph, &mut Dice(7));
             let cache = TransformCache::new(&pipeline);
             [graph, twin].iter().any(|graph| {
                 // What goes wrong when types are not what they should be may also be a panic.
