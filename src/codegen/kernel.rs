@@ -91,6 +91,17 @@ pub struct Step {
     pub in_a_row: bool,
     /// Whether the result lacks the dimensions that are folded, of which its operands have one element.
     pub drops: bool,
+    /// Whether it is of all elements of the row up to this one.
+    pub running: Option<Running>,
+}
+
+/// A running total: a sum or a product of the elements so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// How.
+    pub fold: Fold,
+    /// The dimension along which it runs.
+    pub axes: Axes,
 }
 
 /// Makes one value of all elements of a row.
@@ -219,6 +230,22 @@ impl Walk {
 }
 
 impl Kernel {
+    /// Whether rows differ from elements in it.
+    pub fn has_rows(&self) -> bool {
+        !self.foldings.is_empty() || self.has_running()
+    }
+
+    /// Whether it has running totals, to which the order of elements matters.
+    pub fn has_running(&self) -> bool {
+        self.steps.iter().any(|step| step.running.is_some())
+    }
+
+    /// The dimensions along which it folds, or runs; nothing where it does neither.
+    pub fn axes(&self) -> Option<&Axes> {
+        let running = self.steps.iter().filter_map(|step| step.running.as_ref()).map(|running| &running.axes);
+        self.foldings.iter().map(|folding| &folding.axes).chain(running).next()
+    }
+
     /// How many accesses there are: loads, then stores.
     pub fn accesses(&self) -> usize {
         self.loads.len() + self.stores.len()

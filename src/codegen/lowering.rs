@@ -306,7 +306,8 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
-        let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row: false, drops: false });
+        let source =
+            self.step(Step { text, computed, out, inputs, name, line, in_a_row: false, drops: false, running: None });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });
         Ok(())
     }

@@ -13,9 +13,9 @@
 //!
 //! The chain of a single `exp` keeps a processor waiting while the next element could begin, but with five of them in a loop its window holds
 //! hardly one element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one. What one loop computes for a later
-//! one waits in a buffer that stays in the first level of cache.
+//! one waits in a buffer that stays in the first level of cache. A running total has a loop of its own: what such a loop may hold is little.
 
-use super::kernel::{Direction, Kernel, Source, Walk};
+use super::kernel::{Direction, Input, Kernel, Source, Walk};
 use super::prelude;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,30 +34,44 @@ impl Stages {
     pub fn of(&self, source: Source) -> usize {
         if let Source::Step(i) = source { self.of_step.get(&i).copied().unwrap_or(0) } else { 0 }
     }
+
+    /// The first loop that may read a value: behind that of a running total, which holds nothing else.
+    pub fn behind(&self, kernel: &Kernel, source: Source) -> usize {
+        let runs = |i: usize| self.of_step.contains_key(&i) && kernel.steps[i].running.is_some();
+        self.of(source) + usize::from(matches!(source, Source::Step(i) if runs(i)))
+    }
 }
 
 /// Stages some of the steps of a kernel: what is heavy begins a loop of its own, what is light is done as late as possible, beside its
-/// first reader.
+/// first reader. A running total is alone in its loop, with a loop before and one behind for all else, which may be empty.
 pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
     let is_heavy = |i: usize| prelude::is_heavy(kernel.steps[i].text);
+    let runs = |i: usize| kernel.steps[i].running.is_some();
     let mut stages = Stages::default();
     let mut begun = 0;
     for &i in steps {
-        let earliest = kernel.steps[i].inputs.iter().map(|input| stages.of(input.source)).max().unwrap_or(0);
-        let stage = if is_heavy(i) { begun } else { earliest };
-        begun += usize::from(is_heavy(i));
+        let known = |input: &Input| stages.behind(kernel, input.source);
+        let earliest = kernel.steps[i].inputs.iter().map(known).max().unwrap_or(0);
+        let stage = match () {
+            () if runs(i) => begun.max(earliest + 1),
+            () if is_heavy(i) => begun.max(earliest),
+            () => earliest,
+        };
+        if runs(i) || is_heavy(i) {
+            begun = stage + if runs(i) { 2 } else { 1 };
+        }
         stages.of_step.insert(i, stage);
     }
     let mut first_reader: BTreeMap<usize, usize> = BTreeMap::new();
     for &i in steps.iter().rev() {
         let earliest = stages.of_step[&i];
-        if let Some(&reader) = first_reader.get(&i).filter(|_| !is_heavy(i)) {
+        if let Some(&reader) = first_reader.get(&i).filter(|_| !is_heavy(i) && !runs(i)) {
             stages.of_step.insert(i, reader.max(earliest));
         }
-        let stage = stages.of_step[&i];
+        let read_in = stages.of_step[&i] - usize::from(runs(i));
         for input in &kernel.steps[i].inputs {
             if let Source::Step(operand) = input.source {
-                first_reader.entry(operand).and_modify(|first| *first = stage.min(*first)).or_insert(stage);
+                first_reader.entry(operand).and_modify(|first| *first = read_in.min(*first)).or_insert(read_in);
             }
         }
     }
@@ -115,6 +129,7 @@ impl Schedule {
         }
         for step in &kernel.steps {
             let of_row = walk.direction != Direction::Points
+                && step.running.is_none()
                 && step.inputs.iter().all(|input| schedule.is_of_row(walk, input.source));
             schedule.of_row.push(of_row);
         }

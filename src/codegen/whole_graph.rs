@@ -74,7 +74,7 @@ pub fn in_a_row(kernel: &Kernel) -> Walk {
 
 /// What is folded is folded along rows, unless it is the first dimension.
 fn likely_direction(kernel: &Kernel) -> Direction {
-    match kernel.foldings.first().map(|folding| &folding.axes) {
+    match kernel.axes() {
         None => Direction::Points,
         Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Across,
         Some(_) => Direction::Along,
@@ -84,7 +84,7 @@ fn likely_direction(kernel: &Kernel) -> Direction {
 fn moves(kernel: &Kernel, access: usize) -> bool {
     match access.checked_sub(kernel.loads.len()) {
         None => kernel.loads[access].dimensioned,
-        Some(store) => kernel.foldings.is_empty() || depends_on_elements(kernel, kernel.stores[store].source),
+        Some(store) => !kernel.has_rows() || depends_on_elements(kernel, kernel.stores[store].source),
     }
 }
 

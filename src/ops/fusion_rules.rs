@@ -98,10 +98,12 @@ pub const FUSIBLE: &[FusionRow] = &[
     // What folds.
     row(&["aten::sum"], &["", "dim_IntList"]).folds(),
     row(&["aten::mean"], &["", "dim"]).folds(),
+    row(&["aten::prod"], &["", "dim_int"]).folds(),
     row(&["aten::amax", "aten::amin", "aten::max", "aten::min", "aten::logsumexp"], PLAIN).folds(),
     row(&["aten::var", "aten::std"], &["", "dim", "correction"]).folds(),
     row(&["aten::softmax", "aten::log_softmax"], &["", "int"]).folds().like_first(),
     row(&["aten::layer_norm"], PLAIN).folds().like_first(),
+    row(&["aten::cumsum", "aten::cumprod"], PLAIN).folds().like_first(),
 ];
 
 #[cfg(test)]

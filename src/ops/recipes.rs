@@ -1,13 +1,13 @@
 //! How an operator that makes one element of many is computed: a column of the operator table.
 //!
-//! A [`Recipe`] is a few lines. Each folds an expression over the elements of a row into one value, or computes a value for each
-//! element from those before it; expressions are written as [`super::formulas`] are. The last line is the result:
+//! A [`Recipe`] is a few lines. Each folds an expression over the elements of a row into one value, does so for each element with those up to it,
+//! or computes a value for each element; expressions are written as [`super::formulas`] are. The last line is the result:
 //!
 //! ```text
 //! softmax:  m = largest(x)    e = exp(x - m)    s = sum(e)    r = 1 / s    y = e * r
 //! ```
 //!
-//! Sums, means and variances are folded in doubles; a variance is that of blocks, put together by the
+//! Sums, products, means and variances are folded in doubles; a variance is that of blocks, put together by the
 //! formula of Chan, Golub and LeVeque (1979), which cancels nothing. NaN is kept by `largest` and `smallest`.
 
 use super::schema::Schema;
@@ -19,6 +19,8 @@ use std::sync::LazyLock;
 pub enum Fold {
     /// Their sum. Whole numbers wrap.
     Sum,
+    /// Their product. Whole numbers wrap.
+    Product,
     /// Their mean.
     Mean,
     /// The mean square of what they differ from their mean, with a correction of the divisor.
@@ -60,9 +62,20 @@ pub enum Elements {
     Ordered,
 }
 
-/// A line: the letter of what it makes, how it is folded, and the expression.
+/// What a line makes of its expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Making {
+    /// A value for each element, or for a row where it names nothing that differs in one.
+    Each,
+    /// One value of all elements of a row.
+    Whole(Fold),
+    /// A value for each element, of those of its row up to it: a sum or a product.
+    Running(Fold),
+}
+
+/// A line: the letter of what it makes, how, and the expression.
 #[derive(Clone, Copy, Debug)]
-pub struct Line(pub char, pub Option<Fold>, pub &'static str);
+pub struct Line(pub char, pub Making, pub &'static str);
 
 /// How an operator is computed.
 #[derive(Clone, Copy, Debug)]
@@ -102,58 +115,67 @@ const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
     Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, wide: "", lines }
 }
 
+const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
+    Recipe { elements: Elements::Summed, ..rows(kind, lines) }
+}
+
 const fn layer_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
     Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, wide: "vr", lines }
 }
 
 use Fold::*;
+use Making::*;
 
-const MEAN: Line = Line('m', Some(Mean), "x");
-const SPREAD: Line = Line('v', Some(Variance), "x");
-const SCALE: Line = Line('r', None, "rsqrt(v + e)");
-const LOG: Line = Line('l', None, "log(s)");
-const TOP: Line = Line('m', Some(Largest), "x");
+const MEAN: Line = Line('m', Whole(Mean), "x");
+const SPREAD: Line = Line('v', Whole(Variance), "x");
+const SCALE: Line = Line('r', Each, "rsqrt(v + e)");
+const LOG: Line = Line('l', Each, "log(s)");
+const TOP: Line = Line('m', Whole(Largest), "x");
 
 /// The rows. Of several for a kind the first that holds is taken.
 const ROWS: &[Recipe] = &[
-    folded("aten::sum", Elements::Summed, &[Line('y', Some(Sum), "x")]),
-    folded("aten::mean", Elements::Real, &[Line('y', Some(Mean), "x")]),
-    folded("aten::amax", Elements::Ordered, &[Line('y', Some(Largest), "x")]),
-    folded("aten::amin", Elements::Ordered, &[Line('y', Some(Smallest), "x")]),
-    folded("aten::max", Elements::Ordered, &[Line('y', Some(Largest), "x")]),
-    folded("aten::min", Elements::Ordered, &[Line('y', Some(Smallest), "x")]),
-    folded("aten::var", Elements::Real, &[Line('y', Some(Variance), "x")]),
-    folded("aten::std", Elements::Real, &[Line('y', Some(Deviation), "x")]),
+    folded("aten::sum", Elements::Summed, &[Line('y', Whole(Sum), "x")]),
+    folded("aten::prod", Elements::Summed, &[Line('y', Whole(Product), "x")]),
+    folded("aten::mean", Elements::Real, &[Line('y', Whole(Mean), "x")]),
+    folded("aten::amax", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
+    folded("aten::amin", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
+    folded("aten::max", Elements::Ordered, &[Line('y', Whole(Largest), "x")]),
+    folded("aten::min", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
+    folded("aten::var", Elements::Real, &[Line('y', Whole(Variance), "x")]),
+    folded("aten::std", Elements::Real, &[Line('y', Whole(Deviation), "x")]),
     // A row of nothing but infinities has no finite element to be scaled by.
     folded(
         "aten::logsumexp",
         Elements::Real,
         &[
             TOP,
-            Line('t', None, "m - m == 0 ? m : 0"),
-            Line('s', Some(Sum), "exp(x - t)"),
+            Line('t', Each, "m - m == 0 ? m : 0"),
+            Line('s', Whole(Sum), "exp(x - t)"),
             LOG,
-            Line('y', None, "l + t"),
+            Line('y', Each, "l + t"),
         ],
     )
     .wide("sl"),
+    running("aten::cumsum", &[Line('y', Running(Sum), "x")]),
+    running("aten::cumprod", &[Line('y', Running(Product), "x")]),
     // One quotient for a row: a quotient for each element takes half as long as its exponential.
     rows(
         "aten::softmax",
         &[
             TOP,
-            Line('p', None, "exp(x - m)"),
-            Line('s', Some(Sum), "p"),
-            Line('r', None, "1.0 / s"),
-            Line('y', None, "p * r"),
+            Line('p', Each, "exp(x - m)"),
+            Line('s', Whole(Sum), "p"),
+            Line('r', Each, "1.0 / s"),
+            Line('y', Each, "p * r"),
         ],
     )
     .wide("sr"),
-    rows("aten::log_softmax", &[TOP, Line('s', Some(Sum), "exp(x - m)"), LOG, Line('y', None, "x - m - l")]).wide("sl"),
-    layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r * w + b")]),
-    layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r * w")]),
-    layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r + b")]),
-    layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', None, "(x - m) * r")]),
+    rows("aten::log_softmax", &[TOP, Line('s', Whole(Sum), "exp(x - m)"), LOG, Line('y', Each, "x - m - l")])
+        .wide("sl"),
+    layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w + b")]),
+    layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]),
+    layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r + b")]),
+    layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]),
 ];
 
 static BY_KIND: LazyLock<FxHashMap<&'static str, Vec<&'static Recipe>>> = LazyLock::new(|| {

@@ -200,7 +200,8 @@ impl<'k> Shapes<'k> {
         while shapes.steps.len() < kernel.steps.len() || shapes.folded.len() < kernel.foldings.len() {
             let before = (shapes.steps.len(), shapes.folded.len());
             while shapes.steps.len() < kernel.steps.len() && shapes.knows_step(shapes.steps.len()) {
-                shapes.steps.push(shapes.step(shapes.steps.len())?);
+                let step = shapes.step(shapes.steps.len())?;
+                shapes.steps.push(step);
             }
             while shapes.folded.len() < kernel.foldings.len()
                 && shapes.knows(kernel.foldings[shapes.folded.len()].input.source)
@@ -243,13 +244,16 @@ impl<'k> Shapes<'k> {
     }
 
     /// The shape of a step, and the order of dimensions that eager kernels would give it.
-    fn step(&self, i: usize) -> Result<Laid, String> {
+    fn step(&mut self, i: usize) -> Result<Laid, String> {
         let step = &self.kernel.steps[i];
         let is_tensor = |source: &Source| matches!(source, Source::Load(_) | Source::Step(_) | Source::Folded(_));
         let sources = step.inputs.iter().map(|input| input.source).filter(is_tensor);
         let operands: SmallVec<[Laid; 4]> = sources.map(|source| self.laid(source)).collect::<Result<_, _>>()?;
         let shape = layout::broadcast_all(operands.iter().map(|(shape, _)| shape.as_slice()));
         let shape = shape.map_err(|error| error.0)?;
+        if let Some(running) = &step.running {
+            self.rows(&running.axes, &shape)?;
+        }
         if step.drops {
             let axes = self.space.as_ref().map_or(&[][..], |(_, axes)| axes);
             let shape = framed(Frame::Kept, &shape, axes);
@@ -265,25 +269,31 @@ impl<'k> Shapes<'k> {
         Ok((shape, strides))
     }
 
-    /// The shape of what is folded; notes what the space is.
-    fn fold(&mut self, k: usize) -> Result<Laid, String> {
-        let folding = &self.kernel.foldings[k];
-        let (whole, _) = self.laid(folding.input.source)?;
-        let mut axes = match &folding.axes {
+    /// Which dimensions of a shape rows are along; notes that this is what the space is.
+    fn rows(&mut self, axes: &Axes, whole: &Dims) -> Result<Vec<usize>, String> {
+        let mut axes = match axes {
             Axes::All => (0..whole.len()).collect(),
             Axes::These(dims) => layout::wrap_all(dims, whole.len()).map_err(|error| error.0)?,
         };
         axes.sort_unstable();
         // What has no dimensions counts as a row of one element.
         axes.truncate(whole.len());
+        let known = self.space.get_or_insert_with(|| (whole.clone(), axes.clone()));
+        if *known != (whole.clone(), axes.clone()) {
+            return Err(format!("rows are along {axes:?} of {whole:?}, and along {:?} of {:?}", known.1, known.0));
+        }
+        Ok(axes)
+    }
+
+    /// The shape of what is folded.
+    fn fold(&mut self, k: usize) -> Result<Laid, String> {
+        let folding = &self.kernel.foldings[k];
+        let (whole, _) = self.laid(folding.input.source)?;
+        let axes = self.rows(&folding.axes, &whole)?;
         if let Some(sizes) = &folding.sizes
             && !whole.ends_with(sizes)
         {
             return Err(format!("a shape of {whole:?} does not end in {sizes:?}"));
-        }
-        let known = self.space.get_or_insert_with(|| (whole.clone(), axes.clone()));
-        if *known != (whole.clone(), axes.clone()) {
-            return Err(format!("dimensions {axes:?} of {whole:?} are folded, and {:?} of {:?}", known.1, known.0));
         }
         let kept = (0..whole.len()).filter(|dim| folding.keep || !axes.contains(dim));
         let shape: Dims = kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect();
@@ -357,15 +367,19 @@ fn collapsed(
 ) -> Geometry {
     let loads = kernel.loads.len();
     let is_walked = |view: &&View| axes.iter().any(|&axis| view.strides[axis] != 0 && space[axis] != 1);
-    let folds = !kernel.foldings.is_empty();
+    let has_rows = kernel.has_rows();
     // The first of those that are read at most points: what is stretched says little of the order.
     let walked =
         |view: &View| (0..space.len()).filter(|&dim| view.strides[dim] != 0).map(|dim| space[dim]).product::<i64>();
     let most = accesses[..loads].iter().filter(is_walked).rev().max_by_key(|view| walked(view));
-    let first = most.filter(|_| folds).unwrap_or(&accesses[loads]);
+    let first = most.filter(|_| has_rows).unwrap_or(&accesses[loads]);
     let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
     order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
-    let still = |view: &View| axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);
+    // A running total is never of a row, also where that has one element.
+    let runs_over_one = kernel.has_running() && axes.iter().all(|&axis| space[axis] == 1);
+    let still = |view: &View| {
+        has_rows && !runs_over_one && axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1)
+    };
     let along = order.last().is_none_or(|dim| axes.contains(dim));
     let part = |folded: bool| {
         let dims = order.iter().copied().filter(|dim| axes.contains(dim) == folded);
@@ -375,7 +389,7 @@ fn collapsed(
     let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
     let nowhere = || accesses.iter().map(|_| 0).collect();
     let (mut kept, folded) = (part(false), part(true));
-    let (direction, kept, all) = match (folds, along) {
+    let (direction, kept, all) = match (has_rows, along) {
         (false, _) => {
             let all = kept.or_single(point);
             (Direction::Points, all.shape.len() - 1, all)
@@ -392,7 +406,7 @@ fn collapsed(
         walk: Walk {
             direction,
             inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
-            still: accesses.iter().map(|view| folds && still(view)).collect(),
+            still: accesses.iter().map(still).collect(),
         },
         strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),

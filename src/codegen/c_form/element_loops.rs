@@ -1,9 +1,11 @@
 //! Loops over the elements of a tile, one for each stage.
 
+use super::row_loops::{letter_of_running, operator, running_type};
 use super::{Writer, beside};
 use crate::codegen::expressions::{converted, formula, literal, narrowed, rounded, value_type, widened};
 use crate::codegen::kernel::{Direction, Input, Source};
 use crate::codegen::schedule::{Aim, Stages, source_of, stages};
+use crate::ops::recipes::Fold;
 use crate::tensor::DType;
 use std::collections::BTreeSet;
 
@@ -98,6 +100,13 @@ impl Writer<'_> {
         let mut declared: BTreeSet<String> = BTreeSet::new();
         let indent = all.indent;
         let aims: Vec<Aim> = all.aims.iter().copied().filter(|aim| self.stage_of(all, *aim) == stage).collect();
+        let runs = |i: &&usize| all.stages.of_step[i] == stage && self.kernel.steps[**i].running.is_some();
+        if let Some(&i) = all.steps.iter().find(runs) {
+            return self.running_stage(all, i, &aims, between.contains(&i));
+        }
+        if aims.is_empty() && !all.stages.of_step.values().any(|&of_step| of_step == stage) {
+            return;
+        }
         self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
@@ -118,11 +127,59 @@ impl Writer<'_> {
         self.line(indent, "}");
     }
 
+    /// The loop of a running total, and of what is done with it at once. Sums along a row may be computed in a vector where that says the same, or
+    /// differs in digits that are not kept:
+    ///
+    /// ```c
+    /// #pragma omp simd reduction(inscan,+:r_y)
+    /// for (i64 i = 0; i < m; i++) {
+    ///     { r_y += (double)in0[i]; }
+    ///     #pragma omp scan inclusive(r_y)
+    ///     { const float v_y = (float)r_y; out0[i] = v_y; }
+    /// }
+    /// ```
+    fn running_stage(&mut self, all: &Loop<'_>, i: usize, aims: &[Aim], is_read_later: bool) {
+        let (indent, step) = (all.indent, &self.kernel.steps[i]);
+        let Some(running) = &step.running else { return };
+        let (name, operator) = (beside(letter_of_running(all.aims), &step.name), operator(running.fold));
+        let is_along = self.walk.direction == Direction::Along;
+        let total = if is_along { name.clone() } else { format!("{name}[i]") };
+        // In another order doubles have other last digits, and products are too large or small on the way.
+        let in_vectors = running.fold == Fold::Sum && step.computed != DType::Double;
+        match is_along {
+            true if in_vectors => self.line(indent, &format!("#pragma omp simd reduction(inscan,{operator}:{name})")),
+            true => {}
+            false => self.line(indent, "#pragma omp simd"),
+        }
+        self.line(indent, "for (i64 i = 0; i < m; i++) {");
+        self.line(indent + 4, "{");
+        let mut declared = BTreeSet::new();
+        let inner = Loop { indent: indent + 4, steps: all.steps.clone(), stages: all.stages.clone(), ..*all };
+        step.inputs.iter().for_each(|input| self.declare(input.source, &inner, all.stages.of_step[&i], &mut declared));
+        let value = formula(step, |input| self.input(input));
+        self.noted(indent + 8, &format!("{total} {operator}= ({}){value};", running_type(step)), &step.line);
+        self.line(indent + 4, "}");
+        if is_along && in_vectors {
+            self.line(indent + 4, &format!("#pragma omp scan inclusive({name})"));
+        }
+        self.line(indent + 4, "{");
+        let ty = value_type(step.out);
+        self.line(indent + 8, &format!("const {ty} {} = ({ty}){total};", step.name));
+        if is_read_later {
+            self.line(indent + 8, &format!("{}[i] = {};", beside('t', &step.name), step.name));
+        }
+        aims.iter().for_each(|&aim| self.take(indent + 8, aim));
+        self.line(indent + 4, "}");
+        self.line(indent, "}");
+    }
+
     fn stage_of(&self, all: &Loop<'_>, aim: Aim) -> usize {
         if self.comes_last(aim) {
             return all.stages.count;
         }
-        all.stages.of(source_of(self.kernel, aim))
+        let source = source_of(self.kernel, aim);
+        // A running total is stored at once; folds of it are made behind its loop.
+        if matches!(aim, Aim::Store(_)) { all.stages.of(source) } else { all.stages.behind(self.kernel, source) }
     }
 
     /// Makes a value known in a loop that does not compute it.

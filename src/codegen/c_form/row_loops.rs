@@ -2,12 +2,12 @@
 //!
 //! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
-//! arrays. Sums are doubles, those of a block and the total. The squares of a variance are summed in a second loop over the block, which is in
+//! arrays. Sums are doubles, those of a block, those that run along it, and the total. The squares of a variance are summed in a second loop over the block, which is in
 //! the first level of cache by then.
 
 use super::{Writer, beside};
 use crate::codegen::expressions::{formula, literal, value_type};
-use crate::codegen::kernel::{Direction, Folding, Source};
+use crate::codegen::kernel::{Direction, Folding, Source, Step};
 use crate::codegen::prelude;
 use crate::codegen::schedule::Aim;
 use crate::ops::recipes::Fold;
@@ -27,22 +27,27 @@ impl Folding {
 
     /// The type of the total.
     fn total(&self) -> &'static str {
-        match self.sums() {
+        match self.accumulates() {
             true if self.is_real() => "double",
             true => "i64",
             false => value_type(self.input.to),
         }
     }
 
-    fn sums(&self) -> bool {
+    fn accumulates(&self) -> bool {
         !matches!(self.fold, Fold::Largest | Fold::Smallest)
+    }
+
+    /// How a value goes into a total that accumulates.
+    fn operator(&self) -> &'static str {
+        operator(self.fold)
     }
 
     /// What nothing is folded into.
     fn nothing(&self) -> String {
         let largest = self.fold == Fold::Largest;
         match self.input.to.range() {
-            _ if self.sums() => "0".to_owned(),
+            _ if self.accumulates() => neutral(self.fold).to_owned(),
             _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
             // The absolute value of the smallest of 64 bits is no number.
             Some((low, _)) if largest => format!("({}LL - 1)", low + 1),
@@ -55,6 +60,26 @@ impl Folding {
         let suffix = if self.total() == "float" { "f" } else { "" };
         format!("jo_{}{suffix}", if self.fold == Fold::Largest { "larger" } else { "smaller" })
     }
+}
+
+/// The type of a running total.
+pub(super) fn running_type(step: &Step) -> &'static str {
+    if step.computed.is_float() { "double" } else { "i64" }
+}
+
+/// The name of running totals in loops with these aims: squares are taken in a second loop over the block, which has its own.
+pub(super) fn letter_of_running(aims: &[Aim]) -> char {
+    if aims.iter().any(|aim| matches!(aim, Aim::Square(_))) { 'u' } else { 'r' }
+}
+
+/// How a value goes into a total.
+pub(super) fn operator(fold: Fold) -> &'static str {
+    if fold == Fold::Product { "*" } else { "+" }
+}
+
+/// What such a total begins as.
+fn neutral(fold: Fold) -> &'static str {
+    if fold == Fold::Product { "1" } else { "0" }
 }
 
 impl Writer<'_> {
@@ -165,6 +190,7 @@ impl Writer<'_> {
         own.iter().chain(&along).for_each(|&k| self.totals(k));
         let accesses = self.accesses_of(phase, &aims);
         self.line(8, "{");
+        [&aims, &squares].into_iter().for_each(|aims| self.running_totals(phase, aims));
         let offsets: Vec<String> = accesses.iter().map(|k| format!(", o{k} = 0")).collect();
         self.line(12, &format!("i64 o[64] = {{0}}{};", offsets.concat()));
         self.line(12, "for (i64 b = 0; b < blocks; b++) {");
@@ -231,7 +257,7 @@ impl Writer<'_> {
         let folding = &self.kernel.foldings[k];
         let steps = self.schedule.steps(self.kernel, self.schedule.phase(folding.input.source), &[Aim::Fold(k)]);
         let is_heavy = |i: &usize| prelude::is_heavy(self.kernel.steps[*i].text);
-        folding.is_real() && folding.sums() && steps.iter().any(is_heavy)
+        folding.is_real() && folding.accumulates() && steps.iter().any(is_heavy)
     }
 
     /// The variance that finds a mean, or another variance, on its way.
@@ -273,16 +299,26 @@ impl Writer<'_> {
             return;
         }
         self.begin(8, folding.total(), &[(name('a'), folding.nothing())]);
-        if !folding.sums() && folding.is_real() && !self.is_across() {
+        if !folding.accumulates() && folding.is_real() && !self.is_across() {
             self.line(8, &format!("int {} = 0;", name('n')));
+        }
+    }
+
+    /// What runs along a row begins with it.
+    fn running_totals(&mut self, phase: usize, aims: &[Aim]) {
+        for i in self.schedule.steps(self.kernel, phase, aims) {
+            let step = &self.kernel.steps[i];
+            let Some(running) = &step.running else { continue };
+            let name = beside(letter_of_running(aims), &step.name);
+            self.begin(12, running_type(step), &[(name, neutral(running.fold).to_owned())]);
         }
     }
 
     /// Totals of a block.
     fn parts(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
-        if folding.sums() {
-            self.begin(20, folding.total(), &[(beside('p', &folding.name), "0".to_owned())]);
+        if folding.accumulates() {
+            self.begin(20, folding.total(), &[(beside('p', &folding.name), folding.nothing())]);
         }
     }
 
@@ -295,7 +331,9 @@ impl Writer<'_> {
             let folding = |k: usize| &self.kernel.foldings[k];
             match *aim {
                 Aim::Square(k) => format!(" reduction(+:{})", beside('e', &folding(k).name)),
-                Aim::Fold(k) if folding(k).sums() => format!(" reduction(+:{})", beside('p', &folding(k).name)),
+                Aim::Fold(k) if folding(k).accumulates() => {
+                    format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))
+                }
                 Aim::Fold(k) => {
                     let (how, name) = (if folding(k).fold == Fold::Largest { "max" } else { "min" }, &folding(k).name);
                     let nan = format!(" reduction(|:{})", beside('n', name));
@@ -314,15 +352,15 @@ impl Writer<'_> {
         let value = self.input(&folding.input);
         let total = self.of_row('a', k);
         let compared = if folding.fold == Fold::Largest { ">" } else { "<" };
-        let statement = match folding.sums() {
-            true => format!("{} += {value};", self.of_row('p', k)),
+        let statement = match folding.accumulates() {
+            true => format!("{} {}= {value};", self.of_row('p', k), folding.operator()),
             false if folding.is_real() && self.is_across() => {
                 format!("{total} = {}({total}, {value});", folding.function())
             }
             false => format!("{total} = {value} {compared} {total} ? {value} : {total};"),
         };
         self.noted(indent, &statement, &folding.line);
-        if !folding.sums() && folding.is_real() && !self.is_across() {
+        if !folding.accumulates() && folding.is_real() && !self.is_across() {
             self.line(indent, &format!("{} |= {value} != {value};", beside('n', &folding.name)));
         }
     }
@@ -350,9 +388,9 @@ impl Writer<'_> {
         let value = |letter| self.of_row(letter, k);
         let head = if self.is_across() { "for (i64 i = 0; i < m; i++) " } else { "" };
         if !self.is_variance(k) {
-            if folding.sums() {
+            if folding.accumulates() {
                 let part = self.of_row('p', self.leader(k).unwrap_or(k));
-                self.line(20, &format!("{head}{} += {part};", value('a')));
+                self.line(20, &format!("{head}{} {}= {part};", value('a'), folding.operator()));
             }
             return;
         }
@@ -375,7 +413,7 @@ impl Writer<'_> {
         let leader = self.leader(k).unwrap_or(k);
         let total = self.of_row('a', k);
         let value = match folding.fold {
-            Fold::Sum => total,
+            Fold::Sum | Fold::Product => total,
             Fold::Mean => format!("{total} / count"),
             Fold::Variance | Fold::Deviation => {
                 let correction = literal(Scalar::Float(folding.correction), DType::Double);

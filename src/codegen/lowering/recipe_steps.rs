@@ -4,9 +4,9 @@ use super::{Known, Lowering, Operand, Refusal, refuse};
 use crate::analysis::folds::{Axes, axes, keeps, overload};
 use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
-use crate::codegen::kernel::{Folding, Input, Source, Step};
+use crate::codegen::kernel::{Folding, Input, Running, Source, Step};
 use crate::ir::Node;
-use crate::ops::recipes::{Elements, LETTERS, Line, OPTIONAL, Over, Recipe};
+use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
 use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
@@ -74,17 +74,24 @@ impl Lowering<'_> {
     /// What a line of a recipe makes.
     fn line_of(&mut self, cooking: &Cooking, terms: &Terms, i: usize) -> Result<(char, Source, DType), Refusal> {
         let (node, recipe) = (cooking.node, cooking.recipe);
-        let (Line(letter, fold, text), is_last) = (recipe.lines[i], i + 1 == recipe.lines.len());
+        let (Line(letter, making, text), is_last) = (recipe.lines[i], i + 1 == recipe.lines.len());
         let (name, line) = (self.section.name(self.section.output(node, 0)), self.line(node));
         let name = self.fresh(&if is_last { name } else { format!("{name}.{letter}") });
         let is_wide = recipe.wide.contains(letter);
-        let computed = if is_wide && fold.is_none() { DType::Double } else { terms.elements };
+        let computed = if is_wide && making == Making::Each { DType::Double } else { terms.elements };
         let out = if is_wide { DType::Double } else { terms.elements };
         let inputs = self.letters(cooking, text, computed)?;
-        let Some(fold) = fold else {
-            let (in_a_row, drops) = (is_last && recipe.over != Over::Dims, is_last && !terms.keep);
-            let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops });
-            return Ok((letter, source, out));
+        let fold = match making {
+            Making::Whole(fold) => fold,
+            Making::Each | Making::Running(_) => {
+                let (in_a_row, drops) = (is_last && recipe.over != Over::Dims, is_last && !terms.keep);
+                let running = match making {
+                    Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
+                    _ => None,
+                };
+                let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops, running });
+                return Ok((letter, source, out));
+            }
         };
         let input = match inputs[..] {
             [input] if text.len() == 1 => input,
@@ -108,8 +115,17 @@ impl Lowering<'_> {
     /// A step for what is folded but is no value of the graph.
     fn hidden(&mut self, text: &'static str, computed: DType, inputs: Vec<Input>, name: &str, line: &str) -> Input {
         let (name, line) = (self.fresh(&format!("{}.of", name.trim_start_matches("v_"))), line.to_owned());
-        let source =
-            self.step(Step { text, computed, out: computed, inputs, name, line, in_a_row: false, drops: false });
+        let source = self.step(Step {
+            text,
+            computed,
+            out: computed,
+            inputs,
+            name,
+            line,
+            in_a_row: false,
+            drops: false,
+            running: None,
+        });
         Input { letter: 'x', source, dtype: computed, to: computed }
     }
 

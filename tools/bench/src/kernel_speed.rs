@@ -69,6 +69,8 @@ const LSTM: &str = "graph(%cx : Tensor, %p : Tensor, %q : Tensor, %a : Tensor, %
 ";
 const SOFTMAX_LAST: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=-1]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::softmax(%x, %d, %no)\n  return (%r)\n";
 const SOFTMAX_1: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=1]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::softmax(%x, %d, %no)\n  return (%r)\n";
+const CUMSUM_LAST: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=-1]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %d, %no)\n  return (%r)\n";
+const CUMSUM_0: &str = "graph(%x : Tensor):\n  %d : int = prim::Constant[value=0]()\n  %no : None = prim::Constant()\n  %r : Tensor = aten::cumsum(%x, %d, %no)\n  return (%r)\n";
 const LAYER_NORM: &str = "graph(%x : Tensor, %w : Tensor, %b : Tensor):
   %s : int[] = prim::Constant[value=[1024]]()
   %e : float = prim::Constant[value=1e-05]()
@@ -210,6 +212,8 @@ const CELL_BACKWARD: Text = (
 );
 const LAST: Text = (SOFTMAX_LAST, "def model(x): return x.softmax(-1)");
 const FIRST: Text = (SOFTMAX_1, "def model(x): return x.softmax(1)");
+const RUNNING: Text = (CUMSUM_LAST, "def model(x): return x.cumsum(-1)");
+const RUNNING_DOWN: Text = (CUMSUM_0, "def model(x): return x.cumsum(0)");
 const NORM: Text = (LAYER_NORM, "def model(x, w, b): return torch.nn.functional.layer_norm(x, (1024,), w, b)");
 const CHANNELS: Text = (STATISTICS, "def model(x): return x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False)");
 const LEARNING: Text = (
@@ -260,6 +264,9 @@ const CASES: &[Case] = &[
     case("batch_norm NCHW 16x256x28x28", LEARNING, &[FEATURES, CHANNEL, CHANNEL], 1.8),
     Case { layout: NHWC, ..case("batch_norm NHWC 16x256x28x28", LEARNING, &[FEATURES, CHANNEL, CHANNEL], 1.8) },
     case("sum(0) 4096x1024", DOWN, &[ROWS], 0.0),
+    case("cumsum 4M", RUNNING, &[&[1 << 22]], 1.0),
+    case("cumsum(-1) 4096x1024", RUNNING, &[ROWS], 1.0),
+    case("cumsum(0) 4096x1024", RUNNING_DOWN, &[ROWS], 1.0),
     case("iou 1000x1000", BOXES, &[A, A, A, A, B, B, B, B], 1.6),
     // So few elements that a call is all that takes time.
     case("add+relu 8", ADD_RELUS, &[&[8], &[8]], 0.0),

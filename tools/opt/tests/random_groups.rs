@@ -330,10 +330,10 @@ impl Section {
         let last = folded.iter().rev().enumerate().all(|(i, &dim)| dim + 1 + i == rank) && !folded.is_empty();
         let counted = |dim: &usize| if rank.is_multiple_of(2) { *dim as i64 } else { *dim as i64 - rank as i64 };
         let dims = format!("{:?}", folded.iter().map(counted).collect::<Vec<_>>());
-        match draws.below(8) {
-            0 if folded.len() == 1 => {
+        match draws.below(9) {
+            0 | 8 if folded.len() == 1 => {
                 let dim = self.line("int", &format!("prim::Constant[value={}]()", counted(&folded[0])));
-                let kind = draws.pick(&["softmax", "log_softmax"]);
+                let kind = draws.pick(&["softmax", "log_softmax", "cumsum", "cumsum", "cumprod"]);
                 let made = self.line("Tensor", &format!("aten::{kind}({x}, {dim}, %none)"));
                 self.computed.push(made);
             }
