@@ -58,7 +58,7 @@ pub fn unit(kernels: &[(&str, &Kernel, &Walk)]) -> String {
 pub fn function(name: &str, kernel: &Kernel, walk: &Walk) -> String {
     let (schedule, tile) = (Schedule::new(kernel, walk), tile(walk));
     let repeated = schedule.repeated(kernel, walk);
-    let mut writer = Writer { kernel, walk, schedule, repeated, tile, out: String::new() };
+    let mut writer = Writer { kernel, walk, schedule, repeated, tile, in_parts: false, out: String::new() };
     writer.head(name);
     writer.body();
     writer.out
@@ -71,6 +71,8 @@ struct Writer<'k> {
     /// Steps that are the same number wherever they are computed.
     repeated: BTreeSet<usize>,
     tile: Option<usize>,
+    /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
+    in_parts: bool,
     out: String,
 }
 
@@ -207,11 +209,19 @@ impl Writer<'_> {
     }
 
     fn index(&self, access: usize) -> String {
+        let is_of_row = self.in_parts && self.walk.still[access];
         match self.walk.inner[access] {
             Inner::Still => "[0]".to_owned(),
+            Inner::Unit if is_of_row => "[c + i]".to_owned(),
             Inner::Unit => "[i]".to_owned(),
+            Inner::Strided if is_of_row => format!("[(c + i) * s{access}]"),
             Inner::Strided => format!("[i * s{access}]"),
         }
+    }
+
+    /// An element of an array that has one for each of the rows side by side.
+    fn row_of(&self, name: &str) -> String {
+        if self.in_parts { format!("{name}[c + i]") } else { format!("{name}[i]") }
     }
 
     /// A value as an expression, constants as numbers of a type.

@@ -330,6 +330,13 @@ impl Lowering<'_> {
                 Some(Known::Number { source: Source::Constant(scalar), .. }) => scalar.real() == x,
                 _ => false,
             },
+            When::Fits(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
+                (
+                    Some(Known::Number { source: Source::Constant(Scalar::Int(n)), .. }),
+                    Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }),
+                ) => dtype.range().is_none_or(|(low, high)| (low..=high).contains(n)),
+                _ => true,
+            },
             When::Says(i, text) => matches!(self.known_operand(node, i), Some(Known::Text(said)) if said == text),
         }
     }

@@ -48,6 +48,8 @@ pub enum When {
     Is(usize, f64),
     /// This operand is a constant text.
     Says(usize, &'static str),
+    /// This operand, where it is a constant whole number, is one of the element type of the first.
+    Fits(usize),
 }
 
 /// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
@@ -139,14 +141,17 @@ const ROWS: &[Formula] = &[
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").or(&[(3, 1.0)]),
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
     // ---- bounds
-    numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2)]),
-    numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1)]),
-    numbers("aten::clamp", Kept, "a < b ? b : a > c ? c : a").when(&[Before(1, 5)]),
-    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Missing(2)]),
-    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Missing(1)]),
-    all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c").real("smaller(larger(a, b), c)"),
-    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)"),
-    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)"),
+    // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it.
+    numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Fits(1)]),
+    numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Fits(2)]),
+    numbers("aten::clamp", Kept, "a < b ? b : a > c ? c : a").when(&[Before(1, 5), Fits(1), Fits(2)]),
+    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Missing(2), Fits(1)]),
+    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Missing(1), Fits(2)]),
+    all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
+        .real("smaller(larger(a, b), c)")
+        .when(&[Fits(1), Fits(2)]),
+    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Fits(1)]),
+    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a"),
     numbers("aten::threshold", Kept, "a <= b ? c : a"),
     reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]),

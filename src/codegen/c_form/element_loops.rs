@@ -143,7 +143,7 @@ impl Writer<'_> {
         let Some(running) = &step.running else { return };
         let (name, operator) = (beside(letter_of_running(all.aims), &step.name), operator(running.fold));
         let is_along = self.walk.direction == Direction::Along;
-        let total = if is_along { name.clone() } else { format!("{name}[i]") };
+        let total = if is_along { name.clone() } else { self.row_of(&name) };
         // In another order doubles have other last digits, and products are too large or small on the way.
         let in_vectors = running.fold == Fold::Sum && step.computed != DType::Double;
         match is_along {
@@ -199,7 +199,8 @@ impl Writer<'_> {
                         let access = self.kernel.loads.len() + store;
                         format!("{}{}", self.store_name(store), self.index(access))
                     }
-                    None if is_of_row || all.stages.of_step[&i] != stage => format!("{}[i]", beside('t', &name)),
+                    None if is_of_row => self.row_of(&beside('t', &name)),
+                    None if all.stages.of_step[&i] != stage => format!("{}[i]", beside('t', &name)),
                     None => return,
                 };
                 if declared.insert(name.clone()) {
@@ -208,7 +209,8 @@ impl Writer<'_> {
             }
             Source::Folded(k) if declared.insert(name.clone()) => {
                 let ty = value_type(self.kernel.foldings[k].out);
-                self.line(indent, &format!("const {ty} {name} = {}[i];", beside('t', &name)));
+                let element = self.row_of(&beside('t', &name));
+                self.line(indent, &format!("const {ty} {name} = {element};"));
             }
             _ => {}
         }

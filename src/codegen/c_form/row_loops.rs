@@ -5,9 +5,9 @@
 //! arrays. Sums are doubles, those of a block, those that run along it, and the total. The squares of a variance are summed in a second loop over the block, which is in
 //! the first level of cache by then.
 
-use super::{Writer, beside};
+use super::{TILE, Writer, beside};
 use crate::codegen::expressions::{formula, literal, value_type};
-use crate::codegen::kernel::{Direction, Folding, Source, Step};
+use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
 use crate::codegen::prelude;
 use crate::codegen::schedule::Aim;
 use crate::ops::recipes::Fold;
@@ -234,11 +234,22 @@ impl Writer<'_> {
         let accesses = self.accesses_of(phase, aims);
         if self.is_across() {
             self.line(20, "for (i64 j = 0; j < rows; j++) {");
+            self.in_parts = self.streams_any(aims);
+            if self.in_parts {
+                self.line(20, &format!("for (i64 c = 0, all = m, part = stream ? {TILE} : m; c < all; c += part) {{"));
+                self.line(24, "const i64 m = all - c < part ? all - c : part;");
+            }
             for k in accesses {
-                self.pointer(24, k, &format!(" + o{k} + (first + j) * strides[{k} * rank + folded]"));
+                let along = match self.walk.inner[k] {
+                    Inner::Unit if self.in_parts => " + c".to_owned(),
+                    Inner::Strided if self.in_parts => format!(" + c * s{k}"),
+                    _ => String::new(),
+                };
+                self.pointer(24, k, &format!(" + o{k} + (first + j) * strides[{k} * rank + folded]{along}"));
             }
             self.elements(24, phase, aims, super::COLUMNS);
-            self.line(20, "}");
+            self.line(20, if self.in_parts { "}}" } else { "}" });
+            self.in_parts = false;
         } else {
             self.line(20, "{");
             accesses.into_iter().for_each(|k| self.pointer(24, k, &format!(" + o{k}")));
@@ -286,7 +297,7 @@ impl Writer<'_> {
     /// A variable of a row, as an element of its array where there are several.
     fn of_row(&self, letter: char, k: usize) -> String {
         let name = beside(letter, &self.kernel.foldings[k].name);
-        if self.is_across() { format!("{name}[i]") } else { name }
+        if self.is_across() { self.row_of(&name) } else { name }
     }
 
     /// Totals of a fold: `a` of elements, or their mean, with `q` the squares and `k` the number so far; `n` whether there was a NaN.
@@ -314,11 +325,22 @@ impl Writer<'_> {
         }
     }
 
+    /// The type of the total of a block. Of rows side by side a few floats are added as floats: arrays of doubles would be read and written for each.
+    fn part(&self, k: usize) -> &'static str {
+        let folding = &self.kernel.foldings[k];
+        let is_led = self.kernel.foldings.iter().any(|other| other.fold.varies());
+        match value_type(folding.input.to) {
+            "float" if self.is_across() && folding.fold == Fold::Sum && !is_led => "float",
+            _ => folding.total(),
+        }
+    }
+
     /// Totals of a block.
     fn parts(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
         if folding.accumulates() {
-            self.begin(20, folding.total(), &[(beside('p', &folding.name), folding.nothing())]);
+            let ty = self.part(k);
+            self.begin(20, ty, &[(beside('p', &folding.name), folding.nothing())]);
         }
     }
 

@@ -18,15 +18,11 @@
 //! with it 2.4.
 
 use super::row_loops::BLOCK;
-use super::{COLUMNS, Writer};
+use super::{TILE, Writer};
 use crate::codegen::expressions::memory_type;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::prelude;
 use crate::codegen::schedule::Aim;
-
-/// Accesses that rows side by side may have when their results are streamed. The tiles of all of them are in the first level of cache at once: the
-/// gradient of an LSTM cell, with thirteen, takes 1.1 times as long with buffers as without.
-const MOST_ACROSS: usize = 6;
 
 impl Writer<'_> {
     /// How many elements the buffer has that a store goes through when it is streamed; none where it never is.
@@ -40,7 +36,7 @@ impl Writer<'_> {
         match self.walk.direction {
             Direction::Points => self.tile,
             Direction::Along => Some(BLOCK),
-            Direction::Across => Some(COLUMNS).filter(|_| self.kernel.accesses() <= MOST_ACROSS),
+            Direction::Across => Some(TILE),
         }
     }
 

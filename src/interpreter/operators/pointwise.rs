@@ -3,6 +3,7 @@
 //! Operands are converted to the common type, computed in a wide type, and rounded once. A plain number beside a tensor of
 //! 16-bit reals keeps the 24 bits that PyTorch computes with.
 
+use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -324,6 +325,12 @@ pub fn comparison(
 ) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let common = common(&a, &b);
+    // A number is rounded to 16 bits, too, as it is not where something is computed with it.
+    let rounded = |operand| match operand {
+        Operand::Number(scalar) => Operand::Tensor(Tensor::scalar(scalar, common, call.precision())),
+        tensor => tensor,
+    };
+    let (a, b) = (rounded(a), rounded(b));
     let types = Types { common, out: DType::Bool, precision: call.precision() };
     one(match common.arithmetic() {
         Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_reals(a, b))))?,
@@ -652,6 +659,7 @@ fn clamp(call: &Call<'_>) -> Answer {
     }
     for (limit, is_low) in [(low, true), (high, false)] {
         let Some(limit) = limit else { continue };
+        let limit = within(call, limit, dtype, is_low)?;
         let result = match (dtype.arithmetic(), is_low) {
             (Some(Kind::Float), true) => both(&x, &limit, types, larger)?,
             (Some(Kind::Float), false) => both(&x, &limit, types, smaller)?,
@@ -664,6 +672,23 @@ fn clamp(call: &Call<'_>) -> Answer {
         Operand::Tensor(x) => one(x),
         Operand::Number(_) => Err(Stop::unsupported("clamp of a number")),
     }
+}
+
+/// A bound of whole numbers as one of their type. What is beyond all of them on the side where it does nothing is the last of them; on the other
+/// side it is refused; before 2.15 on both, but negative numbers wrap in the unsigned type (PyTorch issues 107702, 198071).
+fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result<Operand, Stop> {
+    let (&Operand::Number(Scalar::Int(n)), Some((low, high))) = (&limit, dtype.range()) else { return Ok(limit) };
+    if dtype == DType::Bool || (low..=high).contains(&n) {
+        return Ok(limit);
+    }
+    if call.release() < Release(2, 15) {
+        return check_fits(Scalar::Int(n), dtype).map(|()| limit);
+    }
+    if is_low == (n < low) {
+        return Ok(Operand::Number(Scalar::Int(if is_low { low } else { high })));
+    }
+    let (which, name) = (if is_low { "min" } else { "max" }, dtype.name());
+    Err(Stop::raised(format!("Clamp {which} value {n} is outside the representable range of {name}")))
 }
 
 fn rank(x: &Operand) -> usize {
