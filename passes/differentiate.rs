@@ -31,6 +31,7 @@
 
 mod captured_values;
 mod formula_writer;
+mod joint_graph;
 mod reverse_graph;
 
 use captured_values::Roles;
@@ -40,7 +41,7 @@ use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
-use jitopt_core::types::{TensorType, Type, TypeKind};
+use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update};
 use reverse_graph::Undifferentiable;
 
@@ -60,6 +61,11 @@ pub const PASS: PassInfo = PassInfo {
             name: "defined",
             default: "false",
             summary: "say in types that gradients of all results are given, and no others: what is so in most calls",
+        },
+        PassOption {
+            name: "joint",
+            default: "false",
+            summary: "make one graph of both, with the gradients of results behind its params, and those of params behind its results",
         },
     ],
     required: false,
@@ -83,7 +89,24 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             differentiate(graph, cx, group)?;
         }
     }
+    if cx.flag("joint")? {
+        join(graph, cx)?;
+    }
     graph_dump!("After differentiating", graph);
+    Ok(())
+}
+
+/// Makes a plain graph of one that is a differentiated group and nothing else.
+fn join(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let Some(first) = graph.first(graph.root()) else { return Ok(()) };
+    let Some(group) = joint_graph::whole(graph) else {
+        let why = "`joint` takes a graph that is one differentiable group, or becomes one";
+        return Err(PassError::at(graph, first, why).with_help("`inline-autodiff-subgraphs` puts groups back"));
+    };
+    cx.rewrite(graph, "graphs-joined", group, |graph| {
+        graph_update!("Joining a group of {} operands and its backward graph", graph.num_inputs(group));
+        joint_graph::join(graph, group);
+    });
     Ok(())
 }
 
@@ -179,11 +202,7 @@ fn tell_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
     let results: Vec<Type> = forward.results(forward.root()).map(|result| forward.ty(result)).collect();
     let params: Vec<Value> = backward.params(backward.root()).collect();
     for (&i, param) in roles.input_vjps.iter().zip(params) {
-        let told = |undefined: bool| {
-            let known = results[i].as_tensor().filter(|_| !undefined).cloned().unwrap_or_default();
-            Type::new(TypeKind::Tensor(TensorType { undefined: Some(undefined), requires_grad: None, ..known }))
-        };
-        backward.set_type(param, told(i >= roles.real_outputs));
+        backward.set_type(param, joint_graph::gradient_type(results[i], i < roles.real_outputs));
     }
 }
 

@@ -171,7 +171,9 @@ impl Walk {
         let defined = defined || plain && is_fresh(graph, node);
         let state =
             if planted!("autogradzero.outputs", defined, "always" => true) { State::Defined } else { State::Unknown };
-        self.known.extend(graph.outputs(node).map(|output| (output, state)));
+        // What holds no tensor is there.
+        let state = |output| if holds_tensors(graph.ty(output)) { state } else { State::Defined };
+        self.known.extend(graph.outputs(node).map(|output| (output, state(output))));
     }
 
     fn sum(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {

@@ -95,6 +95,15 @@ impl<'a> Writer<'a> {
         self.names.push((name, thing));
     }
 
+    /// Names the operands that a node leaves out, behind those that it has.
+    pub(super) fn bind_defaults(&mut self, schema: &'static Schema, given: usize) {
+        for formal in schema.formals.iter().skip(given) {
+            if let Some(thing) = default(formal) {
+                self.bind(formal.name, thing);
+            }
+        }
+    }
+
     /// Says what type the schema gives an operand, where that may be None.
     pub(super) fn declare(&mut self, thing: Thing, ty: Type) {
         if matches!(ty.kind(), TypeKind::Optional(_)) {
@@ -278,6 +287,11 @@ impl<'a> Writer<'a> {
         let kind = Symbol::new(name);
         let operator = ops::operator(self.graph.era, kind);
         let types: Vec<Type> = positional.iter().map(|&thing| self.ty(thing)).collect();
+        // It takes any number of gradients, and is in no list.
+        if kind == prim::AUTOGRAD_ANY_NON_ZERO {
+            let operands = self.operands(&positional);
+            return Ok(self.emit(kind, &operands, &[Type::bool()]));
+        }
         let exact = || operator.resolve(&types).schema().filter(|schema| schema.formals.len() == types.len());
         if named.is_empty()
             && let Some(schema) = exact()

@@ -229,9 +229,10 @@ impl Reverse {
         let mut kept = bound(schema, &operands);
         let outputs: Vec<Value> = forward.outputs(node).collect();
         kept.extend(named_results(&outputs));
-        let kept = self.keep(forward, node, formula, kept)?;
+        let kept = self.keep(forward, node, schema, formula, kept)?;
         let (linear, block) = self.linear(forward, node, gradients);
         let mut writer = Writer::inside(&mut self.graph, forward, &mut self.captured, block);
+        writer.bind_defaults(schema, operands.len());
         for (name, value) in kept {
             writer.bind(name, Thing::There(value));
         }
@@ -264,11 +265,14 @@ impl Reverse {
         &mut self,
         forward: &mut Graph,
         node: Node,
+        schema: &'static Schema,
         formula: &'static Body,
         mut kept: Vec<(&'static str, Value)>,
     ) -> Result<Vec<(&'static str, Value)>, Unfit> {
         let lines = formula.lines.iter().filter(|line| matches!(line.role, Role::Keep | Role::Replace));
+        let operands = forward.num_inputs(node);
         let mut writer = Writer::behind(forward, node);
+        writer.bind_defaults(schema, operands);
         for (name, value) in &kept {
             writer.bind(name, Thing::Here(*value));
         }

@@ -4,7 +4,7 @@ use jitopt_core::interpreter::description::describe;
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::specialization::{Detail, specialized};
 use jitopt_core::interpreter::{IValue, Stop};
-use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{TensorType, Type, TypeKind};
 
@@ -72,26 +72,6 @@ impl Differentials {
         })
     }
 
-    /// One graph that computes the results, and behind them the gradients in a tuple. `given` writes down what the gradient of a result is; that of a value which is kept
-    /// only is not defined.
-    pub fn joint(&self, mut given: impl FnMut(&mut Graph, Value) -> Value) -> Graph {
-        let mut graph = self.forward.clone();
-        let root = graph.root();
-        let [params, kept]: [Vec<Value>; 2] = [graph.params(root).collect(), graph.results(root).collect()];
-        let mut operands: Vec<Value> = Vec::new();
-        for &i in &self.input_vjps {
-            operands.push(if i < self.real_outputs { given(&mut graph, kept[i]) } else { undefined(&mut graph) });
-        }
-        operands.extend(self.captured_inputs.iter().map(|&i| params[i]));
-        operands.extend(self.captured_outputs.iter().map(|&i| kept[i]));
-        let mut map: ValueMap = self.backward.params(self.backward.root()).zip(operands).collect();
-        let found = graph.copy_block_into(Some(&self.backward), self.backward.root(), root, &mut map);
-        let end = graph.return_node(root);
-        graph.remove_inputs(end);
-        kept[..self.real_outputs].iter().copied().chain(found).for_each(|value| graph.add_result(root, value));
-        graph
-    }
-
     /// Of a graph that hands its params out: so it does with their gradients.
     pub fn of_nothing(forward: Graph) -> Differentials {
         let params: Vec<Value> = forward.params(forward.root()).collect();
@@ -156,13 +136,6 @@ impl Differentials {
         }
         Ok(gradients)
     }
-}
-
-/// The gradient of something that nothing hands one on to.
-fn undefined(graph: &mut Graph) -> Value {
-    let zero = graph.create_op(prim::AUTOGRAD_ZERO, &[], Type::tensor());
-    graph.append(graph.root(), zero);
-    graph.output(zero, 0)
 }
 
 fn numbers(graph: &Graph, node: Node, name: Symbol) -> Option<Vec<usize>> {
