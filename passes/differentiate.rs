@@ -31,17 +31,17 @@
 
 mod captured_values;
 mod formula_writer;
-mod joint_graph;
+pub(crate) mod joint_graph;
 mod reverse_graph;
 
-use captured_values::Roles;
 use formula_writer::{Thing, Writer};
+use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
-use jitopt_core::types::Type;
+use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use reverse_graph::Undifferentiable;
 
@@ -98,14 +98,25 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 /// Makes a plain graph of one that is a differentiated group and nothing else.
 fn join(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
-    let Some(first) = graph.first(graph.root()) else { return Ok(()) };
-    let Some(group) = joint_graph::whole(graph) else {
-        let why = "`joint` takes a graph that is one differentiable group, or becomes one";
-        return Err(PassError::at(graph, first, why).with_help("`inline-autodiff-subgraphs` puts groups back"));
+    let first = graph.first(graph.root());
+    let Some((group, roles)) = joint_graph::whole(graph) else {
+        let why = match first {
+            Some(_) => {
+                "`joint` takes a graph that is one differentiable group, whose params and results are its own, or becomes one"
+            }
+            None => "`joint` finds nothing to differentiate: no node makes a result",
+        };
+        let at = first.unwrap_or(graph.return_node(graph.root()));
+        return Err(PassError::at(graph, at, why).with_help("`inline-autodiff-subgraphs` puts groups back"));
     };
+    if let Some(list) = joint_graph::result_without_gradient(graph, group, &roles) {
+        let name = graph.name(list);
+        let why = format!("`joint` takes gradients of tensors, and not of `%{name}`, which is a list of them");
+        return Err(PassError::at(graph, group, why).with_help("let the graph return the tensors themselves"));
+    }
     cx.rewrite(graph, "graphs-joined", group, |graph| {
         graph_update!("Joining a group of {} operands and its backward graph", graph.num_inputs(group));
-        joint_graph::join(graph, group);
+        joint_graph::join(graph, group, &roles);
     });
     Ok(())
 }
@@ -133,8 +144,12 @@ pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
 /// Makes one group of the whole graph.
 fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
     if let Some(found) = reverse_graph::obstacle(graph) {
-        let help =
-            "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode";
+        let help = match graph.kind(found.node) {
+            prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
+            prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
+            prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
+            _ => "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode",
+        };
         return Err(PassError::at(graph, found.node, found.why).with_help(help));
     }
     let Some(first) = graph.first(graph.root()) else { return Ok(None) };
@@ -157,7 +172,7 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
             let inside = |section: &Graph| section.input(section.return_node(section.root()), i);
             let name = graph
                 .subgraph(group)
-                .filter(|section| section.is_named(inside(section)))
+                .filter(|section| section.is_named(inside(section)) && !section.is_param(inside(section)))
                 .map(|section| section.name(inside(section)));
             let output = graph.add_output(group, graph.ty(result));
             if let Some(name) = name {
@@ -193,8 +208,15 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     }
     graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(forward));
     graph.set_attribute(group, attr::REVERSE_SUBGRAPH, Attribute::Graph(Box::new(backward)));
-    note_roles(graph, group, &roles);
+    roles.note(graph, group);
     Ok(())
+}
+
+/// The type of the gradient of a value, which is given or not. Where its elements lie is up to who gives it.
+pub(crate) fn gradient_type(of: Type, is_given: bool) -> Type {
+    let known = of.as_tensor().filter(|_| is_given).cloned().unwrap_or_default();
+    let strides = Strides::Unknown;
+    Type::new(TypeKind::Tensor(TensorType { undefined: Some(!is_given), requires_grad: None, strides, ..known }))
 }
 
 /// Gives the gradients of results the types of these, and those of values that are only kept the type of what is not there.
@@ -202,15 +224,6 @@ fn tell_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
     let results: Vec<Type> = forward.results(forward.root()).map(|result| forward.ty(result)).collect();
     let params: Vec<Value> = backward.params(backward.root()).collect();
     for (&i, param) in roles.input_vjps.iter().zip(params) {
-        backward.set_type(param, joint_graph::gradient_type(results[i], i < roles.real_outputs));
+        backward.set_type(param, gradient_type(results[i], i < roles.real_outputs));
     }
-}
-
-fn note_roles(graph: &mut Graph, group: Node, roles: &Roles) {
-    let list = |all: &[usize]| Attribute::List(all.iter().map(|&i| Attribute::Int(i as i64)).collect());
-    graph.set_attribute(group, attr::F_REAL_OUTPUTS, Attribute::Int(roles.real_outputs as i64));
-    graph.set_attribute(group, attr::DF_INPUT_VJPS, list(&roles.input_vjps));
-    graph.set_attribute(group, attr::DF_INPUT_CAPTURED_INPUTS, list(&roles.captured_inputs));
-    graph.set_attribute(group, attr::DF_INPUT_CAPTURED_OUTPUTS, list(&roles.captured_outputs));
-    graph.set_attribute(group, attr::DF_OUTPUT_VJPS, list(&roles.output_vjps));
 }

@@ -133,6 +133,11 @@ impl Walk {
     /// States of what a node computes; of a branch what is so on both sides, whose nodes are looked at first.
     fn outputs(&mut self, graph: &Graph, node: Node) {
         let is_branch = |node| graph.kind(node) == prim::IF && graph.num_blocks(node) == 2;
+        let inside = |node| {
+            let inside = graph.node_blocks(node).flat_map(|block| graph.nodes(block));
+            let inside: Vec<Node> = inside.collect();
+            inside.into_iter().rev().map(|node| (node, false))
+        };
         let mut work = vec![(node, false)];
         while let Some((node, is_seen)) = work.pop() {
             match graph.kind(node) {
@@ -145,22 +150,54 @@ impl Walk {
                     };
                     self.known.insert(graph.output(node, 0), state);
                 }
+                prim::LOOP if !is_seen => {
+                    self.carried(graph, node, true);
+                    work.push((node, true));
+                    work.extend(inside(node));
+                }
+                prim::LOOP => {
+                    if !self.turned(graph, node) {
+                        self.carried(graph, node, false);
+                        work.extend(inside(node));
+                    }
+                }
                 _ if !is_branch(node) => self.plain_outputs(graph, node),
                 _ if is_seen => self.branch_outputs(graph, node),
                 _ => {
                     work.push((node, true));
-                    let inside = graph.node_blocks(node).flat_map(|block| graph.nodes(block));
-                    let inside: Vec<Node> = inside.collect();
-                    work.extend(inside.into_iter().rev().map(|node| (node, false)));
+                    work.extend(inside(node));
                 }
             }
         }
     }
 
+    /// What a loop begins with, or that nothing is known of what it carries.
+    fn carried(&mut self, graph: &Graph, node: Node, is_first: bool) {
+        let mut params = graph.params(graph.node_block(node, 0));
+        self.known.extend(params.next().map(|turn| (turn, State::Defined)));
+        for (param, first) in params.zip(graph.inputs(node).skip(2)) {
+            let state = if is_first { self.state(first) } else { State::Unknown };
+            self.known.insert(param, state);
+        }
+    }
+
+    /// Whether a turn hands on what it was given; then that comes out, else nothing is known of it.
+    fn turned(&mut self, graph: &Graph, node: Node) -> bool {
+        let block = graph.node_block(node, 0);
+        let carried: Vec<(Value, Value)> = graph.params(block).skip(1).zip(graph.results(block).skip(1)).collect();
+        let stays = carried.iter().all(|&(param, result)| self.state(param) == self.state(result));
+        for ((param, _), output) in carried.into_iter().zip(graph.outputs(node)) {
+            let state = if stays { self.state(param) } else { State::Unknown };
+            self.known.insert(output, if holds_tensors(graph.ty(output)) { state } else { State::Defined });
+        }
+        stays
+    }
+
     fn branch_outputs(&mut self, graph: &Graph, node: Node) {
         let [yes, no] = [0, 1].map(|i| graph.node_block(node, i));
         for ((output, a), b) in graph.outputs(node).zip(graph.results(yes)).zip(graph.results(no)) {
-            let [a, b] = [a, b].map(|value| self.state(value));
+            let is_there = !holds_tensors(graph.ty(output));
+            let [a, b] = [a, b].map(|value| if is_there { State::Defined } else { self.state(value) });
             self.known.insert(output, if a == b { a } else { State::Unknown });
         }
     }

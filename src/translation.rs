@@ -63,6 +63,7 @@ pub fn translate(graph: &mut Graph, to: Era) -> Report {
         let mut pending = vec![graph];
         while let Some(graph) = pending.pop() {
             hide_gradients(graph);
+            forget_given(graph);
             rewrite(graph, to);
             pending.extend(graph.subgraphs_mut());
         }
@@ -294,6 +295,18 @@ fn hide_gradients(graph: &mut Graph) {
     for node in nodes {
         for name in HIDDEN {
             graph.remove_attribute(node, name);
+        }
+    }
+}
+
+/// PyTorch does not print which gradients are given.
+fn forget_given(graph: &mut Graph) {
+    let made = graph.all_nodes().chain(graph.all_blocks().map(|block| graph.param_node(block)));
+    let values: Vec<Value> = made.flat_map(|node| graph.outputs(node)).collect();
+    for value in values {
+        let given = graph.ty(value).as_tensor().filter(|tensor| tensor.undefined == Some(false)).cloned();
+        if let Some(tensor) = given {
+            graph.set_type(value, Type::new(TypeKind::Tensor(TensorType { undefined: None, ..tensor })));
         }
     }
 }

@@ -9,26 +9,13 @@
 
 use super::reverse_graph::Reverse;
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
+use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Dim, Type};
 use rustc_hash::FxHashMap;
-
-/// Which values of the two graphs correspond.
-pub(super) struct Roles {
-    /// How many results the forward graph had.
-    pub(super) real_outputs: usize,
-    /// The results of the forward graph whose gradients are the first params of the backward graph.
-    pub(super) input_vjps: Vec<usize>,
-    /// The params of the forward graph that are the next ones.
-    pub(super) captured_inputs: Vec<usize>,
-    /// The results of the forward graph that are the last ones.
-    pub(super) captured_outputs: Vec<usize>,
-    /// The params of the forward graph whose gradients the backward graph returns.
-    pub(super) output_vjps: Vec<usize>,
-}
 
 /// Drops what is not needed, adds the results that the backward graph reads to the forward graph, and makes a graph of its own of the backward graph.
 pub(super) fn cut(forward: &mut Graph, mut reverse: Reverse, cx: &mut PassContext<'_>) -> (Graph, Roles) {

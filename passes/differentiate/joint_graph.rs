@@ -8,40 +8,40 @@
 //!                                                      return (%y, %grad_self)
 //! ```
 
-use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
-use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::{TensorType, Type, TypeKind};
+use super::gradient_type;
+use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::symbol::prim;
+use jitopt_core::types::Type;
 
-/// The one group that a graph consists of, if it has its backward graph.
-pub(super) fn whole(graph: &Graph) -> Option<Node> {
+/// The group that a graph consists of: its operands are the params, its outputs are the results.
+pub(super) fn whole(graph: &Graph) -> Option<(Node, Roles)> {
     let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
-    (graph.kind(group) == prim::DIFFERENTIABLE_GRAPH && graph.backward(group).is_some()).then_some(group)
+    let is_all = graph.inputs(group).eq(graph.params(graph.root()))
+        && graph.outputs(group).eq(graph.results(graph.root()))
+        && graph.kind(group) == prim::DIFFERENTIABLE_GRAPH;
+    Some((group, Roles::of(graph, group).filter(|_| is_all)?))
 }
 
-/// The type of the gradient of a value, which is given or not.
-pub(super) fn gradient_type(of: Type, is_given: bool) -> Type {
-    let known = of.as_tensor().filter(|_| is_given).cloned().unwrap_or_default();
-    Type::new(TypeKind::Tensor(TensorType { undefined: Some(!is_given), requires_grad: None, ..known }))
+/// A result whose gradient would be something else than a tensor.
+pub(super) fn result_without_gradient(graph: &Graph, group: Node, roles: &Roles) -> Option<Value> {
+    let mut wanted = graph.outputs(group).enumerate().filter(|(i, _)| roles.input_vjps.contains(i));
+    wanted.find(|(_, output)| !graph.ty(*output).is_tensor()).map(|(_, output)| output)
 }
 
-/// Puts both graphs of a group in its place. Gradients of results become params, behind the others, and those of params results.
-pub(super) fn join(graph: &mut Graph, group: Node) {
-    let (section, backward) = match (graph.subgraph(group), graph.backward(group)) {
-        (Some(section), Some(backward)) => (section.clone(), backward.clone()),
-        _ => return,
+/// Puts both graphs of a group in its place. Gradients of results become params, behind the others, and those of params results, which are named for them.
+pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
+    let (Some(section), Some(backward)) = (graph.subgraph(group).cloned(), graph.backward(group).cloned()) else {
+        return;
     };
     let root = graph.root();
-    let real_outputs = graph.num_outputs(group);
-    let [vjps, captured_inputs, captured_outputs] =
-        [attr::DF_INPUT_VJPS, attr::DF_INPUT_CAPTURED_INPUTS, attr::DF_INPUT_CAPTURED_OUTPUTS]
-            .map(|name| numbers(graph, group, name));
     let params: Vec<Value> = graph.inputs(group).collect();
     let mut map: ValueMap = section.params(section.root()).zip(params.iter().copied()).collect();
     let kept = graph.copy_block_into(Some(&section), section.root(), root, &mut map);
     let outputs: Vec<Value> = graph.outputs(group).collect();
     let mut operands: Vec<Value> = Vec::new();
-    for i in vjps {
-        operands.push(match outputs.get(i).filter(|_| i < real_outputs) {
+    for &i in &roles.input_vjps {
+        operands.push(match outputs.get(i) {
             Some(&output) => gradient_param(graph, output),
             None => undefined(graph),
         });
@@ -50,12 +50,18 @@ pub(super) fn join(graph: &mut Graph, group: Node) {
         graph.replace_all_uses(output, result);
         graph.move_name_to_nameless(output, result);
     }
-    operands.extend(captured_inputs.iter().map(|&i| params[i]));
-    operands.extend(captured_outputs.iter().map(|&i| kept[i]));
+    operands.extend(roles.captured_inputs.iter().map(|&i| params[i]));
+    operands.extend(roles.captured_outputs.iter().map(|&i| kept[i]));
     graph.erase(group);
     let mut map: ValueMap = backward.params(backward.root()).zip(operands).collect();
-    for result in graph.copy_block_into(Some(&backward), backward.root(), root, &mut map) {
-        unpacked(graph, result).into_iter().for_each(|gradient| graph.add_result(root, gradient));
+    let found = graph.copy_block_into(Some(&backward), backward.root(), root, &mut map);
+    let found: Vec<Value> = found.into_iter().flat_map(|result| unpacked(graph, result)).collect();
+    for (&of, gradient) in roles.output_vjps.iter().zip(found) {
+        if !graph.is_param(gradient) {
+            let name = format!("grad.{}", graph.name(params[of]));
+            graph.set_name(gradient, name.as_bytes());
+        }
+        graph.add_result(root, gradient);
     }
 }
 
@@ -83,12 +89,5 @@ fn unpacked(graph: &mut Graph, value: Value) -> Vec<Value> {
             parts
         }
         None => vec![value],
-    }
-}
-
-fn numbers(graph: &Graph, node: Node, name: Symbol) -> Vec<usize> {
-    match graph.attribute(node, name) {
-        Some(Attribute::List(all)) => all.iter().filter_map(|part| part.as_int().map(|n| n as usize)).collect(),
-        _ => Vec::new(),
     }
 }

@@ -14,7 +14,7 @@ use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
-use crate::tensor::{DType, Kind, Scalar};
+use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
 use crate::text::{PrintOptions, Printer};
 use crate::types::{Simple, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -332,9 +332,12 @@ impl Lowering<'_> {
             },
             When::Fits(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
                 (
-                    Some(Known::Number { source: Source::Constant(Scalar::Int(n)), .. }),
+                    Some(Known::Number { source, kind: Kind::Int }),
                     Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }),
-                ) => dtype.range().is_none_or(|(low, high)| (low..=high).contains(n)),
+                ) => dtype.range().is_none_or(|(low, high)| match source {
+                    Source::Constant(number) => (low..=high).contains(&number.int()),
+                    _ => *dtype == DType::Long,
+                }),
                 _ => true,
             },
             When::Says(i, text) => matches!(self.known_operand(node, i), Some(Known::Text(said)) if said == text),
@@ -383,8 +386,8 @@ impl Lowering<'_> {
                 continue;
             }
             let (mut source, dtype) = self.input(node, row, i)?;
-            if let (Typing::Compared, Source::Constant(Scalar::Int(n))) = (row.typing, source) {
-                source = Source::Constant(Scalar::Int(wrapped(n, computed)));
+            if let (Typing::Compared, Source::Constant(number)) = (row.typing, source) {
+                source = Source::Constant(compared(number, computed));
             }
             // A condition is asked as it is.
             let to = if row.typing == Typing::Chosen && i == 0 { dtype } else { computed };
@@ -471,6 +474,18 @@ impl Lowering<'_> {
         let mut printer = Printer::new(PrintOptions::default());
         printer.node_line(self.section, node);
         String::from_utf8_lossy(&printer.out).trim().to_owned()
+    }
+}
+
+/// A number as one of the type in which it is compared: whole ones wrap, and 16 bits round.
+fn compared(number: Scalar, dtype: DType) -> Scalar {
+    match number {
+        _ if matches!(dtype, DType::Half | DType::BFloat16) => {
+            let rounded = Tensor::scalar(number, dtype, Precision::Typed);
+            rounded.read::<f64>().first().map_or(number, |&x| Scalar::Float(x))
+        }
+        Scalar::Int(n) => Scalar::Int(wrapped(n, dtype)),
+        other => other,
     }
 }
 

@@ -48,7 +48,7 @@ pub enum When {
     Is(usize, f64),
     /// This operand is a constant text.
     Says(usize, &'static str),
-    /// This operand, where it is a constant whole number, is one of the element type of the first.
+    /// This operand, where it is a whole number, is known to be one of the element type of the first.
     Fits(usize),
 }
 
@@ -141,7 +141,7 @@ const ROWS: &[Formula] = &[
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").or(&[(3, 1.0)]),
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
     // ---- bounds
-    // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it.
+    // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
     numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Fits(1)]),
     numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Fits(2)]),
     numbers("aten::clamp", Kept, "a < b ? b : a > c ? c : a").when(&[Before(1, 5), Fits(1), Fits(2)]),

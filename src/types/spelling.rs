@@ -333,7 +333,7 @@ impl Reader<'_> {
         Err((blanks(input), unknown_type(name)))
     }
 
-    /// What follows `Float` or `Tensor`: sizes and fields in round brackets, `[Undefined]`.
+    /// What follows `Float` or `Tensor`: sizes and fields in round brackets, `[Undefined]`, and of our own `[Defined]`: a gradient that is given.
     fn tensor<'a>(&mut self, input: Input<'a>, dtype: Option<DType>) -> Result<'a, Type> {
         let mut tensor = TensorType { dtype, ..TensorType::default() };
         // A dtype without brackets is the rank-unknown spelling's typo; a bare `Tensor` is complete.
@@ -372,6 +372,9 @@ impl Reader<'_> {
         if let Some(after) = rest.strip_prefix(b"[Undefined]") {
             tensor.undefined = Some(true);
             self.seen.undefined = Some(Undefined::Suffix);
+            rest = after;
+        } else if let Some(after) = rest.strip_prefix(b"[Defined]") {
+            tensor.undefined = Some(false);
             rest = after;
         }
         Ok((rest, if tensor == TensorType::default() { Type::tensor() } else { Type::new(TypeKind::Tensor(tensor)) }))
@@ -640,8 +643,11 @@ fn print_tensor(out: &mut Vec<u8>, tensor: &TensorType, spelling: &Spelling) {
             out.extend(format!("({})", all.join(", ")).as_bytes());
         }
     }
-    if undefined {
-        out.extend(b"[Undefined]");
+    match tensor.undefined {
+        Some(true) => out.extend(b"[Undefined]"),
+        // PyTorch knows it, and does not print it: so does this for it, see `translation.rs`.
+        Some(false) => out.extend(b"[Defined]"),
+        None => {}
     }
 }
 
@@ -696,6 +702,8 @@ mod tests {
         "Tensor(2, 3)",
         "Float(SS(-2), SS(-3))",
         "Tensor[Undefined]",
+        "Tensor[Defined]",
+        "Float(2, 3)[Defined]",
         "Float(*, *)[Undefined]",
         "AutogradZeroTensor",
         "UndefinedTensor",

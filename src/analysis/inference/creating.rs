@@ -8,6 +8,8 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
         // PyTorch reads constant lists only, also where the length is all that it wants.
         Shape::Given if !call.known.sees_into_lists() && call.graph.constant(call.operand("size")?).is_none() => None,
+        // A sum of gradients to no size sums nothing.
+        Shape::Given if call.operand("size").is_some_and(|size| call.is_none(size)) => Some(Extent::of(call.sizes()?)),
         Shape::Given => Some(Extent::of(call.ints(&["size"])?.into_iter().map(dim_of).collect())),
         Shape::Range => Some(Extent::of(vec![dim_of(range(call))])),
         _ => {

@@ -2,7 +2,7 @@
 //!
 //! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
-//! arrays. Sums are doubles, those of a block, those that run along it, and the total. The squares of a variance are summed in a second loop over the block, which is in
+//! arrays. Sums are doubles, those of a block, those that run along it, and the total; but for rows side by side a block of floats is summed in floats. The squares of a variance are summed in a second loop over the block, which is in
 //! the first level of cache by then.
 
 use super::{TILE, Writer, beside};
@@ -248,8 +248,10 @@ impl Writer<'_> {
                 self.pointer(24, k, &format!(" + o{k} + (first + j) * strides[{k} * rank + folded]{along}"));
             }
             self.elements(24, phase, aims, super::COLUMNS);
-            self.line(20, if self.in_parts { "}}" } else { "}" });
-            self.in_parts = false;
+            if std::mem::take(&mut self.in_parts) {
+                self.line(20, "}");
+            }
+            self.line(20, "}");
         } else {
             self.line(20, "{");
             accesses.into_iter().for_each(|k| self.pointer(24, k, &format!(" + o{k}")));
@@ -328,9 +330,8 @@ impl Writer<'_> {
     /// The type of the total of a block. Of rows side by side a few floats are added as floats: arrays of doubles would be read and written for each.
     fn part(&self, k: usize) -> &'static str {
         let folding = &self.kernel.foldings[k];
-        let is_led = self.kernel.foldings.iter().any(|other| other.fold.varies());
         match value_type(folding.input.to) {
-            "float" if self.is_across() && folding.fold == Fold::Sum && !is_led => "float",
+            "float" if self.is_across() && folding.fold == Fold::Sum => "float",
             _ => folding.total(),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::elements::{by_kind, like, placed};
 use super::picking::Number;
+use super::pointwise::not_implemented;
 use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -49,16 +50,21 @@ fn running(call: &Call<'_>) -> Result<(Tensor, usize), Stop> {
     let x = call.tensor("self")?;
     let usual = if x.dtype().is_integral() { DType::Long } else { x.dtype() };
     let dtype = call.opt_dtype("dtype")?.unwrap_or(usual);
+    if dtype == DType::Bool {
+        return Err(not_implemented(&format!("{}_out_cpu", call.kind().short()), dtype));
+    }
     let dim = wrap(call.int("dim")?, x.rank())?;
     Ok((if dtype == x.dtype() { x } else { x.converted(dtype, call.precision()) }, dim))
 }
 
 fn cumsum(call: &Call<'_>) -> Answer {
     let (x, dim) = running(call)?;
+    // From 0, which -0.0 does not change.
     by_kind!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
-        for i in 1..row.len() {
-            row[i] = row[i - 1].plus(row[i]);
-        }
+        row.iter_mut().fold(W::load(0i64), |total, x| {
+            *x = total.plus(*x);
+            *x
+        });
     })))
 }
 

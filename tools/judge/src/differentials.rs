@@ -1,11 +1,12 @@
 //! Runs a graph that was differentiated as a whole: forward, then backward from the gradients of its results.
 
+use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::interpreter::description::describe;
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::specialization::{Detail, specialized};
 use jitopt_core::interpreter::{IValue, Stop};
-use jitopt_core::ir::{Attribute, Graph, Node, Value};
-use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::ir::{Graph, Value};
+use jitopt_core::symbol::prim;
 use jitopt_core::types::{TensorType, Type, TypeKind};
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
@@ -22,11 +23,7 @@ pub struct Differentials {
     pub forward: Graph,
     /// Computes the gradients of params, in a tuple.
     pub backward: Graph,
-    real_outputs: usize,
-    input_vjps: Vec<usize>,
-    captured_inputs: Vec<usize>,
-    captured_outputs: Vec<usize>,
-    output_vjps: Vec<usize>,
+    roles: Roles,
 }
 
 /// What came of the forward graph.
@@ -60,15 +57,10 @@ impl Differentials {
     /// Takes the graphs out of one that `differentiate` has made one group of; nothing when it has not.
     pub fn of(graph: &Graph) -> Option<Differentials> {
         let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
-        let list = |name| numbers(graph, group, name);
         Some(Differentials {
             forward: graph.subgraph(group).filter(|_| graph.kind(group) == prim::DIFFERENTIABLE_GRAPH)?.clone(),
             backward: graph.backward(group)?.clone(),
-            real_outputs: graph.attribute(group, attr::F_REAL_OUTPUTS)?.as_int()? as usize,
-            input_vjps: list(attr::DF_INPUT_VJPS)?,
-            captured_inputs: list(attr::DF_INPUT_CAPTURED_INPUTS)?,
-            captured_outputs: list(attr::DF_INPUT_CAPTURED_OUTPUTS)?,
-            output_vjps: list(attr::DF_OUTPUT_VJPS)?,
+            roles: Roles::of(graph, group)?,
         })
     }
 
@@ -100,16 +92,15 @@ impl Differentials {
         let tuple = backward.output(tuple, 0);
         backward.add_result(root, tuple);
         let (input_vjps, real_outputs) = ((0..results.len()).collect(), results.len());
-        let (captured_inputs, captured_outputs) = (Vec::new(), Vec::new());
-        Differentials { forward, backward, real_outputs, input_vjps, captured_inputs, captured_outputs, output_vjps }
+        Differentials { forward, backward, roles: Roles { real_outputs, input_vjps, output_vjps, ..Roles::default() } }
     }
 
     /// Runs the forward graph.
     pub fn forward(&self, run: &mut Run<'_>, inputs: Vec<IValue>) -> Result<Forward, Stop> {
         let mut results = run(&self.forward, inputs.clone())?;
-        let from_inputs = self.captured_inputs.iter().map(|&i| inputs[i].clone());
-        let captured = from_inputs.chain(self.captured_outputs.iter().map(|&i| results[i].clone())).collect();
-        results.truncate(self.real_outputs);
+        let from_inputs = self.roles.captured_inputs.iter().map(|&i| inputs[i].clone());
+        let captured = from_inputs.chain(self.roles.captured_outputs.iter().map(|&i| results[i].clone())).collect();
+        results.truncate(self.roles.real_outputs);
         Ok(Forward { results, captured })
     }
 
@@ -117,7 +108,7 @@ impl Differentials {
     /// count.
     pub fn operands(&self, forward: Forward, given: &[IValue]) -> Vec<IValue> {
         let gradient = |&i: &usize| given.get(i).cloned().unwrap_or(IValue::Undefined);
-        self.input_vjps.iter().map(gradient).chain(forward.captured).collect()
+        self.roles.input_vjps.iter().map(gradient).chain(forward.captured).collect()
     }
 
     /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.
@@ -130,18 +121,10 @@ impl Differentials {
         let params = self.forward.params(self.forward.root()).count();
         let mut gradients = vec![IValue::Undefined; params];
         if let Some(IValue::Tuple(found)) = run(&self.backward, operands)?.pop() {
-            for (&i, gradient) in self.output_vjps.iter().zip(found.iter()) {
+            for (&i, gradient) in self.roles.output_vjps.iter().zip(found.iter()) {
                 gradients[i] = gradient.clone();
             }
         }
         Ok(gradients)
-    }
-}
-
-fn numbers(graph: &Graph, node: Node, name: Symbol) -> Option<Vec<usize>> {
-    match graph.attribute(node, name)? {
-        Attribute::List(all) => all.iter().map(|part| part.as_int().map(|n| n as usize)).collect(),
-        Attribute::EmptyList(_) => Some(Vec::new()),
-        _ => None,
     }
 }

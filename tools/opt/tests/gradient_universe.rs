@@ -162,6 +162,8 @@ const OPERANDS: &[(&str, &str)] = &[
         "aten::convolution_backward",
         "2x3x2x3 2x2x4x5 3x2x3x3 none ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
     ),
+    ("aten::conv1d", "2x5 3x2x3 3 ints:[1] ints:[0] ints:[1] int:1"),
+    ("aten::conv2d", "2x4x4 3x2x3x3 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1"),
     (
         "aten::convolution_backward_overrideable",
         "2x3x2x3 2x2x4x5 3x2x3x3 ints:[1,1] ints:[0,0] ints:[1,1] no ints:[0,0] int:1 mask",
@@ -638,7 +640,7 @@ fn formulas_are_what_results_do() {
     let mut subjects: Vec<(Era, &'static Schema)> = Vec::new();
     for era in [Era::V1_3, Era::V2] {
         for kind in kinds().into_iter().filter(|kind| only.as_ref().is_none_or(|only| kind.as_str() == only)) {
-            let schemas = ops::operator(era, kind).schemas.into_iter();
+            let schemas = ops::operator(era, kind).schemas.iter();
             subjects.extend(schemas.filter(|schema| is_tried(era, schema)).map(|schema| (era, schema)));
         }
     }

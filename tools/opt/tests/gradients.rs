@@ -19,7 +19,7 @@ use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
-use jitopt_judge::differentials::{Differentials, PREPARATION};
+use jitopt_judge::differentials::{Differentials, PREPARATION, give_types};
 use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,69 +52,113 @@ fn environment(version: &str, precision: Precision) -> Environment {
     env
 }
 
-/// Whether kernels had a part in the gradients of one case, or what is wrong with them.
-fn check(stem: &str, version: &str) -> Result<bool, String> {
-    let era = if version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
-    let text = std::fs::read(format!("{stem}.ir")).map_err(|why| why.to_string())?;
-    let mut graph: Graph =
-        parse(&text, ParseOptions { era: Some(era), force_era: true }).map_err(|_| "no graph")?.graph;
-    let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
-    let description = description.map_err(|why| why.to_string())?;
-    run_passes(&mut graph, PREPARATION)?;
-    if has_control_flow(&graph) {
-        let inputs = tensors(stem, "inputs");
-        let inputs = inputs_of(&graph, &description, &Source::new(&inputs, Precision::Typed))?;
-        graph = trace(&graph, &environment(version, Precision::Typed), &inputs).map_err(|stop| stop.to_string())?;
+/// A case, and what its gradients are compared with.
+struct Case<'a> {
+    stem: &'a str,
+    version: &'a str,
+    description: Description,
+    /// Keys of gradients that are given, of each result.
+    keys: Vec<Option<String>>,
+}
+
+/// A way to compute gradients.
+struct Way<'a> {
+    precision: Precision,
+    wanted: &'a str,
+    backend: Option<&'a CpuBackend>,
+    /// Passes over both graphs, which know what goes in.
+    passes: Option<&'a str>,
+}
+
+impl Case<'_> {
+    /// The graph that is differentiated.
+    fn prepared(&self) -> Result<Graph, String> {
+        let era = if self.version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
+        let text = std::fs::read(format!("{}.ir", self.stem)).map_err(|why| why.to_string())?;
+        let options = ParseOptions { era: Some(era), force_era: true };
+        let mut graph: Graph = parse(&text, options).map_err(|_| "no graph")?.graph;
         run_passes(&mut graph, PREPARATION)?;
+        if has_control_flow(&graph) {
+            let inputs = self.inputs(&graph, Precision::Typed)?;
+            let env = environment(self.version, Precision::Typed);
+            graph = trace(&graph, &env, &inputs).map_err(|stop| stop.to_string())?;
+            run_passes(&mut graph, PREPARATION)?;
+        }
+        Ok(graph)
     }
-    run_passes(&mut graph, "differentiate")?;
-    let mut both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
-    let mut keys = Vec::new();
-    description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
-    let kernels = CpuBackend::new(Settings { cc: std::env::var("CC").ok(), threads: Some(1), ..Settings::default() });
-    let ways = [
-        (Precision::Double, "grads64", None),
-        (Precision::Typed, "grads", None),
-        (Precision::Typed, "grads", Some(&kernels)),
-    ];
-    for (precision, suffix, backend) in ways {
-        let inputs = tensors(stem, "inputs");
-        let source = Source::new(&inputs, precision);
-        let values = inputs_of(&both.forward, &description, &source)?;
-        let given = tensors(stem, "grad_outputs");
+
+    fn inputs(&self, graph: &Graph, precision: Precision) -> Result<Vec<IValue>, String> {
+        inputs_of(graph, &self.description, &Source::new(&tensors(self.stem, "inputs"), precision))
+    }
+
+    /// The gradients of results.
+    fn given(&self, precision: Precision) -> Vec<IValue> {
+        let given = tensors(self.stem, "grad_outputs");
         let gradient = |key: &Option<String>| {
             let tensor = key.as_ref().and_then(|key| given.get(key)).cloned();
             tensor.map_or(IValue::Undefined, |tensor| IValue::Tensor(tensor.converted(tensor.dtype(), precision)))
         };
-        let given: Vec<IValue> = keys.iter().map(gradient).collect();
-        let env = environment(version, precision);
-        let mut run = |graph: &Graph, values| match backend {
+        self.keys.iter().map(gradient).collect()
+    }
+
+    fn compare(&self, both: &mut Differentials, way: &Way<'_>) -> Result<(), String> {
+        let values = self.inputs(&both.forward, way.precision)?;
+        let env = environment(self.version, way.precision);
+        let mut run = |graph: &Graph, values| match way.backend {
             Some(backend) => Machine::new(graph, &env).backed_by(backend).run(values),
             None => Machine::new(graph, &env).run(values),
         };
-        if backend.is_some() {
-            run_passes(&mut both.forward, FUSION)?;
+        if let Some(passes) = way.passes {
+            run_passes(&mut both.forward, passes)?;
         }
         let forward = both.forward(&mut run, values).map_err(|stop| stop.to_string())?;
-        let operands = both.operands(forward, &given);
-        if backend.is_some() {
+        let operands = both.operands(forward, &self.given(way.precision));
+        if let Some(passes) = way.passes {
             both.specialize(&operands);
-            run_passes(&mut both.backward, FUSION)?;
+            run_passes(&mut both.backward, passes)?;
         }
         let gradients = both.backward(&mut run, operands).map_err(|stop| stop.to_string())?;
-        let wanted = tensors(stem, suffix);
-        let tolerance = match precision {
+        let tolerance = match way.precision {
             Precision::Double => Tolerance::of_largest(IN_DOUBLES),
-            Precision::Typed => description.tolerance.unwrap_or(Tolerance::of(1e-4, 1e-5)),
+            Precision::Typed => self.description.tolerance.unwrap_or(Tolerance::of(1e-4, 1e-5)),
         };
-        for (key, tensor) in wanted.iter() {
+        for (key, tensor) in tensors(self.stem, way.wanted).iter() {
             let i: usize = key.trim_start_matches("in").parse().map_err(|_| format!("the key `{key}`"))?;
             let wanted = IValue::Tensor(tensor.clone());
             let found = gradients.get(i).cloned().unwrap_or(IValue::Undefined);
             if let Some(first) = differences(&wanted, &found, tolerance, key).first() {
-                return Err(format!("{suffix}: {first:?}"));
+                return Err(format!("{}: {first:?}", way.wanted));
             }
         }
+        Ok(())
+    }
+}
+
+/// Whether kernels had a part in the gradients of one case, or what is wrong with them.
+fn check(stem: &str, version: &str) -> Result<bool, String> {
+    let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
+    let description = description.map_err(|why| why.to_string())?;
+    let mut keys = Vec::new();
+    description.outputs.iter().for_each(|outputs| leaves(outputs, &mut keys));
+    let case = Case { stem, version, description, keys };
+    let prepared = case.prepared()?;
+    let mut graph = prepared.clone();
+    run_passes(&mut graph, "differentiate")?;
+    let mut both = Differentials::of(&graph).ok_or("it is not differentiated as a whole")?;
+    let kernels = CpuBackend::new(Settings { cc: std::env::var("CC").ok(), threads: Some(1), ..Settings::default() });
+    case.compare(&mut both, &Way { precision: Precision::Double, wanted: "grads64", backend: None, passes: None })?;
+    let way = Way { precision: Precision::Typed, wanted: "grads", backend: None, passes: None };
+    case.compare(&mut both, &way)?;
+    case.compare(&mut both, &Way { backend: Some(&kernels), passes: Some(FUSION), ..way })?;
+    // One pipeline for all of it, where gradients of all results are given.
+    if !case.given(Precision::Typed).iter().any(|given| matches!(given, IValue::Undefined)) {
+        let mut graph = prepared;
+        let inputs = case.inputs(&graph, Precision::Typed)?;
+        give_types(&mut graph, &inputs);
+        run_passes(&mut graph, "@training")?;
+        let mut both = Differentials::of(&graph).ok_or("`@training` does not make one group of it")?;
+        let way = Way { precision: Precision::Typed, wanted: "grads", backend: Some(&kernels), passes: None };
+        case.compare(&mut both, &way).map_err(|why| format!("@training: {why}"))?;
     }
     Ok(kernels.counts().launched > 0)
 }

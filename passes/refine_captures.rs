@@ -1,0 +1,190 @@
+//! Tells backward graphs what is known of what they are handed, and hands them nothing that they do not read.
+//!
+//! ```text
+//! with prim::DifferentiableGraph_0 = graph(%x : Float(4, 6), %b : Float(6)):
+//!   %r : Float(4, 6) = prim::FusionGroup_0(%x, %b)
+//!   %sizes : int[]? = prim::Constant[value=[6]]()
+//!   return (%r, %sizes, %r)
+//! with prim::DifferentiableGraph_0.backward = graph(%0 : Tensor, %sizes : int[]?, %r : Tensor):
+//! =>
+//!   return (%r, %r)
+//! with prim::DifferentiableGraph_0.backward = graph(%0 : Tensor, %r : Float(4, 6)):
+//!   %sizes : int[]? = prim::Constant[value=[6]]()
+//! ```
+//!
+//! A backward graph is made of formulas, in which nothing is said of sizes; what is known of them is known in the forward graph, and that may be fused by then, so that the nodes
+//! which told it are in a group. The numbers of [`Roles`] lead from one graph to the other: they are no edges, so nothing is executed or counted for them, and they survive edits.
+//! What the forward graph keeps has the type that it has there; what is a constant there is copied. A gradient that is said to be given (`differentiate{defined}`) has the type of
+//! its result. What nobody reads then is no longer kept, nor computed where nobody else asks for it.
+//!
+//! Linear in nodes; idempotent.
+
+use crate::dead_code_elimination;
+use crate::differentiate::gradient_type;
+use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::types::{TensorType, Type, TypeKind};
+use jitopt_core::{graph_dump, graph_update};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "refine-captures",
+    aliases: &[],
+    summary: "tell backward graphs what is known of what they are handed, and hand them nothing that they do not read",
+    example: "with ….backward = graph(%0 : Tensor, %r : Tensor)  =>  graph(%0 : Tensor, %r : Float(4, 6)), where the forward graph returns %r : Float(4, 6)",
+    options: &[],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before refining what backward graphs are handed", graph);
+    let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
+    for group in groups {
+        let Some(roles) = Roles::of(graph, group) else { continue };
+        tell_types(graph, cx, group, &roles);
+        copy_constants(graph, cx, group, &roles);
+        drop_unread(graph, cx, group, roles);
+    }
+    graph_dump!("After refining what backward graphs are handed", graph);
+    Ok(())
+}
+
+/// What a param of a backward graph stands for.
+#[derive(Clone, Copy)]
+enum Handed {
+    /// The gradient of a result of the node, or of something that is only kept.
+    Gradient(Option<Value>),
+    /// A value of the forward graph.
+    Captured(Value),
+}
+
+/// What the params of the backward graph stand for, in their order.
+fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
+    let params: Vec<Value> = section.params(section.root()).collect();
+    let results: Vec<Value> = section.results(section.root()).collect();
+    let gradients = roles.input_vjps.iter();
+    let gradients = gradients.map(|&i| Handed::Gradient((i < roles.real_outputs).then(|| results[i])));
+    let inputs = roles.captured_inputs.iter().map(|&i| Handed::Captured(params[i]));
+    let outputs = roles.captured_outputs.iter().map(|&i| Handed::Captured(results[i]));
+    gradients.chain(inputs).chain(outputs).collect()
+}
+
+fn tell_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
+    let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return };
+    let mut told: Vec<(Value, Type)> = Vec::new();
+    for (param, handed) in backward.params(backward.root()).zip(handed(section, roles)) {
+        let known = backward.ty(param);
+        let is_given = known.as_tensor().is_some_and(|tensor| tensor.undefined == Some(false));
+        let ty = match handed {
+            Handed::Captured(value) => without_gradient(section.ty(value)),
+            Handed::Gradient(Some(result)) if is_given => gradient_type(section.ty(result), true),
+            Handed::Gradient(_) => continue,
+        };
+        if ty != known && ty.is_subtype_of(known) {
+            told.push((param, ty));
+        }
+    }
+    if told.is_empty() {
+        return;
+    }
+    cx.rewrite(graph, "captures-typed", group, |graph| {
+        graph_update!("Telling the types of {} params of a backward graph", told.len());
+        graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
+            told.into_iter().for_each(|(param, ty)| backward.set_type(param, ty));
+        });
+    });
+}
+
+/// A backward graph asks for no gradients of what it is handed.
+fn without_gradient(ty: Type) -> Type {
+    match ty.as_tensor() {
+        Some(tensor) => Type::new(TypeKind::Tensor(TensorType { requires_grad: None, ..tensor.clone() })),
+        None => ty,
+    }
+}
+
+fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
+    let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return };
+    // Tensor constants of two graphs would be two tensors.
+    let constant = |value: Value| {
+        let node = section.definer(value).filter(|&node| section.kind(node) == prim::CONSTANT)?;
+        (!section.ty(value).is_tensor()).then_some(node)
+    };
+    let params = backward.params(backward.root()).zip(handed(section, roles));
+    let read = params.filter(|(param, _)| backward.has_uses(*param));
+    let found: Vec<(Value, Node)> = read
+        .filter_map(|(param, handed)| match handed {
+            Handed::Captured(value) => Some((param, constant(value)?)),
+            Handed::Gradient(_) => None,
+        })
+        .collect();
+    if found.is_empty() {
+        return;
+    }
+    cx.rewrite(graph, "captures-copied", group, |graph| {
+        graph_update!("Copying {} constants into a backward graph", found.len());
+        let Some(section) = graph.take_subgraph(group) else { return };
+        graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
+            for (param, node) in found {
+                let copy = backward.copy_node(Some(&section), node, &mut ValueMap::default());
+                backward.prepend(backward.root(), copy);
+                backward.replace_all_uses(param, backward.output(copy, 0));
+            }
+        });
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
+    });
+}
+
+fn drop_unread(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: Roles) {
+    let Some(backward) = graph.backward(group) else { return };
+    let read: Vec<bool> = backward.params(backward.root()).map(|param| backward.has_uses(param)).collect();
+    // Callers give the gradients of all results.
+    let is_given = |at: usize| roles.input_vjps.get(at).is_some_and(|&i| i < roles.real_outputs);
+    let unread: Vec<usize> = (0..read.len()).filter(|&at| !read[at] && !is_given(at)).collect();
+    if unread.is_empty() || !cx.may("captures-dropped") {
+        return;
+    }
+    cx.did(graph, "captures-dropped", group);
+    graph_update!("Dropping {} params of a backward graph", unread.len());
+    graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
+        let params = backward.param_node(backward.root());
+        unread.iter().rev().for_each(|&at| backward.remove_output(params, at));
+    });
+    let mut roles = without(roles, &unread);
+    let Some(mut section) = graph.take_subgraph(group) else { return };
+    forget_results(&mut section, &mut roles);
+    dead_code_elimination::eliminate(&mut section, cx, true);
+    graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
+    roles.note(graph, group);
+}
+
+/// The roles without some params of the backward graph.
+fn without(mut roles: Roles, unread: &[usize]) -> Roles {
+    let mut at = 0;
+    for list in [&mut roles.input_vjps, &mut roles.captured_inputs, &mut roles.captured_outputs] {
+        list.retain(|_| {
+            at += 1;
+            unread.binary_search(&(at - 1)).is_err()
+        });
+    }
+    roles
+}
+
+/// Returns what has a role, and nothing else beside the results.
+fn forget_results(section: &mut Graph, roles: &mut Roles) {
+    let end = section.return_node(section.root());
+    for i in (roles.real_outputs..section.num_inputs(end)).rev() {
+        if roles.input_vjps.contains(&i) || roles.captured_outputs.contains(&i) {
+            continue;
+        }
+        section.remove_input(end, i);
+        for later in roles.input_vjps.iter_mut().chain(&mut roles.captured_outputs).filter(|later| **later > i) {
+            *later -= 1;
+        }
+    }
+}
