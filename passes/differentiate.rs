@@ -148,7 +148,9 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
             prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
             prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
             prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
-            _ => "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode",
+            _ => {
+                "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode"
+            }
         };
         return Err(PassError::at(graph, found.node, found.why).with_help(help));
     }
