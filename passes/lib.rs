@@ -92,7 +92,7 @@ pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jitopt_core::pass::Pipeline;
+    use jitopt_core::pass::{Pipeline, Step};
     use std::collections::BTreeSet;
 
     #[test]
@@ -117,12 +117,27 @@ mod tests {
         for named in pipelines::PIPELINES.iter().filter(|named| !named.name.starts_with("torch-")) {
             let pipeline =
                 Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
-            let names: Vec<&str> = pipeline.stages().iter().map(|stage| stage.pass.name).collect();
-            for (before, after, why) in ORDER {
-                let at = |name| names.iter().position(|n| *n == name);
-                let legal = at(*before).zip(at(*after)).is_none_or(|(b, a)| b < a);
-                assert!(legal, "@{}: `{before}` comes before `{after}`: {why}", named.name);
+            for names in sequences(&pipeline) {
+                for (before, after, why) in ORDER {
+                    let at = |name| names.iter().position(|n| *n == name);
+                    let legal = at(*before).zip(at(*after)).is_none_or(|(b, a)| b < a);
+                    assert!(legal, "@{}: `{before}` comes before `{after}`: {why}", named.name);
+                }
             }
         }
+    }
+
+    /// What one graph goes through: the whole, and each forward or backward graph behind what came before it was one.
+    fn sequences(pipeline: &Pipeline) -> Vec<Vec<&'static str>> {
+        let names = |pipeline: &Pipeline| pipeline.stages().iter().map(|stage| stage.pass.name).collect::<Vec<_>>();
+        let (mut outer, mut all) = (Vec::new(), Vec::new());
+        for step in &pipeline.steps {
+            match step {
+                Step::Inside(_, inner) => all.push(outer.iter().copied().chain(names(inner)).collect()),
+                _ => outer.extend(names(&Pipeline { steps: vec![step.clone()] })),
+            }
+        }
+        all.push(outer);
+        all
     }
 }
