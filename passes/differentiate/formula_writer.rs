@@ -236,7 +236,14 @@ impl<'a> Writer<'a> {
             }
         }
         if let Some(function) = function(self.graph.era, name) {
-            return self.function(&function.formals, function.body(), &positional);
+            // One constant None may stand for several operands: which of them is meant, the function says.
+            let known = self.optional.len();
+            for (&thing, &ty) in positional.iter().zip(&function.types) {
+                self.declare(thing, ty);
+            }
+            let things = self.function(&function.formals, function.body(), &positional);
+            self.optional.truncate(known);
+            return things;
         }
         if matches!(name, "prim::unchecked_cast" | "prim::unchecked_unwrap_optional") {
             let ty = match self.ty(positional[0]).kind() {
@@ -414,7 +421,7 @@ impl<'a> Writer<'a> {
     // ---- values
 
     fn ty(&self, thing: Thing) -> Type {
-        if let Some((_, ty)) = self.optional.iter().find(|(known, _)| *known == thing) {
+        if let Some((_, ty)) = self.optional.iter().rev().find(|(known, _)| *known == thing) {
             return *ty;
         }
         match thing {

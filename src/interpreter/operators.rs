@@ -17,6 +17,7 @@ mod dense_test;
 pub mod einsum;
 mod elements;
 pub mod factories;
+pub mod gamma;
 pub mod indexing;
 pub mod joining;
 pub mod linear_algebra;
@@ -57,6 +58,7 @@ pub const OF_TENSORS: &[&[Row]] = &[
     views::ROWS,
     rearranging::ROWS,
     joining::ROWS,
+    gamma::ROWS,
     indexing::ROWS,
     scattering::ROWS,
     reductions::ROWS,

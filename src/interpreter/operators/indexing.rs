@@ -174,7 +174,12 @@ fn column(x: &Tensor, dim: usize, index: &Tensor, shape: &[i64]) -> Result<Vec<i
 /// `x[i, j]`.
 fn index(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
-    let Chosen { shape, places } = chosen(&x, call.opt_tensors("indices")?)?;
+    let indices = call.opt_tensors("indices")?;
+    let mask = indices.iter().flatten().find(|index| matches!(index.dtype(), DType::Bool | DType::Byte));
+    if let Some(mask) = mask.filter(|_| call.kind().as_str() == "aten::_unsafe_index") {
+        return Err(Stop::raised(format!("_unsafe_index found unexpected index type {}", mask.dtype().name())));
+    }
+    let Chosen { shape, places } = chosen(&x, indices)?;
     one(picked(call, &x, &places, &shape))
 }
 

@@ -170,7 +170,8 @@ fn cosine_embedding_loss(call: &Call) -> Answer {
     })?;
     let dim = y.rank().min(a.rank() - 1);
     let (u, v) = (Rows::<f64>::along(&a, &[dim]), Rows::<f64>::along(&b, &[dim]));
-    let eps = 1e-12;
+    // PyTorch keeps it in a float.
+    let eps = f64::from(1e-12_f32);
     let cosine = |(u, v): (&[f64], &[f64])| {
         let sum = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
         sum(u, v) / ((sum(u, u) + eps) * (sum(v, v) + eps)).sqrt()

@@ -180,7 +180,6 @@ pub const ROWS: &[Row] = &[
     ("aten::special_erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
     ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
     ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
-    ("aten::digamma", |call| of_reals(call, "digamma", digamma)),
     ("aten::sinc", |call| real(call, |x| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }, |z| z)),
     ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
     ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
@@ -739,11 +738,15 @@ fn of_singles(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Option<Answer> {
 
 /// Of reals only.
 fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
-    let dtype = self_of(call)?.dtype();
-    if dtype.is_complex() {
-        return Err(not_implemented(kernel, dtype));
+    reals_of(call, &self_of(call)?, kernel, f)
+}
+
+/// The same of a tensor that need not be the first operand.
+pub(super) fn reals_of(call: &Call<'_>, x: &Tensor, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    if x.dtype().is_complex() {
+        return Err(not_implemented(kernel, x.dtype()));
     }
-    real(call, f, |z| z)
+    one(map1(x, Types::same(to_real_arithmetic(x.dtype()), call.precision()), f)?)
 }
 
 fn abs(call: &Call<'_>) -> Answer {
@@ -872,29 +875,4 @@ pub fn erfinv(y: f64) -> f64 {
         x -= step / (1.0 + x * step);
     }
     x
-}
-
-/// The derivative of the logarithm of the gamma function: recurrence up to 10, then the asymptotic series (Abramowitz and Stegun
-/// 6.3.18). At 0 minus infinity with the sign of the zero, as PyTorch; NaN at negative whole numbers.
-pub fn digamma(mut x: f64) -> f64 {
-    if x == 0.0 {
-        return f64::INFINITY.copysign(-x);
-    }
-    let mut result = 0.0;
-    if x < 0.0 {
-        if x == x.floor() {
-            return f64::NAN;
-        }
-        result = -PI / (PI * (x - x.floor())).tan();
-        x = 1.0 - x;
-    }
-    while x < 10.0 {
-        result -= 1.0 / x;
-        x += 1.0;
-    }
-    let z = 1.0 / (x * x);
-    let series = z
-        * (1.0 / 12.0
-            - z * (1.0 / 120.0 - z * (1.0 / 252.0 - z * (1.0 / 240.0 - z * (5.0 / 660.0 - z * 691.0 / 32760.0)))));
-    result + x.ln() - 0.5 / x - series
 }

@@ -10,9 +10,9 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::{TensorType, Type, TypeKind};
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
-/// possible, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
+/// possible, elements of lists that were just made taken themselves, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
-    remove-mutation,canonicalize-ops,dce";
+    remove-mutation,peephole{only=lists more},canonicalize-ops,dce";
 
 /// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient.
 pub const INFERENCE: &str = "shape-analysis{precise}";
