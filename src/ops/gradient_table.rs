@@ -1,6 +1,6 @@
 //! The column of the operator table that tells how operators are differentiated.
 //!
-//! The table is text, `ops/gradients.txt`, `ops/gradients_of_ours.txt` and `ops/gradients_of_gradients.txt`; the head of the first says what its lines are, [`notation`] how formulas are written.
+//! The table is text, `ops/gradients.txt` and the files beside it; the head of that says what its lines are, [`notation`] how formulas are written.
 
 pub mod notation;
 
@@ -13,10 +13,11 @@ use notation::Body;
 use rustc_hash::FxHashMap;
 use std::sync::{LazyLock, OnceLock};
 
-/// The texts: what PyTorch has formulas for, what it has none for, and what only gradients are made of.
+/// The texts: what PyTorch has formulas for, what it has none for, and what gradients are made of.
 const TABLE: &str = concat!(
     include_str!("gradients.txt"),
     include_str!("gradients_of_ours.txt"),
+    include_str!("gradients_of_losses.txt"),
     include_str!("gradients_of_gradients.txt")
 );
 
