@@ -41,9 +41,10 @@ pub use spec::{
 pub use tracing;
 
 use std::fmt::{self, Write};
+use std::sync::LazyLock;
 use tracing::field::{Field, Visit};
-use tracing::subscriber::Interest;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{Interest, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
@@ -104,8 +105,13 @@ pub fn layer<S>(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
+    LazyLock::force(&SECOND);
     Printer { sink }.with_filter(ByFile { spec })
 }
+
+/// A listener that hears nothing, and stays. While there is a single one, `tracing` (0.1) asks the thread that comes to a statement first whether anybody wants
+/// it, for all threads: one where nobody listens says never.
+static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// Which of our events this statement is, if any.
 fn kind(metadata: &Metadata) -> Option<Verbosity> {

@@ -11,6 +11,7 @@
 
 pub mod backend;
 pub mod caches;
+mod destinations;
 pub mod disk_cache;
 pub mod geometry;
 pub mod loading;

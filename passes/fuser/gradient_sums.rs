@@ -9,8 +9,7 @@
 //! `reshape` behind the kernel drops the former. A sum of what is joined along a dimension that is not summed becomes sums of the parts, joined: what a kernel makes in parts is
 //! not in one piece before it ends.
 //!
-//! A kernel folds along one set of dimensions. Of the sums of a block that would fold along different ones, those become folds whose dimensions are the commonest; the others stay what
-//! they are, behind the kernel. Sums of whole numbers stay, of which `aten::sum` makes wider ones, and so do sums of what no kernel computes.
+//! Sums along different dimensions may be in one kernel, see `spaces.rs`. Sums of whole numbers stay what they are, of which `aten::sum` makes wider ones, and so do sums of what no kernel computes.
 
 use super::Fuser;
 use jitopt_core::analysis::AliasDb;
@@ -19,7 +18,6 @@ use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
-use rustc_hash::FxHashMap;
 
 /// A sum of which it is known what is summed.
 #[derive(Clone, Debug)]
@@ -93,11 +91,10 @@ impl Fuser {
         for &block in blocks {
             let known = self.known_sums(graph, block).into_iter();
             let sums: Vec<Known> = known.filter(|sum| self.is_foldable(graph, sum)).collect();
-            let Some(dims) = commonest(&sums) else { continue };
-            for sum in sums.into_iter().filter(|sum| sum.dims == dims) {
+            folded |= !sums.is_empty();
+            for sum in sums {
                 cx.rewrite(graph, "sums-folded", sum.node, |graph| fold(graph, &sum));
             }
-            folded = true;
         }
         if folded {
             self.look_again(graph);
@@ -151,14 +148,6 @@ fn part_size(graph: &Graph, part: Value, sum: &Known, at: usize, rank: i64) -> O
     let mut size = sum.size.clone();
     size[at] = *along;
     Some(size)
-}
-
-/// The dimensions that most sums sum; of equally many those that come first.
-fn commonest(sums: &[Known]) -> Option<Vec<i64>> {
-    let mut counts: FxHashMap<&[i64], usize> = FxHashMap::default();
-    sums.iter().for_each(|sum| *counts.entry(&sum.dims).or_default() += 1);
-    let most = counts.values().copied().max()?;
-    sums.iter().find(|sum| counts[&sum.dims[..]] == most).map(|sum| sum.dims.clone())
 }
 
 fn constant(graph: &mut Graph, before: Node, value: Option<Attribute>, ty: Type) -> Value {

@@ -6,13 +6,16 @@
 //! return (%s)                                           with prim::FusionGroup_0 = graph(%0 : Tensor, %1 : Tensor): …
 //! ```
 //!
-//! A kernel folds one space, always along the same dimensions. So what folds elsewhere stays outside, and so does what goes with folded values
+//! A kernel folds one space, always along the same dimensions. So what folds elsewhere stays outside, but for sums that nothing in the kernel reads: each
+//! element is added to such a one *aside*, as it comes. Outside stays, too, what goes with folded values
 //! that have lost their dimensions unless its operands are known to have no more than these: nothing says that they fit otherwise, and a
 //! group whose shapes do not go together runs node by node.
 
 use super::Fuser;
 use super::refusals::Refusal;
-use jitopt_core::analysis::folds::{Axes, axes, keeps, recipes_of};
+use jitopt_core::analysis::folds::{
+    Axes, axes, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs, same_axes,
+};
 use jitopt_core::analysis::framing::{Frame, Frames};
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -69,18 +72,45 @@ impl<'g> Side<'g> {
         Some(Side { graph, node, section, folds })
     }
 
-    /// A node that folds, with the graph that it is in.
+    /// The node that says along which dimensions it folds, with the graph that it is in.
     fn fold(&self) -> Option<(&'g Graph, Node)> {
         match &self.section {
-            Some((section, _)) => {
-                let section = *section;
-                section
-                    .nodes(section.root())
-                    .find(|&node| !recipes_of(section, node).is_empty())
-                    .map(|node| (section, node))
-            }
+            Some((section, _)) => leading_fold(section).map(|node| (*section, node)),
             None => self.folds.then_some((self.graph, self.node)),
         }
+    }
+
+    /// The graph that its nodes are in, and those that fold.
+    fn folding(&self) -> (&'g Graph, Vec<Node>) {
+        match &self.section {
+            Some((section, _)) => {
+                let folds = section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+                (section, folds.collect())
+            }
+            None => (self.graph, if self.folds { vec![self.node] } else { Vec::new() }),
+        }
+    }
+
+    /// Whether all that it folds is sums that may be along other dimensions than the rest of a kernel is folded, and that another one does not read.
+    fn may_be_aside(&self, other: &Side<'_>) -> bool {
+        let read = |value: Value| self.graph.users(value).any(|user| user == other.node);
+        let (graph, folds) = self.folding();
+        match &self.section {
+            Some((section, _)) => {
+                let sums = folds.iter().all(|&node| may_be_aside(section, node));
+                let results = self.graph.outputs(self.node).zip(section.results(section.root()));
+                let is_sum = |value: Value| folds.iter().any(|&node| section.output(node, 0) == value);
+                sums && !results.into_iter().any(|(output, result)| is_sum(result) && read(output))
+            }
+            // Outside of groups whoever reads it reads a result.
+            None => folds.iter().all(|&node| is_sum_of_reals(graph, node) && !read(graph.output(node, 0))),
+        }
+    }
+
+    /// Whether it has running totals, beside which nothing is summed another way.
+    fn runs(&self) -> bool {
+        let (graph, folds) = self.folding();
+        folds.into_iter().any(|node| runs(graph, node))
     }
 
     /// Where an output stands.
@@ -90,7 +120,11 @@ impl<'g> Side<'g> {
             Some((section, frames)) => {
                 let at = self.graph.outputs(self.node).position(|output| output == value);
                 let Some(result) = at.and_then(|i| section.results(section.root()).nth(i)) else { return Place::Mixed };
-                if frames.is_free(result) { Place::Free } else { framed(frames.frame(result)) }
+                match () {
+                    () if frames.is_aside(result) => Place::Mixed,
+                    () if frames.is_free(result) => Place::Free,
+                    () => framed(frames.frame(result)),
+                }
             }
             None if !self.folds => Place::Any,
             None if keeps(self.graph, self.node) => Place::Whole,
@@ -153,6 +187,11 @@ impl<'g> Side<'g> {
     }
 }
 
+/// Whether what one of a pair folds may be summed along other dimensions than the rest.
+fn goes_aside(p: &Side<'_>, c: &Side<'_>) -> bool {
+    !p.runs() && !c.runs() && (p.may_be_aside(c) || c.may_be_aside(p))
+}
+
 /// Whether a value is what a node has folded.
 fn is_folded(graph: &Graph, value: Value) -> bool {
     let definer = graph.definer(value);
@@ -174,38 +213,11 @@ fn depends_only_on(graph: &Graph, value: Value, is_one: &dyn Fn(Value) -> bool) 
     true
 }
 
-fn rank(graph: &Graph, value: Value) -> Option<usize> {
-    graph.ty(value).as_tensor().and_then(|tensor| tensor.rank())
-}
-
 /// Whether no operand of a node is known to have more dimensions than one of them.
 fn is_of_most_dimensions(graph: &Graph, node: Node, value: Value, maker: &Side<'_>) -> bool {
     let folded = || maker.fold().and_then(|(section, fold)| rank(section, section.input(fold, 0)));
     let Some(most) = rank(graph, value).or_else(folded) else { return true };
     graph.inputs(node).filter_map(|operand| rank(graph, operand)).all(|operand| operand <= most)
-}
-
-/// Whether two nodes fold the same dimensions.
-fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
-    let all = |(graph, node): (&Graph, Node)| {
-        let axes = axes(graph, node)?;
-        let rank = rank(graph, graph.input(node, 0));
-        Some((axes, rank))
-    };
-    let wrapped = |axes: &Axes, rank: usize| -> Vec<i64> {
-        let rank = rank as i64;
-        let mut dims: Vec<i64> = match axes {
-            Axes::All => (0..rank).collect(),
-            Axes::These(dims) => dims.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
-        };
-        dims.sort_unstable();
-        dims
-    };
-    match (all(a), all(b)) {
-        (Some((x, _)), Some((y, _))) if x == y => true,
-        (Some((x, Some(m))), Some((y, Some(n)))) => m == n && wrapped(&x, m) == wrapped(&y, n),
-        _ => false,
-    }
 }
 
 /// The operand of a node, or of a group, that it folds as it is.
@@ -313,7 +325,7 @@ impl Fuser {
         let between: Vec<Value> =
             graph.outputs(producer).filter(|&output| graph.inputs(consumer).any(|i| i == output)).collect();
         match (p.fold(), c.fold()) {
-            (Some(p), Some(c)) if !same_axes(p, c) => return Some(Refusal::OtherAxes),
+            (Some(a), Some(b)) if !same_axes(a, b) && !goes_aside(&p, &c) => return Some(Refusal::OtherAxes),
             _ => {}
         }
         let fits = |&value: &Value| match (p.made(value), c.read(value)) {

@@ -2,7 +2,7 @@
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
-use crate::ops::recipes::{Over, Recipe, recipes};
+use crate::ops::recipes::{Fold, Making, Over, Recipe, recipes};
 use crate::ops::schema::Schema;
 use crate::symbol::{attr, prim};
 use crate::types::Type;
@@ -74,5 +74,65 @@ fn numbers(graph: &Graph, value: Value) -> Option<SmallVec<[i64; 4]>> {
         Some(Attribute::Int(n)) => Some(SmallVec::from_slice(&[*n])),
         Some(Attribute::List(all)) => all.iter().map(Attribute::as_int).collect(),
         Some(_) => None,
+    }
+}
+
+/// The rank of a tensor, where its type tells it.
+pub fn rank(graph: &Graph, value: Value) -> Option<usize> {
+    graph.ty(value).as_tensor().and_then(|tensor| tensor.rank())
+}
+
+/// Whether two nodes, each in a graph, are known to fold the same dimensions.
+pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
+    let all = |(graph, node): (&Graph, Node)| Some((axes(graph, node)?, rank(graph, graph.input(node, 0))));
+    let wrapped = |axes: &Axes, rank: usize| -> Vec<i64> {
+        let rank = rank as i64;
+        let mut dims: Vec<i64> = match axes {
+            Axes::All => (0..rank).collect(),
+            Axes::These(dims) => dims.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
+        };
+        dims.sort_unstable();
+        dims
+    };
+    match (all(a), all(b)) {
+        (Some((x, _)), Some((y, _))) if x == y => true,
+        (Some((x, Some(m))), Some((y, Some(n)))) => m == n && wrapped(&x, m) == wrapped(&y, n),
+        _ => false,
+    }
+}
+
+/// Whether a node is a sum, and not known to be one of whole numbers.
+pub fn is_sum_of_reals(graph: &Graph, node: Node) -> bool {
+    let is_sum = |recipe: &&Recipe| recipe.lines.len() == 1 && recipe.lines[0].1 == Making::Whole(Fold::Sum);
+    let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
+    recipes_of(graph, node).first().is_some_and(is_sum) && dtype(graph.output(node, 0)).is_none_or(|ty| ty.is_float())
+}
+
+/// Whether a node of a section is a sum of reals that nothing in the section reads, so that it may be along other dimensions than the rest is folded.
+pub fn may_be_aside(section: &Graph, node: Node) -> bool {
+    let is_result = |user: Node| section.num_outputs(user) == 0;
+    is_sum_of_reals(section, node) && section.users(section.output(node, 0)).all(is_result)
+}
+
+/// Whether a node makes a running total.
+pub fn runs(graph: &Graph, node: Node) -> bool {
+    recipes_of(graph, node).iter().any(|recipe| recipe.lines.iter().any(|line| matches!(line.1, Making::Running(_))))
+}
+
+/// The fold of a section that says along which dimensions its rows are: one that cannot be another way, else the first.
+pub fn leading_fold(section: &Graph) -> Option<Node> {
+    let folds = || section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
+    folds().find(|&node| !may_be_aside(section, node)).or_else(|| folds().next())
+}
+
+/// The sums of a section that are along other dimensions than its rows.
+pub fn asides(section: &Graph) -> Vec<Node> {
+    let Some(leading) = leading_fold(section) else { return Vec::new() };
+    let is_other = |&node: &Node| {
+        node != leading && may_be_aside(section, node) && !same_axes((section, node), (section, leading))
+    };
+    match section.nodes(section.root()).any(|node| runs(section, node)) {
+        true => Vec::new(),
+        false => section.nodes(section.root()).filter(is_other).collect(),
     }
 }

@@ -3,7 +3,7 @@
 //! A sum over some dimensions that does not keep them has fewer: its last dimension need not be the last one of the space. What is
 //! computed with it element by element is of its kind, and what is folded is not; where a value would have to be both there is no kernel.
 
-use super::folds::{Axes, axes, keeps, recipes_of};
+use super::folds::{Axes, asides, axes, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -28,6 +28,8 @@ pub struct Frames {
     kept: FxHashSet<Value>,
     /// Values without dimensions, which go with everything.
     free: FxHashSet<Value>,
+    /// Sums along other dimensions than the rest is folded.
+    aside: FxHashSet<Value>,
 }
 
 impl Frames {
@@ -41,7 +43,8 @@ impl Frames {
             return Ok(Frames::default());
         }
         let (parent, frame, free) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
-        let mut framing = Framing { section, parent, frame, free };
+        let aside = asides(section).into_iter().map(|node| section.output(node, 0)).collect();
+        let mut framing = Framing { section, parent, frame, free, aside };
         for node in section.nodes(section.root()) {
             framing.node(node)?;
         }
@@ -52,12 +55,17 @@ impl Frames {
                 kept.insert(output);
             }
         }
-        Ok(Frames { kept, free: framing.free })
+        Ok(Frames { kept, free: framing.free, aside: framing.aside })
     }
 
     /// The frame of a value that the section computes.
     pub fn frame(&self, value: Value) -> Frame {
         if self.kept.contains(&value) || self.is_free(value) { Frame::Kept } else { Frame::Whole }
+    }
+
+    /// Whether a value is a sum along other dimensions than the rest is folded.
+    pub fn is_aside(&self, value: Value) -> bool {
+        self.aside.contains(&value)
     }
 
     /// Whether a value has no dimensions, since all were folded.
@@ -74,6 +82,8 @@ struct Framing<'g> {
     frame: FxHashMap<Value, Frame>,
     /// Values without dimensions, which go with everything.
     free: FxHashSet<Value>,
+    /// Sums along other dimensions, which nothing reads.
+    aside: FxHashSet<Value>,
 }
 
 impl Framing<'_> {
@@ -126,6 +136,9 @@ impl Framing<'_> {
         if !recipes_of(section, node).is_empty() {
             let tensors: Vec<Value> = section.inputs(node).filter(|&value| self.is_computed(value)).collect();
             tensors.into_iter().try_for_each(|value| self.is(value, Frame::Whole))?;
+            if self.aside.contains(&output) {
+                return Ok(());
+            }
             return match keeps(section, node) {
                 true => self.is(output, Frame::Whole),
                 false if axes(section, node) == Some(Axes::All) => {

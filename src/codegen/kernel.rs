@@ -127,6 +127,25 @@ pub struct Folding {
     pub line: String,
 }
 
+/// A sum of reals along other dimensions than those of rows, which nothing in the kernel reads: each element is added to one of the result as it comes.
+///
+/// ```text
+/// y = x * w,  rows y.sum(1),  aside y.sum(0):   out0[i] += y     | for each element of each row
+/// ```
+///
+/// What is added to has doubles, and each share of a launch has its own, which are added up behind it.
+#[derive(Clone, Debug)]
+pub struct Aside {
+    /// The dimensions along which it sums.
+    pub axes: Axes,
+    /// Whether the result keeps them, with size 1.
+    pub keep: bool,
+    /// What is summed, converted to the type that is computed in.
+    pub input: Input,
+    /// The IR line.
+    pub line: String,
+}
+
 /// Writes an element of a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Store {
@@ -140,6 +159,8 @@ pub struct Store {
     pub tensor: usize,
     /// The part of it, where several values are concatenated.
     pub part: Option<Part>,
+    /// The sum that an element is added to in the place of being written.
+    pub aside: Option<usize>,
 }
 
 /// The element type of a tensor that is made.
@@ -168,6 +189,8 @@ pub struct Kernel {
     pub exact: Vec<(Source, Vec<i64>)>,
     /// What is folded, operands first.
     pub foldings: Vec<Folding>,
+    /// What is summed along other dimensions.
+    pub asides: Vec<Aside>,
     /// What is stored.
     pub stores: Vec<Store>,
     /// The tensors that are made.
@@ -255,15 +278,22 @@ impl Kernel {
     pub fn dtype_of(&self, access: usize) -> DType {
         match access.checked_sub(self.loads.len()) {
             None => self.loads[access].dtype,
+            Some(store) if self.stores[store].aside.is_some() => DType::Double,
             Some(store) => self.made[self.stores[store].tensor].dtype,
         }
+    }
+
+    /// Whether an access adds to a sum aside.
+    pub fn is_aside(&self, access: usize) -> bool {
+        access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].aside.is_some())
     }
 
     /// Whether nothing in it is converted: then it does not matter which tensors have dimensions.
     pub fn is_of_one_type(&self) -> bool {
         let steps = self.steps.iter().filter(|step| step.out != DType::Bool).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);
-        let all: Vec<DType> = all.chain(self.foldings.iter().map(|folding| folding.out)).collect();
+        let folded = self.foldings.iter().map(|folding| folding.out);
+        let all: Vec<DType> = all.chain(folded).chain(self.asides.iter().map(|aside| aside.input.to)).collect();
         all.windows(2).all(|two| two[0] == two[1])
     }
 

@@ -6,7 +6,7 @@
 mod recipe_steps;
 
 use super::expressions;
-use super::kernel::{Input, Kernel, Load, Made, Part, Source, Step, Store};
+use super::kernel::{Aside, Input, Kernel, Load, Made, Part, Source, Step, Store};
 use crate::analysis::folds::recipes_of;
 use crate::analysis::framing::{Frame, Frames};
 use crate::interpreter::{Environment, IValue, literal_values};
@@ -97,6 +97,8 @@ enum Known {
         source: Source,
         kind: Kind,
     },
+    /// A sum along other dimensions than the rest is folded, which nothing reads.
+    Aside(usize),
     Text(String),
     Numbers(Vec<i64>),
     Missing,
@@ -434,7 +436,13 @@ impl Lowering<'_> {
         let name = self.section.name(value);
         let (stores, dtype) = match self.known.get(&value) {
             Some(&Known::Tensor { source: source @ (Source::Step(_) | Source::Folded(_)), dtype, frame, .. }) => {
-                (vec![Store { frame, source, dtype, tensor, part: None }], dtype)
+                (vec![Store { frame, source, dtype, tensor, part: None, aside: None }], dtype)
+            }
+            Some(&Known::Aside(at)) => {
+                let Aside { keep, input, .. } = self.kernel.asides[at];
+                let frame = if keep { Frame::Whole } else { Frame::Kept };
+                let (source, dtype) = (input.source, input.dtype);
+                (vec![Store { frame, source, dtype, tensor, part: None, aside: Some(at) }], input.to)
             }
             Some(&Known::Joined { ref parts, dtype, dim, frame }) => {
                 let count = parts.len() as i64;
@@ -444,6 +452,7 @@ impl Lowering<'_> {
                     dtype: from,
                     tensor,
                     part: Some(Part { dim, count, index }),
+                    aside: None,
                 };
                 ((0..).zip(parts).map(store).collect(), dtype)
             }

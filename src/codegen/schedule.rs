@@ -218,7 +218,8 @@ impl Schedule {
             let taken: Vec<usize> = self.carried.values().copied().collect();
             let is_free = |k: &usize| {
                 let store = &kernel.stores[*k];
-                kernel.made[store.tensor].dtype == step.out
+                store.aside.is_none()
+                    && kernel.made[store.tensor].dtype == step.out
                     && matches!(step.out, DType::Float | DType::Double)
                     && self.phase(store.source) >= last
                     && !walk.writes_rows(kernel, *k)

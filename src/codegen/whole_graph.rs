@@ -61,14 +61,28 @@ pub fn in_a_row(kernel: &Kernel) -> Walk {
     let direction = likely_direction(kernel);
     let still: Vec<bool> = (0..kernel.accesses()).map(|access| !moves(kernel, access)).collect();
     let is_row = |access: usize| access >= kernel.loads.len() && direction == Direction::Across;
-    let inner = |(access, &still): (usize, &bool)| match still && !is_row(access) {
-        true => Inner::Still,
+    let inner = |(access, &still): (usize, &bool)| match kernel.is_aside(access) {
+        true => if_summed(kernel, access, direction),
+        false if still && !is_row(access) => Inner::Still,
         false => Inner::Unit,
     };
     Walk {
         direction,
         inner: still.iter().enumerate().map(inner).collect(),
-        still: still.iter().map(|&still| still && direction != Direction::Points).collect(),
+        still: still
+            .iter()
+            .enumerate()
+            .map(|(access, &still)| still && direction != Direction::Points && !kernel.is_aside(access))
+            .collect(),
+    }
+}
+
+/// How a sum aside is likely to move along the innermost dimension: it is another one than rows are along, or all of them.
+fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
+    let aside = kernel.stores[access - kernel.loads.len()].aside.map(|at| &kernel.asides[at].axes);
+    match aside {
+        Some(Axes::These(_)) if direction == Direction::Along => Inner::Unit,
+        _ => Inner::Still,
     }
 }
 

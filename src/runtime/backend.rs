@@ -1,6 +1,7 @@
 //! What the interpreter asks when it comes to a fusion group.
 
 use super::caches::largest_cache;
+use super::destinations::{Destination, Totals};
 use super::disk_cache::DiskCache;
 use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
@@ -16,12 +17,11 @@ use crate::interpreter::{Environment, IValue, Release};
 use crate::ir::{Graph, Node};
 use crate::symbol::prim;
 use crate::tensor::buffer::{Buffer, with_elements};
-use crate::tensor::{DType, Device, Dims, Precision, Scalar, Tensor, layout};
+use crate::tensor::{DType, Dims, Precision, Scalar, Tensor, layout};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::ops::Range;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -232,8 +232,14 @@ impl CpuBackend {
             Destination::new(made.dtype, layout::numel(shape), self.settings.guarded)
         };
         let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
-        let operands = request.operands.to_vec();
-        let mut prepared = Prepared { kernel, geometry, compiled, operands, buffers, threads, stream: false };
+        let shares = shares(threads, geometry.tiles(compiled.tile), &kernel);
+        let asides = kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.aside.is_some());
+        let totals = asides.map(|(store, access)| {
+            let elements = layout::numel(&geometry.made[store.tensor].0);
+            Totals::new(store.tensor, access, elements, shares, self.settings.guarded)
+        });
+        let (totals, operands) = (totals.collect(), request.operands.to_vec());
+        let mut prepared = Prepared { kernel, geometry, compiled, operands, buffers, totals, shares, stream: false };
         prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
         Ok(prepared)
     }
@@ -359,7 +365,9 @@ pub struct Prepared {
     compiled: Rc<Compiled>,
     operands: Vec<IValue>,
     buffers: Vec<Destination>,
-    threads: usize,
+    totals: Vec<Totals>,
+    /// How many parts a launch is done in.
+    shares: usize,
     stream: bool,
 }
 
@@ -406,6 +414,10 @@ impl Prepared {
         for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
             data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
         }
+        for totals in &mut self.totals {
+            totals.clear();
+            data[totals.access] = totals.first();
+        }
         let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
         let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
         let reals: SmallVec<[f64; 4]> = kernel.reals.iter().map(real).collect();
@@ -419,7 +431,12 @@ impl Prepared {
             wholes: &wholes,
             stream: self.stream,
         };
-        shared_out(self.compiled.function, &arguments, geometry.tiles(self.compiled.tile), self.threads);
+        let apart: SmallVec<[(usize, usize); 4]> =
+            self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
+        shared_out(self.compiled.function, &arguments, geometry.tiles(self.compiled.tile), self.shares, &apart);
+        for totals in &mut self.totals {
+            totals.add_up(&mut self.buffers[totals.tensor]);
+        }
         Ok(())
     }
 
@@ -481,94 +498,29 @@ fn first(buffer: &Buffer) -> usize {
     with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
 }
 
-/// Runs a launch, in shares of whole tiles where several threads are worth it.
-fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, threads: usize) {
-    let shares = if threads > 1 { (threads as i64 * SHARES).min(tiles) } else { 1 };
-    let run = |share: i64| {
-        let (begin, end) = (tiles * share / shares, tiles * (share + 1) / shares);
-        launch(function, arguments, begin, end);
-    };
-    match shares {
-        1 => run(0),
-        _ => (0..shares).into_par_iter().for_each(run),
+/// In how many parts a launch is done: more than there are threads, but where each part has totals of its own.
+fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
+    let each = if kernel.asides.is_empty() { SHARES } else { 1 };
+    if threads > 1 { (threads as i64 * each).min(tiles).max(1) as usize } else { 1 }
+}
+
+/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
+fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, shares: usize, apart: &[(usize, usize)]) {
+    if shares == 1 {
+        return launch(function, arguments, 0, tiles);
     }
+    let at = |share: usize| tiles * share as i64 / shares as i64;
+    (0..shares).into_par_iter().for_each(|share| {
+        let mut data: SmallVec<[usize; 16]> = arguments.data.into();
+        apart.iter().for_each(|&(access, bytes)| data[access] += share * bytes);
+        launch(function, &Arguments { data: &data, ..*arguments }, at(share), at(share + 1));
+    });
 }
 
 #[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
 fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
     // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
     // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
-    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles.
+    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own.
     unsafe { function.run(arguments, begin, end) }
-}
-
-/// Elements that a guarded result has before and behind it.
-const CANARIES: usize = 64;
-/// What memory holds that nothing has been written to: NaN in all types of reals.
-const POISON: u8 = 0xff;
-
-/// The memory of a result.
-#[derive(Debug)]
-struct Destination {
-    buffer: Buffer,
-    /// Elements of canaries on both sides.
-    guard: usize,
-    /// The elements of the result.
-    known: Range<usize>,
-}
-
-impl Destination {
-    fn new(dtype: DType, elements: usize, guarded: bool) -> Destination {
-        if !guarded {
-            let (buffer, known) = Buffer::placed(dtype, elements);
-            return Destination { buffer, guard: 0, known };
-        }
-        let mut buffer = Buffer::zeros(dtype, elements + 2 * CANARIES);
-        poison(&mut buffer);
-        Destination { buffer, guard: CANARIES, known: CANARIES..CANARIES + elements }
-    }
-
-    fn first(&mut self) -> usize {
-        let at = self.known.start;
-        with_elements!(&mut self.buffer, elements => elements[at..].as_mut_ptr().expose_provenance())
-    }
-
-    /// The result; an error where something was written beside it.
-    fn tensor(self, dtype: DType, laid: &(Dims, Dims), device: Device) -> Result<Tensor, String> {
-        if self.guard == 0 {
-            return Ok(Tensor::placed(self.buffer, self.known, dtype, laid.clone()).on(device));
-        }
-        let n = self.known.len();
-        let whole = Tensor::new(self.buffer, dtype, &[(n + 2 * self.guard) as i64]);
-        let mut clean = Buffer::zeros(dtype, self.guard);
-        poison(&mut clean);
-        let clean = bits(&Tensor::new(clean, dtype, &[self.guard as i64]));
-        let part = |from: usize, n: usize| whole.narrow(0, from as i64, n as i64, 1);
-        let untouched = |from: usize| bits(&part(from, self.guard)) == clean;
-        assert!(untouched(0) && untouched(self.guard + n), "a kernel wrote beside its result");
-        let inside = part(self.guard, n).copied();
-        Ok(inside.as_strided(&laid.0, &laid.1, 0).map_err(|error| error.0)?.on(device))
-    }
-}
-
-/// Fills memory with what no kernel leaves.
-fn poison(buffer: &mut Buffer) {
-    match buffer {
-        Buffer::Bool(all) => all.fill(true),
-        Buffer::Byte(all) => all.fill(POISON),
-        Buffer::Char(all) => all.fill(-1),
-        Buffer::Short(all) => all.fill(-1),
-        Buffer::Int(all) => all.fill(-1),
-        Buffer::Long(all) => all.fill(-1),
-        Buffer::Half(all) => all.fill(half::f16::from_bits(u16::MAX)),
-        Buffer::BFloat16(all) => all.fill(half::bf16::from_bits(u16::MAX)),
-        Buffer::Float(all) => all.fill(f32::from_bits(u32::MAX)),
-        Buffer::Double(all) => all.fill(f64::from_bits(u64::MAX)),
-        Buffer::ComplexFloat(_) | Buffer::ComplexDouble(_) => {}
-    }
-}
-
-/// Elements with NaN told by their bits.
-fn bits(tensor: &Tensor) -> Vec<u64> {
-    tensor.read::<f64>().iter().map(|x| x.to_bits()).collect()
 }

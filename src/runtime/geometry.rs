@@ -9,7 +9,7 @@
 
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
-use crate::codegen::kernel::{Direction, Folding, Inner, Kernel, Part, Source, Walk};
+use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Part, Source, Walk};
 use crate::ops::recipes::Fold;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
@@ -129,6 +129,17 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
         accesses.push(placed(view, load.frame, &space, &axes)?);
     }
     for store in &kernel.stores {
+        if let Some(aside) = store.aside.map(|at| &kernel.asides[at]) {
+            let (laid, axes) = shapes.aside(aside, &space)?;
+            accesses.push(placed(
+                &View { shape: laid.0.clone(), strides: laid.1.clone(), offset: 0 },
+                store.frame,
+                &space,
+                &axes,
+            )?);
+            made[store.tensor] = Some(laid);
+            continue;
+        }
         let (shape, strides) = shapes.laid(store.source)?;
         check_result(&shape, store.frame, &space, &axes)?;
         let whole = made[store.tensor].get_or_insert_with(|| match store.part {
@@ -180,6 +191,24 @@ fn check_result(shape: &Dims, frame: Frame, space: &Dims, axes: &[usize]) -> Res
         true => Ok(()),
         false => Err(format!("results have different shapes, {space:?} and {shape:?}")),
     }
+}
+
+/// Dimensions of a shape, in order.
+fn wrapped(axes: &Axes, rank: usize) -> Result<Vec<usize>, String> {
+    let mut axes = match axes {
+        Axes::All => (0..rank).collect(),
+        Axes::These(dims) => layout::wrap_all(dims, rank).map_err(|error| error.0)?,
+    };
+    axes.sort_unstable();
+    // What has no dimensions counts as a row of one element.
+    axes.truncate(rank);
+    Ok(axes)
+}
+
+/// A shape with some dimensions folded.
+fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
+    let kept = (0..whole.len()).filter(|dim| keep || !axes.contains(dim));
+    kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect()
 }
 
 /// The shape of several parts side by side, in a row.
@@ -269,15 +298,21 @@ impl<'k> Shapes<'k> {
         Ok((shape, strides))
     }
 
+    /// The shape of a sum aside, and the dimensions of the space along which it is.
+    fn aside(&self, aside: &Aside, space: &Dims) -> Result<(Laid, Vec<usize>), String> {
+        let (whole, _) = self.laid(aside.input.source)?;
+        if whole != *space {
+            return Err(format!("{whole:?} is summed beside what has {space:?}"));
+        }
+        let axes = wrapped(&aside.axes, whole.len())?;
+        let shape = without(&whole, &axes, aside.keep);
+        let strides = layout::contiguous(&shape);
+        Ok(((shape, strides), axes))
+    }
+
     /// Which dimensions of a shape rows are along; notes that this is what the space is.
     fn rows(&mut self, axes: &Axes, whole: &Dims) -> Result<Vec<usize>, String> {
-        let mut axes = match axes {
-            Axes::All => (0..whole.len()).collect(),
-            Axes::These(dims) => layout::wrap_all(dims, whole.len()).map_err(|error| error.0)?,
-        };
-        axes.sort_unstable();
-        // What has no dimensions counts as a row of one element.
-        axes.truncate(whole.len());
+        let axes = wrapped(axes, whole.len())?;
         let known = self.space.get_or_insert_with(|| (whole.clone(), axes.clone()));
         if *known != (whole.clone(), axes.clone()) {
             return Err(format!("rows are along {axes:?} of {whole:?}, and along {:?} of {:?}", known.1, known.0));
@@ -290,13 +325,12 @@ impl<'k> Shapes<'k> {
         let folding = &self.kernel.foldings[k];
         let (whole, _) = self.laid(folding.input.source)?;
         let axes = self.rows(&folding.axes, &whole)?;
+        let shape = without(&whole, &axes, folding.keep);
         if let Some(sizes) = &folding.sizes
             && !whole.ends_with(sizes)
         {
             return Err(format!("a shape of {whole:?} does not end in {sizes:?}"));
         }
-        let kept = (0..whole.len()).filter(|dim| folding.keep || !axes.contains(dim));
-        let shape: Dims = kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect();
         // Whether it counts as a tensor without dimensions is settled before its rank is known.
         if shape.is_empty() && !folding.keep && folding.axes != Axes::All && !self.kernel.is_of_one_type() {
             return Err("what has lost all of its dimensions goes with other element types".to_owned());
@@ -377,8 +411,9 @@ fn collapsed(
     order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
     // A running total is never of a row, also where that has one element.
     let runs_over_one = kernel.has_running() && axes.iter().all(|&axis| space[axis] == 1);
-    let still = |view: &View| {
-        has_rows && !runs_over_one && axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1)
+    let still = |(access, view): (usize, &View)| {
+        let stands = axes.iter().all(|&axis| view.strides[axis] == 0 || space[axis] == 1);
+        has_rows && !runs_over_one && stands && !kernel.is_aside(access)
     };
     let along = order.last().is_none_or(|dim| axes.contains(dim));
     let part = |folded: bool| {
@@ -406,7 +441,7 @@ fn collapsed(
         walk: Walk {
             direction,
             inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
-            still: accesses.iter().map(still).collect(),
+            still: accesses.iter().enumerate().map(still).collect(),
         },
         strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),

@@ -81,7 +81,7 @@ impl Function {
     /// # Safety
     /// The library must be open. The access patterns that the kernel was written for are those of the innermost strides. For each point of
     /// the space, each access must be within memory that holds elements of its type, initialised where it is loaded from;
-    /// nothing else reads or writes meanwhile what is stored to, and no two points store to the same element.
+    /// nothing else reads or writes meanwhile what is stored to, and no two points store to the same element, but for sums aside, which are only added to.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert_eq!(arguments.strides.len(), rank * arguments.data.len());

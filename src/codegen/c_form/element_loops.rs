@@ -3,7 +3,7 @@
 use super::row_loops::{letter_of_running, operator, running_type};
 use super::{Writer, beside};
 use crate::codegen::expressions::{converted, formula, literal, narrowed, rounded, value_type, widened};
-use crate::codegen::kernel::{Direction, Input, Source};
+use crate::codegen::kernel::{Direction, Inner, Input, Source};
 use crate::codegen::schedule::{Aim, Stages, source_of, stages};
 use crate::ops::recipes::Fold;
 use crate::tensor::DType;
@@ -50,7 +50,11 @@ impl Writer<'_> {
     }
 
     fn comes_last(&self, aim: Aim) -> bool {
-        matches!(aim, Aim::Fold(k) if self.is_heavy(k))
+        match aim {
+            Aim::Fold(k) => self.is_heavy(k),
+            Aim::Store(k) => self.kernel.stores[k].aside.is_some() && self.computes_heavy(aim),
+            Aim::Square(_) | Aim::Carry(..) => false,
+        }
     }
 
     /// The accesses that loops with these aims make at each element.
@@ -107,6 +111,10 @@ impl Writer<'_> {
         if aims.is_empty() && !all.stages.of_step.values().any(|&of_step| of_step == stage) {
             return;
         }
+        let still = self.still_sums(&aims);
+        for &k in &still {
+            self.line(indent, &format!("double {} = 0;", self.part_aside(k)));
+        }
         self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
@@ -125,6 +133,35 @@ impl Writer<'_> {
         aims.iter().for_each(|&aim| self.declare(source_of(self.kernel, aim), all, stage, &mut declared));
         aims.iter().for_each(|&aim| self.take(indent + 4, aim));
         self.line(indent, "}");
+        for k in still {
+            self.line(indent, &format!("{}[0] += {};", self.store_name(k), self.part_aside(k)));
+        }
+    }
+
+    /// Sums aside of which a loop adds to one element: it does so in a variable.
+    pub(super) fn still_sums(&self, aims: &[Aim]) -> Vec<usize> {
+        let is_still = |k: &usize| {
+            let access = self.kernel.loads.len() + k;
+            self.kernel.is_aside(access) && self.walk.inner[access] == Inner::Still
+        };
+        let stores = aims.iter().filter_map(|aim| if let Aim::Store(k) = aim { Some(*k) } else { None });
+        stores.filter(is_still).collect()
+    }
+
+    pub(super) fn part_aside(&self, k: usize) -> String {
+        format!("p_{}", self.store_name(k))
+    }
+
+    /// Adds an element to a sum aside.
+    fn add_aside(&mut self, indent: usize, k: usize, at: usize) {
+        let aside = &self.kernel.asides[at];
+        let value = self.input(&aside.input);
+        let access = self.kernel.loads.len() + k;
+        let total = match self.walk.inner[access] {
+            Inner::Still => self.part_aside(k),
+            _ => format!("{}{}", self.store_name(k), self.index(access)),
+        };
+        self.noted(indent, &format!("{total} += (double){value};"), &aside.line);
     }
 
     /// The loop of a running total, and of what is done with it at once. Sums along a row may be computed in a vector where that says the same, or
@@ -239,6 +276,9 @@ impl Writer<'_> {
 
     pub(super) fn store(&mut self, indent: usize, k: usize) {
         let store = self.kernel.stores[k];
+        if let Some(at) = store.aside {
+            return self.add_aside(indent, k, at);
+        }
         let made = &self.kernel.made[store.tensor];
         let value = converted(&self.name(store.source, store.dtype), store.dtype, made.dtype);
         let access = self.kernel.loads.len() + k;

@@ -9,7 +9,7 @@ use super::{TILE, Writer, beside};
 use crate::codegen::expressions::{formula, literal, value_type};
 use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
 use crate::codegen::prelude;
-use crate::codegen::schedule::Aim;
+use crate::codegen::schedule::{Aim, source_of};
 use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Kind, Scalar};
 
@@ -268,9 +268,14 @@ impl Writer<'_> {
     /// many elements in a vector.
     pub(super) fn is_heavy(&self, k: usize) -> bool {
         let folding = &self.kernel.foldings[k];
-        let steps = self.schedule.steps(self.kernel, self.schedule.phase(folding.input.source), &[Aim::Fold(k)]);
+        folding.is_real() && folding.accumulates() && self.computes_heavy(Aim::Fold(k))
+    }
+
+    /// Whether what an aim reads takes long to compute.
+    pub(super) fn computes_heavy(&self, aim: Aim) -> bool {
+        let phase = self.schedule.phase(source_of(self.kernel, aim));
         let is_heavy = |i: &usize| prelude::is_heavy(self.kernel.steps[*i].text);
-        folding.is_real() && folding.accumulates() && steps.iter().any(is_heavy)
+        self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_heavy)
     }
 
     /// The variance that finds a mean, or another variance, on its way.
@@ -345,10 +350,12 @@ impl Writer<'_> {
         }
     }
 
-    /// What makes a vector of a loop along a row.
+    /// What makes a vector of a loop that adds to variables.
     pub(super) fn clauses(&self, aims: &[Aim]) -> String {
+        let aside = |k| format!(" reduction(+:{})", self.part_aside(k));
+        let aside: String = self.still_sums(aims).into_iter().map(aside).collect();
         if self.walk.direction != Direction::Along {
-            return String::new();
+            return aside;
         }
         let clause = |aim: &Aim| {
             let folding = |k: usize| &self.kernel.foldings[k];
@@ -366,7 +373,7 @@ impl Writer<'_> {
                 Aim::Store(_) | Aim::Carry(..) => String::new(),
             }
         };
-        aims.iter().map(clause).collect()
+        aims.iter().map(clause).chain([aside]).collect()
     }
 
     /// Takes an element into the total of its block.

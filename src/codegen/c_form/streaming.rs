@@ -30,7 +30,8 @@ impl Writer<'_> {
         let in_a_row = self.walk.inner[self.kernel.loads.len() + store] == Inner::Unit;
         let is_heavy = self.kernel.steps.iter().any(|step| prelude::is_heavy(step.text));
         let runs_along = self.walk.direction == Direction::Along && self.kernel.has_running();
-        if !in_a_row || is_heavy || runs_along || self.walk.writes_rows(self.kernel, store) {
+        let is_aside = self.kernel.stores[store].aside.is_some();
+        if !in_a_row || is_aside || is_heavy || runs_along || self.walk.writes_rows(self.kernel, store) {
             return None;
         }
         match self.walk.direction {

@@ -4,7 +4,7 @@ use super::{Known, Lowering, Operand, Refusal, refuse};
 use crate::analysis::folds::{Axes, axes, keeps, overload};
 use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
-use crate::codegen::kernel::{Folding, Input, Running, Source, Step};
+use crate::codegen::kernel::{Aside, Folding, Input, Running, Source, Step};
 use crate::ir::Node;
 use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
 use crate::ops::schema::Schema;
@@ -45,6 +45,9 @@ impl Lowering<'_> {
             return refuse(format!("`{}` of something that no kernel takes", recipe.kind));
         };
         let terms = self.terms(&cooking, x.dtype)?;
+        if self.frames.is_aside(self.section.output(node, 0)) {
+            return self.aside(&cooking, terms);
+        }
         for i in 0..recipe.lines.len() {
             let made = self.line_of(&cooking, &terms, i)?;
             cooking.made.push(made);
@@ -55,6 +58,20 @@ impl Lowering<'_> {
         let output = self.section.output(node, 0);
         let frame = self.frame(output);
         self.known.insert(output, Known::Tensor { source, dtype: terms.elements, dimensioned, frame });
+        Ok(())
+    }
+
+    /// Adds a sum along other dimensions than the rest is folded.
+    fn aside(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
+        let Line(_, _, text) = cooking.recipe.lines[0];
+        match self.letters(cooking, text, terms.elements)?[..] {
+            [input] if terms.elements.is_float() => {
+                let aside = Aside { axes: terms.axes, keep: terms.keep, input, line: self.line(cooking.node) };
+                self.kernel.asides.push(aside);
+            }
+            _ => return refuse("whole numbers that are summed along other dimensions than the rest is folded"),
+        }
+        self.known.insert(self.section.output(cooking.node, 0), Known::Aside(self.kernel.asides.len() - 1));
         Ok(())
     }
 

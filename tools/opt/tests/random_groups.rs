@@ -3,7 +3,7 @@
 //! Groups have random operators, element types, constants and numbers that are operands; operands have random shapes that stretch, sizes
 //! 0 and 1, odd tails, strides of 0, permuted and sliced ones, and now and then special values. Half of the groups fold some
 //! of their dimensions, and of those a quarter several times, what is folded being computed with before, with several results: values wait for a later
-//! loop, and are computed again. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
+//! loop, and are computed again. A third of those that fold sum along other dimensions, too. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
 //! where that fails with operators that round several times by a tolerance; shapes, strides and element types must be the same.
 //!
 //! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so every
@@ -188,6 +188,10 @@ fn group(seed: u64) -> Group {
         }
     }
     let era = if draws.one_in(4) { Era::V1_3 } else { Era::V2 };
+    let mut others = Dice(seed ^ 0x2f0b_77c1);
+    if section.folded.is_some() && others.one_in(3) {
+        (0..1 + others.below(3)).for_each(|_| section.aside(&mut others));
+    }
     section.finished(draws, era, shape.len())
 }
 
@@ -206,6 +210,8 @@ struct Section {
     folded: Option<Vec<usize>>,
     /// What has been folded and has lost these dimensions.
     rows: Vec<String>,
+    /// Sums along any dimensions, which nothing reads.
+    asides: Vec<String>,
     /// Whether any value that was computed may be a result.
     many: bool,
 }
@@ -411,6 +417,24 @@ impl Section {
         self.computed.extend(known);
     }
 
+    /// Sums along any dimensions what has the shape of the largest operand, for a result that nothing reads.
+    fn aside(&mut self, draws: &mut Dice) {
+        let (x, whole, one) =
+            (self.tensor(draws), self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
+        let mut x = self.line("Tensor", &format!("aten::add({x}, {whole}, {one})"));
+        if !draws.one_in(4) {
+            x = self.line("Tensor", &format!("aten::_cast_Float({x}, %no)"));
+        }
+        let rank = self.shape.len();
+        let dims: Vec<i64> = (0..rank as i64).filter(|_| draws.one_in(2)).collect();
+        let dims: Vec<i64> =
+            dims.into_iter().map(|dim| if draws.one_in(2) { dim } else { dim - rank as i64 }).collect();
+        let dims = self.line("int[]", &format!("prim::Constant[value={dims:?}]()"));
+        let keep = draws.pick(&["%yes", "%no"]);
+        let sum = self.line("Tensor", &format!("aten::sum({x}, {dims}, {keep}, %none)"));
+        self.asides.push(sum);
+    }
+
     /// Computes with what has been folded.
     fn row(&mut self, draws: &mut Dice) {
         let (a, b) = (self.rows[draws.below(self.rows.len())].clone(), self.rows[self.rows.len() - 1].clone());
@@ -434,6 +458,7 @@ impl Section {
         } else if self.computed.len() > 1 && draws.one_in(3) {
             results.push(self.computed[self.computed.len() - 2].clone());
         }
+        results.append(&mut self.asides);
         if rank > 0 && self.folded.is_none() && draws.one_in(8) {
             let name = self.fresh();
             let dim = draws.below(rank);
