@@ -58,6 +58,7 @@ passes! {
     lower_tuples,
     peephole,
     profile_instrument,
+    recompute_captures,
     refine_captures,
     refine_integer_values,
     refine_tuple_types,

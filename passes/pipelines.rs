@@ -31,14 +31,17 @@ pub const PIPELINES: &[NamedPipeline] = &[
     NamedPipeline {
         name: "training",
         summary: "the graph and its gradient, each fused, for calls that give gradients of all results",
-        // One graph first, without what has no formula. What is known of sizes is told before differentiation, so that formulas keep none, and from one graph to the other
-        // when the forward one is fused: then sums of gradients can move, and be folds of the backward kernel. What is handed over for nothing goes last.
+        // One graph first, without what has no formula. What is known of sizes is told before differentiation, so that formulas keep none, and from one graph to the other:
+        // then branches of formulas are decided, sums of gradients can move, and be folds of the backward kernel. What is cheap is computed there again; the forward graph is fused last, when it
+        // is known what it must keep.
         text: "inline,lower-simple-tuples,lower-all-tuples,constant-propagation,cse,dce,constant-loop-unrolling,constant-propagation,\
                remove-mutation,canonicalize-ops,dce,\
                shape-analysis{precise},differentiate{defined},\
-               forward(lower-simple-tuples,shape-analysis{precise},peephole,cse,dce,fuse{level=2},dce),refine-captures,\
-               backward(specialize-autogradzero,shape-analysis{precise},commute-sum-to-size,peephole,cse,dce,fuse{level=2},dce),\
-               refine-captures",
+               forward(lower-simple-tuples,shape-analysis{precise},peephole,cse,dce),refine-captures,\
+               backward(specialize-autogradzero,fixpoint(constant-propagation,lower-simple-tuples,shape-analysis{precise},peephole,cse,dce)),\
+               recompute-captures,\
+               backward(cse,commute-sum-to-size,shape-analysis{precise},peephole,cse,dce,fuse{level=2},dce),\
+               refine-captures,forward(fuse{level=2},dce)",
     },
     NamedPipeline {
         name: "torch-1.3-required",

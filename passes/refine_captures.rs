@@ -14,7 +14,7 @@
 //!
 //! A backward graph is made of formulas, in which nothing is said of sizes; what is known of them is known in the forward graph, and that may be fused by then, so that the nodes
 //! which told it are in a group. The numbers of [`Roles`] lead from one graph to the other: they are no edges, so nothing is executed or counted for them, and they survive edits.
-//! What the forward graph keeps has the type that it has there; what is a constant there is copied. A gradient that is said to be given (`differentiate{defined}`) has the type of
+//! What the forward graph keeps has the type that it has there; what is a constant there is copied, and so is the answer to whether a size is another where types tell both. A gradient that is said to be given (`differentiate{defined}`) has the type of
 //! its result. What nobody reads then is no longer kept, nor computed where nobody else asks for it.
 //!
 //! Linear in nodes; idempotent.
@@ -25,7 +25,7 @@ use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
-use jitopt_core::types::{TensorType, Type, TypeKind};
+use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 
 /// The row.
@@ -47,6 +47,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     for group in groups {
         let Some(roles) = Roles::of(graph, group) else { continue };
         tell_types(graph, cx, group, &roles);
+        decide_sizes(graph, cx, group);
         copy_constants(graph, cx, group, &roles);
         drop_unread(graph, cx, group, roles);
     }
@@ -56,7 +57,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 /// What a param of a backward graph stands for.
 #[derive(Clone, Copy)]
-enum Handed {
+pub(crate) enum Handed {
     /// The gradient of a result of the node, or of something that is only kept.
     Gradient(Option<Value>),
     /// A value of the forward graph.
@@ -64,7 +65,7 @@ enum Handed {
 }
 
 /// What the params of the backward graph stand for, in their order.
-fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
+pub(crate) fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
     let params: Vec<Value> = section.params(section.root()).collect();
     let results: Vec<Value> = section.results(section.root()).collect();
     let gradients = roles.input_vjps.iter();
@@ -101,10 +102,62 @@ fn tell_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &
 }
 
 /// A backward graph asks for no gradients of what it is handed.
-fn without_gradient(ty: Type) -> Type {
+pub(crate) fn without_gradient(ty: Type) -> Type {
     match ty.as_tensor() {
         Some(tensor) => Type::new(TypeKind::Tensor(TensorType { requires_grad: None, ..tensor.clone() })),
         None => ty,
+    }
+}
+
+/// What `aten::_size_if_not_equal` gives is a constant where both sizes are known: formulas ask it for each operand, to sum gradients only of what was stretched. It is a list, but
+/// one that is only handed over.
+fn decide_sizes(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
+    let Some(section) = graph.subgraph(group) else { return };
+    let is_handed = |value: Value| section.users(value).all(|user| user == section.return_node(section.root()));
+    let decided = |node: Node| {
+        let asks = section.kind(node).as_str() == "aten::_size_if_not_equal" && is_handed(section.output(node, 0));
+        let (own, result) = asks.then(|| (section.input(node, 0), section.input(node, 1)))?;
+        let (own, result) = (known_size(section, own)?, known_size(section, result)?);
+        Some((node, (own != result).then_some(own)))
+    };
+    let found: Vec<(Node, Option<Vec<i64>>)> = section.nodes(section.root()).filter_map(decided).collect();
+    if found.is_empty() {
+        return;
+    }
+    cx.rewrite(graph, "sizes-decided", group, |graph| {
+        graph_update!("Deciding {} sizes that a backward graph is handed", found.len());
+        graph.with_subgraph(group, |section| {
+            for (node, size) in found {
+                let old = section.output(node, 0);
+                let constant = section.create_op(prim::CONSTANT, &[], section.ty(old));
+                if let Some(size) = size {
+                    section.set_attribute(
+                        constant,
+                        attr::VALUE,
+                        Attribute::List(size.into_iter().map(Attribute::Int).collect()),
+                    );
+                }
+                section.insert_before(node, constant);
+                let new = section.output(constant, 0);
+                section.replace_all_uses(old, new);
+                section.move_name(old, new);
+                section.erase(node);
+            }
+        });
+    });
+}
+
+/// A constant list, or the size of a tensor whose type tells it.
+fn known_size(graph: &Graph, value: Value) -> Option<Vec<i64>> {
+    let node = graph.definer(value)?;
+    if graph.kind(node).as_str() == "aten::size" && graph.num_inputs(node) == 1 {
+        let dims = graph.ty(graph.input(node, 0)).as_tensor()?.sizes.as_ref()?.iter();
+        return dims.map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect();
+    }
+    match graph.constant(value)?? {
+        Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
+        Attribute::EmptyList(_) => Some(Vec::new()),
+        _ => None,
     }
 }
 
@@ -140,7 +193,7 @@ fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, role
     });
 }
 
-fn drop_unread(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: Roles) {
+pub(crate) fn drop_unread(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: Roles) {
     let Some(backward) = graph.backward(group) else { return };
     let read: Vec<bool> = backward.params(backward.root()).map(|param| backward.has_uses(param)).collect();
     // Callers give the gradients of all results.

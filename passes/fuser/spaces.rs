@@ -27,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 
 /// How many nodes a group may have that folds: each pair asks about all of them.
-const MOST_NODES: usize = 128;
+const MOST_NODES: usize = 256;
 
 /// Whether a node folds, or something in a group.
 pub(super) fn folds(graph: &Graph, node: Node) -> bool {

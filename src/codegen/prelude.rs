@@ -8,15 +8,6 @@ use std::sync::LazyLock;
 /// The whole text.
 pub const TEXT: &str = include_str!("prelude.c");
 
-/// Functions that take no longer than arithmetic: they begin no loop of their own.
-const LIGHT: &[&str] =
-    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut"];
-
-/// Whether a formula calls a function that takes long.
-pub fn is_heavy(formula: &str) -> bool {
-    names(formula).any(|name| name.len() > 1 && !LIGHT.contains(&name))
-}
-
 /// Sums, differences, products and quotients that a formula takes, with those of the functions that it calls, for floats where there are two. They are
 /// counted as written: a product that is contracted with a sum is two, and the few of whole numbers count too.
 pub fn operations(text: &str) -> usize {

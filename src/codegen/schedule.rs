@@ -16,7 +16,7 @@
 //! one waits in a buffer that stays in the first level of cache. A running total has a loop of its own: what such a loop may hold is little.
 
 use super::kernel::{Direction, Input, Kernel, Source, Walk};
-use super::prelude;
+use crate::ops::formulas;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +45,7 @@ impl Stages {
 /// Stages some of the steps of a kernel: what is heavy begins a loop of its own, what is light is done as late as possible, beside its
 /// first reader. A running total is alone in its loop, with a loop before and one behind for all else, which may be empty.
 pub fn stages(kernel: &Kernel, steps: &BTreeSet<usize>) -> Stages {
-    let is_heavy = |i: usize| prelude::is_heavy(kernel.steps[i].text);
+    let is_heavy = |i: usize| formulas::is_heavy(kernel.steps[i].text);
     let runs = |i: usize| kernel.steps[i].running.is_some();
     let mut stages = Stages::default();
     let mut begun = 0;
@@ -214,7 +214,7 @@ impl Schedule {
         let needed: Vec<BTreeSet<usize>> = (0..self.phases).map(needed).collect();
         for (i, step) in kernel.steps.iter().enumerate() {
             let last = (self.phase_of_step[i] + 1..self.phases).rev().find(|&phase| needed[phase].contains(&i));
-            let Some(last) = last.filter(|_| prelude::is_heavy(step.text)) else { continue };
+            let Some(last) = last.filter(|_| formulas::is_heavy(step.text)) else { continue };
             let taken: Vec<usize> = self.carried.values().copied().collect();
             let is_free = |k: &usize| {
                 let store = &kernel.stores[*k];

@@ -251,6 +251,17 @@ pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
     BY_KIND.get(&kind).map_or(&[], Vec::as_slice)
 }
 
+/// Functions that take no longer than arithmetic: they begin no loop of their own.
+const LIGHT: &[&str] =
+    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut"];
+
+/// Whether a formula calls a function that takes long.
+pub fn is_heavy(formula: &str) -> bool {
+    let words = formula.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
+    let is_name = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    words.filter(is_name).any(|name| !LIGHT.contains(&name))
+}
+
 /// All kinds that have a formula, in the order of the table.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     let mut last = "";

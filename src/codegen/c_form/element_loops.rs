@@ -113,7 +113,7 @@ impl Writer<'_> {
         }
         let still = self.still_sums(&aims);
         for &k in &still {
-            self.line(indent, &format!("double {} = 0;", self.part_aside(k)));
+            self.line(indent, &format!("{} {} = 0;", self.type_aside(k), self.part_aside(k)));
         }
         self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
@@ -148,6 +148,16 @@ impl Writer<'_> {
         stores.filter(is_still).collect()
     }
 
+    /// The type of that variable: of a part of a row, sixteen floats in each place of a vector, it is a float, as it is for sums of rows side by side. With doubles in
+    /// the loop the gradient of the overlap of boxes takes 1.5 times as long.
+    pub(super) fn type_aside(&self, k: usize) -> &'static str {
+        let aside = self.kernel.stores[k].aside.map(|at| &self.kernel.asides[at]);
+        match aside.map(|aside| value_type(aside.input.to)) {
+            Some("float") if self.walk.direction == Direction::Across => "float",
+            _ => "double",
+        }
+    }
+
     pub(super) fn part_aside(&self, k: usize) -> String {
         format!("p_{}", self.store_name(k))
     }
@@ -157,11 +167,11 @@ impl Writer<'_> {
         let aside = &self.kernel.asides[at];
         let value = self.input(&aside.input);
         let access = self.kernel.loads.len() + k;
-        let total = match self.walk.inner[access] {
-            Inner::Still => self.part_aside(k),
-            _ => format!("{}{}", self.store_name(k), self.index(access)),
+        let (total, ty) = match self.walk.inner[access] {
+            Inner::Still => (self.part_aside(k), self.type_aside(k)),
+            _ => (format!("{}{}", self.store_name(k), self.index(access)), "double"),
         };
-        self.noted(indent, &format!("{total} += (double){value};"), &aside.line);
+        self.noted(indent, &format!("{total} += ({ty}){value};"), &aside.line);
     }
 
     /// The loop of a running total, and of what is done with it at once. Sums along a row may be computed in a vector where that says the same, or

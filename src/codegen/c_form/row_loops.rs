@@ -8,8 +8,8 @@
 use super::{TILE, Writer, beside};
 use crate::codegen::expressions::{formula, literal, value_type};
 use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
-use crate::codegen::prelude;
 use crate::codegen::schedule::{Aim, source_of};
+use crate::ops::formulas;
 use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Kind, Scalar};
 
@@ -234,9 +234,11 @@ impl Writer<'_> {
         let accesses = self.accesses_of(phase, aims);
         if self.is_across() {
             self.line(20, "for (i64 j = 0; j < rows; j++) {");
-            self.in_parts = self.streams_any(aims);
+            let sums_floats = self.still_sums(aims).into_iter().any(|k| self.type_aside(k) == "float");
+            self.in_parts = sums_floats || self.streams_any(aims);
             if self.in_parts {
-                self.line(20, &format!("for (i64 c = 0, all = m, part = stream ? {TILE} : m; c < all; c += part) {{"));
+                let part = if sums_floats { TILE.to_string() } else { format!("stream ? {TILE} : m") };
+                self.line(20, &format!("for (i64 c = 0, all = m, part = {part}; c < all; c += part) {{"));
                 self.line(24, "const i64 m = all - c < part ? all - c : part;");
             }
             for k in accesses {
@@ -274,7 +276,7 @@ impl Writer<'_> {
     /// Whether what an aim reads takes long to compute.
     pub(super) fn computes_heavy(&self, aim: Aim) -> bool {
         let phase = self.schedule.phase(source_of(self.kernel, aim));
-        let is_heavy = |i: &usize| prelude::is_heavy(self.kernel.steps[*i].text);
+        let is_heavy = |i: &usize| formulas::is_heavy(self.kernel.steps[*i].text);
         self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_heavy)
     }
 

@@ -21,14 +21,14 @@ use super::row_loops::BLOCK;
 use super::{TILE, Writer};
 use crate::codegen::expressions::memory_type;
 use crate::codegen::kernel::{Direction, Inner};
-use crate::codegen::prelude;
 use crate::codegen::schedule::Aim;
+use crate::ops::formulas;
 
 impl Writer<'_> {
     /// How many elements the buffer has that a store goes through when it is streamed; none where it never is.
     pub(super) fn streamed(&self, store: usize) -> Option<usize> {
         let in_a_row = self.walk.inner[self.kernel.loads.len() + store] == Inner::Unit;
-        let is_heavy = self.kernel.steps.iter().any(|step| prelude::is_heavy(step.text));
+        let is_heavy = self.kernel.steps.iter().any(|step| formulas::is_heavy(step.text));
         let runs_along = self.walk.direction == Direction::Along && self.kernel.has_running();
         let is_aside = self.kernel.stores[store].aside.is_some();
         if !in_a_row || is_aside || is_heavy || runs_along || self.walk.writes_rows(self.kernel, store) {

@@ -55,6 +55,8 @@ struct Run<'a> {
     env: Environment,
     /// What passes counted.
     stats: BTreeMap<String, u64>,
+    /// Whether the passes have differentiated the graph, and done what they do on both.
+    is_whole: bool,
 }
 
 /// A leaf of the inputs or outputs, under the key of its tensor.
@@ -101,7 +103,7 @@ pub(crate) fn run(
     }
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
-    let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new() };
+    let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new(), is_whole: false };
     let mut both = match run.differentiated(graph, &leaves, world)? {
         Ok(both) => both,
         Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
@@ -139,7 +141,14 @@ impl Run<'_> {
         }
         let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
         give_types(&mut graph, &inputs);
-        self.apply(&mut graph, &judging::pipeline(&format!("{INFERENCE},differentiate"), world)?)?;
+        // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
+        let whole = self.pipeline.take_if(|pipeline| differentiates(pipeline));
+        let steps = if whole.is_some() { INFERENCE.to_owned() } else { format!("{INFERENCE},differentiate") };
+        self.apply(&mut graph, &judging::pipeline(&steps, world)?)?;
+        if let Some(pipeline) = &whole {
+            self.apply(&mut graph, pipeline)?;
+        }
+        self.is_whole = whole.is_some();
         if graph.first(graph.root()).is_none() {
             return Ok(Ok(Differentials::of_nothing(graph)));
         }
@@ -197,10 +206,28 @@ impl Run<'_> {
         let whole = nested(types, &mut forward.results.iter().cloned());
         let gradients = self.gradients_of_results(&whole, given, world)?;
         let operands = both.operands(forward, &gradients);
-        both.specialize(&operands);
-        self.transform(&mut both.backward)?;
+        if self.is_whole {
+            self.refuse_undefined(both, &operands)?;
+        } else {
+            both.specialize(&operands);
+            self.transform(&mut both.backward)?;
+        }
         let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, world), operands);
         Ok(gradients.map(|gradients| (whole, gradients)))
+    }
+
+    /// A backward graph may say that gradients are given (`differentiate{defined}`).
+    fn refuse_undefined(&self, both: &Differentials, operands: &[IValue]) -> Result<(), Refusal> {
+        let params = both.backward.params(both.backward.root()).zip(operands);
+        let is_defined = |param| both.backward.ty(param).as_tensor().is_some_and(|ty| ty.undefined == Some(false));
+        match params.into_iter().find(|(param, operand)| is_defined(*param) && matches!(operand, IValue::Undefined)) {
+            Some((param, _)) => refuse(format_args!(
+                "`{}`: the passes take the gradients of all outputs for given, and that of %{} is not: give it with --grad-outputs, or use `differentiate` in the place of `differentiate{{defined}}`",
+                self.path.display(),
+                both.backward.name(param)
+            )),
+            None => Ok(()),
+        }
     }
 
     /// The gradients of results: those of the file, of the file beside the graph, or 1 of a single number.
@@ -277,6 +304,11 @@ impl Run<'_> {
         };
         Ok(results.iter().map(ones).collect())
     }
+}
+
+/// Whether a pipeline makes gradients itself.
+fn differentiates(pipeline: &Pipeline) -> bool {
+    pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate")
 }
 
 /// Whether a tensor can have a gradient.

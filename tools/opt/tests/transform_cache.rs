@@ -375,6 +375,7 @@ fn columns_are_not_set_for_nothing() {
         "canonicalize-ops",
         "constant-propagation",
         "fuse-linear",
+        "recompute-captures",
         "refine-captures",
         "specialize-autogradzero",
     ];

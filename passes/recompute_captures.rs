@@ -1,0 +1,288 @@
+//! Computes again in backward graphs what is cheap, so that less is kept for them.
+//!
+//! ```text
+//! with prim::DifferentiableGraph_0 = graph(%x : Float(4, 1), %y : Float(6)):
+//!   %a : Float(4, 6) = aten::mul(%x, %y)
+//!   %b : Float(4, 6) = aten::relu(%a)
+//!   return (%b, %a, %b)
+//! with prim::DifferentiableGraph_0.backward = graph(%0 : Tensor, %x : Float(4, 1), %y : Float(6), %a : Float(4, 6), %b : Float(4, 6)):
+//! =>
+//!   return (%b)
+//! with prim::DifferentiableGraph_0.backward = graph(%0 : Tensor, %x : Float(4, 1), %y : Float(6)):
+//!   %a : Float(4, 6) = aten::mul(%x, %y)
+//!   %b : Float(4, 6) = aten::relu(%a)
+//! ```
+//!
+//! Formulas keep what they read, a tensor for each; what is kept is written by one kernel and read by another, and that takes longer than most of what is done with it. Which values
+//! to keep is a *minimum cut*: between what must be kept (operands that are handed over anyway, and results of what takes long) and what the backward graph reads, through pointwise
+//! operators, those values are kept that have the fewest bytes together, a value that is only kept counting twice, once for each way. Of several such cuts it is the one closest
+//! to the backward graph, which computes least again. So does the partitioner of AOTAutograd (He, Chen, Horace: `functorch`, 2022); flows are those of Dinic (1970).
+//!
+//! Not computed again are operators that take long (exponentials, folds, products of matrices), that draw, whose operands somebody writes to, and what hangs on operands that the
+//! backward graph is not handed already: those might be written to before it runs. Where sizes are not known all values count alike. Stands before `fuse`, since nothing leaves a
+//! group. Linear in nodes but for the flow; graphs with very many values that might be computed again are left alone.
+
+use crate::refine_captures::{Handed, drop_unread, handed, without_gradient};
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ops;
+use jitopt_core::ops::formulas::{formulas, is_heavy};
+use jitopt_core::ops::fusion_rules::fusion_row;
+use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::types::{Dim, Type};
+use jitopt_core::{graph_dump, graph_update};
+use petgraph::Direction;
+use petgraph::algo::dinics;
+use petgraph::graph::{DiGraph, NodeIndex};
+use petgraph::visit::EdgeRef;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "recompute-captures",
+    aliases: &[],
+    summary: "compute again in backward graphs what is cheap, and keep less for them",
+    example: "with ….backward = graph(%0 : Tensor, %x : Tensor, %r : Tensor)  =>  graph(%0 : Tensor, %x : Tensor): %r : Tensor = aten::relu(%x), where that is what %r is",
+    options: &[],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+/// Values that a flow is looked for among: Dinic's takes their square and more.
+const MOST_VALUES: usize = 4096;
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before computing captures again", graph);
+    let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
+    for group in groups {
+        let Some(mut roles) = Roles::of(graph, group) else { continue };
+        let Some(plan) = Plan::of(graph, group, &roles) else { continue };
+        let done = cx.rewrite(graph, "captures-recomputed", group, |graph| {
+            graph_update!("Computing {} values again in a backward graph", plan.again.len());
+            plan.carry_out(graph, group, &mut roles);
+        });
+        if done.is_some() {
+            drop_unread(graph, cx, group, roles);
+        }
+    }
+    graph_dump!("After computing captures again", graph);
+    Ok(())
+}
+
+/// What is kept, and what is computed again.
+struct Plan {
+    /// Values of the forward graph that the others are computed from.
+    kept: FxHashSet<Value>,
+    /// Params of the backward graph, with the values of the forward graph that they are.
+    again: Vec<(Value, Value)>,
+    /// All that the backward graph is handed, by the value of the forward graph.
+    handed: FxHashMap<Value, Value>,
+}
+
+impl Plan {
+    fn of(graph: &Graph, group: Node, roles: &Roles) -> Option<Plan> {
+        let (section, backward) = (graph.subgraph(group)?, graph.backward(group)?);
+        let captured = |(param, handed): (Value, Handed)| match handed {
+            Handed::Captured(value) if section.ty(value).is_tensor() => Some((value, param)),
+            _ => None,
+        };
+        let params = backward.params(backward.root()).zip(handed(section, roles));
+        let read: Vec<(Value, Value)> =
+            params.filter_map(captured).filter(|(_, param)| backward.has_uses(*param)).collect();
+        let mut network = Network::new(section, roles.real_outputs, read.iter().map(|pair| pair.0).collect());
+        network.explore();
+        if network.ends.len() > MOST_VALUES {
+            return None;
+        }
+        let (kept, computed) = network.cut();
+        let again: Vec<(Value, Value)> =
+            read.iter().filter(|(value, _)| computed.contains(value)).map(|&(value, param)| (param, value)).collect();
+        (!again.is_empty()).then(|| Plan { kept, again, handed: read.into_iter().collect() })
+    }
+
+    /// Values that are kept and are not handed over yet are results of the forward graph from now on.
+    fn carry_out(self, graph: &mut Graph, group: Node, roles: &mut Roles) {
+        let Some(mut section) = graph.take_subgraph(group) else { return };
+        let nodes = self.nodes(&section);
+        graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
+            let mut map = ValueMap::default();
+            for &node in &nodes {
+                for value in section.inputs(node).filter(|value| self.kept.contains(value)).collect::<Vec<_>>() {
+                    let known = self.handed.get(&value).copied();
+                    let param = map.get(&value).copied().or(known);
+                    let param = param.unwrap_or_else(|| hand_over(&mut section, backward, roles, value));
+                    map.insert(value, param);
+                }
+            }
+            let anchor = backward.first(backward.root()).unwrap_or(backward.return_node(backward.root()));
+            for node in nodes {
+                let copy = backward.copy_node(Some(&section), node, &mut map);
+                backward.insert_before(anchor, copy);
+                let output = backward.output(copy, 0);
+                backward.set_type(output, without_gradient(section.ty(section.output(node, 0))));
+            }
+            for (param, value) in &self.again {
+                backward.replace_all_uses(*param, map[value]);
+            }
+        });
+        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
+        roles.note(graph, group);
+    }
+
+    /// The nodes that compute what is computed again, and the constants that these read, in their order.
+    fn nodes(&self, section: &Graph) -> Vec<Node> {
+        let mut found = FxHashSet::default();
+        let mut open: Vec<Value> = self.again.iter().map(|pair| pair.1).collect();
+        while let Some(value) = open.pop() {
+            let Some(node) = section.definer(value).filter(|_| !self.kept.contains(&value)) else { continue };
+            if found.insert(node) {
+                open.extend(section.inputs(node));
+            }
+        }
+        section.nodes(section.root()).filter(|node| found.contains(node)).collect()
+    }
+}
+
+/// A new param of the backward graph, for a value that the forward graph keeps from now on.
+fn hand_over(section: &mut Graph, backward: &mut Graph, roles: &mut Roles, value: Value) -> Value {
+    let results: Vec<Value> = section.results(section.root()).collect();
+    let at = results.iter().position(|&result| result == value).unwrap_or(results.len());
+    if at == results.len() {
+        section.add_result(section.root(), value);
+    }
+    roles.captured_outputs.push(at);
+    let ty = without_gradient(section.ty(value));
+    backward.add_param(backward.root(), ty)
+}
+
+/// Values of a forward graph, each an edge as wide as it is expensive to keep, behind those that it is computed of.
+struct Network<'g> {
+    section: &'g Graph,
+    db: AliasDb,
+    /// What the backward graph reads.
+    read: Vec<Value>,
+    /// The results of the forward graph that are not only kept.
+    results: FxHashSet<Value>,
+    /// The ends of the edge of each value.
+    ends: FxHashMap<Value, (NodeIndex, NodeIndex)>,
+    flow: DiGraph<(), u64>,
+    source: NodeIndex,
+    sink: NodeIndex,
+}
+
+/// As wide as no values are together.
+const UNBOUNDED: u64 = u64::MAX / 4;
+
+impl<'g> Network<'g> {
+    fn new(section: &'g Graph, real_outputs: usize, read: Vec<Value>) -> Network<'g> {
+        let mut flow = DiGraph::new();
+        let (source, sink) = (flow.add_node(()), flow.add_node(()));
+        let results = section.results(section.root()).take(real_outputs).collect();
+        let db = AliasDb::new(section);
+        Network { section, db, read, results, ends: FxHashMap::default(), flow, source, sink }
+    }
+
+    /// Adds what is read, and what that may be computed of.
+    fn explore(&mut self) {
+        let mut open = self.read.clone();
+        let mut found: FxHashMap<Value, Vec<Value>> = FxHashMap::default();
+        while let Some(value) = open.pop() {
+            if !found.contains_key(&value) && found.len() <= MOST_VALUES {
+                let operands = self.computed_of(value).unwrap_or_default();
+                open.extend(&operands);
+                found.insert(value, operands);
+            }
+        }
+        let mut values: Vec<Value> = found.keys().copied().collect();
+        values.sort_unstable();
+        let all_known = values.iter().all(|&value| self.bytes(value).is_some());
+        for &value in &values {
+            let ends = (self.flow.add_node(()), self.flow.add_node(()));
+            let ways = if self.is_there_anyway(value) { 1 } else { 2 };
+            let bytes = if all_known { self.bytes(value).unwrap_or(1) } else { 1 };
+            self.flow.add_edge(ends.0, ends.1, bytes.saturating_mul(ways));
+            self.ends.insert(value, ends);
+        }
+        for value in values {
+            let ends = self.ends[&value];
+            if found[&value].is_empty() {
+                self.flow.add_edge(self.source, ends.0, UNBOUNDED);
+            }
+            for operand in &found[&value] {
+                self.flow.add_edge(self.ends[operand].1, ends.0, UNBOUNDED);
+            }
+        }
+        for value in &self.read {
+            self.flow.add_edge(self.ends[value].1, self.sink, UNBOUNDED);
+        }
+    }
+
+    /// Whether a value is written whoever reads it: an operand or a result of the forward graph.
+    fn is_there_anyway(&self, value: Value) -> bool {
+        self.is_param(value) || self.results.contains(&value)
+    }
+
+    fn is_param(&self, value: Value) -> bool {
+        self.section.definer(value).is_none_or(|node| self.section.kind(node) == prim::PARAM)
+    }
+
+    /// The tensors that a value may be computed of again.
+    fn computed_of(&self, value: Value) -> Option<Vec<Value>> {
+        let section = self.section;
+        let node = section.definer(value).filter(|&node| is_cheap(section, node))?;
+        let (tensors, others): (Vec<Value>, Vec<Value>) =
+            section.inputs(node).partition(|&operand| section.ty(operand).is_tensor());
+        let is_constant =
+            |operand: &Value| section.definer(*operand).is_some_and(|definer| section.kind(definer) == prim::CONSTANT);
+        let is_at_hand = |operand: &Value| !self.is_param(*operand) || self.read.contains(operand);
+        let is_quiet = |operand: &Value| !self.db.has_writers(*operand) && !is_constant(operand);
+        let fits = others.iter().all(is_constant)
+            && tensors.iter().all(|operand| is_at_hand(operand) && is_quiet(operand))
+            && !self.db.has_writers(value);
+        (fits && !tensors.is_empty()).then_some(tensors)
+    }
+
+    fn bytes(&self, value: Value) -> Option<u64> {
+        let ty = self.section.ty(value).as_tensor()?;
+        let size = |dim: &Dim| if let Dim::Known(n) = dim { u64::try_from(*n).ok() } else { None };
+        let sizes: Option<Vec<u64>> = ty.sizes.as_ref()?.iter().map(size).collect();
+        let element = ty.dtype.map_or(4, |dtype| dtype.size() as u64);
+        Some(sizes?.into_iter().fold(element, u64::saturating_mul).min(UNBOUNDED / (4 * MOST_VALUES as u64)))
+    }
+
+    /// The values that are kept, and those that are computed of them.
+    fn cut(&self) -> (FxHashSet<Value>, FxHashSet<Value>) {
+        let (_, flows) = dinics(&self.flow, self.source, self.sink);
+        // What the sink can still be reached from is behind the cut that is closest to it.
+        let (mut behind, mut open) = (FxHashSet::from_iter([self.sink]), vec![self.sink]);
+        while let Some(node) = open.pop() {
+            let before = self.flow.edges_directed(node, Direction::Incoming);
+            let before = before.filter(|edge| flows[edge.id().index()] < *edge.weight()).map(|edge| edge.source());
+            let back = self.flow.edges_directed(node, Direction::Outgoing);
+            let back = back.filter(|edge| flows[edge.id().index()] > 0).map(|edge| edge.target());
+            open.extend(before.chain(back).filter(|&other| behind.insert(other)).collect::<Vec<_>>());
+        }
+        let computed = |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| behind.contains(&ends.0);
+        let kept =
+            |(_, ends): &(&Value, &(NodeIndex, NodeIndex))| !behind.contains(&ends.0) && behind.contains(&ends.1);
+        let values = |all: Vec<(&Value, &(NodeIndex, NodeIndex))>| all.into_iter().map(|pair| *pair.0).collect();
+        (values(self.ends.iter().filter(kept).collect()), values(self.ends.iter().filter(computed).collect()))
+    }
+}
+
+/// Whether a node computes each element from few others in a moment, and the same whenever it is asked.
+fn is_cheap(graph: &Graph, node: Node) -> bool {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let operator = ops::operator(graph.era, graph.kind(node));
+    let row = operator.resolve(&types).schema().and_then(fusion_row);
+    let is_light = || formulas(graph.kind(node)).iter().all(|formula| !is_heavy(formula.real));
+    row.is_some_and(|row| !row.folds)
+        && is_light()
+        && matches!(operator.rule.alias, AliasRule::Fresh | AliasRule::Schema)
+        && operator.nondeterminism(None) == Nondeterminism::Deterministic
+}
