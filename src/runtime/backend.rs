@@ -98,7 +98,7 @@ pub struct Request<'a> {
 
 /// A kernel that is to be compiled.
 struct Wanted {
-    /// What it is known by: its function, were it called `NAME`.
+    /// What it is known by: its function, were it called `NAME`, without notes.
     text: String,
     kernel: Rc<Kernel>,
     walk: Walk,
@@ -106,7 +106,7 @@ struct Wanted {
 
 impl Wanted {
     fn new(kernel: Rc<Kernel>, walk: Walk) -> Wanted {
-        Wanted { text: c_form::function(NAME, &kernel, &walk), kernel, walk }
+        Wanted { text: c_form::without_notes(&c_form::function(NAME, &kernel, &walk)), kernel, walk }
     }
 }
 
@@ -339,8 +339,8 @@ impl CpuBackend {
     }
 
     fn opened(&self, text: &str, kernels: u64) -> Result<Rc<Loaded>, String> {
-        let compiler = self.compiler()?;
-        if let Some(Ok(found)) = self.cache.library(text, compiler.identity()).map(|path| Loaded::open(&path)) {
+        let (compiler, known_by) = (self.compiler()?, c_form::without_notes(text));
+        if let Some(Ok(found)) = self.cache.library(&known_by, compiler.identity()).map(|path| Loaded::open(&path)) {
             self.count(|counts| counts.cached += kernels);
             return Ok(Rc::new(found));
         }
@@ -352,7 +352,7 @@ impl CpuBackend {
         });
         // What is open stays so when its file is removed.
         let library = Loaded::open(&path)?;
-        self.cache.keep(text, compiler.identity(), &path);
+        self.cache.keep(&known_by, compiler.identity(), &path);
         Ok(Rc::new(library))
     }
 }

@@ -1,13 +1,14 @@
 """Times a function of tensors with PyTorch, eager and compiled: a peer of `jitopt-bench kernels`.
 
-Usage: bench_kernels.py SOURCE SHAPES DTYPES LAYOUT THREADS
+Usage: bench_kernels.py SOURCE SHAPES DTYPES LAYOUT THREADS [gradient]
 
 SOURCE defines `model`, which takes tensors of SHAPES (a list of lists) and DTYPES (their names), whose dimensions of full
 rank lie in memory in the order LAYOUT where that is not empty. The first line of standard output is the version of PyTorch. Then
 each line `eager N` or `compiled N` on standard input is answered with the seconds of one of N calls in a row.
 
 Compiled is `torch.compile(model, dynamic=False)` with inductor, `freezing` and `max_autotune` on: what its manual names for
-inference of fixed shapes. Outputs are made anew by each call in both, as they are for whoever calls PyTorch.
+inference of fixed shapes. With `gradient` the last tensor is the gradient of the result, and the others' gradients are computed in each call,
+too; then there is no `freezing`, which is for inference alone. Outputs are made anew by each call in both, as they are for whoever calls PyTorch.
 """
 
 import sys
@@ -30,22 +31,35 @@ def tensor(shape, dtype, layout):
     return numbers.to(getattr(torch, dtype)).reshape(memory).permute(places)
 
 
+def with_gradient(model, trains):
+    """The model, and then the gradients of its operands where these are wanted."""
+
+    def both(*tensors):
+        operands = [each.requires_grad_() for each in tensors[:-1]]
+        result = model(*operands)
+        return result, torch.autograd.grad(result, operands, tensors[-1])
+
+    return both if trains else model
+
+
 def main():
     """The command."""
     source, shapes, dtypes, layout, threads = sys.argv[1:6]
+    trains = "gradient" in sys.argv[6:]
     torch.set_num_threads(int(threads))
     scope = {"torch": torch}
     exec(source, scope)
     inputs = [tensor(*each, eval(layout)) for each in zip(eval(shapes), eval(dtypes))]
-    options = {"freezing": True, "max_autotune": True}
-    with torch.no_grad():
-        models = {"eager": scope["model"], "compiled": None}
+    options = {"max_autotune": True} if trains else {"freezing": True, "max_autotune": True}
+    with torch.set_grad_enabled(trains):
+        models = {"eager": with_gradient(scope["model"], trains), "compiled": None}
         models["eager"](*inputs)
         print(torch.__version__, flush=True)
         for line in sys.stdin:
             how, times = line.split()
             if models[how] is None:
-                models[how] = torch.compile(scope["model"], dynamic=False, options=options)
+                compiled = torch.compile(scope["model"], dynamic=False, options=options)
+                models[how] = with_gradient(compiled, trains)
             models[how](*inputs)
             start = time.perf_counter()
             for _ in range(int(times)):

@@ -31,6 +31,8 @@ struct Case {
     layout: &'static [usize],
     /// Time over copy time that is aimed at; 0 where nothing is.
     goal: f64,
+    /// A kernel for the gradients of the operands, that of the result being the last operand of the case, which the group does not take; and which operands it takes, in order.
+    gradient: Option<(&'static str, &'static [usize])>,
 }
 
 const ADD_RELU: &str = "graph(%a : Tensor, %b : Tensor):\n  %one : int = prim::Constant[value=1]()\n  %s : Tensor = aten::add(%a, %b, %one)\n  %r : Tensor = aten::relu(%s)\n  return (%r)\n";
@@ -187,6 +189,21 @@ const IOU: &str = "graph(%ax0 : Tensor, %ay0 : Tensor, %ax1 : Tensor, %ay1 : Ten
   %r : Tensor = aten::div(%both, %all)
   return (%r)
 ";
+/// What `@training` keeps of it for its gradient.
+const SWISH_KEPT: &str =
+    "graph(%x : Tensor):\n  %s : Tensor = aten::sigmoid(%x)\n  %r : Tensor = aten::mul(%x, %s)\n  return (%r, %s)\n";
+/// Its gradient of that: of `s`, `g` and `x`.
+const SWISH_GRADIENT: &str = "graph(%s : Tensor, %g : Tensor, %x : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %a : Tensor = aten::mul(%g, %s)
+  %b : Tensor = aten::mul(%g, %x)
+  %n : Tensor = aten::neg(%s)
+  %o : Tensor = aten::add(%n, %one, %one)
+  %p : Tensor = aten::mul(%o, %s)
+  %q : Tensor = aten::mul(%p, %b)
+  %r : Tensor = aten::add(%a, %q, %one)
+  return (%r)
+";
 const COPY: &str = "graph(%x : Tensor):\n  %r : Tensor = aten::neg(%x)\n  return (%r)\n";
 
 /// Groups by the same text, in both languages.
@@ -268,6 +285,15 @@ const CASES: &[Case] = &[
     case("cumsum(-1) 4096x1024", RUNNING, &[ROWS], 1.0),
     case("cumsum(0) 4096x1024", RUNNING_DOWN, &[ROWS], 1.0),
     case("iou 1000x1000", BOXES, &[A, A, A, A, B, B, B, B], 1.6),
+    Case {
+        gradient: Some((SWISH_GRADIENT, &[0, 1, 0])),
+        ..case("swish and gradient 4M", (SWISH_KEPT, SWISHES.1), &[&[1 << 22], &[1 << 22]], 0.0)
+    },
+    Case {
+        // What `@training` makes of it for boxes of these shapes, in the order of its params.
+        gradient: Some((include_str!("../graphs/iou_backward_kernel.ir"), &[2, 6, 8, 7, 5, 4, 3, 1, 0])),
+        ..case("iou and gradient 1000x1000", BOXES, &[A, A, A, A, B, B, B, B, &[1000, 1000]], 0.0)
+    },
     // So few elements that a call is all that takes time.
     case("add+relu 8", ADD_RELUS, &[&[8], &[8]], 0.0),
     case("lstm B1 H8", CELL, &[&[1, 8], &[1, 32], &[1, 32], &[32], &[32]], 0.0),
@@ -275,7 +301,7 @@ const CASES: &[Case] = &[
 ];
 
 const fn case(name: &'static str, text: Text, shapes: &'static [&'static [i64]], goal: f64) -> Case {
-    Case { name, section: text.0, python: text.1, shapes, dtypes: &[], layout: &[], goal }
+    Case { name, section: text.0, python: text.1, shapes, dtypes: &[], layout: &[], goal, gradient: None }
 }
 
 impl Case {
@@ -294,7 +320,8 @@ impl Case {
         let (shapes, names) = (format!("{:?}", self.shapes), format!("{names:?}"));
         let (layout, threads) = (format!("{:?}", self.layout), threads.to_string());
         let program = include_str!("../../pytorch/bench_kernels.py");
-        Peer::start(python, program, &[self.python, &shapes, &names, &layout, &threads])
+        let gradient = if self.gradient.is_some() { "gradient" } else { "" };
+        Peer::start(python, program, &[self.python, &shapes, &names, &layout, &threads, gradient])
     }
 }
 
@@ -324,15 +351,20 @@ fn section(text: &str) -> Result<Graph> {
     Ok(parse(text.as_bytes(), ParseOptions::default()).map_err(|_| anyhow!("a group is not read:\n{text}"))?.graph)
 }
 
-/// Seconds of a launch: so many in a row that the clock does not matter. One before them is not counted, as in `bench_kernels.py`: each of those who take
+/// Seconds of launches one behind the other: so many in a row that the clock does not matter. One before them is not counted, as in `bench_kernels.py`: each of those who take
 /// turns finds the caches as it has left them itself, and not as somebody else did.
-fn timed(prepared: &mut Prepared, times: usize) -> Result<f64> {
-    prepared.launch().map_err(|why| anyhow!(why))?;
+fn timed(prepared: &mut [Prepared], times: usize) -> Result<f64> {
+    let mut launch = || prepared.iter_mut().try_for_each(|one| one.launch().map_err(|why| anyhow!(why)));
+    launch()?;
     let begin = Instant::now();
     for _ in 0..times {
-        prepared.launch().map_err(|why| anyhow!(why))?;
+        launch()?;
     }
     Ok(begin.elapsed().as_secs_f64() / times as f64)
+}
+
+fn sum(kernels: &[Prepared], figure: impl Fn(&Prepared) -> usize) -> usize {
+    kernels.iter().map(figure).sum()
 }
 
 /// Times of several who take turns.
@@ -415,10 +447,15 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
         };
         let operands = case.operands();
         let begin = Instant::now();
-        let mut group = prepare(&graph, &operands)?;
+        let own = operands.len() - usize::from(case.gradient.is_some());
+        let mut group = vec![prepare(&graph, &operands[..own])?];
+        if let Some((text, order)) = case.gradient {
+            let operands: Vec<IValue> = order.iter().map(|&i| operands[i].clone()).collect();
+            group.push(prepare(&section(text)?, &operands)?);
+        }
         let building = begin.elapsed().as_secs_f64() * 1e3;
-        let bytes = group.bytes();
-        let mut roof = prepare(&copy, &[tensor(&[bytes as i64 / 8], DType::Float, &[])])?;
+        let (bytes, operations) = (sum(&group, Prepared::bytes), sum(&group, Prepared::operations));
+        let mut roof = [prepare(&copy, &[tensor(&[bytes as i64 / 8], DType::Float, &[])])?];
         let mut peer = python.and_then(|python| case.peer(python, threads));
         let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
         let mut times = Times::default();
@@ -436,7 +473,7 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
         }
         version = version.or(peer.map(|peer| peer.version.clone()));
         let rate = |time: f64| bytes as f64 / time / 1e9;
-        roofline.add(case.name, group.operations(), bytes, median(&times.group), bytes as f64 / median(&times.copy));
+        roofline.add(case.name, operations, bytes, median(&times.group), bytes as f64 / median(&times.copy));
         let least = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
         let (ours, copies) = (median(&times.group), median(&times.copy));
         text += &format!(
@@ -453,17 +490,17 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
             shown(ratio(&times.compiled, &times.group)),
         );
     }
-    let mut computing = backend
+    let mut computing = [backend
         .prepared(Request {
             section: &section(&chains())?,
             name: "chains",
             operands: &[tensor(&[4096], DType::Float, &[])],
             release: (2, 15),
         })
-        .map_err(|why| anyhow!("chains: {why}"))?;
+        .map_err(|why| anyhow!("chains: {why}"))?];
     let times: Vec<f64> = (0..9).map(|_| timed(&mut computing, 200)).collect::<Result<_>>()?;
     roofline.most =
-        computing.operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min) * threads as f64;
+        computing[0].operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min) * threads as f64;
     let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
     let table = format!("{text}\nMedians of {rounds} rounds in turns, {threads} thread(s){torch}.\n");
     Ok(Measured { table, roofline })
