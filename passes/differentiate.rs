@@ -143,7 +143,9 @@ pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
 
 /// Makes one group of the whole graph.
 fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
-    if let Some(found) = reverse_graph::obstacle(graph) {
+    let mut whole = graph.clone();
+    reverse_graph::forget_claims(&mut whole);
+    if let Some(found) = reverse_graph::obstacle(&whole) {
         let help = match graph.kind(found.node) {
             prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
             prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
@@ -157,6 +159,7 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
     let Some(first) = graph.first(graph.root()) else { return Ok(None) };
     Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {
         graph_update!("Grouping all nodes");
+        reverse_graph::forget_claims(graph);
         let section = graph.clone();
         let group = graph.create(prim::DIFFERENTIABLE_GRAPH);
         let params: Vec<Value> = graph.params(graph.root()).collect();

@@ -17,7 +17,7 @@ use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::{Type, TypeKind};
+use jitopt_core::types::{TensorType, Type, TypeKind};
 
 /// A backward graph that still belongs to its forward graph.
 pub(super) struct Reverse {
@@ -49,6 +49,23 @@ pub(super) fn requires_gradient(ty: Type) -> bool {
         TypeKind::List(inner) | TypeKind::Optional(inner) => requires_gradient(*inner),
         TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
         _ => false,
+    }
+}
+
+/// Whoever runs a graph differentiates what it computes, whatever was so when it was written down: PyTorch's tracer prints `requires_grad=0` for the result of each convolution, and for
+/// what was computed under `no_grad`. What is of operands that may have a gradient may have one; of params types are believed, so one is asked for or not.
+pub(super) fn forget_claims(graph: &mut Graph) {
+    let nodes: Vec<Node> = graph.nodes(graph.root()).collect();
+    for node in nodes {
+        if !graph.inputs(node).any(|value| requires_gradient(graph.ty(value))) {
+            continue;
+        }
+        for output in graph.outputs(node).collect::<Vec<_>>() {
+            if let Some(tensor) = graph.ty(output).as_tensor().filter(|tensor| tensor.requires_grad == Some(false)) {
+                let ty = TensorType { requires_grad: None, ..tensor.clone() };
+                graph.set_type(output, Type::new(TypeKind::Tensor(ty)));
+            }
+        }
     }
 }
 

@@ -56,11 +56,14 @@ pub fn unit(kernels: &[(&str, &Kernel, &Walk)]) -> String {
 
 /// A text without what only people read: lines of the graph, in whose types sizes may stand.
 pub fn without_notes(text: &str) -> String {
-    text.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end()).fold(String::new(), |mut all, line| {
-        all += line;
-        all.push('\n');
-        all
-    })
+    text.lines().map(|line| line.split("//").next().unwrap_or_default().trim_end()).fold(
+        String::new(),
+        |mut all, line| {
+            all += line;
+            all.push('\n');
+            all
+        },
+    )
 }
 
 /// The function of a kernel that walks in some way.

@@ -506,6 +506,10 @@ fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
 
 /// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
 fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, shares: usize, apart: &[(usize, usize)]) {
+    // Kernels divide by the sizes of what they walk.
+    if tiles == 0 {
+        return;
+    }
     if shares == 1 {
         return launch(function, arguments, 0, tiles);
     }
