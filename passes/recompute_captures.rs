@@ -16,7 +16,7 @@
 //! Formulas keep what they read, a tensor for each; what is kept is written by one kernel and read by another, and that takes longer than most of what is done with it. Which values
 //! to keep is a *minimum cut*: between what must be kept (operands that are handed over anyway, and results of what takes long) and what the backward graph reads, through pointwise
 //! operators, those values are kept that have the fewest bytes together, a value that is only kept counting twice, once for each way. Of several such cuts it is the one closest
-//! to the backward graph, which computes least again. So does the partitioner of AOTAutograd (He, Chen, Horace: `functorch`, 2022); flows are those of Dinic (1970).
+//! to the backward graph, which computes least again. So does the partitioner of AOTAutograd (H. He, Min-cut optimal recomputation, 2022); flows are found as by Dinic (1970).
 //!
 //! Not computed again are operators that take long (exponentials, folds, products of matrices), that draw, whose operands somebody writes to, and what hangs on operands that the
 //! backward graph is not handed already: those might be written to before it runs. Where sizes are not known all values count alike. Stands before `fuse`, since nothing leaves a
