@@ -18,8 +18,8 @@
 //! operators, those values are kept that have the fewest bytes together, a value that is only kept counting twice, once for each way. Of several such cuts it is the one closest
 //! to the backward graph, which computes least again. So does the partitioner of AOTAutograd (H. He, Min-cut optimal recomputation, 2022); flows are found as by Dinic (1970).
 //!
-//! Not computed again are operators that take long (exponentials, folds, products of matrices), that draw, whose operands somebody writes to, and what hangs on operands that the
-//! backward graph is not handed already: those might be written to before it runs. Where sizes are not known all values count alike. Stands before `fuse`, since nothing leaves a
+//! Not computed again are operators that take long (exponentials, folds, products of matrices), that draw, whose operands somebody writes to, and what hangs on operands and results that the
+//! backward graph is not handed already, or on views of them: those might be written to before it runs. Where sizes are not known all values count alike. Stands before `fuse`, since nothing leaves a
 //! group. Linear in nodes but for the flow; graphs with very many values that might be computed again are left alone.
 
 use crate::refine_captures::{Handed, drop_unread, handed, without_gradient};
@@ -61,7 +61,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for group in groups {
         let Some(mut roles) = Roles::of(graph, group) else { continue };
-        let Some(plan) = Plan::of(graph, group, &roles) else { continue };
+        let plan = match Plan::of(graph, group, &roles) {
+            Ok(Some(plan)) => plan,
+            Ok(None) => continue,
+            Err(why) => {
+                cx.missed(graph, "captures-recomputed", group, || why);
+                continue;
+            }
+        };
         let done = cx.rewrite(graph, "captures-recomputed", group, |graph| {
             graph_update!("Computing {} values again in a backward graph", plan.again.len());
             plan.carry_out(graph, group, &mut roles);
@@ -85,8 +92,9 @@ struct Plan {
 }
 
 impl Plan {
-    fn of(graph: &Graph, group: Node, roles: &Roles) -> Option<Plan> {
-        let (section, backward) = (graph.subgraph(group)?, graph.backward(group)?);
+    /// Nothing where nothing is to be gained, and why none is made where there is too much.
+    fn of(graph: &Graph, group: Node, roles: &Roles) -> Result<Option<Plan>, String> {
+        let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return Ok(None) };
         let captured = |(param, handed): (Value, Handed)| match handed {
             Handed::Captured(value) if section.ty(value).is_tensor() => Some((value, param)),
             _ => None,
@@ -97,12 +105,12 @@ impl Plan {
         let mut network = Network::new(section, roles.real_outputs, read.iter().map(|pair| pair.0).collect());
         network.explore();
         if network.ends.len() > MOST_VALUES {
-            return None;
+            return Err(format!("more than {MOST_VALUES} values might be computed again"));
         }
         let (kept, computed) = network.cut();
         let again: Vec<(Value, Value)> =
             read.iter().filter(|(value, _)| computed.contains(value)).map(|&(value, param)| (param, value)).collect();
-        (!again.is_empty()).then(|| Plan { kept, again, handed: read.into_iter().collect() })
+        Ok((!again.is_empty()).then(|| Plan { kept, again, handed: read.into_iter().collect() }))
     }
 
     /// Values that are kept and are not handed over yet are results of the forward graph from now on.
@@ -168,6 +176,8 @@ struct Network<'g> {
     read: Vec<Value>,
     /// The results of the forward graph that are not only kept.
     results: FxHashSet<Value>,
+    /// Operands and results of the graph that the backward graph is not handed: whoever has them may write to them before it runs.
+    outside: Vec<Value>,
     /// The ends of the edge of each value.
     ends: FxHashMap<Value, (NodeIndex, NodeIndex)>,
     flow: DiGraph<(), u64>,
@@ -182,9 +192,11 @@ impl<'g> Network<'g> {
     fn new(section: &'g Graph, real_outputs: usize, read: Vec<Value>) -> Network<'g> {
         let mut flow = DiGraph::new();
         let (source, sink) = (flow.add_node(()), flow.add_node(()));
-        let results = section.results(section.root()).take(real_outputs).collect();
+        let results: FxHashSet<Value> = section.results(section.root()).take(real_outputs).collect();
+        let outside = section.params(section.root()).chain(section.results(section.root()).take(real_outputs));
+        let outside = outside.filter(|value| section.ty(*value).is_tensor() && !read.contains(value)).collect();
         let db = AliasDb::new(section);
-        Network { section, db, read, results, ends: FxHashMap::default(), flow, source, sink }
+        Network { section, db, read, results, outside, ends: FxHashMap::default(), flow, source, sink }
     }
 
     /// Adds what is read, and what that may be computed of.
@@ -239,7 +251,8 @@ impl<'g> Network<'g> {
             section.inputs(node).partition(|&operand| section.ty(operand).is_tensor());
         let is_constant =
             |operand: &Value| section.definer(*operand).is_some_and(|definer| section.kind(definer) == prim::CONSTANT);
-        let is_at_hand = |operand: &Value| !self.is_param(*operand) || self.read.contains(operand);
+        let is_outside = |operand: &Value| self.outside.iter().any(|&other| self.db.may_alias(*operand, other));
+        let is_at_hand = |operand: &Value| self.read.contains(operand) || !is_outside(operand);
         let is_quiet = |operand: &Value| !self.db.has_writers(*operand) && !is_constant(operand);
         let fits = others.iter().all(is_constant)
             && tensors.iter().all(|operand| is_at_hand(operand) && is_quiet(operand))

@@ -154,11 +154,7 @@ fn known_size(graph: &Graph, value: Value) -> Option<Vec<i64>> {
         let dims = graph.ty(graph.input(node, 0)).as_tensor()?.sizes.as_ref()?.iter();
         return dims.map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect();
     }
-    match graph.constant(value)?? {
-        Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
-        Attribute::EmptyList(_) => Some(Vec::new()),
-        _ => None,
-    }
+    graph.constant_ints(value)
 }
 
 fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {

@@ -37,19 +37,6 @@ fn tensor(graph: &Graph, value: Value) -> Option<&'static TensorType> {
     graph.ty(value).as_tensor()
 }
 
-/// The constant list that a value is.
-fn numbers(graph: &Graph, value: Value) -> Option<Vec<i64>> {
-    let definer = graph.definer(value)?;
-    if graph.kind(definer) == prim::LIST_CONSTRUCT {
-        return graph.inputs(definer).map(|element| graph.constant_int(element)).collect();
-    }
-    match graph.constant(value)?? {
-        Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
-        Attribute::EmptyList(_) => Some(Vec::new()),
-        _ => None,
-    }
-}
-
 /// What is multiplied by 1, as gradients of sums are: a sum is new memory, whatever it is made of. Reals stay what they are, and a whole 1 widens nothing.
 fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
     let is_real = |value| tensor(graph, value).and_then(|ty| ty.dtype).is_some_and(DType::is_float);
@@ -68,7 +55,7 @@ fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
 fn known(graph: &Graph, node: Node) -> Option<Known> {
     let is_sum = graph.kind(node).as_str() == "aten::_grad_sum_to_size" && graph.num_inputs(node) == 2;
     let operand = is_sum.then(|| but_for_ones(graph, graph.input(node, 0)))?;
-    let (ty, size) = (tensor(graph, operand)?, numbers(graph, graph.input(node, 1))?);
+    let (ty, size) = (tensor(graph, operand)?, graph.constant_ints(graph.input(node, 1))?);
     let whole = ty.sizes.as_ref()?;
     let is_real = ty.dtype.is_some_and(DType::is_float);
     let lacking = whole.len().checked_sub(size.len()).filter(|_| is_real)?;

@@ -483,6 +483,19 @@ impl Graph {
         self.constant(value)??.as_int()
     }
 
+    /// The whole numbers of a list that is a constant, or is made of such.
+    pub fn constant_ints(&self, value: Value) -> Option<Vec<i64>> {
+        let definer = self.definer(value)?;
+        if self.kind(definer) == prim::LIST_CONSTRUCT {
+            return self.inputs(definer).map(|element| self.constant_int(element)).collect();
+        }
+        match self.constant(value)?? {
+            Attribute::List(all) => all.iter().map(Attribute::as_int).collect(),
+            Attribute::EmptyList(_) => Some(Vec::new()),
+            _ => None,
+        }
+    }
+
     /// Bytes held by the graph itself and by texts (names, locations, scopes), nested graphs included.
     pub fn bytes(&self) -> (usize, usize) {
         let tables = self.nodes.bytes() + self.values.bytes() + self.blocks.bytes() + self.uses.bytes();
