@@ -16,6 +16,7 @@
 
 mod element_loops;
 mod row_loops;
+mod rows_in_turn;
 mod streaming;
 
 use super::expressions::{literal, memory_type};
@@ -38,7 +39,7 @@ pub fn tile(walk: &Walk) -> Option<usize> {
     match walk.direction {
         Direction::Points => Some(TILE),
         Direction::Across => Some(COLUMNS),
-        Direction::Along => None,
+        Direction::Along | Direction::Between => None,
     }
 }
 
@@ -70,7 +71,7 @@ pub fn without_notes(text: &str) -> String {
 pub fn function(name: &str, kernel: &Kernel, walk: &Walk) -> String {
     let (schedule, tile) = (Schedule::new(kernel, walk), tile(walk));
     let repeated = schedule.repeated(kernel, walk);
-    let mut writer = Writer { kernel, walk, schedule, repeated, tile, in_parts: false, out: String::new() };
+    let mut writer = Writer { kernel, walk, schedule, repeated, tile, in_parts: false, deeper: 0, out: String::new() };
     writer.head(name);
     writer.body();
     writer.out
@@ -85,6 +86,8 @@ struct Writer<'k> {
     tile: Option<usize>,
     /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
     in_parts: bool,
+    /// How much further in lines stand than they would without the loop over rows that take turns.
+    deeper: usize,
     out: String,
 }
 
@@ -98,6 +101,7 @@ fn beside(letter: char, name: &str) -> String {
 
 impl Writer<'_> {
     fn line(&mut self, indent: usize, text: &str) {
+        let indent = indent + self.deeper;
         let _ = writeln!(self.out, "{:indent$}{text}", "");
     }
 
@@ -105,6 +109,7 @@ impl Writer<'_> {
     fn noted(&mut self, indent: usize, text: &str, note: &str) {
         // A comment that ends in a backslash goes on in the next line.
         let note = note.replace('\\', "/");
+        let indent = indent + self.deeper;
         let width = MARGIN.saturating_sub(indent);
         let _ = writeln!(self.out, "{:indent$}{text:width$} // {note}", "");
     }
@@ -143,9 +148,9 @@ impl Writer<'_> {
         format!("out{store}")
     }
 
-    /// From tile to tile: rows are walked by adding strides.
+    /// The position of the first row, from which others are walked to by adding strides, and the loop over them.
     fn body(&mut self) {
-        let all: Vec<usize> = (0..self.kernel.accesses()).collect();
+        let accesses = self.kernel.accesses();
         match self.tile {
             Some(tile) => {
                 self.line(4, &format!("const i64 n = shape[rank - 1], tiles = (n + {}) / {tile};", tile - 1));
@@ -156,44 +161,35 @@ impl Writer<'_> {
             self.folded_space();
         }
         self.lines_of_results();
-        self.line(4, "i64 row = begin / tiles, tile = begin % tiles, at[64];");
-        self.line(4, &format!("i64 {};", all.iter().map(|k| format!("at{k} = 0")).collect::<Vec<_>>().join(", ")));
-        self.line(4, "for (i64 d = kept - 1; d >= 0; d--) {");
-        self.line(8, "at[d] = row % shape[d], row /= shape[d];");
-        for k in &all {
-            self.line(8, &format!("at{k} += at[d] * strides[{k} * rank + d];"));
+        self.line(4, &format!("i64 tile = begin % tiles, at[64], place[{accesses}];"));
+        self.line(4, "(void)tile;");
+        self.line(4, &format!("jo_first(shape, rank, kept, begin / tiles, strides, {accesses}, at, place);"));
+        if self.is_between() {
+            self.sides()
+        } else {
+            self.tiles()
         }
-        self.line(4, "}");
-        self.line(4, "for (i64 item = begin; item < end; item++) {");
-        if let Some(tile) = self.tile {
-            self.line(8, &format!("const i64 from = tile * {tile}, m = n - from < {tile} ? n - from : {tile};"));
-        }
-        match self.walk.direction {
-            Direction::Points => self.tile_of_points(&all),
-            _ => self.tile_of_rows(),
-        }
-        self.line(8, "if (++tile < tiles) continue;");
-        self.line(8, "tile = 0;");
-        self.odometer(8, "kept - 1", "0", "at", &all);
-        self.line(4, "}");
         if self.streams() {
             self.line(4, "if (stream) jo_fence();");
         }
         self.line(0, "}");
     }
 
-    /// Goes on to the next position along some dimensions, the last of which turns fastest; `at` counts, and `at0`, … are offsets.
-    fn odometer(&mut self, indent: usize, last: &str, first: &str, at: &str, accesses: &[usize]) {
-        self.line(indent, &format!("for (i64 d = {last}; d >= {first}; d--) {{"));
-        for k in accesses {
-            self.line(indent + 4, &format!("{at}{k} += strides[{k} * rank + d];"));
+    /// From tile to tile.
+    fn tiles(&mut self) {
+        self.line(4, "for (i64 item = begin; item < end; item++) {");
+        if let Some(tile) = self.tile {
+            self.line(8, &format!("const i64 from = tile * {tile}, m = n - from < {tile} ? n - from : {tile};"));
         }
-        self.line(indent + 4, &format!("if (++{at}[d] < shape[d]) break;"));
-        for k in accesses {
-            self.line(indent + 4, &format!("{at}{k} -= shape[d] * strides[{k} * rank + d];"));
+        match self.walk.direction {
+            Direction::Points => self.tile_of_points(),
+            _ => self.tile_of_rows(),
         }
-        self.line(indent + 4, &format!("{at}[d] = 0;"));
-        self.line(indent, "}");
+        self.line(8, "if (++tile < tiles) continue;");
+        self.line(8, "tile = 0;");
+        let accesses = self.kernel.accesses();
+        self.line(8, &format!("jo_next(shape, rank, 0, kept, strides, {accesses}, at, place);"));
+        self.line(4, "}");
     }
 
     /// Where an access begins; `behind` says how far behind the beginning of its row that is.
@@ -202,14 +198,14 @@ impl Writer<'_> {
         let constant = if access < self.kernel.loads.len() { "const " } else { "" };
         let from = match self.walk.inner[access] {
             Inner::Still => String::new(),
-            _ if self.walk.direction == Direction::Along && self.walk.still[access] => String::new(),
+            _ if self.walk.direction.is_along() && self.walk.still[access] => String::new(),
             Inner::Unit => " + from".to_owned(),
             Inner::Strided => format!(" + from * s{access}"),
         };
         if self.walk.inner[access] == Inner::Strided {
             self.line(indent, &format!("const i64 s{access} = strides[{access} * rank + rank - 1];"));
         }
-        let place = format!("({constant}{element} *)data[{access}] + at{access}{behind}{from}");
+        let place = format!("({constant}{element} *)data[{access}] + place[{access}]{behind}{from}");
         let store = access.checked_sub(self.kernel.loads.len());
         match store.and_then(|store| self.streamed(store)) {
             None => self.line(indent, &format!("{constant}{element} *restrict {name} = {place};")),

@@ -93,6 +93,8 @@ pub struct Step {
     pub drops: bool,
     /// Whether it is of all elements of the row up to this one.
     pub running: Option<Running>,
+    /// Whether it is a value of the graph, and not one on the way to it: those of 16 bits are rounded, as eager kernels write them to memory.
+    pub is_value: bool,
 }
 
 /// A running total: a sum or a product of the elements so far.
@@ -125,6 +127,8 @@ pub struct Folding {
     pub name: String,
     /// The IR line.
     pub line: String,
+    /// Whether it is a value of the graph; see [`Step`].
+    pub is_value: bool,
 }
 
 /// A sum of reals along other dimensions than those of rows, which nothing in the kernel reads: each element is added to one of the result as it comes.
@@ -241,8 +245,17 @@ pub enum Direction {
     Points,
     /// The innermost one is one of them: a loop over a row of neighbours.
     Along,
+    /// The same, but one that is kept lies between it and another: memory holds a piece of each row in turn, and as many rows as fit are folded at once.
+    Between,
     /// The innermost one is none: rows stand side by side, and as many as fit are folded at once.
     Across,
+}
+
+impl Direction {
+    /// Whether loops over elements run along a row.
+    pub fn is_along(self) -> bool {
+        matches!(self, Direction::Along | Direction::Between)
+    }
 }
 
 impl Walk {
@@ -267,6 +280,13 @@ impl Kernel {
     pub fn axes(&self) -> Option<&Axes> {
         let running = self.steps.iter().filter_map(|step| step.running.as_ref()).map(|running| &running.axes);
         self.foldings.iter().map(|folding| &folding.axes).chain(running).next()
+    }
+
+    /// Whether something but a store reads a value.
+    pub fn reads(&self, source: Source) -> bool {
+        let steps = self.steps.iter().flat_map(|step| &step.inputs);
+        let folded = self.foldings.iter().map(|folding| &folding.input);
+        steps.chain(folded).chain(self.asides.iter().map(|aside| &aside.input)).any(|input| input.source == source)
     }
 
     /// How many accesses there are: loads, then stores.

@@ -308,8 +308,9 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
+        let (in_a_row, drops, running) = (false, false, None);
         let source =
-            self.step(Step { text, computed, out, inputs, name, line, in_a_row: false, drops: false, running: None });
+            self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value: true });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });
         Ok(())
     }
@@ -339,6 +340,16 @@ impl Lowering<'_> {
                 ) => dtype.range().is_none_or(|(low, high)| match source {
                     Source::Constant(number) => (low..=high).contains(&number.int()),
                     _ => *dtype == DType::Long,
+                }),
+                _ => true,
+            },
+            When::Held(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
+                (
+                    Some(Known::Number { source, .. }),
+                    Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }),
+                ) => dtype.range().is_none_or(|(low, high)| match source {
+                    Source::Constant(number) => (low as f64..=high as f64).contains(&number.real()),
+                    _ => false,
                 }),
                 _ => true,
             },

@@ -19,6 +19,28 @@ typedef unsigned long long u64;
 #define JO_BARRIER(x) (x)
 #endif
 
+// Where a row begins: its position along the dimensions before `kept`, and the offset of each of n accesses. A function for all kernels of a unit, with
+// offsets in memory: as variables of their own they would be stepped in line, and compilers took three times as long.
+static __attribute__((noinline, unused)) void jo_first(const i64 *shape, i64 rank, i64 kept, i64 row, const i64 *strides, i64 n, i64 *at, i64 *place)
+{
+    for (i64 k = 0; k < n; k++) place[k] = 0;
+    for (i64 d = kept - 1; d >= 0; d--) {
+        at[d] = row % shape[d], row /= shape[d];
+        for (i64 k = 0; k < n; k++) place[k] += at[d] * strides[k * rank + d];
+    }
+}
+
+// Goes on to the next position along the dimensions from `first` on and before `behind`, the last of which turns fastest.
+static __attribute__((noinline, unused)) void jo_next(const i64 *shape, i64 rank, i64 first, i64 behind, const i64 *strides, i64 n, i64 *at, i64 *place)
+{
+    for (i64 d = behind - 1; d >= first; d--) {
+        for (i64 k = 0; k < n; k++) place[k] += strides[k * rank + d];
+        if (++at[d] < shape[d]) return;
+        for (i64 k = 0; k < n; k++) place[k] -= shape[d] * strides[k * rank + d];
+        at[d] = 0;
+    }
+}
+
 // Copies bytes past the caches, whole lines of them.
 static __attribute__((unused)) void jo_stream(void *to, const void *from, i64 bytes)
 {
@@ -251,12 +273,24 @@ JO float jo_sigmoidf(float x)
     return 0x1p-32f / (0x1p-32f + y * jo_power_fromf(shifted, -32));
 }
 
+// x / (1 + e^-x), where that is large both sides at 2^-32 of their size: as a product with the sigmoid it would lose digits where that is no normal number, and the result is.
+JO float jo_siluf(float x)
+{
+    const float above = x > 60.0f ? 60.0f : x, c = above < -111.0f ? -111.0f : above;
+    const float shifted = c * -1.44269504f + 12582912.0f, r = jo_restf(-c, shifted - 12582912.0f);
+    const float y = 1.0f + (r + r * r * jo_exp_tailf(r)), scale = c < -1.0f ? 0x1p-32f : 1.0f;
+    return x * scale / (scale + y * jo_power_fromf(shifted, c < -1.0f ? -32 : 0));
+}
+
 // By the exponential of what is negative, which only gets small.
 JO double jo_sigmoid(double x)
 {
     const double t = jo_exp(-jo_absolute(x));
     return (x < 0.0 ? t : 1.0) / (1.0 + t);
 }
+
+// Products with a number that is not normal have few digits below -708.
+JO double jo_silu(double x) { return x * jo_sigmoid(x); }
 
 // E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, the result is 1.
 JO float jo_tanhf(float x)

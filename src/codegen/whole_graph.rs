@@ -81,7 +81,7 @@ pub fn in_a_row(kernel: &Kernel) -> Walk {
 fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
     let aside = kernel.stores[access - kernel.loads.len()].aside.map(|at| &kernel.asides[at].axes);
     match aside {
-        Some(Axes::These(_)) if direction == Direction::Along => Inner::Unit,
+        Some(Axes::These(_)) if direction.is_along() => Inner::Unit,
         _ => Inner::Still,
     }
 }
@@ -91,8 +91,15 @@ fn likely_direction(kernel: &Kernel) -> Direction {
     match kernel.axes() {
         None => Direction::Points,
         Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Across,
+        Some(Axes::These(dims)) if leaves_out(dims) => Direction::Between,
         Some(_) => Direction::Along,
     }
+}
+
+/// Whether dimensions that count from the first leave out one between them.
+fn leaves_out(dims: &[i64]) -> bool {
+    let (first, last) = (dims.iter().min(), dims.iter().max());
+    first.zip(last).is_some_and(|(&first, &last)| first >= 0 && last - first >= dims.len() as i64)
 }
 
 fn moves(kernel: &Kernel, access: usize) -> bool {

@@ -50,6 +50,8 @@ pub enum When {
     Says(usize, &'static str),
     /// This operand, where it is a whole number, is known to be one of the element type of the first.
     Fits(usize),
+    /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
+    Held(usize),
 }
 
 /// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
@@ -153,7 +155,7 @@ const ROWS: &[Formula] = &[
     all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Fits(1)]),
     all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a"),
-    numbers("aten::threshold", Kept, "a <= b ? c : a"),
+    numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2)]),
     reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
     reals("aten::leaky_relu", Real, "a > 0 ? a : a * b").or(&[(1, 0.01)]),
@@ -192,7 +194,7 @@ const ROWS: &[Formula] = &[
     reals("aten::erfc", Real, "erfc(a)"),
     reals("aten::lgamma", Real, "lgamma(a)"),
     // ---- activations beyond those that PyTorch's fuser takes
-    reals("aten::silu", Real, "a * sigmoid(a)"),
+    reals("aten::silu", Real, "silu(a)"),
     // `x Phi(x)`, by way of the complement so that it keeps its digits where it is small.
     reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
     reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),

@@ -424,12 +424,15 @@ fn collapsed(
     let point = || (0..accesses.len()).map(|k| i64::from(k >= loads || kernel.loads[k].dimensioned)).collect();
     let nowhere = || accesses.iter().map(|_| 0).collect();
     let (mut kept, folded) = (part(false), part(true));
+    let is_between = order.iter().skip_while(|dim| !axes.contains(dim)).any(|dim| !axes.contains(dim));
+    let is_between = is_between && !kernel.has_running();
+    let direction = if is_between { Direction::Between } else { Direction::Along };
     let (direction, kept, all) = match (has_rows, along) {
         (false, _) => {
             let all = kept.or_single(point);
             (Direction::Points, all.shape.len() - 1, all)
         }
-        (true, true) => (Direction::Along, kept.shape.len(), kept.and(folded.or_single(nowhere))),
+        (true, true) => (direction, kept.shape.len(), kept.and(folded.or_single(nowhere))),
         (true, false) => {
             let innermost = kept.pop().unwrap_or_default().or_single(nowhere);
             (Direction::Across, kept.shape.len(), kept.and(folded.or_single(nowhere)).and(innermost))

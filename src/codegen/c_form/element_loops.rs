@@ -20,8 +20,8 @@ struct Loop<'a> {
 
 impl Writer<'_> {
     /// A tile of points that are all alike.
-    pub(super) fn tile_of_points(&mut self, accesses: &[usize]) {
-        accesses.iter().for_each(|&access| self.pointer(8, access, ""));
+    pub(super) fn tile_of_points(&mut self) {
+        (0..self.kernel.accesses()).for_each(|access| self.pointer(8, access, ""));
         let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
         self.elements(8, 0, &aims, self.tile.unwrap_or(1));
     }
@@ -120,7 +120,7 @@ impl Writer<'_> {
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
             let step = &self.kernel.steps[i];
             step.inputs.iter().for_each(|input| self.declare(input.source, all, stage, &mut declared));
-            let value = formula(step, |input| self.input(input));
+            let value = self.value_of_step(i);
             let value = if self.repeated.contains(&i) { rounded(&value, step.out) } else { value };
             let statement = format!("const {} {} = {value};", value_type(step.out), step.name);
             self.noted(indent + 4, &statement, &step.line);
@@ -211,7 +211,8 @@ impl Writer<'_> {
         }
         self.line(indent + 4, "{");
         let ty = value_type(step.out);
-        self.line(indent + 8, &format!("const {ty} {} = ({ty}){total};", step.name));
+        let value = self.as_in_memory(format!("({ty}){total}"), step.out, Source::Step(i));
+        self.line(indent + 8, &format!("const {ty} {} = {value};", step.name));
         if is_read_later {
             self.line(indent + 8, &format!("{}[i] = {};", beside('t', &step.name), step.name));
         }
@@ -234,7 +235,7 @@ impl Writer<'_> {
         let name = self.name(source, DType::Float);
         let is_of_row = self.schedule.is_of_row(self.walk, source);
         // A single row has variables of its own.
-        if is_of_row && self.walk.direction == Direction::Along {
+        if is_of_row && self.walk.direction.is_along() {
             return;
         }
         let indent = all.indent + 4;
@@ -295,6 +296,23 @@ impl Writer<'_> {
         let statement = format!("{}{} = {};", self.store_name(k), self.index(access), narrowed(value, made.dtype));
         let part = store.part.map_or(String::new(), |part| format!(", part {}", part.index));
         self.noted(indent, &statement, &format!("a result{part}"));
+    }
+
+    /// What a step computes.
+    pub(super) fn value_of_step(&self, i: usize) -> String {
+        let step = &self.kernel.steps[i];
+        self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i))
+    }
+
+    /// A value as it would be read again if it had been written to memory, which rounds those of 16 bits. What is only stored is rounded there.
+    pub(super) fn as_in_memory(&self, value: String, dtype: DType, source: Source) -> String {
+        let is_value = match source {
+            Source::Step(i) => self.kernel.steps[i].is_value,
+            Source::Folded(k) => self.kernel.foldings[k].is_value,
+            _ => false,
+        };
+        let rounds = matches!(dtype, DType::Half | DType::BFloat16) && is_value && self.kernel.reads(source);
+        if rounds { converted(&format!("({value})"), DType::Float, dtype) } else { value }
     }
 
     pub(super) fn input(&self, input: &Input) -> String {

@@ -5,13 +5,15 @@
 //! arrays. Sums are doubles, those of a block, those that run along it, and the total; but for rows side by side a block of floats is summed in floats. The squares of a variance are summed in a second loop over the block, which is in
 //! the first level of cache by then.
 
+use super::rows_in_turn::SIDE;
 use super::{TILE, Writer, beside};
-use crate::codegen::expressions::{formula, literal, value_type};
+use crate::codegen::expressions::{literal, value_type};
 use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
 use crate::codegen::schedule::{Aim, source_of};
 use crate::ops::formulas;
 use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Kind, Scalar};
+use std::collections::BTreeSet;
 
 /// Elements of a row that are folded before they are added to its total.
 pub(super) const BLOCK: usize = 1024;
@@ -19,6 +21,20 @@ pub(super) const BLOCK: usize = 1024;
 const STAGED_BLOCK: usize = 256;
 /// Elements of each of several rows.
 const ROWS: usize = 16;
+
+/// What the loops of a phase over elements are for.
+struct Phase {
+    number: usize,
+    /// But for squares, which come behind.
+    aims: Vec<Aim>,
+    squares: Vec<Aim>,
+    /// Folds with totals that elements are taken into.
+    own: Vec<usize>,
+    /// Means that go along with a variance have a total of their own, of the sums of its blocks: a mean may be infinite.
+    along: Vec<usize>,
+    /// What a variance has found when it is done.
+    found: Vec<usize>,
+}
 
 impl Folding {
     fn is_real(&self) -> bool {
@@ -97,11 +113,22 @@ impl Writer<'_> {
         self.line(4, "(void)count;");
     }
 
-    /// Computes a row, or as many as stand side by side in a tile.
+    /// Where several rows are dealt with at once: what tells one from the other, how many there are, and the most there may be.
+    fn several(&self) -> Option<(&'static str, &'static str, usize)> {
+        match self.walk.direction {
+            Direction::Across => Some(("i", "m", super::COLUMNS)),
+            Direction::Between => Some(("r", "side", SIDE)),
+            Direction::Points | Direction::Along => None,
+        }
+    }
+
+    /// Computes a row, or as many as stand side by side in a tile, or take turns.
     pub(super) fn tile_of_rows(&mut self) {
         let still: Vec<usize> = (0..self.kernel.accesses()).filter(|&access| self.walk.still[access]).collect();
-        still.into_iter().for_each(|access| self.pointer(8, access, ""));
-        if !self.is_across() {
+        if !self.is_between() {
+            still.into_iter().for_each(|access| self.pointer(8, access, ""));
+        }
+        if self.several().is_none() {
             let loads: Vec<usize> = (0..self.kernel.loads.len()).filter(|&k| self.walk.still[k]).collect();
             loads.into_iter().for_each(|k| self.load(8, k));
         }
@@ -126,107 +153,127 @@ impl Writer<'_> {
         if steps.is_empty() && stores.is_empty() {
             return;
         }
-        let indent = if self.is_across() { 12 } else { 8 };
-        if self.is_across() {
+        let indent = if self.several().is_some() { 12 } else { 8 };
+        if let Some((row, rows, most)) = self.several() {
             for &i in &steps {
                 let step = &kernel.steps[i];
-                self.line(8, &format!("{} {}[{}];", value_type(step.out), beside('t', &step.name), super::COLUMNS));
+                self.line(8, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
             }
-            self.line(8, "#pragma omp simd");
-            self.line(8, "for (i64 i = 0; i < m; i++) {");
-            self.known_of_rows(phase, &steps, &stores);
+            if self.is_across() {
+                self.line(8, "#pragma omp simd");
+            }
+            self.line(8, &format!("for (i64 {row} = 0; {row} < {rows}; {row}++) {{"));
+            let read = steps.iter().flat_map(|&i| kernel.steps[i].inputs.iter().map(|input| input.source));
+            let read = read.chain(stores.iter().map(|&k| kernel.stores[k].source));
+            let here = |source: &Source| matches!(source, Source::Step(i) if steps.contains(i));
+            let known = self.of_rows(read.filter(|source| !here(source)));
+            self.known_of_rows(12, &known);
         }
         for i in steps {
             let step = &kernel.steps[i];
-            let value = formula(step, |input| self.input(input));
+            let value = self.value_of_step(i);
             self.noted(indent, &format!("const {} {} = {value};", value_type(step.out), step.name), &step.line);
-            if self.is_across() {
-                self.line(indent, &format!("{}[i] = {};", beside('t', &step.name), step.name));
+            if let Some((row, ..)) = self.several() {
+                self.line(indent, &format!("{}[{row}] = {};", beside('t', &step.name), step.name));
             }
         }
-        stores.into_iter().for_each(|k| self.store(indent, k));
-        if self.is_across() {
+        for k in stores {
+            let access = kernel.loads.len() + k;
+            if self.is_between() {
+                self.pointer(indent, access, &self.in_turn(access));
+            }
+            self.store(indent, k);
+        }
+        if self.several().is_some() {
             self.line(8, "}");
         }
     }
 
-    /// Declares what steps and stores of rows read that earlier loops have made.
-    fn known_of_rows(&mut self, phase: usize, steps: &[usize], stores: &[usize]) {
+    /// Declares values of rows that earlier loops have made, or that are loaded.
+    pub(super) fn known_of_rows(&mut self, indent: usize, sources: &[Source]) {
         let kernel = self.kernel;
-        let mut sources: Vec<Source> =
-            steps.iter().flat_map(|&i| kernel.steps[i].inputs.iter().map(|input| input.source)).collect();
-        sources.extend(stores.iter().map(|&k| kernel.stores[k].source));
-        let mut seen: Vec<String> = Vec::new();
-        for source in sources {
+        let row = self.several().map_or("0", |(row, ..)| row);
+        for &source in sources {
             let name = self.name(source, DType::Float);
             let out = match source {
-                Source::Load(k) if !seen.contains(&name) => {
-                    self.load(12, k);
-                    None
+                Source::Load(k) => {
+                    if self.is_between() {
+                        self.pointer(indent, k, &self.in_turn(k));
+                    }
+                    self.load(indent, k);
+                    continue;
                 }
-                Source::Step(i) if self.schedule.phase(source) < phase => Some(kernel.steps[i].out),
-                Source::Folded(k) => Some(kernel.foldings[k].out),
-                _ => None,
+                Source::Step(i) => kernel.steps[i].out,
+                Source::Folded(k) => kernel.foldings[k].out,
+                _ => continue,
             };
-            if let Some(out) = out.filter(|_| !seen.contains(&name)) {
-                self.line(12, &format!("const {} {name} = {}[i];", value_type(out), beside('t', &name)));
-            }
-            seen.push(name);
+            self.line(indent, &format!("const {} {name} = {}[{row}];", value_type(out), beside('t', &name)));
         }
     }
 
     /// The loops of a phase over the elements of rows.
-    fn phase(&mut self, phase: usize, aims: &[Aim]) {
+    fn phase(&mut self, number: usize, aims: &[Aim]) {
+        let phase = self.planned(number, aims);
+        let totals = self.totals(&phase);
+        self.line(8, "{");
+        [&phase.aims, &phase.squares].into_iter().for_each(|aims| self.running_totals(number, aims));
+        let accesses = self.kernel.accesses();
+        self.line(12, &format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
+        self.line(12, "for (i64 b = 0; b < blocks; b++) {");
+        if self.is_between() {
+            let known = self.read_of_rows(&phase);
+            self.begin_turn(&known, &totals);
+        }
+        self.blocks(&phase);
+        if self.is_between() {
+            self.end_turn(&totals);
+        }
+        self.line(16, &format!("jo_next(shape, rank, kept, folded, strides, {accesses}, along, o);"));
+        self.line(12, "}");
+        self.line(8, "}");
+        phase.own.iter().chain(&phase.along).chain(&phase.found).for_each(|&k| self.finish(k));
+    }
+
+    fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
         let folds: Vec<usize> =
             aims.iter().filter_map(|aim| if let Aim::Fold(k) = aim { Some(*k) } else { None }).collect();
         // What another fold finds on its way needs no loop of its own.
         let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
-        let own: Vec<usize> = folds.iter().copied().filter(led).collect();
-        let squares: Vec<Aim> = own.iter().copied().filter(|&k| self.is_variance(k)).map(Aim::Square).collect();
-        let aims: Vec<Aim> =
-            aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
-        // Those that go along with a variance have a total of their own, of the sums of its blocks: a mean may be infinite.
-        let along: Vec<usize> = folds.iter().copied().filter(|k| !own.contains(k) && !self.is_variance(*k)).collect();
-        own.iter().chain(&along).for_each(|&k| self.totals(k));
-        let accesses = self.accesses_of(phase, &aims);
-        self.line(8, "{");
-        [&aims, &squares].into_iter().for_each(|aims| self.running_totals(phase, aims));
-        let offsets: Vec<String> = accesses.iter().map(|k| format!(", o{k} = 0")).collect();
-        self.line(12, &format!("i64 o[64] = {{0}}{};", offsets.concat()));
-        self.line(12, "for (i64 b = 0; b < blocks; b++) {");
-        let staged = self.count_of_stages(phase, &aims).max(self.count_of_stages(phase, &squares)) > 1;
-        let block = match self.is_across() {
-            true => ROWS,
-            false if staged || self.streams_any(&aims) => STAGED_BLOCK,
-            false => BLOCK,
+        let (own, others): (Vec<usize>, Vec<usize>) = folds.into_iter().partition(led);
+        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
+        let squares = own.iter().copied().filter(|&k| self.is_variance(k)).map(Aim::Square).collect();
+        let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
+        Phase { number, aims, squares, own, along, found }
+    }
+
+    /// Values of rows that the loops of a phase read.
+    fn read_of_rows(&self, phase: &Phase) -> Vec<Source> {
+        let aims = [&phase.aims[..], &phase.squares].concat();
+        let steps = self.schedule.steps(self.kernel, phase.number, &aims);
+        let read = steps.iter().flat_map(|&i| self.kernel.steps[i].inputs.iter().map(|input| input.source));
+        self.of_rows(read.chain(aims.iter().map(|aim| source_of(self.kernel, *aim))))
+    }
+
+    /// The loop over the blocks of a row, or of rows that stand side by side.
+    fn blocks(&mut self, phase: &Phase) {
+        let stages = |aims: &[Aim]| self.count_of_stages(phase.number, aims);
+        let staged = stages(&phase.aims).max(stages(&phase.squares)) > 1;
+        let (at, many, block) = match self.is_across() {
+            true => ("first", "rows", ROWS),
+            false if staged || self.streams_any(&phase.aims) => ("from", "m", STAGED_BLOCK),
+            false => ("from", "m", BLOCK),
         };
-        match self.is_across() {
-            true => {
-                self.line(16, &format!("for (i64 first = 0; first < width; first += {block}) {{"));
-                self.line(20, &format!("const i64 rows = width - first < {block} ? width - first : {block};"));
-            }
-            false => {
-                self.line(16, &format!("for (i64 from = 0; from < width; from += {block}) {{"));
-                self.line(20, &format!("const i64 m = width - from < {block} ? width - from : {block};"));
-            }
+        self.line(16, &format!("for (i64 {at} = 0; {at} < width; {at} += {block}) {{"));
+        self.line(20, &format!("const i64 {many} = width - {at} < {block} ? width - {at} : {block};"));
+        self.parts(&phase.own);
+        self.block(phase.number, &phase.aims, block);
+        if !phase.squares.is_empty() {
+            let varying: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_variance(k)).collect();
+            varying.into_iter().for_each(|k| self.centre(k));
+            self.block(phase.number, &phase.squares, block);
         }
-        own.iter().for_each(|&k| self.parts(k));
-        self.block(phase, &aims, block);
-        if !squares.is_empty() {
-            own.iter()
-                .filter(|&&k| self.is_variance(k))
-                .copied()
-                .collect::<Vec<_>>()
-                .into_iter()
-                .for_each(|k| self.centre(k));
-            self.block(phase, &squares, block);
-        }
-        own.iter().chain(&along).for_each(|&k| self.merge(k));
+        phase.own.iter().chain(&phase.along).for_each(|&k| self.merge(k));
         self.line(16, "}");
-        self.odometer(16, "folded - 1", "kept", "o", &accesses);
-        self.line(12, "}");
-        self.line(8, "}");
-        folds.iter().for_each(|&k| self.finish(k));
     }
 
     /// The loops over a block.
@@ -247,7 +294,7 @@ impl Writer<'_> {
                     Inner::Strided if self.in_parts => format!(" + c * s{k}"),
                     _ => String::new(),
                 };
-                self.pointer(24, k, &format!(" + o{k} + (first + j) * strides[{k} * rank + folded]{along}"));
+                self.pointer(24, k, &format!(" + o[{k}] + (first + j) * strides[{k} * rank + folded]{along}"));
             }
             self.elements(24, phase, aims, super::COLUMNS);
             if std::mem::take(&mut self.in_parts) {
@@ -256,7 +303,10 @@ impl Writer<'_> {
             self.line(20, "}");
         } else {
             self.line(20, "{");
-            accesses.into_iter().for_each(|k| self.pointer(24, k, &format!(" + o{k}")));
+            for k in accesses {
+                let turn = self.in_turn(k);
+                self.pointer(24, k, &format!(" + o[{k}]{turn}"));
+            }
             self.elements(24, phase, aims, block);
             self.line(20, "}");
         }
@@ -309,18 +359,40 @@ impl Writer<'_> {
         if self.is_across() { self.row_of(&name) } else { name }
     }
 
-    /// Totals of a fold: `a` of elements, or their mean, with `q` the squares and `k` the number so far; `n` whether there was a NaN.
-    fn totals(&mut self, k: usize) {
+    /// Totals of a fold, each with its type and what it begins as: `a` of elements, or their mean, with `q` the squares and `k` the number so far; `n` whether there was a NaN.
+    fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
         let folding = &self.kernel.foldings[k];
-        let (name, zero) = (|letter| beside(letter, &folding.name), "0".to_owned());
+        let total = |letter, ty, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
         if self.is_variance(k) {
-            self.begin(8, "double", &[(name('a'), zero.clone()), (name('q'), zero)]);
-            self.line(8, &format!("double {} = 0;", name('k')));
-            return;
+            return "aqk".chars().map(|letter| total(letter, "double", "0")).collect();
         }
-        self.begin(8, folding.total(), &[(name('a'), folding.nothing())]);
-        if !folding.accumulates() && folding.is_real() && !self.is_across() {
-            self.line(8, &format!("int {} = 0;", name('n')));
+        let own = total('a', folding.total(), &folding.nothing());
+        let looks_for_nan = !folding.accumulates() && folding.is_real() && !self.is_across();
+        if looks_for_nan { vec![own, total('n', "int", "0")] } else { vec![own] }
+    }
+
+    /// Begins the totals of a phase, and gives their types and names.
+    fn totals(&mut self, phase: &Phase) -> Vec<(&'static str, String)> {
+        let all: Vec<_> = phase.own.iter().chain(&phase.along).flat_map(|&k| self.totals_of(k)).collect();
+        if self.is_between() {
+            self.begin_waiting(&all);
+        } else {
+            // Rows that stand side by side are as far as each other.
+            let counts = |(_, name, _): &(&str, String, String)| self.is_across() && name.starts_with('k');
+            let (counts, of_rows): (Vec<_>, Vec<_>) = all.iter().cloned().partition(counts);
+            self.begin_all(8, &of_rows);
+            counts.into_iter().for_each(|(ty, name, nothing)| self.line(8, &format!("{ty} {name} = {nothing};")));
+        }
+        all.into_iter().map(|(ty, name, _)| (ty, name)).collect()
+    }
+
+    /// Variables of a row, or arrays of them, that begin as nothing, those of a type together.
+    fn begin_all(&mut self, indent: usize, all: &[(&'static str, String, String)]) {
+        let types: BTreeSet<&str> = all.iter().map(|(ty, ..)| *ty).collect();
+        for ty in types {
+            let same = all.iter().filter(|(other, ..)| *other == ty);
+            let names: Vec<_> = same.map(|(_, name, nothing)| (name.clone(), nothing.clone())).collect();
+            self.begin(indent, ty, &names);
         }
     }
 
@@ -344,19 +416,20 @@ impl Writer<'_> {
     }
 
     /// Totals of a block.
-    fn parts(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        if folding.accumulates() {
-            let ty = self.part(k);
-            self.begin(20, ty, &[(beside('p', &folding.name), folding.nothing())]);
-        }
+    fn parts(&mut self, folds: &[usize]) {
+        let part = |&k: &usize| {
+            let folding = &self.kernel.foldings[k];
+            folding.accumulates().then(|| (self.part(k), beside('p', &folding.name), folding.nothing()))
+        };
+        let all: Vec<_> = folds.iter().filter_map(part).collect();
+        self.begin_all(20, &all);
     }
 
     /// What makes a vector of a loop that adds to variables.
     pub(super) fn clauses(&self, aims: &[Aim]) -> String {
         let aside = |k| format!(" reduction(+:{})", self.part_aside(k));
         let aside: String = self.still_sums(aims).into_iter().map(aside).collect();
-        if self.walk.direction != Direction::Along {
+        if !self.walk.direction.is_along() {
             return aside;
         }
         let clause = |aim: &Aim| {
@@ -439,32 +512,40 @@ impl Writer<'_> {
         self.line(20, "}");
     }
 
+    /// A total, as an element of its array where there are several.
+    fn total(&self, letter: char, k: usize) -> String {
+        let name = beside(letter, &self.kernel.foldings[k].name);
+        if self.is_between() { format!("all_{name}[r]") } else { self.of_row(letter, k) }
+    }
+
     /// What has been folded, as a value of the row.
     fn finish(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
         let leader = self.leader(k).unwrap_or(k);
-        let total = self.of_row('a', k);
+        let total = self.total('a', k);
         let value = match folding.fold {
             Fold::Sum | Fold::Product => total,
             Fold::Mean => format!("{total} / count"),
             Fold::Variance | Fold::Deviation => {
                 let correction = literal(Scalar::Float(folding.correction), DType::Double);
-                let squares = self.of_row('q', leader);
+                let squares = self.total('q', leader);
                 let variance = format!("{squares} / (count > {correction} ? count - {correction} : 0)");
                 if folding.fold == Fold::Deviation { format!("jo_sqrt({variance})") } else { variance }
             }
             Fold::Largest | Fold::Smallest if folding.is_real() && !self.is_across() => {
-                format!("{} ? __builtin_nan(\"\") : {total}", beside('n', &folding.name))
+                format!("{} ? __builtin_nan(\"\") : {total}", self.total('n', k))
             }
             Fold::Largest | Fold::Smallest => total,
         };
         let ty = value_type(folding.out);
-        if self.is_across() {
+        let value = self.as_in_memory(format!("({ty})({value})"), folding.out, Source::Folded(k));
+        if let Some((row, rows, most)) = self.several() {
             let name = beside('t', &folding.name);
-            self.line(8, &format!("{ty} {name}[{}];", super::COLUMNS));
-            self.noted(8, &format!("for (i64 i = 0; i < m; i++) {name}[i] = ({ty})({value});"), &folding.line);
+            self.line(8, &format!("{ty} {name}[{most}];"));
+            let each = format!("for (i64 {row} = 0; {row} < {rows}; {row}++)");
+            self.noted(8, &format!("{each} {name}[{row}] = {value};"), &folding.line);
         } else {
-            self.noted(8, &format!("const {ty} {} = ({ty})({value});", folding.name), &folding.line);
+            self.noted(8, &format!("const {ty} {} = {value};", folding.name), &folding.line);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Writer<'_> {
         }
         match self.walk.direction {
             Direction::Points => self.tile,
-            Direction::Along => Some(BLOCK),
+            Direction::Along | Direction::Between => Some(BLOCK),
             Direction::Across => Some(TILE),
         }
     }

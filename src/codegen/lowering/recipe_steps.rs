@@ -106,7 +106,9 @@ impl Lowering<'_> {
                     Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
                     _ => None,
                 };
-                let source = self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops, running });
+                let is_value = is_last;
+                let step = Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value };
+                let source = self.step(step);
                 return Ok((letter, source, out));
             }
         };
@@ -125,6 +127,7 @@ impl Lowering<'_> {
             keep: terms.keep || !is_last,
             name,
             line,
+            is_value: is_last,
         });
         Ok((letter, Source::Folded(self.kernel.foldings.len() - 1), out))
     }
@@ -142,6 +145,7 @@ impl Lowering<'_> {
             in_a_row: false,
             drops: false,
             running: None,
+            is_value: false,
         });
         Input { letter: 'x', source, dtype: computed, to: computed }
     }

@@ -1,11 +1,12 @@
 //! Activations, element by element.
 
+use super::picking::check_fits;
 use super::pointwise::{keeping, positive, real, self_of, sigmoid};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map2};
-use crate::tensor::{DType, Kind, layout};
+use crate::tensor::{DType, Kind, Scalar, layout};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 /// The rows.
@@ -61,7 +62,10 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::threshold", |call| {
         let (threshold, value) = (call.scalar("threshold")?, call.scalar("value")?);
-        let (t, v, int_t, int_v) = (threshold.real(), value.real(), threshold.int(), value.int());
+        let dtype = self_of(call)?.dtype();
+        [threshold, value].into_iter().try_for_each(|bound| check_fits(bound, dtype))?;
+        let wrapped = |bound: Scalar| if dtype == DType::Byte { bound.int().rem_euclid(256) } else { bound.int() };
+        let (t, v, int_t, int_v) = (threshold.real(), value.real(), wrapped(threshold), wrapped(value));
         keeping(call, |n| if n <= int_t { int_v } else { n }, |x| if x <= t { v } else { x }, |z| z)
     }),
     ("aten::prelu", prelu),

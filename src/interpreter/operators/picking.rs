@@ -114,14 +114,14 @@ pub fn index_error(message: impl Into<String>) -> Stop {
     Stop::raised_as("IndexError", message)
 }
 
-/// Refuses a number that an element type cannot hold. Negative numbers wrap in unsigned types, real ones are cut.
+/// Refuses a number that an element type cannot hold. Negative whole numbers wrap in unsigned types; real ones are cut, and may be none of less than the smallest.
 pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
     let x = value.real();
     let fits = match (value, dtype.arithmetic(), dtype.range()) {
         (_, Some(Kind::Bool), _) => true,
         (Scalar::Complex(z), _, Some(_)) if z.im != 0.0 => false,
         (Scalar::Int(n), _, Some((low, high))) => (lowest(dtype, low)..=high).contains(&n),
-        (_, _, Some((low, high))) => x > lowest(dtype, low) as f64 - 1.0 && x < high as f64 + 1.0,
+        (_, _, Some((low, high))) => x >= low as f64 && x < high as f64 + 1.0,
         (_, Some(Kind::Float), _) => !x.is_finite() || x.abs() <= largest(dtype),
         _ => true,
     };

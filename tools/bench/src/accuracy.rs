@@ -48,6 +48,12 @@ const ROWS: &[Row] = &[
         3.0,
         4.0,
     ),
+    one(
+        "silu",
+        |x| if x < 0.0 { x * (libm::exp(x) / (1.0 + libm::exp(x))) } else { x / (1.0 + libm::exp(-x)) },
+        3.0,
+        f64::INFINITY,
+    ),
     one("tanh", libm::tanh, 3.0, 4.0),
     one("sinh", libm::sinh, 0.51, 4.0),
     one("cosh", libm::cosh, 0.51, 4.0),
