@@ -41,6 +41,7 @@ passes! {
     differentiate,
     erase_number_types,
     erase_shape_information,
+    functionalize,
     fuse_addmm,
     fuse_linear,
     fuser,

@@ -16,7 +16,7 @@
 //!
 //! An operator in place keeps the element type of what it writes to: `aten::lt_` on floats makes floats and `aten::lt` makes
 //! bools, and adding doubles to floats makes doubles. PyTorch's pass does not ask. Here types must tell that nothing changes:
-//! there is one tensor only, or all are of one type; `{trusting}` takes for granted what types do not tell, as PyTorch does,
+//! there is one tensor only, or its type holds the values of all; `{trusting}` takes for granted what types do not tell, as PyTorch does,
 //! and still leaves comparisons alone. A constant is written to for good, so that the next run sees it: it is left alone too.
 //!
 //! One walk in the order in which nodes run, lists first, as PyTorch; `{fixpoint}` walks until nothing changes. A walk is linear in
@@ -28,6 +28,7 @@ use jitopt_core::ops::rules::{AliasRule, Elements};
 use jitopt_core::ops::{self, schema::Schema};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::tensor::promotion::join;
 use jitopt_core::types::{DType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
@@ -97,7 +98,7 @@ fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
 }
 
 /// Whether the definer of `value` makes memory for it that has no other name.
-fn is_new(graph: &Graph, value: Value) -> bool {
+pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
     let kind = graph.kind(node);
     let operator = ops::operator(graph.era, kind);
@@ -163,7 +164,7 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
 }
 
 /// What computes the same as an operator in place.
-enum Form {
+pub(crate) enum Form {
     /// The operator of this kind, of the same operands.
     Same(Symbol),
     /// `aten::full_like` or `aten::zeros_like`, with as many operands as its schema wants.
@@ -171,7 +172,7 @@ enum Form {
 }
 
 impl Form {
-    fn kind(&self) -> Symbol {
+    pub(crate) fn kind(&self) -> Symbol {
         match self {
             Form::Same(kind) => *kind,
             Form::Like(schema) => schema.kind,
@@ -179,7 +180,7 @@ impl Form {
     }
 
     /// Turns the node into this. Options of a new tensor are None: as those of the old.
-    fn apply(self, graph: &mut Graph, node: Node) {
+    pub(crate) fn apply(self, graph: &mut Graph, node: Node) {
         graph.set_kind(node, self.kind());
         if let Form::Like(schema) = self
             && graph.num_inputs(node) < schema.formals.len()
@@ -195,7 +196,7 @@ impl Form {
 }
 
 /// What an operator that writes to operand 0, returns it, and writes to nothing else, is out of place.
-fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
+pub(crate) fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
     let kind = graph.kind(node);
     let name = kind.as_str().strip_suffix('_').filter(|name| name.starts_with("aten::") && !name.ends_with('_'))?;
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
@@ -221,10 +222,13 @@ fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
 }
 
 /// Whether the new tensor has the element type of the old one, or why not.
-fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: bool) -> Result<(), &'static str> {
+pub(crate) fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: bool) -> Result<(), &'static str> {
     let dtype = |value: Value| -> Option<DType> { graph.ty(value).as_tensor()?.dtype };
     let target = graph.input(node, 0);
-    let same = |value: Value| value == target || dtype(value).is_some() && dtype(value) == dtype(target);
+    // In place nothing may get more dimensions, with which it would count for more.
+    let same = |value: Value| {
+        value == target || dtype(value).zip(dtype(target)).is_some_and(|(own, target)| join(own, target) == target)
+    };
     let mut others = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
     let elements = ops::operator(graph.era, kind).rule.elements;
     match planted!("mutation.elements", elements, "ignored" => Elements::First) {

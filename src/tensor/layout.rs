@@ -108,6 +108,19 @@ pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
     })
 }
 
+/// Whether no two elements are in one place; where dimensions interleave, that is not looked for.
+pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
+    let mut dims: Vec<(i64, i64)> =
+        shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(&size, &stride)| (stride, size)).collect();
+    dims.sort_unstable();
+    let mut reach = 1;
+    dims.into_iter().all(|(stride, size)| {
+        let is_apart = stride >= reach;
+        reach += stride * (size - 1);
+        is_apart
+    })
+}
+
 /// The dimension that a number means: negative ones count from behind. A tensor without dimensions is taken to have one.
 pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
     let n = rank.max(1) as i64;

@@ -417,6 +417,18 @@ impl Tensor {
         Ok(())
     }
 
+    /// A copy with the same strides, gaps included; in a row where elements share a place.
+    pub fn copied_with_strides(&self) -> Result<Tensor> {
+        if self.is_contiguous() || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
+            return Ok(self.copied());
+        }
+        let reach: i64 = self.shape().iter().zip(self.strides()).map(|(&n, &stride)| (n - 1) * stride).sum();
+        let memory = Tensor::new(Buffer::zeros(self.kept(), reach as usize + 1), self.dtype(), &[reach + 1]);
+        let copy = memory.on(self.device()).as_strided(self.shape(), self.strides(), 0)?;
+        copy.copy_from(self)?;
+        Ok(copy)
+    }
+
     /// A copy whose elements lie in a row.
     pub fn copied(&self) -> Tensor {
         let buffer = {

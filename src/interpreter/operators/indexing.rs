@@ -489,23 +489,22 @@ fn view_backward(call: &Call<'_>) -> Answer {
 
 /// A copy of a tensor in which a view of it was written over.
 fn view_scatter(call: &Call<'_>) -> Answer {
-    let (x, source) = (call.tensor("self")?, call.tensor("src")?);
-    one(changed(&x, |copy| {
-        let view = match short(call) {
-            "select_scatter" => selected(copy, call.int("dim")?, call.int("index")?)?,
-            "slice_scatter" => sliced(call, copy)?,
-            "diagonal_scatter" => diagonal_of(call, copy)?,
-            _ => strided(copy, &call.ints("size")?, &call.ints("stride")?, call.opt_int("storage_offset")?)?,
-        };
-        if view.shape() != source.shape() {
-            return Err(Stop::raised(format!(
-                "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
-                source.shape(),
-                view.shape()
-            )));
-        }
-        Ok(view.copy_from(&source)?)
-    })?)
+    let (copy, source) = (call.tensor("self")?.copied_with_strides()?, call.tensor("src")?);
+    let view = match short(call) {
+        "select_scatter" => selected(&copy, call.int("dim")?, call.int("index")?)?,
+        "slice_scatter" => sliced(call, &copy)?,
+        "diagonal_scatter" => diagonal_of(call, &copy)?,
+        _ => strided(&copy, &call.ints("size")?, &call.ints("stride")?, call.opt_int("storage_offset")?)?,
+    };
+    if view.shape() != source.shape() {
+        return Err(Stop::raised(format!(
+            "expected src to have a size equal to the slice of self. src size = {:?}, slice size = {:?}",
+            source.shape(),
+            view.shape()
+        )));
+    }
+    view.copy_from(&source)?;
+    one(copy)
 }
 
 // ---- classes and bins

@@ -14,8 +14,9 @@ use jitopt_core::types::{TensorType, Type, TypeKind};
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
     remove-mutation,peephole{only=lists more},canonicalize-ops,dce";
 
-/// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient.
-pub const INFERENCE: &str = "shape-analysis{precise}";
+/// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient. Writes to parts of tensors are made anew where types tell that
+/// this is the same.
+pub const INFERENCE: &str = "shape-analysis{precise},functionalize,shape-analysis{precise}";
 
 /// The two graphs, and which of their values correspond.
 pub struct Differentials {

@@ -539,7 +539,7 @@ impl Smith {
         let i = self.draws.below(operands.len());
         let other = match &operands[i].1 {
             IValue::Tensor(_) => self.earlier(O::Tensor),
-            IValue::Int(n) => Some(self.constant(IValue::Int(1 - n))),
+            IValue::Int(n) => Some(self.constant(IValue::Int(1i64.wrapping_sub(*n)))),
             IValue::Float(x) => Some(self.constant(IValue::Float(-x))),
             IValue::Bool(b) => Some(self.constant(IValue::Bool(!b))),
             _ => None,

@@ -1,0 +1,457 @@
+//! Makes new tensors where parts of tensors are written to.
+//!
+//! ```text
+//! %y : Tensor = aten::zeros_like(%x, …)               %y : Tensor = aten::zeros_like(%x, …)
+//! %part : Tensor = aten::select(%y, %0, %i)           %part : Tensor = aten::select(%y, %0, %i)
+//! %w : Tensor = aten::copy_(%part, %v, %no)     =>    %whole : Tensor = aten::expand_as(%v, %part)
+//! %r : Tensor = aten::relu(%y)                        %y.1 : Tensor = aten::select_scatter(%y, %whole, %0, %i)
+//!                                                     %r : Tensor = aten::relu(%y.1)
+//! ```
+//!
+//! Memory that a node of a block makes, and whose names are all known, has versions: each write makes the next one. An operator in place becomes what computes the same anew, as in
+//! `remove-mutation`; where it writes to a view, what it computes is put back into what that is a view of, and so on to the whole. Who reads the memory, or a view of it, behind the write
+//! reads the new version, or a view that is taken of it there. So does functionalization in PyTorch 2, for its own IR; nothing does for this one.
+//!
+//! The names of memory are what nodes make of it that are known here: `select`, `slice`, `diagonal`, transposes, and new shapes. Where anything else may look into it (a block, a list
+//! that is kept while it is written to, an operator that may return its operand) it is left as it is, with a remark; and so is the memory of params, which belongs to who calls. What was a
+//! row of elements may get other strides. A new version is a copy of the whole: that is for gradients, which need what was there before, and not for speed.
+//!
+//! PyTorch has the operators that put parts back from 1.11 on: nothing is done in graphs of before. Linear in nodes, and for each write in how many views it goes through.
+
+use crate::remove_mutation::{Form, is_new, keeps_elements, out_of_place};
+use jitopt_core::analysis::AliasDb;
+use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::AliasRule;
+use jitopt_core::ops::schema::Schema;
+use jitopt_core::pass::{PassContext, PassError, PassInfo};
+use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
+use jitopt_core::{graph_dump, graph_update};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The row.
+pub const PASS: PassInfo = PassInfo {
+    name: "functionalize",
+    aliases: &[],
+    summary: "make new tensors where parts of tensors are written to",
+    example: "%p : Tensor = aten::select(%y, %0, %i), %w : Tensor = aten::add_(%p, %v, %1)  =>  %w : Tensor = aten::add(%p, %v, %1), %y.1 : Tensor = aten::select_scatter(%y, %w, %0, %i)",
+    options: &[],
+    required: false,
+    reads_shapes: true,
+    run,
+    file: file!(),
+};
+
+fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    graph_dump!("Before functionalizing", graph);
+    let writes: Vec<Node> = graph.all_nodes().filter(|&node| Write::of(graph, node).is_some()).collect();
+    if writes.is_empty() || !has_scatters(graph) {
+        return Ok(());
+    }
+    let db = cx.alias(graph);
+    let mut known = FxHashSet::default();
+    let based = |write: Node| (write, base_of(graph, graph.input(write, 0)));
+    let bases: Vec<(Node, Value)> = writes.into_iter().map(based).filter(|based| known.insert(based.1)).collect();
+    for (write, base) in bases {
+        match Versions::of(graph, &db, base) {
+            Ok(versions) => {
+                cx.rewrite(graph, "writes-functionalized", write, |graph| {
+                    graph_update!("Making versions of %{}", graph.name(base));
+                    versions.carry_out(graph);
+                });
+            }
+            Err(why) => cx.missed(graph, "writes-functionalized", write, || why),
+        }
+    }
+    graph_dump!("After functionalizing", graph);
+    Ok(())
+}
+
+fn has_scatters(graph: &Graph) -> bool {
+    !ops::operator(graph.era, Symbol::new("aten::select_scatter")).schemas.is_empty()
+}
+
+// ---- views
+
+/// How what was computed of a view is put back into what it is a view of.
+enum Back {
+    /// An operator of the whole, the part, and the other operands of the view.
+    Scatter(&'static str),
+    /// The operator of the view itself, with its operands.
+    Itself,
+    /// The part in the shape of the whole: both have the same elements in the same order.
+    Shape,
+}
+
+const VIEWS: &[(&str, Back)] = &[
+    ("aten::select", Back::Scatter("aten::select_scatter")),
+    ("aten::slice", Back::Scatter("aten::slice_scatter")),
+    ("aten::diagonal", Back::Scatter("aten::diagonal_scatter")),
+    ("aten::t", Back::Itself),
+    ("aten::transpose", Back::Itself),
+    ("aten::numpy_T", Back::Itself),
+    ("aten::squeeze", Back::Shape),
+    ("aten::unsqueeze", Back::Shape),
+    ("aten::view", Back::Shape),
+    ("aten::view_as", Back::Shape),
+];
+
+fn back(graph: &Graph, node: Node) -> Option<&'static Back> {
+    let is_plain = graph.num_outputs(node) == 1 && graph.ty(graph.output(node, 0)).is_tensor();
+    let on_tensor = graph.num_inputs(node) > 0 && graph.ty(graph.input(node, 0)).is_tensor();
+    // `view` with another element type is another operator: its second operand is a number.
+    let is_cast = graph.kind(node).as_str() == "aten::view"
+        && !matches!(graph.ty(graph.input(node, 1)).kind(), TypeKind::List(_));
+    let row = VIEWS.iter().find(|row| row.0 == graph.kind(node).as_str());
+    row.filter(|_| is_plain && on_tensor && !is_cast).map(|row| &row.1)
+}
+
+/// What takes a view of any strides, or makes a copy: those of versions may be others.
+fn any_strides(kind: Symbol) -> Symbol {
+    match kind.as_str() {
+        "aten::view" => Symbol::new("aten::reshape"),
+        "aten::view_as" => Symbol::new("aten::reshape_as"),
+        _ => kind,
+    }
+}
+
+/// A type without the strides, which may be others in a copy.
+fn without_strides(ty: Type) -> Type {
+    match ty.as_tensor() {
+        Some(tensor) => Type::new(TypeKind::Tensor(TensorType { strides: Strides::Unknown, ..tensor.clone() })),
+        None => ty,
+    }
+}
+
+/// Makes an operator, in front of another.
+fn insert(graph: &mut Graph, before: Node, kind: Symbol, operands: &[Value], ty: Type) -> Value {
+    let node = graph.create_op(kind, operands, ty);
+    graph.insert_before(before, node);
+    graph.copy_location(before, node);
+    graph.output(node, 0)
+}
+
+// ---- writes
+
+/// What writes to its first operand, and how the same is computed anew.
+enum Write {
+    Copy,
+    Operator(Form),
+}
+
+impl Write {
+    fn of(graph: &Graph, node: Node) -> Option<Write> {
+        match graph.kind(node).as_str() {
+            "aten::copy_" if graph.num_outputs(node) == 1 => Some(Write::Copy),
+            kind if kind.ends_with('_') => out_of_place(graph, node).map(Write::Operator),
+            _ => None,
+        }
+    }
+}
+
+/// What the memory of a value is called first, as far as views and writes tell.
+fn base_of(graph: &Graph, mut value: Value) -> Value {
+    while let Some(node) = graph.definer(value) {
+        if back(graph, node).is_none() && Write::of(graph, node).is_none() {
+            break;
+        }
+        value = graph.input(node, 0);
+    }
+    value
+}
+
+// ---- names
+
+/// What a name of the memory is.
+#[derive(Clone, Copy)]
+enum Name {
+    /// The whole.
+    Base,
+    /// What this node makes, a view of another name.
+    View(Node, Value),
+    /// What an operator returns that has written to another name.
+    Written(Value),
+}
+
+/// The names of memory, and the nodes that read it, look into it or write to it, in the order in which they run.
+struct Versions {
+    base: Value,
+    names: FxHashMap<Value, Name>,
+    nodes: Vec<Node>,
+}
+
+impl Versions {
+    /// All names that the memory of a value has, or why they are not known.
+    fn of(graph: &Graph, db: &AliasDb, base: Value) -> Result<Versions, String> {
+        let block = graph.definer(base).and_then(|node| graph.block_of(node)).filter(|_| is_new(graph, base));
+        let Some(block) = block else {
+            return Err(format!("`%{}` is no memory that a node makes: others may look into it", graph.name(base)));
+        };
+        let mut found = Search { graph, db, base, block, nodes: FxHashSet::default(), held: Vec::new() };
+        let mut names = FxHashMap::from_iter([(base, Name::Base)]);
+        let mut open = vec![base];
+        while let Some(name) = open.pop() {
+            for used in graph.uses(name) {
+                if let Some((made, how)) = found.used(name, graph.user(used), graph.operand_index(used))? {
+                    names.insert(made, how);
+                    open.push(made);
+                }
+            }
+        }
+        let nodes = found.in_order()?;
+        Ok(Versions { base, names, nodes })
+    }
+}
+
+/// Looks for names.
+struct Search<'g> {
+    graph: &'g Graph,
+    db: &'g AliasDb,
+    base: Value,
+    block: Block,
+    nodes: FxHashSet<Node>,
+    /// Lists and tuples that hold a name, and who reads them.
+    held: Vec<(Node, Node)>,
+}
+
+impl Search<'_> {
+    /// What a use does with a name: the new name that it makes of it, if any.
+    fn used(&mut self, name: Value, node: Node, operand: usize) -> Result<Option<(Value, Name)>, String> {
+        let graph = self.graph;
+        if node == graph.return_node(self.block) {
+            self.nodes.insert(node);
+            return Ok(None);
+        }
+        if graph.block_of(node) != Some(self.block) {
+            return Err(format!("`%{}` is read in a block further in", graph.name(name)));
+        }
+        self.nodes.insert(node);
+        if operand == 0 && back(graph, node).is_some() {
+            return Ok(Some((graph.output(node, 0), Name::View(node, name))));
+        }
+        if let Some(write) = Write::of(graph, node).filter(|_| operand == 0) {
+            if let Write::Operator(form) = write {
+                keeps_elements(graph, node, form.kind(), false)?;
+            }
+            return Ok(Some((graph.output(node, 0), Name::Written(name))));
+        }
+        if [prim::LIST_CONSTRUCT, prim::TUPLE_CONSTRUCT].contains(&graph.kind(node)) {
+            return self.is_held(node).map(|()| None);
+        }
+        self.only_reads(node, name).map(|()| None)
+    }
+
+    /// Whether a node reads what it is handed, and neither hands on any of it nor puts it into something.
+    fn only_reads(&self, node: Node, name: Value) -> Result<(), String> {
+        let graph = self.graph;
+        let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let operator = ops::operator(graph.era, graph.kind(node));
+        let schema = operator.resolve(&types).schema();
+        let puts = |schema: &Schema| schema.writes().any(|i| types.get(i).is_none_or(|ty| !ty.is_tensor()));
+        let rule = operator.alias_rule(schema);
+        let is_plain = matches!(
+            rule,
+            AliasRule::Schema
+                | AliasRule::MayReturn(_)
+                | AliasRule::Fresh
+                | AliasRule::Nothing
+                | AliasRule::BatchNorm { .. }
+        );
+        let hands_on = graph.outputs(node).any(|output| self.db.may_contain_alias(output, self.base));
+        match is_plain
+            && !hands_on
+            && !schema.is_some_and(puts)
+            && graph.num_blocks(node) == 0
+            && graph.subgraph(node).is_none()
+        {
+            true => Ok(()),
+            false => Err(format!("`{}` may keep `%{}`, or hand it on", graph.kind(node), graph.name(name))),
+        }
+    }
+
+    /// Notes who reads a list or a tuple.
+    fn is_held(&mut self, holder: Node) -> Result<(), String> {
+        let graph = self.graph;
+        let list = graph.output(holder, 0);
+        for user in graph.users(list) {
+            if user != graph.return_node(self.block) {
+                if graph.block_of(user) != Some(self.block) || graph.num_blocks(user) > 0 {
+                    return Err(format!("`%{}` is read in a block further in", graph.name(list)));
+                }
+                self.only_reads(user, list)?;
+            }
+            self.held.push((holder, user));
+        }
+        Ok(())
+    }
+
+    /// The nodes in order; refuses lists that are read behind a write which their making did not see.
+    fn in_order(self) -> Result<Vec<Node>, String> {
+        let (graph, end) = (self.graph, self.graph.return_node(self.block));
+        let is_before = |a: Node, b: Node| a != end && (b == end || graph.is_before(a, b));
+        let mut nodes: Vec<Node> = self.nodes.into_iter().collect();
+        nodes.sort_by(|&a, &b| if a == b { std::cmp::Ordering::Equal } else { is_before(b, a).cmp(&is_before(a, b)) });
+        let writes: Vec<Node> =
+            nodes.iter().copied().filter(|&node| node != end && Write::of(graph, node).is_some()).collect();
+        let between = |(holder, reader): &(Node, Node)| {
+            let next = writes.partition_point(|&write| is_before(write, *holder));
+            writes.get(next).is_some_and(|&write| is_before(write, *reader))
+        };
+        match self.held.iter().find(|held| between(held)) {
+            Some((holder, _)) => {
+                Err(format!("`%{}` holds it while it is written to", graph.name(graph.output(*holder, 0))))
+            }
+            None => Ok(nodes),
+        }
+    }
+}
+
+// ---- versions
+
+/// The version that the nodes up to here have made.
+struct Current<'v> {
+    versions: &'v Versions,
+    whole: Value,
+    number: usize,
+    /// Views of versions, by the node that makes them in the graph as it was.
+    views: FxHashMap<Node, (usize, Value)>,
+}
+
+impl Versions {
+    fn carry_out(&self, graph: &mut Graph) {
+        let mut current = Current { versions: self, whole: self.base, number: 0, views: FxHashMap::default() };
+        for &node in &self.nodes {
+            current.visit(graph, node);
+        }
+        // From the last to the first: what they return was read by those behind them, which read versions now.
+        for &node in self.nodes.iter().rev() {
+            if graph.kind(node).as_str() == "aten::copy_" && self.names.contains_key(&graph.input(node, 0)) {
+                graph.erase(node);
+            }
+        }
+    }
+}
+
+impl Current<'_> {
+    fn visit(&mut self, graph: &mut Graph, node: Node) {
+        let own = (graph.num_inputs(node) > 0).then(|| graph.input(node, 0));
+        let name = own.filter(|own| self.versions.names.contains_key(own));
+        let write = name.and_then(|name| Some((name, Write::of(graph, node)?)));
+        for i in 0..graph.num_inputs(node) {
+            let operand = graph.input(node, i);
+            // What is copied to is needed for its shape, and its name still.
+            let is_target = i == 0 && matches!(write, Some((_, Write::Copy)));
+            if self.versions.names.contains_key(&operand) && !is_target {
+                let value = self.value(graph, operand, node);
+                graph.set_input(node, i, value);
+            }
+        }
+        match write {
+            Some((name, write)) => self.write(graph, node, name, write),
+            None if name.is_some() && back(graph, node).is_some() => {
+                if self.number > 0 {
+                    graph.set_kind(node, any_strides(graph.kind(node)));
+                }
+                self.views.insert(node, (self.number, graph.output(node, 0)));
+            }
+            None => {}
+        }
+    }
+
+    /// What a name is in this version; a view is taken in front of a node, where there is none yet.
+    fn value(&mut self, graph: &mut Graph, name: Value, before: Node) -> Value {
+        match self.versions.names[&name] {
+            Name::Base => self.whole,
+            Name::Written(other) => self.value(graph, other, before),
+            Name::View(node, other) => match self.views.get(&node) {
+                Some(&(number, view)) if number == self.number => view,
+                _ => {
+                    let whole = self.value(graph, other, before);
+                    let operands: Vec<Value> = [whole].into_iter().chain(graph.inputs(node).skip(1)).collect();
+                    let (kind, ty) = (any_strides(graph.kind(node)), without_strides(graph.ty(graph.output(node, 0))));
+                    let view = insert(graph, before, kind, &operands, ty);
+                    self.views.insert(node, (self.number, view));
+                    view
+                }
+            },
+        }
+    }
+
+    /// Makes the next version.
+    fn write(&mut self, graph: &mut Graph, node: Node, name: Value, write: Write) {
+        // What is put back stands behind the write.
+        let behind = graph.next(node).unwrap_or_else(|| {
+            let block = graph.block_of(node).expect("writes stand in blocks");
+            graph.return_node(block)
+        });
+        let mut made = match write {
+            Write::Copy => {
+                let target = self.value(graph, name, node);
+                copied(graph, node, target, self.scatters(graph, name))
+            }
+            Write::Operator(form) => {
+                form.apply(graph, node);
+                graph.output(node, 0)
+            }
+        };
+        let mut name = name;
+        loop {
+            name = match self.versions.names[&name] {
+                Name::Base => break,
+                Name::Written(other) => other,
+                Name::View(view, other) => {
+                    let whole = self.value(graph, other, node);
+                    made = put_back(graph, behind, view, whole, made);
+                    other
+                }
+            };
+        }
+        (self.whole, self.number) = (made, self.number + 1);
+    }
+
+    /// Whether what is computed of a name is copied when it is put back.
+    fn scatters(&self, graph: &Graph, name: Value) -> bool {
+        match self.versions.names[&name] {
+            Name::Base => false,
+            Name::Written(other) => self.scatters(graph, other),
+            Name::View(view, other) => {
+                matches!(back(graph, view), Some(Back::Scatter(_))) || self.scatters(graph, other)
+            }
+        }
+    }
+}
+
+/// What a node copies, in the shape and the element type of its target. Memory of its own, unless it is copied once more.
+fn copied(graph: &mut Graph, node: Node, target: Value, again: bool) -> Value {
+    let (source, ty) = (graph.input(node, 1), graph.ty(target));
+    let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
+    let is_same = dtype(source).is_some() && dtype(source) == dtype(target);
+    let expanded = insert(graph, node, Symbol::new("aten::expand_as"), &[source, target], Type::tensor());
+    let typed = match is_same {
+        true => expanded,
+        false => insert(graph, node, Symbol::new("aten::type_as"), &[expanded, target], Type::tensor()),
+    };
+    if again {
+        return typed;
+    }
+    let none = insert(graph, node, prim::CONSTANT, &[], Type::none());
+    insert(graph, node, Symbol::new("aten::clone"), &[typed, none], ty)
+}
+
+/// The whole with a part that a view was of.
+fn put_back(graph: &mut Graph, before: Node, view: Node, whole: Value, part: Value) -> Value {
+    let others: Vec<Value> = graph.inputs(view).skip(1).collect();
+    let ty = without_strides(graph.ty(whole));
+    match back(graph, view) {
+        Some(Back::Scatter(kind)) => {
+            let operands: Vec<Value> = [whole, part].into_iter().chain(others).collect();
+            insert(graph, before, Symbol::new(kind), &operands, ty)
+        }
+        Some(Back::Itself) => {
+            let operands: Vec<Value> = [part].into_iter().chain(others).collect();
+            insert(graph, before, graph.kind(view), &operands, ty)
+        }
+        Some(Back::Shape) | None => insert(graph, before, Symbol::new("aten::reshape_as"), &[part, whole], ty),
+    }
+}
