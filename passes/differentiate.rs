@@ -150,8 +150,11 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
             prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
             prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
             prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
+            kind if kind.as_str().ends_with('_') => {
+                "`shape-analysis{precise},remove-mutation,functionalize` first: memory that nobody else looks into is made anew"
+            }
             _ => {
-                "`create-autodiff-subgraphs` first: what has formulas is differentiated, the rest is left to eager mode"
+                "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"
             }
         };
         return Err(PassError::at(graph, found.node, found.why).with_help(help));

@@ -28,6 +28,7 @@ mod cat_rules;
 mod container_rules;
 mod facts;
 mod number_rules;
+mod part_rules;
 mod structure_rules;
 mod tensor_rules;
 
@@ -188,8 +189,14 @@ fn result(new: New) -> Option<Edit> {
 }
 
 /// All rules, those of one node in the order in which they are tried.
-pub static RULES: &[&[Rule]] =
-    &[structure_rules::RULES, tensor_rules::RULES, container_rules::RULES, number_rules::RULES, cat_rules::RULES];
+pub static RULES: &[&[Rule]] = &[
+    structure_rules::RULES,
+    tensor_rules::RULES,
+    container_rules::RULES,
+    number_rules::RULES,
+    part_rules::RULES,
+    cat_rules::RULES,
+];
 
 /// The texts of the files of rules, which have sites of mutants.
 #[cfg(feature = "mutants")]

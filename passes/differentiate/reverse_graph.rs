@@ -46,7 +46,7 @@ pub(super) fn requires_gradient(ty: Type) -> bool {
             tensor.requires_grad.unwrap_or(true)
                 && tensor.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex())
         }
-        TypeKind::List(inner) | TypeKind::Optional(inner) => requires_gradient(*inner),
+        TypeKind::List(inner) | TypeKind::Optional(inner) | TypeKind::Dict(_, inner) => requires_gradient(*inner),
         TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
         _ => false,
     }
@@ -73,6 +73,12 @@ pub(super) fn forget_claims(graph: &mut Graph) {
 pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
     let mut nodes = forward.nodes(forward.root());
     nodes.find_map(|node| {
+        if writes_over(forward, node) {
+            return Some(Undifferentiable {
+                node,
+                why: format!("`{}` writes over what has a gradient", forward.kind(node)),
+            });
+        }
         let wanted = forward.outputs(node).any(|value| requires_gradient(forward.ty(value)));
         let has_rule = !wanted
             || is_structural(forward.kind(node))
@@ -83,6 +89,12 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
             why: format!("`{}` has no gradient formula for these operands", forward.kind(node)),
         })
     })
+}
+
+/// Whether a node changes something that may have a gradient: a tensor, or a list or a dictionary of them.
+fn writes_over(graph: &Graph, node: Node) -> bool {
+    let has_gradient = |i: usize| i < graph.num_inputs(node) && requires_gradient(graph.ty(graph.input(node, i)));
+    schema_of(graph, node).is_some_and(|schema| schema.writes().any(has_gradient))
 }
 
 /// Whether no operand has a gradient, as those of `aten::zeros` have none: none comes back.

@@ -12,11 +12,19 @@ use jitopt_core::types::{TensorType, Type, TypeKind};
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
 /// possible, elements of lists that were just made taken themselves, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
-    remove-mutation,peephole{only=lists more},canonicalize-ops,dce";
+    remove-mutation,peephole{only=lists more},peephole{only=dicts more},canonicalize-ops,dce";
 
 /// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient. Writes to parts of tensors are made anew where types tell that
 /// this is the same.
-pub const INFERENCE: &str = "shape-analysis{precise},functionalize,shape-analysis{precise}";
+pub const INFERENCE: &str =
+    "shape-analysis{precise},peephole{only=lists more},functionalize,shape-analysis{precise},dce";
+
+/// Where each of some values stands among all; nothing where one is none of them, or comes twice.
+fn places(all: &[Value], some: impl Iterator<Item = Value>) -> Option<Vec<usize>> {
+    let found: Vec<usize> = some.map(|value| all.iter().position(|other| *other == value)).collect::<Option<_>>()?;
+    let twice = found.iter().enumerate().any(|(i, place)| found[..i].contains(place));
+    (!twice).then_some(found)
+}
 
 /// The two graphs, and which of their values correspond.
 pub struct Differentials {
@@ -25,6 +33,12 @@ pub struct Differentials {
     /// Computes the gradients of params, in a tuple.
     pub backward: Graph,
     roles: Roles,
+    /// How many params the graph has that was differentiated.
+    num_inputs: usize,
+    /// Which of them each param of the forward graph is.
+    operands: Vec<usize>,
+    /// Which result of the forward graph each of its results is.
+    results: Vec<usize>,
 }
 
 /// What came of the forward graph.
@@ -58,10 +72,16 @@ impl Differentials {
     /// Takes the graphs out of one that `differentiate` has made one group of; nothing when it has not.
     pub fn of(graph: &Graph) -> Option<Differentials> {
         let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
+        let roles = Roles::of(graph, group)?;
+        let params: Vec<Value> = graph.params(graph.root()).collect();
+        let outputs: Vec<Value> = graph.outputs(group).take(roles.real_outputs).collect();
         Some(Differentials {
             forward: graph.subgraph(group).filter(|_| graph.kind(group) == prim::DIFFERENTIABLE_GRAPH)?.clone(),
             backward: graph.backward(group)?.clone(),
-            roles: Roles::of(graph, group)?,
+            roles,
+            num_inputs: params.len(),
+            operands: places(&params, graph.inputs(group))?,
+            results: places(&outputs, graph.results(graph.root()))?,
         })
     }
 
@@ -93,22 +113,30 @@ impl Differentials {
         let tuple = backward.output(tuple, 0);
         backward.add_result(root, tuple);
         let (input_vjps, real_outputs) = ((0..results.len()).collect(), results.len());
-        Differentials { forward, backward, roles: Roles { real_outputs, input_vjps, output_vjps, ..Roles::default() } }
+        Differentials {
+            forward,
+            backward,
+            roles: Roles { real_outputs, input_vjps, output_vjps, ..Roles::default() },
+            num_inputs: params.len(),
+            operands: (0..params.len()).collect(),
+            results: (0..real_outputs).collect(),
+        }
     }
 
     /// Runs the forward graph.
     pub fn forward(&self, run: &mut Run<'_>, inputs: Vec<IValue>) -> Result<Forward, Stop> {
-        let mut results = run(&self.forward, inputs.clone())?;
+        let inputs: Vec<IValue> = self.operands.iter().map(|&i| inputs[i].clone()).collect();
+        let results = run(&self.forward, inputs.clone())?;
         let from_inputs = self.roles.captured_inputs.iter().map(|&i| inputs[i].clone());
         let captured = from_inputs.chain(self.roles.captured_outputs.iter().map(|&i| results[i].clone())).collect();
-        results.truncate(self.roles.real_outputs);
-        Ok(Forward { results, captured })
+        Ok(Forward { results: self.results.iter().map(|&i| results[i].clone()).collect(), captured })
     }
 
     /// What the backward graph takes: gradients of results, and what was captured. A gradient that is undefined is that of a result which does not
     /// count.
     pub fn operands(&self, forward: Forward, given: &[IValue]) -> Vec<IValue> {
-        let gradient = |&i: &usize| given.get(i).cloned().unwrap_or(IValue::Undefined);
+        let of_result = |i: usize| self.results.iter().position(|&result| result == i);
+        let gradient = |&i: &usize| of_result(i).and_then(|at| given.get(at)).cloned().unwrap_or(IValue::Undefined);
         self.roles.input_vjps.iter().map(gradient).chain(forward.captured).collect()
     }
 
@@ -119,11 +147,10 @@ impl Differentials {
 
     /// Runs the backward graph: the gradients of the params of the forward graph, undefined where there is none.
     pub fn backward(&self, run: &mut Run<'_>, operands: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
-        let params = self.forward.params(self.forward.root()).count();
-        let mut gradients = vec![IValue::Undefined; params];
+        let mut gradients = vec![IValue::Undefined; self.num_inputs];
         if let Some(IValue::Tuple(found)) = run(&self.backward, operands)?.pop() {
             for (&i, gradient) in self.roles.output_vjps.iter().zip(found.iter()) {
-                gradients[i] = gradient.clone();
+                gradients[self.operands[i]] = gradient.clone();
             }
         }
         Ok(gradients)

@@ -10,7 +10,7 @@ use crate::{World, exit, judging, processor};
 use jitopt_core::interpreter::description::{Described, Description, describe};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
-use jitopt_core::ir::Graph;
+use jitopt_core::ir::{Graph, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::runtime::CpuBackend;
@@ -139,6 +139,7 @@ impl Run<'_> {
             world
                 .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
         }
+        self.refuse_lists(&graph)?;
         let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
         give_types(&mut graph, &inputs);
         // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
@@ -158,6 +159,21 @@ impl Run<'_> {
                 "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
                 self.path.display()
             )),
+        }
+    }
+
+    /// Lists of tensors have no gradients: where nothing else is returned, nothing would come back.
+    fn refuse_lists(&self, graph: &Graph) -> Result<(), Refusal> {
+        let results: Vec<Value> = graph.results(graph.root()).collect();
+        let is_list = |value: &&Value| matches!(graph.ty(**value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
+        match results.iter().find(is_list).filter(|_| !results.iter().any(|value| graph.ty(*value).is_tensor())) {
+            Some(&list) => refuse(format_args!(
+                "`{}` returns `%{}`, which is {}: gradients are of tensors; let the graph return the tensors themselves",
+                self.path.display(),
+                graph.name(list),
+                graph.ty(list)
+            )),
+            None => Ok(()),
         }
     }
 
