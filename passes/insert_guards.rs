@@ -13,7 +13,7 @@
 //! put one that holds of any tensor. Guards test what the text of their era can say: up to 1.4 that is element type and sizes.
 //! Nodes that count runs go. Linear in nodes.
 
-use crate::profile_instrument::instrument;
+use crate::profile_instrument::{RULE, instrument};
 use jitopt_core::ir::{Attribute, Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{attr, prim};
@@ -38,7 +38,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let is_profile = |graph: &Graph, node: &Node| graph.kind(*node) == prim::PROFILE;
     if let Some(profile) = cx.profile() {
         if !graph.all_nodes().any(|node| is_profile(graph, &node)) {
-            instrument(graph, cx);
+            // A profile is of all places: what a gate may keep out are guards.
+            instrument(graph, |graph, about, edit| cx.prepare(graph, RULE, about, edit));
         }
         profile.apply(graph).map_err(|why| PassError::new(why).with_help("record it anew, with `jitopt profile`"))?;
     }

@@ -44,18 +44,23 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         let error = PassError::at(graph, node, "the graph is instrumented already");
         return Err(error.with_help("run it with `jitopt run --record-profile=FILE`, or go on with `insert-guards`"));
     }
-    instrument(graph, cx);
+    instrument(graph, |graph, about, edit| {
+        cx.rewrite(graph, RULE, about, edit);
+    });
     graph_dump!("Instrumented Graph:", graph);
     Ok(())
 }
 
-/// Puts profile nodes into a graph that has none.
-pub(crate) fn instrument(graph: &mut Graph, cx: &mut PassContext<'_>) {
+/// What puts a node that looks into a graph.
+pub(crate) const RULE: &str = "values-profiled";
+
+/// Puts profile nodes into a graph that has none. `each` is given what one is about, and does the edit.
+pub(crate) fn instrument(graph: &mut Graph, mut each: impl FnMut(&mut Graph, Node, &dyn Fn(&mut Graph))) {
     for (user, operand) in sites(graph) {
         let anchor = if graph.kind(user) == prim::RETURN { last_of(graph, user) } else { Some(user) };
         // A block that is empty has no node for a rewrite to be about; its owner is near.
         let about = anchor.or_else(|| graph.enclosing(user)).unwrap_or(user);
-        cx.rewrite(graph, "values-profiled", about, |graph| look_at(graph, user, operand));
+        each(graph, about, &|graph| look_at(graph, user, operand));
     }
     let count = graph.create(prim::PROFILE);
     graph.append(graph.root(), count);

@@ -193,10 +193,21 @@ impl<'a> PassContext<'a> {
             return None;
         }
         self.did(graph, rule, anchor);
+        Some(self.prepare(graph, rule, anchor, edit))
+    }
+
+    /// Does an edit that the same run of the pass takes back, rewrite by rewrite: what it makes descends from the anchor, and nobody is asked.
+    pub fn prepare<R>(
+        &mut self,
+        graph: &mut Graph,
+        rule: &'static str,
+        anchor: Node,
+        edit: impl FnOnce(&mut Graph) -> R,
+    ) -> R {
         let outer = graph.begin_rewrite(Symbol::new(rule), &[anchor]);
         let result = edit(graph);
         graph.end_rewrite(outer);
-        Some(result)
+        result
     }
 
     /// Whether anybody wants to know what did not happen: looking for the reasons may be dear.

@@ -7,6 +7,7 @@
 //! teams of all sizes.
 
 use crate::team::Seat;
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Observer, PassRun, Pipeline, Rewrite, RewriteWatch, RunError, Session, Step, run};
 use jitopt_core::verify;
@@ -23,6 +24,8 @@ pub struct Suspect<'a> {
     pub pipeline: &'a Pipeline,
     /// What calls can be replaced by.
     pub callees: &'a BTreeMap<String, Graph>,
+    /// What was seen of the graph, for the passes that ask for that.
+    pub profile: Option<&'a Profile>,
     /// What is wrong with the graph afterwards, if anything is.
     pub check: &'a dyn Fn(&Graph) -> Option<String>,
     /// The place in the team that searches.
@@ -109,7 +112,8 @@ impl Suspect<'_> {
     ) -> (Option<String>, u64) {
         let mut gate = Gate::default();
         gate.add_counter(&format!("*={allowed}")).expect("the ranges are made here");
-        let mut session = Session { gate, callees: self.callees.clone(), ..Session::default() };
+        let profile = self.profile.cloned().map(Rc::new);
+        let mut session = Session { gate, callees: self.callees.clone(), profile, ..Session::default() };
         session.watch = seen.map(|seen| Box::new(Collector(seen.clone())) as Box<dyn RewriteWatch>);
         let mut graph = self.graph.clone();
         let ran = catch_unwind(AssertUnwindSafe(|| run(&mut graph, pipeline, &mut session, &mut [&mut Valid])));

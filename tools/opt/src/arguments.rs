@@ -169,9 +169,8 @@ pub(crate) struct PipelineArgs {
     /// Skip a pass; may be repeated
     #[arg(long, value_name = "PASS")]
     pub(crate) disable: Vec<String>,
-    /// What tensors came by when the graph ran: what `insert-guards` guards, as `jitopt profile` writes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) profile: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) seen: ProfileArg,
     /// Keep what passes make of graphs, and do not run them over graphs that differ only in what they do not read:
     /// `memory`, or a folder
     #[arg(long, value_name = "PLACE", require_equals = true)]
@@ -186,6 +185,14 @@ pub(crate) struct PipelineArgs {
     /// Where reproducers of failed validations go
     #[arg(long, value_name = "DIR", requires = "validate")]
     pub(crate) repro_dir: Option<PathBuf>,
+}
+
+/// What was seen of a graph, for the passes that ask for that.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ProfileArg {
+    /// What tensors came by when the graph ran: what `insert-guards` guards, as `jitopt profile` writes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -413,6 +420,8 @@ pub(crate) struct RunSemantics {
     /// Passes to run first
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
+    #[command(flatten)]
+    pub(crate) seen: ProfileArg,
     /// Do not check the graph first
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -443,6 +452,7 @@ Examples:
   jitopt validate a.ir b.ir --samples 32             two graphs
   jitopt validate in.ir --passes='@default' --each=rewrite
   jitopt validate fused.ir --backend=cpu             kernels against the interpreter
+  jitopt validate case.ir --passes='insert-guards,guard-elimination,insert-bailouts' --profile=case.prof
 
 Without inputs, they are made up from the seed: ordinary numbers, special ones, broadcasting, empty tensors, one memory passed
 twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
@@ -499,6 +509,8 @@ pub(crate) struct JudgeArgs {
     /// Graph of a function or method that is called; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
+    #[command(flatten)]
+    pub(crate) seen: ProfileArg,
     /// Do not check graphs first
     #[arg(long)]
     pub(crate) no_verify: bool,
@@ -621,6 +633,8 @@ pub(crate) struct BenchArgs {
     /// The passes that it is timed against; those of --passes without `fuse` when nothing is said
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) against: Option<String>,
+    #[command(flatten)]
+    pub(crate) seen: ProfileArg,
     /// How many turns
     #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,

@@ -9,8 +9,9 @@ use crate::given_values::{self, Given};
 use crate::optimise::{Refusal, refuse};
 use crate::paired::Middle;
 use crate::traffic::Traffic;
-use crate::{World, exit, judging, panics, processor};
+use crate::{World, cmd_profile, exit, judging, panics, processor};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::Pipeline;
@@ -44,9 +45,11 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         Some(text) => judging::pipeline(text, world)?,
         None => unfused(&pipeline)?,
     };
+    let is_one = args.files.len() == 1;
+    let profile = cmd_profile::asked_for(&args.seen, &[&against, &pipeline], is_one, world)?;
     let mut reports = Vec::new();
     for path in &args.files {
-        let report = Report::of(args, path, [&against, &pipeline], world)?;
+        let report = Report::of(args, path, [&against, &pipeline], profile.as_ref(), world)?;
         if !args.json {
             world.print(report.table().as_bytes());
         }
@@ -88,11 +91,12 @@ impl Contender {
         path: &Path,
         graph: &Graph,
         pipeline: &Pipeline,
+        profile: Option<&Profile>,
         world: &mut World<'_>,
     ) -> Result<Contender, Refusal> {
         let run = as_run(args);
         let (mut graph, mut env) = (graph.clone(), environment(&run, graph, world)?);
-        transform(path, &mut graph, pipeline, &env, false)?;
+        transform(path, &mut graph, pipeline, &env, profile, false)?;
         env.bindings = given_values::bindings(&run, &graph, &env, world)?.into();
         let threads = args.threads.map(|n| n as usize);
         let backend = processor::with_threads(&run.semantics.backend, threads, world);
@@ -212,14 +216,20 @@ struct Row {
 }
 
 impl Report {
-    fn of(args: &BenchArgs, path: &Path, pipelines: [&Pipeline; 2], world: &mut World<'_>) -> Result<Report, Refusal> {
+    fn of(
+        args: &BenchArgs,
+        path: &Path,
+        pipelines: [&Pipeline; 2],
+        profile: Option<&Profile>,
+        world: &mut World<'_>,
+    ) -> Result<Report, Refusal> {
         let run = as_run(args);
         let graph = read_graph(&run, path, world)?;
         let inputs = inputs(&run, path, &graph, world)?;
         let mut two = Vec::new();
         let mut results = Vec::new();
         for pipeline in pipelines {
-            let mut contender = Contender::new(args, path, &graph, pipeline, world)?;
+            let mut contender = Contender::new(args, path, &graph, pipeline, profile, world)?;
             results.push(IValue::tuple(contender.warm_up(path, &inputs)?));
             two.push(contender);
         }

@@ -5,7 +5,8 @@ use crate::judging::{self, Trial};
 use crate::optimise::Refusal;
 use crate::reproducers::{self, quoted};
 use crate::teamwork::Work;
-use crate::{World, exit, panics};
+use crate::{World, cmd_profile, exit, panics};
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Rewrite};
 use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
@@ -20,6 +21,8 @@ pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
 
 fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = judging::pipeline(&args.passes, world)?;
+    let profile = cmd_profile::asked_for(&args.judge.seen, &[&pipeline], true, world)?;
+    let subject = Subject { args, pipeline: &pipeline, profile: profile.as_ref() };
     let cwd = world.cwd.clone();
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;
@@ -32,8 +35,8 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{left} rewrites may be at fault, {tried} sets of them tried ");
         }
     };
-    let follow = |trial: &Trial, seat: Seat| drop(search(args, &pipeline, trial, seat, &|_, _| {}));
-    let culprit = work.share(&follow, |seat| search(args, &pipeline, &trial, seat, &progress));
+    let follow = |trial: &Trial, seat: Seat| drop(subject.search(trial, seat, &|_, _| {}));
+    let culprit = work.share(&follow, |seat| subject.search(&trial, seat, &progress));
     if shown {
         // What is found takes the place of the progress.
         let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -55,14 +58,23 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
 }
 
-fn search(args: &BisectArgs, pipeline: &Pipeline, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> Culprit {
-    let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
-    let check = |graph: &Graph| match &args.check {
-        Some(command) => judging::fails_command(command, graph),
-        None => reference.check(graph).err().map(|finding| finding.to_string()),
-    };
-    let (graph, callees) = (&trial.graph, &*trial.settings.callees);
-    Suspect { graph, pipeline, callees, check: &check, seat, progress }.find()
+/// What every worker searches.
+struct Subject<'a> {
+    args: &'a BisectArgs,
+    pipeline: &'a Pipeline,
+    profile: Option<&'a Profile>,
+}
+
+impl Subject<'_> {
+    fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> Culprit {
+        let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+        let check = |graph: &Graph| match &self.args.check {
+            Some(command) => judging::fails_command(command, graph),
+            None => reference.check(graph).err().map(|finding| finding.to_string()),
+        };
+        let (graph, callees, pipeline) = (&trial.graph, &*trial.settings.callees, self.pipeline);
+        Suspect { graph, pipeline, callees, profile: self.profile, check: &check, seat, progress }.find()
+    }
 }
 
 fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str) -> String {
@@ -79,7 +91,10 @@ fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str
     let command = |numbers: &[u64]| {
         let (file, passes, gate) = (quoted(&args.file.display().to_string()), &args.passes, ranges(numbers));
         match &args.check {
-            Some(check) => format!("jitopt {file} --passes='{passes}' --debug-counter='*={gate}' | {check}"),
+            Some(check) => {
+                let given = reproducers::for_passes(&args.judge);
+                format!("jitopt {file} --passes='{passes}' --debug-counter='*={gate}'{given} | {check}")
+            }
             None => format!("jitopt validate {file} --passes='{passes}' --debug-counter='*={gate}'{flags}"),
         }
     };

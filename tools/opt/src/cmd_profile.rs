@@ -1,13 +1,18 @@
 //! `jitopt profile`: a graph is instrumented and run, and what came by is written.
 
-use crate::arguments::{ProfileArgs, RunArgs};
+use crate::arguments::{ProfileArg, ProfileArgs, RunArgs};
 use crate::optimise::{Refusal, refuse};
 use crate::{World, cmd_run};
 use jitopt_core::interpreter::Environment;
 use jitopt_core::interpreter::profile::{Profile, Recording};
 use jitopt_core::ir::Graph;
+use jitopt_core::pass::{self, Pipeline, Session};
 use jitopt_core::symbol::prim;
+use jitopt_passes::REGISTRY;
 use std::path::Path;
+
+/// The pass that asks for what was seen.
+pub(crate) const ASKS: &str = "insert-guards";
 
 pub(crate) fn run(args: &ProfileArgs, world: &mut World<'_>) -> i32 {
     let mut run = args.run.clone();
@@ -36,8 +41,25 @@ fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// What `--profile` names, where a pass of these pipelines asks for what was seen, and one graph goes through them.
+pub(crate) fn asked_for(
+    args: &ProfileArg,
+    pipelines: &[&Pipeline],
+    is_one: bool,
+    world: &World<'_>,
+) -> Result<Option<Profile>, Refusal> {
+    let Some(path) = &args.profile else { return Ok(None) };
+    if !pipelines.iter().any(|pipeline| pipeline.stages().iter().any(|stage| stage.pass.name == ASKS)) {
+        return refuse("--profile: no pass asks for what was seen; add `insert-guards` to --passes");
+    }
+    if !is_one {
+        return refuse("--profile: a profile is of one graph, and several are given");
+    }
+    read(path, world).map(Some)
+}
+
 /// The profile in a file.
-pub(crate) fn read(path: &Path, world: &World<'_>) -> Result<Profile, Refusal> {
+fn read(path: &Path, world: &World<'_>) -> Result<Profile, Refusal> {
     let name = path.display();
     let text =
         std::fs::read(world.path(path)).or_else(|error| refuse(format_args!("cannot read `{name}`: {error}")))?;
@@ -46,8 +68,24 @@ pub(crate) fn read(path: &Path, world: &World<'_>) -> Result<Profile, Refusal> {
 
 /// The passes that put nodes that look into a graph, when it has none and only a profile is wanted.
 pub(crate) fn instrumenting(args: &RunArgs, graph: &Graph) -> Option<&'static str> {
-    let looks = graph.all_nodes().any(|node| graph.kind(node) == prim::PROFILE);
-    (args.checks.only_profile && !looks).then_some("profile-instrument")
+    (args.checks.only_profile && !looks(graph)).then_some(INSTRUMENTS)
+}
+
+/// The pass that puts nodes that look into a graph.
+const INSTRUMENTS: &str = "profile-instrument";
+
+fn looks(graph: &Graph) -> bool {
+    graph.all_nodes().any(|node| graph.kind(node) == prim::PROFILE)
+}
+
+/// Writes what was seen into a graph, as a profiled run prints it: then the graph may change, and says itself what to guard.
+pub(crate) fn write_into(graph: &mut Graph, profile: &Profile) -> Result<(), String> {
+    if !looks(graph) {
+        let pipeline = Pipeline::parse(INSTRUMENTS, &REGISTRY).expect("it is a pass");
+        let ran = pass::run(graph, &pipeline, &mut Session::default(), &mut []);
+        ran.map_err(|error| error.to_string())?;
+    }
+    profile.apply(graph)
 }
 
 /// Gets ready to record, where that is asked for.

@@ -6,7 +6,8 @@ use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer};
 use crate::teamwork::Work;
-use crate::{World, exit, panics};
+use crate::{World, cmd_profile, exit, panics};
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::pass::{self, Gate, Pipeline, RunError, Session};
 use jitopt_core::verify;
 use jitopt_judge::reducing::{Case, Reducer};
@@ -69,6 +70,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     work.check()?;
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let pipeline = pipeline.as_ref();
+    let profile = profile(args, pipeline, world)?;
+    let profile = profile.as_ref();
     let trial = Trial::read(&args.judge, &args.file, world)?;
     judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
     pipeline.map_or(Ok(()), |pipeline| judging::refuse_misuse(pipeline, trial.graph.era))?;
@@ -83,8 +86,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{nodes} nodes, {tried} tried ");
         }
     };
-    let follow = |trial: &Trial, seat: Seat| drop(search(args, pipeline, trial, seat, &mut |_, _| {}));
-    let found = work.share(&follow, |seat| search(args, pipeline, &trial, seat, &mut progress))?;
+    let follow = |trial: &Trial, seat: Seat| drop(search(args, pipeline, profile, trial, seat, &mut |_, _| {}));
+    let found = work.share(&follow, |seat| search(args, pipeline, profile, &trial, seat, &mut progress))?;
     match found {
         Ok((best, signature)) => finish(args, &trial, &best, &signature, world),
         Err(why) => {
@@ -94,9 +97,23 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
 }
 
+/// What was seen of the graph. It becomes a part of the graph, which is another one as soon as something is taken away.
+fn profile(args: &ReduceArgs, pipeline: Option<&Pipeline>, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
+    let passes: Vec<&Pipeline> = pipeline.into_iter().collect();
+    let profile = cmd_profile::asked_for(&args.judge.seen, &passes, true, world)?;
+    let first = pipeline.and_then(|pipeline| pipeline.stages().first().map(|stage| stage.pass.name));
+    if profile.is_some() && first != Some(cmd_profile::ASKS) {
+        return refuse(
+            "--profile: what was seen is written into the graph to be reduced, so `insert-guards` comes first",
+        );
+    }
+    Ok(profile)
+}
+
 fn search<'a>(
     args: &ReduceArgs,
     pipeline: Option<&Pipeline>,
+    profile: Option<&Profile>,
     trial: &Trial,
     seat: Seat,
     progress: &mut dyn FnMut(&Case, usize),
@@ -109,7 +126,10 @@ fn search<'a>(
         settings: &trial.settings,
         policy: Policy { explain: false, ..trial.policy },
     };
-    let case = |i: usize| Case { graph: trial.graph.clone(), inputs: trial.samples[i].inputs.clone() };
+    let mut graph = trial.graph.clone();
+    let written = profile.map_or(Ok(()), |profile| cmd_profile::write_into(&mut graph, profile));
+    written.map_err(|why| (exit::NO, format!("error: {}: {why}", args.file.display())))?;
+    let case = |i: usize| Case { graph: graph.clone(), inputs: trial.samples[i].inputs.clone() };
     let failing = seat.first(0..trial.samples.len(), |i| judge.signature(&case(i)).is_some());
     let Some(first) = failing.map(case) else { return Ok(Err("the graph does not fail on any sample")) };
     let signature = |case: &Case| judge.signature(case);
@@ -126,7 +146,7 @@ fn reproducer<'a>(args: &'a ReduceArgs, trial: &'a Trial, case: &'a Case, note: 
         None => (format!("jitopt validate %s{flags} --samples 0"), reproducers::SAME.to_owned()),
     };
     let (graph, inputs, contents, judge) = (&case.graph, &case.inputs[..], &trial.settings.bindings, &args.judge);
-    Reproducer { command, piped, note, graph, inputs, contents, judge }
+    Reproducer { command, profile: None, piped, note, graph, inputs, contents, judge }
 }
 
 fn finish(

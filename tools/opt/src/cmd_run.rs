@@ -14,6 +14,7 @@ use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, r
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Pipeline, Session};
@@ -26,6 +27,7 @@ use jitopt_passes::differentiate::function_graph;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
@@ -82,6 +84,8 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
 fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     refuse_nonsense(args)?;
     let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), world)?;
+    let passes: Vec<&Pipeline> = pipeline.iter().collect();
+    let profile = cmd_profile::asked_for(&args.semantics.seen, &passes, true, world)?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
     let mut graph = read_graph(args, &path, world)?;
     let given = Given::read(args, &path, world)?;
@@ -93,11 +97,11 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
     let mut stats = BTreeMap::new();
     if let Some(pipeline) = &pipeline {
-        stats = transform(&path, &mut graph, pipeline, &env, args.semantics.no_verify)?;
+        stats = transform(&path, &mut graph, pipeline, &env, profile.as_ref(), args.semantics.no_verify)?;
     }
     if let Some(passes) = cmd_profile::instrumenting(args, &graph) {
         let pipeline = judging::pipeline(passes, world)?;
-        transform(&path, &mut graph, &pipeline, &env, args.semantics.no_verify)?;
+        transform(&path, &mut graph, &pipeline, &env, None, args.semantics.no_verify)?;
     }
     let (inputs, all_given) = inputs(args, &graph, &given, &mut env, world)?;
     let mut expectations = Expectations::read(args, &graph, world)?;
@@ -201,9 +205,11 @@ pub(crate) fn transform(
     graph: &mut Graph,
     pipeline: &Pipeline,
     env: &Environment,
+    profile: Option<&Profile>,
     no_verify: bool,
 ) -> Result<BTreeMap<String, u64>, Refusal> {
-    let mut session = Session { callees: (*env.callees).clone(), ..Session::default() };
+    let (callees, profile) = ((*env.callees).clone(), profile.cloned().map(Rc::new));
+    let mut session = Session { callees, profile, ..Session::default() };
     let mut verifier = VerifyEach;
     let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
     if !no_verify {

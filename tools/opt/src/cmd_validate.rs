@@ -5,7 +5,7 @@ use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, exit, panics, processor};
+use crate::{World, cmd_profile, exit, panics, processor};
 use jitopt_core::interpreter::{Backend, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
@@ -45,8 +45,10 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     }
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let nothing = Pipeline::default();
+    let passes = pipeline.as_ref().unwrap_or(&nothing);
+    let profile = cmd_profile::asked_for(&args.judge.seen, &[passes], true, world)?.map(Rc::new);
     let gates = &args.gates;
-    let gate = judging::gate(&gates.disable, &gates.debug_counter, pipeline.as_ref().unwrap_or(&nothing))?;
+    let gate = judging::gate(&gates.disable, &gates.debug_counter, passes)?;
     if args.repro_dir.is_some() && pipeline.is_none() {
         return refuse("--repro-dir: what is written shows a pipeline that is wrong; give --passes");
     }
@@ -61,7 +63,8 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
         None if two => after = judging::read_another(&args.judge, &args.files[1], world)?,
         None => {}
         Some(pipeline) => {
-            let mut session = Session { gate, callees: (*trial.settings.callees).clone(), ..Session::default() };
+            let callees = (*trial.settings.callees).clone();
+            let mut session = Session { gate, callees, profile, ..Session::default() };
             if let Err(error) = transform(args, &mut after, pipeline, &mut session, &reference) {
                 return Ok(failed_pipeline(args, &reference, &error, world));
             }
@@ -165,6 +168,7 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut
     let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
     let reproducer = Reproducer {
         command: format!("jitopt validate %s --passes='{passes}'{} --samples 0", reproducers::gates(&args.gates)),
+        profile: args.judge.seen.profile.as_deref(),
         piped: reproducers::SAME.to_owned(),
         note,
         graph: reference.graph(),

@@ -35,6 +35,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
         ("--expect '%V=FILE'", checks.expect.iter().any(|text| text.starts_with('%') || text.contains("/%"))),
         ("--record-profile", checks.record_profile.is_some()),
         ("--merge-profile", !checks.merge_profile.is_empty()),
+        ("--profile", args.semantics.seen.profile.is_some()),
         ("--trace-bailouts", checks.trace_bailouts),
         ("--coverage", checks.coverage),
     ];
@@ -178,7 +179,7 @@ impl Run<'_> {
     }
 
     fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Refusal> {
-        for (name, n) in transform(self.path, graph, pipeline, &self.env, self.args.semantics.no_verify)? {
+        for (name, n) in transform(self.path, graph, pipeline, &self.env, None, self.args.semantics.no_verify)? {
             *self.stats.entry(name).or_default() += n;
         }
         Ok(())

@@ -57,6 +57,7 @@ fn refuse_others(args: &RunArgs) -> Result<(), Refusal> {
         ("--f64", semantics.f64),
         ("--callee", !semantics.callee.is_empty()),
         ("--passes", semantics.passes.is_some()),
+        ("--profile", semantics.seen.profile.is_some()),
     ];
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => refuse(format_args!("{flag}: --coverage runs nothing")),

@@ -189,19 +189,14 @@ impl Plan {
 
 /// What `--profile` names, where a pass wants it.
 fn profile(cli: &Cli, pipeline: &Pipeline, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
-    let Some(path) = &cli.pipeline.profile else { return Ok(None) };
-    if !pipeline.stages().iter().any(|stage| stage.pass.name == "insert-guards") {
-        return refuse("--profile: no pass asks for what was seen; add `insert-guards` to --passes");
-    }
-    if cli.files.len() > 1 || cli.input.split_input_file {
-        return refuse("--profile: a profile is of one graph, and several are given");
-    }
-    if cli.pipeline.transform_cache.is_some() {
+    let is_one = cli.files.len() <= 1 && !cli.input.split_input_file;
+    let profile = cmd_profile::asked_for(&cli.pipeline.seen, &[pipeline], is_one, world)?;
+    if profile.is_some() && cli.pipeline.transform_cache.is_some() {
         return refuse(
             "--profile: results are kept by what graphs compute, not by what was seen; leave --transform-cache away",
         );
     }
-    cmd_profile::read(path, world).map(Some)
+    Ok(profile)
 }
 
 fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
@@ -550,6 +545,7 @@ impl Validation {
             torch: cli.input.torch.map(|era| (era, Release::of(era))),
             no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
+            seen: cli.pipeline.seen.clone(),
             ..JudgeArgs::default()
         };
         let path = if name == "<stdin>" { "-" } else { name };
@@ -588,6 +584,7 @@ impl Validation {
         let gates = reproducers::gates(&GateArgs { debug_counter: debug_counter.clone(), disable: disable.clone() });
         let reproducer = Reproducer {
             command: format!("jitopt validate %s --passes='{}'{gates} --samples 0", self.passes),
+            profile: self.args.seen.profile.as_deref(),
             piped: reproducers::SAME.to_owned(),
             note,
             graph: self.reference.graph(),

@@ -50,8 +50,15 @@ pub(crate) fn all_flags(args: &JudgeArgs) -> String {
     flags.each("args", &file(&args.args));
     flags.each("bind", &args.bind);
     flags.each("bind-dir", &file(&args.bind_dir));
+    flags.0 + &for_passes(args) + &rules(args)
+}
+
+/// Flags that passes read files by.
+pub(crate) fn for_passes(args: &JudgeArgs) -> String {
+    let mut flags = Flags::default();
     flags.each("callee", &args.callee);
-    flags.0 + &rules(args)
+    args.seen.profile.iter().for_each(|path| flags.give("profile", path.display()));
+    flags.0
 }
 
 /// Flags that hold whatever the inputs are, and name no file.
@@ -137,6 +144,8 @@ pub(crate) const SAME: &str = " | filecheck %s\n# CHECK: the same on 1 sample";
 pub(crate) struct Reproducer<'a> {
     /// The command with the flags that are its own: `jitopt validate %s --passes='cse' --samples 0`.
     pub(crate) command: String,
+    /// What was seen of the graph.
+    pub(crate) profile: Option<&'a Path>,
     /// What looks at the output: ` | filecheck %s`.
     pub(crate) piped: String,
     /// How it fails.
@@ -153,7 +162,8 @@ impl Reproducer<'_> {
     fn text(&self, folder: Option<&str>, cwd: &Path) -> String {
         let mut flags = Flags::default();
         let parts = self.judge.callee.iter().filter_map(|text| text.split_once('='));
-        parts.for_each(|(name, file)| flags.give("callee", format!("{name}={}", absolute(file, cwd))));
+        parts.for_each(|(name, file)| flags.give("callee", format!("{name}={}", absolute(Path::new(file), cwd))));
+        self.profile.iter().for_each(|file| flags.give("profile", absolute(file, cwd)));
         // lit takes `%` for the begin of a substitution.
         let flags = format!("{}{}", rules(self.judge), flags.0).replace('%', "%%");
         let bound = folder.map_or(String::new(), |folder| format!(" --bind-dir %S/{folder}"));
@@ -200,7 +210,7 @@ fn write_tensors(path: &Path, tensors: &Tensors) -> std::io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-fn absolute(file: &str, cwd: &Path) -> String {
+fn absolute(file: &Path, cwd: &Path) -> String {
     let path = cwd.join(file);
     std::path::absolute(&path).unwrap_or(path).display().to_string()
 }

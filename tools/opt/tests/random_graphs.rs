@@ -88,6 +88,7 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
         graph: &graph,
         pipeline,
         callees: &settings.callees,
+        profile: None,
         check: &check,
         seat: Seat::alone(),
         progress: &|_, _| {},
