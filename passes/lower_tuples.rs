@@ -10,15 +10,18 @@
 //! Tuples nested in tuples are flattened. A tuple that goes into another operator (a list of tuples, a format string, a
 //! call) cannot be removed: that is an error, as in PyTorch, and `lower-simple-tuples` is the way. Ends with `dce`.
 //!
+//! A constant tuple becomes a constant for each element, as in PyTorch. One whose text does not show an element, `(<Tensor>, 1)`, stays: what was bound
+//! to it by name would be lost.
+//!
 //! Every value of tuple type is replaced by its elements and a construct that packs them again for the uses that are still
 //! to be lowered; those constructs are dead at the end. Sections are graphs of their own and stay as they are. Linear in nodes
 //! and elements, but for a node with thousands of tuple operands or results, whose others are moved up one by one.
 
 use crate::dead_code_elimination;
 use crate::lower_simple_tuples::{take_apart, takes_apart};
-use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::symbol::prim;
+use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
@@ -108,12 +111,56 @@ fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) 
     if graph.kind(node) == prim::TUPLE_CONSTRUCT {
         return Ok(());
     }
+    if graph.kind(node) == prim::CONSTANT {
+        split_constant(graph, cx, node);
+        return Ok(());
+    }
     let passes_on = matches!(graph.kind(node), prim::IF | prim::LOOP);
     if planted!("flatten.blocks", passes_on, "if-only" => graph.kind(node) == prim::IF) {
         flatten_inputs(graph, cx, node)?;
     }
     flatten_outputs(graph, cx, node, block);
     Ok(())
+}
+
+/// Puts a construct of constants behind a constant tuple. Elements that are tuples come next: they stand in front of the construct.
+fn split_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
+    let tuple = graph.output(node, 0);
+    let (Some(Attribute::Tuple(elements)), Some(types)) =
+        (graph.attribute(node, attr::VALUE).cloned(), graph.ty(tuple).tuple_elements())
+    else {
+        return;
+    };
+    if elements.len() != types.len() || elements.iter().any(|element| matches!(element, Attribute::Opaque(_))) {
+        return;
+    }
+    cx.did(graph, "tuples-lowered", node);
+    let (mut last, mut parts) = (node, Vec::new());
+    for (element, &ty) in elements.iter().zip(types.iter()) {
+        let value = alone(element);
+        let part = graph.create_op(prim::CONSTANT, &[], if value.is_some() { ty } else { Type::none() });
+        if let Some(value) = value {
+            graph.set_attribute(part, attr::VALUE, value);
+        }
+        graph.insert_after(last, part);
+        last = part;
+        parts.push(graph.output(part, 0));
+    }
+    let parts = planted!("flatten.constants", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
+    let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, graph.ty(tuple));
+    graph.insert_after(last, pack);
+    let packed = graph.output(pack, 0);
+    graph.replace_all_uses(tuple, packed);
+}
+
+/// An element of a tuple as the value of a constant of its own; None has no value.
+fn alone(element: &Attribute) -> Option<Attribute> {
+    match element {
+        Attribute::None => None,
+        Attribute::Bool(yes) => Some(Attribute::Int((*yes).into())),
+        Attribute::Device(name) => Some(Attribute::Str(name.clone())),
+        other => Some(other.clone()),
+    }
 }
 
 /// Replaces operands that are tuple constructs by what they construct.
@@ -144,9 +191,6 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
 
 /// Replaces outputs of tuple type by one output per element, packed again behind the node.
 fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) {
-    if graph.kind(node) == prim::CONSTANT {
-        return;
-    }
     let mut i = 0;
     while i < graph.num_outputs(node) {
         let value = graph.output(node, i);
@@ -193,7 +237,7 @@ fn why_left(graph: &Graph, node: Node) -> &'static str {
     let tuple = graph.inputs(node).next().and_then(|value| graph.definer(value));
     match tuple.map(|node| graph.kind(node)) {
         Some(prim::TUPLE_CONSTRUCT) => "this tuple cannot be taken apart: the index is not a constant of its range",
-        Some(prim::CONSTANT) => "this tuple is a constant, which stays whole",
+        Some(prim::CONSTANT) => "this tuple is a constant of which the text does not show all",
         _ => "no construct of this tuple is in sight",
     }
 }
