@@ -101,7 +101,10 @@ fn embedding_bag(call: &Call) -> Answer {
     check(weights.as_ref().is_none_or(|weights| weights.len() == rows.len()), || {
         "expected per_sample_weights to have the same shape as input".to_owned()
     })?;
-    let padding = call.opt_int("padding_idx")?.filter(|&index| index >= 0);
+    // An operand that may be None counts from the end; elsewhere what is negative is none.
+    let wraps = call.overload() == "padding_idx";
+    let padding =
+        call.opt_int("padding_idx")?.map(|index| if wraps && index < 0 { index + table.size(0) } else { index });
     let (all, len) = (table.read::<f64>(), table.size(1) as usize);
     let (mut out, mut sizes, mut from) = (Vec::new(), Vec::new(), Vec::new());
     let mut bag_of = vec![0; rows.len()];

@@ -39,6 +39,7 @@ pub const ROWS: &[Row] = &[
     ("aten::linalg_cross", cross),
     ("aten::trace", trace),
     ("aten::cdist", cdist),
+    ("aten::_cdist_forward", cdist),
     ("aten::pairwise_distance", pairwise_distance),
     ("aten::cosine_similarity", cosine_similarity),
     ("prim::MMTreeReduce", mm_tree_reduce),
