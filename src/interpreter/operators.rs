@@ -12,6 +12,7 @@ pub mod comparisons;
 pub mod containers;
 pub mod conversions;
 pub mod convolution;
+pub mod ctc_loss;
 #[cfg(test)]
 mod dense_test;
 pub mod einsum;
@@ -72,6 +73,7 @@ pub const OF_TENSORS: &[&[Row]] = &[
     normalization::ROWS,
     softmax::ROWS,
     losses::ROWS,
+    ctc_loss::ROWS,
     padding::ROWS,
     resampling::ROWS,
     recurrent::ROWS,
