@@ -6,7 +6,7 @@
 //! ```c
 //! for (i64 i = 0; i < m; i++) {
 //!     const float v_x = x0[i];                     // %x
-//!     const float v_y = v_x <= 0 ? 0 : v_x;        // %y : Float(*) = aten::relu(%x)
+//!     const float v_y = v_x < 0 ? 0 : v_x;         // %y : Float(*) = aten::relu(%x)
 //!     y0[i] = v_y;
 //! }
 //! ```

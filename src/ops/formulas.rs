@@ -155,7 +155,9 @@ const ROWS: &[Formula] = &[
         .when(&[Fits(1), Fits(2)]),
     all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Fits(1)]),
     all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
-    numbers("aten::relu", Kept, "a <= 0 ? 0 : a"),
+    // Since 1.9 it is a bound, and leaves -0.0 as it is.
+    numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
+    numbers("aten::relu", Kept, "a < 0 ? 0 : a"),
     numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2)]),
     reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),

@@ -157,8 +157,7 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
     let made: Vec<Laid> =
         made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
     let picks = |folding: &Folding| matches!(folding.fold, Fold::Largest | Fold::Smallest);
-    let is_empty = made.iter().all(|made| made.0.contains(&0));
-    if space.contains(&0) && !is_empty && kernel.foldings.iter().any(picks) {
+    if axes.iter().any(|&axis| space[axis] == 0) && kernel.foldings.iter().any(picks) {
         return Err("nothing has no largest element".to_owned());
     }
     Ok(collapsed(&space, &axes, &accesses, kernel, made, reaches))

@@ -2,6 +2,7 @@
 
 use super::picking::check_fits;
 use super::pointwise::{keeping, positive, real, self_of, sigmoid};
+use crate::interpreter::Release;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -13,6 +14,8 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 pub const ROWS: &[Row] = &[
     ("aten::relu", |call| match self_of(call)?.dtype() {
         DType::Bool => Err(Stop::raised("Boolean inputs not supported for relu")),
+        // Since 1.9 it is a bound, and leaves -0.0 as it is.
+        _ if call.release() >= Release(1, 9) => keeping(call, |n| n.max(0), |x| if x < 0.0 { 0.0 } else { x }, |z| z),
         _ => keeping(call, |n| n.max(0), positive, |z| z),
     }),
     ("aten::relu6", |call| keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)),

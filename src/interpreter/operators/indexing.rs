@@ -257,6 +257,8 @@ fn masked_fill(call: &Call<'_>) -> Answer {
     }
     let value = call.scalar("value")?;
     check_fits(value, x.dtype())?;
+    // What is not 0 is true, and is not cut before.
+    let value = if x.dtype() == DType::Bool { Scalar::Int(i64::from(value.real() != 0.0)) } else { value };
     let shape = layout::broadcast(x.shape(), mask.shape())?;
     let mask = expanded(&mask, &shape)?.read::<i64>();
     let x = expanded(&x, &shape)?;

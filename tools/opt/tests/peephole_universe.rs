@@ -96,6 +96,8 @@ const TEMPLATES: &[Template] = &[
     template("a int, b int", "%i : int = prim::Constant[value={i:0|1|-1|-2|2|-3}]()\n%m : int[] = prim::ListConstruct(%a, %b)\n%r : int = aten::__getitem__(%m, %i)"),
     template("x pair, y pair", "%i : int = prim::Constant[value={i:0|1}]()\n%m : Tensor[] = prim::ListConstruct(%x, %y)\n%r : Tensor = aten::__getitem__(%m, %i)"),
     template("a int, b int", "%m : int[] = prim::ListConstruct(%a, %b)\n%p : int, %r : int = prim::ListUnpack(%m)"),
+    template("x exact", "%d : int = prim::Constant[value={i:0|1|-1}]()\n%i : int = prim::Constant[value={i:0|1|-1|-2|2|-3}]()\n%m : Tensor[] = aten::unbind(%x, %d)\n%r : Tensor = aten::__getitem__(%m, %i)"),
+    template("x exact", "%d : int = prim::Constant[value={i:0|1|-1}]()\n%n : int = prim::Constant[value={i:1|2|3|0}]()\n%i : int = prim::Constant[value={i:0|1|-1|2}]()\n%m : Tensor[] = aten::{o:chunk|split}(%x, %n, %d)\n%r : Tensor = aten::__getitem__(%m, %i)"),
     template("x pair, y pair", "%m : Tensor[] = prim::ListConstruct(%x, %y)\n%p : Tensor, %r : Tensor = prim::ListUnpack(%m)"),
     template("a int, b int", "%m : int[] = prim::ListConstruct(%a, %b)\n%l : int[] = prim::ListConstruct({i:%b|})\n%r : int[] = aten::add(%m, %l)"),
     template("x ints, b int", "%m : int[] = prim::ListConstruct(%b)\n%r : int[] = aten::add(%m, %x)"),
