@@ -144,10 +144,10 @@ const ROWS: &[Formula] = &[
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
     // ---- bounds
     // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
-    numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Fits(1)]),
-    numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Fits(2)]),
+    numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Held(1)]),
+    numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Held(2)]),
     // Of whole numbers whose bounds cross, GCC 12 at -O1 makes the lower bound of all where that is asked for first.
-    numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Fits(1), Fits(2)]),
+    numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
     all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Missing(2), Fits(1)]),
     all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Missing(1), Fits(2)]),
     all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
