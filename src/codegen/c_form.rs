@@ -161,8 +161,7 @@ impl Writer<'_> {
             self.folded_space();
         }
         self.lines_of_results();
-        self.line(4, &format!("i64 tile = begin % tiles, at[64], place[{accesses}];"));
-        self.line(4, "(void)tile;");
+        self.line(4, &format!("i64 at[64], place[{accesses}];"));
         self.line(4, &format!("jo_first(shape, rank, kept, begin / tiles, strides, {accesses}, at, place);"));
         if self.is_between() {
             self.sides()
@@ -177,6 +176,7 @@ impl Writer<'_> {
 
     /// From tile to tile.
     fn tiles(&mut self) {
+        self.line(4, "i64 tile = begin % tiles;");
         self.line(4, "for (i64 item = begin; item < end; item++) {");
         if let Some(tile) = self.tile {
             self.line(8, &format!("const i64 from = tile * {tile}, m = n - from < {tile} ? n - from : {tile};"));

@@ -328,6 +328,7 @@ impl Lowering<'_> {
     fn holds(&self, node: Node, when: When) -> bool {
         match when {
             When::Before(major, minor) => self.release < (major, minor),
+            When::Since(major, minor) => self.release >= (major, minor),
             When::Missing(i) => matches!(self.known_operand(node, i), None | Some(Known::Missing)),
             When::Is(i, x) => match self.known_operand(node, i) {
                 Some(Known::Number { source: Source::Constant(scalar), .. }) => scalar.real() == x,

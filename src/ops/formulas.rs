@@ -42,6 +42,8 @@ pub enum Typing {
 pub enum When {
     /// Before a release of PyTorch.
     Before(u32, u32),
+    /// From a release on.
+    Since(u32, u32),
     /// This operand is `None`, or not there.
     Missing(usize),
     /// This operand is a constant number.
@@ -148,11 +150,11 @@ const ROWS: &[Formula] = &[
     numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Held(2)]),
     // Of whole numbers whose bounds cross, GCC 12 at -O1 makes the lower bound of all where that is asked for first.
     numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
-    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Missing(2), Fits(1)]),
-    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Missing(1), Fits(2)]),
+    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 5), Missing(2), Fits(1)]),
+    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 5), Missing(1), Fits(2)]),
     all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
         .real("smaller(larger(a, b), c)")
-        .when(&[Fits(1), Fits(2)]),
+        .when(&[Since(1, 5), Fits(1), Fits(2)]),
     all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Fits(1)]),
     all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
     // Since 1.9 it is a bound, and leaves -0.0 as it is.

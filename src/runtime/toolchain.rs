@@ -35,55 +35,37 @@ const USUAL: [&str; 3] = ["cc", "gcc", "clang"];
 /// Kernels are as fast at `-O2` with the vectors of `-O3`, and half as long in the making (the gradient of an LSTM cell 0.35 s and not 0.69 by GCC 12): what `-O3` adds takes the
 /// ends of loops apart, once for each width of vectors. Registers are given for a function as one region, which takes another fifth, as loops
 /// want all of them anyway.
-const FLAGS: [&[&str]; 5] = [
-    &[
-        "-std=gnu11",
-        "-O2",
-        "-ftree-vectorize",
-        "-fvect-cost-model=dynamic",
-        "-fira-region=one",
-        "-march=native",
-        "-mprefer-vector-width=512",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-ffp-contract=fast",
-        "-fwrapv",
-        "-fopenmp-simd",
-        "-fno-tree-loop-distribute-patterns",
-        "-fno-thread-jumps",
-        "-fPIC",
-        "-shared",
-        "-nostdlib",
-    ],
-    &[
-        "-std=gnu11",
-        "-O2",
-        "-march=native",
-        "-mprefer-vector-width=512",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-ffp-contract=fast",
-        "-fwrapv",
-        "-fopenmp-simd",
-        "-fPIC",
-        "-shared",
-        "-nostdlib",
-    ],
-    &[
-        "-std=gnu11",
-        "-O3",
-        "-mcpu=native",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-ffp-contract=fast",
-        "-fwrapv",
-        "-fopenmp-simd",
-        "-fPIC",
-        "-shared",
-        "-nostdlib",
-    ],
-    &["-std=gnu11", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-fPIC", "-shared"],
-    &["-fPIC", "-shared"],
+const FLAGS: [&[&[&str]]; 5] = [
+    &[&["-O2"], &GCC, &NATIVE, &USED],
+    &[&["-O2"], &NATIVE, &USED],
+    &[&["-O3", "-mcpu=native"], &USED],
+    &[&["-std=gnu11", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-fopenmp-simd", "-fPIC", "-shared"]],
+    &[&["-fPIC", "-shared"]],
+];
+
+/// What GCC is told.
+const GCC: [&str; 5] = [
+    "-ftree-vectorize",
+    "-fvect-cost-model=dynamic",
+    "-fira-region=one",
+    "-fno-tree-loop-distribute-patterns",
+    "-fno-thread-jumps",
+];
+
+/// This processor, where compilers call it so.
+const NATIVE: [&str; 2] = ["-march=native", "-mprefer-vector-width=512"];
+
+/// What every compiler that knows it is told.
+const USED: [&str; 9] = [
+    "-std=gnu11",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fwrapv",
+    "-fopenmp-simd",
+    "-fPIC",
+    "-shared",
+    "-nostdlib",
 ];
 
 /// What little is asked for where no vectors are. `-O1` alone contracts no products and sums, which the second flag changes.
@@ -94,7 +76,7 @@ const VECTORS: [&str; 2] = ["-fopenmp-simd", "-ftree-vectorize"];
 
 /// A set of flags; without vectors it takes a tenth of the time.
 fn flags(set: usize, scalar: bool) -> Vec<&'static str> {
-    let all = FLAGS[set].iter().copied();
+    let all = FLAGS[set].iter().copied().flatten().copied();
     match scalar {
         false => all.collect(),
         true => all.filter(|flag| !flag.starts_with("-O") && !VECTORS.contains(flag)).chain(FEW).collect(),
@@ -155,8 +137,8 @@ fn probe(program: &[String], scalar: bool, cache: &DiskCache) -> Result<Compiler
 fn tried(program: &[String], cache: &DiskCache) -> Result<(usize, String), String> {
     let folder = cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
     let mut first_error = None;
-    for (set, flags) in FLAGS.iter().enumerate() {
-        let compiler = Compiler { program: program.to_vec(), flags: flags.to_vec(), identity: String::new() };
+    for set in 0..FLAGS.len() {
+        let compiler = Compiler { program: program.to_vec(), flags: flags(set, false), identity: String::new() };
         let works = compiler.compile(PROBE, &folder.0).and_then(|library| Loaded::open(&library)?.answers());
         match works {
             Ok(()) => return Ok((set, version(program, &folder.0))),

@@ -95,13 +95,18 @@ pub fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     true
 }
 
+/// Strides and sizes of dimensions that are walked, in the order of memory.
+fn from_innermost(shape: &[i64], strides: &[i64]) -> Vec<(i64, i64)> {
+    let walked = shape.iter().zip(strides).filter(|(size, _)| **size != 1);
+    let mut dims: Vec<(i64, i64)> = walked.map(|(&size, &stride)| (stride, size)).collect();
+    dims.sort_unstable();
+    dims
+}
+
 /// Whether the elements fill memory without gaps and without overlap, in any order of dimensions.
 pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
-    let mut dims: Vec<(i64, i64)> =
-        shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(&size, &stride)| (stride, size)).collect();
-    dims.sort_unstable();
     let mut expected = 1;
-    dims.into_iter().all(|(stride, size)| {
+    from_innermost(shape, strides).into_iter().all(|(stride, size)| {
         let found = stride == expected;
         expected *= size;
         found
@@ -110,11 +115,8 @@ pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
 
 /// Whether no two elements are in one place; where dimensions interleave, that is not looked for.
 pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
-    let mut dims: Vec<(i64, i64)> =
-        shape.iter().zip(strides).filter(|(size, _)| **size != 1).map(|(&size, &stride)| (stride, size)).collect();
-    dims.sort_unstable();
     let mut reach = 1;
-    dims.into_iter().all(|(stride, size)| {
+    from_innermost(shape, strides).into_iter().all(|(stride, size)| {
         let is_apart = stride >= reach;
         reach += stride * (size - 1);
         is_apart
