@@ -804,7 +804,7 @@ JO double jo_lgamma_positive(double x)
     const double w = low ? x + 8.0 : x, u = 1.0 / w, z = u * u;
     const double series = u * (1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z * (1.0 / 1680.0 - z * (1.0 / 1188.0
         - z * (691.0 / 360360.0 - z / 156.0))))));
-    const double far = (w - 0.5) * jo_log(w) - w + (0.9189385332046728 + series) - jo_log(product);
+    const double far = (w - 0.5) * (jo_log(w) - 1.0) + (0.41893853320467274 + series) - jo_log(product);
     const double near = (x - 1.0) * (x - 2.0) * jo_lgamma_tail(x - 1.5);
     return (x > 0.7) & (x < 2.3) ? near + 0.0 : far;
 }

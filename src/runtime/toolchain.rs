@@ -148,6 +148,11 @@ fn tried(program: &[String], cache: &DiskCache) -> Result<(usize, String), Strin
     Err(first_error.unwrap_or_default())
 }
 
+/// How many words name the compiler, as in `ccache gcc -O1`; options are behind them.
+fn names(program: &[String]) -> usize {
+    program.iter().position(|word| word.starts_with('-')).unwrap_or(program.len()).max(1)
+}
+
 fn version(program: &[String], folder: &Path) -> String {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).arg("--version");
@@ -192,7 +197,9 @@ impl Compiler {
         let (unit, library) = (folder.join("unit.c"), folder.join("unit.so"));
         std::fs::write(&unit, source).map_err(|error| format!("cannot write a unit: {error}"))?;
         let mut command = Command::new(&self.program[0]);
-        command.args(&self.program[1..]).args(&self.flags);
+        // What the user asks for wins, as it stands behind: `JITOPT_CC='gcc -march=x86-64'`.
+        let (names, options) = self.program.split_at(names(&self.program));
+        command.args(&names[1..]).args(&self.flags).args(options);
         // Where traps do not matter, GCC 12 makes `trunc` of a real that becomes whole and real again: -0.0 of what is above -1.
         if source.contains("jo_cut") {
             command.arg("-ftrapping-math");

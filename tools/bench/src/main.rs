@@ -321,7 +321,7 @@ fn transform_cache(options: &TransformCache) -> Result<()> {
 
 /// Prints the errors of functions; says whether what is claimed of them holds.
 fn exactness(options: &Accuracy) -> Result<bool> {
-    let found = accuracy::measure(&options.function, options.step.max(1))?;
+    let found = accuracy::measure(&options.function, options.step.max(1), std::env::var("CC").ok())?;
     io::stdout().write_all(accuracy::table(&found).as_bytes())?;
     Ok(found.iter().all(accuracy::Found::holds))
 }

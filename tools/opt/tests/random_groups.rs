@@ -6,8 +6,8 @@
 //! loop, and are computed again. A third of those that fold sum along other dimensions, too. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
 //! where that fails with operators that round several times by a tolerance; shapes, strides and element types must be the same.
 //!
-//! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so every
-//! twentieth unit is compiled as `jitopt run` does it, the others to code without vectors.
+//! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so one
+//! unit in twenty is compiled as `jitopt run` does it, one for AVX2 and one for any processor of 64 bits, the others to code without vectors.
 //!
 //! `JITOPT_GROUPS=100000` makes so many, `JITOPT_GROUPS=500-600` those seeds; without it 2000 are made. `JITOPT_GROUPS_VECTORS=1` makes
 //! vectors everywhere. Where the compiler has AddressSanitizer, kernels run under it with its library loaded before all else:
@@ -564,8 +564,23 @@ const NORMS: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-15, of_largest: 1e-4, 
 
 /// Groups that are compiled together.
 const TOGETHER: usize = 50;
-/// Of so many units one has vectors.
-const VECTORS: usize = 20;
+
+/// How a unit is compiled: to code without vectors, or as `jitopt run` does it, and what the compiler is told beside that.
+#[derive(Clone, Copy)]
+enum How {
+    Scalar,
+    Vectors(&'static str),
+}
+
+/// Of twenty units one has the vectors of this processor, one those of AVX2, and one those of the first processors of its kind.
+fn how(unit: usize) -> How {
+    match unit % 20 {
+        0 => How::Vectors(""),
+        7 if cfg!(target_arch = "x86_64") => How::Vectors("-mno-avx512f"),
+        14 if cfg!(target_arch = "x86_64") => How::Vectors("-march=x86-64"),
+        _ => How::Scalar,
+    }
+}
 
 /// What is known of a group that was checked.
 struct Checked {
@@ -575,10 +590,14 @@ struct Checked {
 }
 
 /// Compiles groups together and judges each.
-fn check_together(seeds: &[u64], scalar: bool) -> Vec<Checked> {
+fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let stream = Some((seeds[0] / TOGETHER as u64).is_multiple_of(2));
-    let settings = Settings { cc: std::env::var("CC").ok(), guarded: true, scalar, stream, ..Settings::default() };
-    let backend = Rc::new(CpuBackend::new(settings));
+    let (scalar, options) = match how {
+        How::Scalar => (true, ""),
+        How::Vectors(options) => (false, options),
+    };
+    let cc = Some(format!("{} {options}", std::env::var("CC").unwrap_or("cc".to_owned())));
+    let backend = Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, ..Settings::default() }));
     let parsed = |&seed: &u64| {
         let group = group(seed);
         let parsed = parse(group.text.as_bytes(), ParseOptions { era: Some(group.era), force_era: true });
@@ -644,7 +663,8 @@ fn random_groups() {
     let seeds: Vec<u64> = (from.parse().expect("a seed")..to.parse().expect("a number")).collect();
     let everywhere = std::env::var("JITOPT_GROUPS_VECTORS").is_ok();
     let units: Vec<(usize, &[u64])> = seeds.chunks(TOGETHER).enumerate().collect();
-    let checked = parallel::each(&units, |(i, seeds)| check_together(seeds, !everywhere && i % VECTORS != 0));
+    let checked =
+        parallel::each(&units, |(i, seeds)| check_together(seeds, if everywhere { How::Vectors("") } else { how(*i) }));
     let all: Vec<Checked> = checked.into_iter().flatten().collect();
     let wrong: Vec<&String> = all.iter().filter_map(|found| found.wrong.as_ref()).collect();
     let sum = |f: fn(&Counts) -> u64| all.iter().map(|found| f(&found.counts)).sum::<u64>();
