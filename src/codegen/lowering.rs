@@ -400,14 +400,28 @@ impl Lowering<'_> {
                 continue;
             }
             let (mut source, dtype) = self.input(node, row, i)?;
-            if let (Typing::Compared, Source::Constant(number)) = (row.typing, source) {
-                source = Source::Constant(compared(number, computed));
+            let to = match row.typing {
+                // A condition is asked as it is.
+                Typing::Chosen if i == 0 => dtype,
+                _ if i >= row.factors && is_short(computed) && self.is_number(node, i) => DType::Float,
+                _ => computed,
+            };
+            if let Source::Constant(number) = source
+                && (row.typing == Typing::Compared || is_short(to))
+            {
+                source = Source::Constant(as_element(number, to));
             }
-            // A condition is asked as it is.
-            let to = if row.typing == Typing::Chosen && i == 0 { dtype } else { computed };
             inputs.push(Input { letter, source, dtype, to });
         }
         Ok(inputs)
+    }
+
+    /// Whether an operand is a number, or a tensor without dimensions.
+    fn is_number(&self, node: Node, i: usize) -> bool {
+        !matches!(
+            self.known_operand(node, i),
+            Some(Known::Tensor { dimensioned: true, .. } | Known::Operand { dimensioned: true, .. })
+        )
     }
 
     fn input(&mut self, node: Node, row: &Formula, i: usize) -> Result<(Source, DType), Refusal> {
@@ -499,15 +513,20 @@ impl Lowering<'_> {
 }
 
 /// A number as one of the type in which it is compared: whole ones wrap, and 16 bits round.
-fn compared(number: Scalar, dtype: DType) -> Scalar {
+fn as_element(number: Scalar, dtype: DType) -> Scalar {
     match number {
-        _ if matches!(dtype, DType::Half | DType::BFloat16) => {
+        _ if is_short(dtype) => {
             let rounded = Tensor::scalar(number, dtype, Precision::Typed);
             rounded.read::<f64>().first().map_or(number, |&x| Scalar::Float(x))
         }
         Scalar::Int(n) => Scalar::Int(wrapped(n, dtype)),
         other => other,
     }
+}
+
+/// Reals of 16 bits, which are computed with in single precision.
+fn is_short(dtype: DType) -> bool {
+    matches!(dtype, DType::Half | DType::BFloat16)
 }
 
 /// What a number is as one of a type. PyTorch converts numbers before it compares them, but not before it clamps by them.

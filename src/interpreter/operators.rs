@@ -25,6 +25,7 @@ pub mod linear_algebra;
 pub mod losses;
 pub mod normalization;
 pub mod norms;
+pub mod operands;
 pub mod padding;
 pub mod picking;
 pub mod pointwise;

@@ -73,21 +73,32 @@ pub struct Formula {
     pub truth: &'static str,
     /// What operands are that a node leaves out.
     pub defaults: &'static [(usize, f64)],
+    /// From this operand on numbers, and tensors without dimensions, keep single precision where reals of 16 bits are computed with; the others are
+    /// rounded to those first (PyTorch 2.15).
+    pub factors: usize,
+}
+
+/// Parameters beside one operand are factors as a rule, operands of a common type are none.
+const fn factors(typing: Typing) -> usize {
+    match typing {
+        Kept | Real => 1,
+        _ => usize::MAX,
+    }
 }
 
 /// Of real numbers only; whole ones are refused unless the typing makes reals of them.
 const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real, whole: "", truth: "", defaults: &[] }
+    Formula { kind, when: &[], typing, real, whole: "", truth: "", defaults: &[], factors: factors(typing) }
 }
 
 /// Of numbers, not of truth values.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real: text, whole: text, truth: "", defaults: &[] }
+    Formula { kind, when: &[], typing, real: text, whole: text, truth: "", defaults: &[], factors: factors(typing) }
 }
 
 /// Of everything.
 const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real: text, whole: text, truth: text, defaults: &[] }
+    Formula { kind, when: &[], typing, real: text, whole: text, truth: text, defaults: &[], factors: factors(typing) }
 }
 
 impl Formula {
@@ -101,6 +112,10 @@ impl Formula {
 
     const fn truth(self, truth: &'static str) -> Formula {
         Formula { truth, ..self }
+    }
+
+    const fn factors(self, factors: usize) -> Formula {
+        Formula { factors, ..self }
     }
 
     const fn or(self, defaults: &'static [(usize, f64)]) -> Formula {
@@ -125,10 +140,10 @@ const ROWS: &[Formula] = &[
     numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0)]),
     numbers("aten::sub", Promoted(2), "a - b * c"),
     numbers("aten::rsub", Promoted(2), "b - a * c").or(&[(2, 1.0)]),
-    all("aten::mul", Promoted(2), "a * b"),
-    reals("aten::div", Promoted(2), "a / b").when(&[Missing(2), Before(1, 5)]),
-    reals("aten::div", RealPromoted(2), "a / b").when(&[Missing(2)]),
-    reals("aten::true_divide", RealPromoted(2), "a / b"),
+    all("aten::mul", Promoted(2), "a * b").factors(1),
+    reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 5)]),
+    reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
+    reals("aten::true_divide", RealPromoted(2), "a / b").factors(1),
     reals("aten::fmod", Promoted(2), "fmod(a, b)"),
     reals("aten::remainder", Promoted(2), "remainder(a, b)"),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
@@ -141,8 +156,8 @@ const ROWS: &[Formula] = &[
     all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
     all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
-    numbers("aten::addcmul", Promoted(3), "a + d * b * c").or(&[(3, 1.0)]),
-    reals("aten::addcdiv", Promoted(3), "a + d * b / c").or(&[(3, 1.0)]),
+    numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]),
+    reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]),
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
     // ---- bounds
     // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.

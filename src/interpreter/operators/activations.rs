@@ -1,5 +1,6 @@
 //! Activations, element by element.
 
+use super::operands::as_element;
 use super::picking::check_fits;
 use super::pointwise::{keeping, positive, real, self_of, sigmoid};
 use crate::interpreter::Release;
@@ -44,11 +45,11 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::log_sigmoid", |call| real(call, log_sigmoid, |z| z)),
     ("aten::hardshrink", |call| {
-        let bound = call.opt_float("lambd")?.unwrap_or(0.5);
+        let bound = bound_of_shrinking(call)?;
         real(call, |x| if (-bound..=bound).contains(&x) { 0.0 } else { x }, |z| z)
     }),
     ("aten::softshrink", |call| {
-        let bound = call.opt_float("lambd")?.unwrap_or(0.5);
+        let bound = bound_of_shrinking(call)?;
         real(
             call,
             |x| {
@@ -79,6 +80,12 @@ pub const ROWS: &[Row] = &[
 /// Klambauer and others, "Self-normalizing neural networks" (2017).
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
+
+/// The width of what becomes 0, as an element.
+fn bound_of_shrinking(call: &Call<'_>) -> Result<f64, Stop> {
+    let (bound, dtype) = (call.opt_float("lambd")?.unwrap_or(0.5), self_of(call)?.dtype());
+    Ok(if dtype.is_float() { as_element(Scalar::Float(bound), dtype, call.precision()).real() } else { bound })
+}
 
 fn clamped(x: f64, low: f64, high: f64) -> f64 {
     if x < low {

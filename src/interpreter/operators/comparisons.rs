@@ -1,6 +1,7 @@
 //! Comparisons and logic, element by element.
 
-use super::pointwise::{comparison, not_implemented, self_of};
+use super::operands::comparison;
+use super::pointwise::{not_implemented, self_of};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::{Row, write_into};

@@ -1,8 +1,6 @@
 //! Arithmetic and functions, element by element.
-//!
-//! Operands are converted to the common type, computed in a wide type, and rounded once. A plain number beside a tensor of
-//! 16-bit reals keeps the 24 bits that PyTorch computes with.
 
+use super::operands::{Operand, alpha, arithmetic, both, common, factor, is_short, operand, operand_scalar, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
@@ -23,7 +21,7 @@ pub const ROWS: &[Row] = &[
     ("aten::subtract", sub),
     ("aten::rsub", |call| {
         refuse_bools(call)?;
-        let alpha = call.opt_scalar("alpha")?.unwrap_or(Scalar::Int(1));
+        let alpha = alpha(call)?.unwrap_or(Scalar::Int(1));
         let (int, real, complex) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
         arithmetic(
             call,
@@ -32,8 +30,8 @@ pub const ROWS: &[Row] = &[
             move |a, b| b - a * complex,
         )
     }),
-    ("aten::mul", |call| arithmetic(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
-    ("aten::multiply", |call| arithmetic(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
+    ("aten::mul", |call| scaling(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
+    ("aten::multiply", |call| scaling(call, i64::wrapping_mul, |a, b| a * b, |a, b| a * b)),
     ("aten::div", div),
     ("aten::divide", div),
     ("aten::true_divide", |call| true_div(call)),
@@ -246,98 +244,6 @@ pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
     }
 }
 
-/// A plain number as it takes part in the arithmetic of a type.
-pub fn operand_scalar(scalar: Scalar, common: DType, precision: Precision) -> Scalar {
-    let computed = if common.size() == 2 && common.is_float() { DType::Float } else { common };
-    match common.arithmetic() {
-        Some(Kind::Float) => Scalar::Float(scalar.real().through(precision.kept(computed))),
-        Some(Kind::Complex) => Scalar::Complex(scalar.wide::<C128>().through(precision.kept(computed))),
-        _ => Scalar::Int(scalar.int().through(computed)),
-    }
-}
-
-/// One of two operands: a tensor, or a number beside one.
-enum Operand {
-    Tensor(Tensor),
-    Number(Scalar),
-}
-
-fn operand(call: &Call<'_>, i: usize) -> Result<Operand, Stop> {
-    let value = call.arg(i)?;
-    match (value, value.scalar()) {
-        (IValue::Tensor(tensor), _) => Ok(Operand::Tensor(tensor.clone())),
-        (_, Some(scalar)) => Ok(Operand::Number(scalar)),
-        _ => Err(Stop::raised(format!("unsupported operand type for {}: {}", call.kind(), value.kind_name()))),
-    }
-}
-
-fn common(a: &Operand, b: &Operand) -> DType {
-    let count = |promotion: Promotion, operand: &Operand| match operand {
-        Operand::Tensor(tensor) => promotion.tensor(tensor),
-        Operand::Number(scalar) => promotion.scalar(*scalar),
-    };
-    count(count(Promotion::default(), a), b).result()
-}
-
-fn both<W: Wide>(a: &Operand, b: &Operand, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor, Stop> {
-    let number = |scalar: &Scalar| operand_scalar(*scalar, types.common, types.precision).wide::<W>();
-    Ok(match (a, b) {
-        (Operand::Tensor(a), Operand::Tensor(b)) => map2(a, b, types, f)?,
-        (Operand::Tensor(a), Operand::Number(b)) => {
-            let b = number(b);
-            map1(a, types, |a| f(a, b))?
-        }
-        (Operand::Number(a), Operand::Tensor(b)) => {
-            let a = number(a);
-            map1(b, types, |b| f(a, b))?
-        }
-        (Operand::Number(a), Operand::Number(b)) => {
-            let a = Tensor::scalar(*a, types.common, types.precision);
-            let b = number(b);
-            map1(&a, types, |a| f(a, b))?
-        }
-    })
-}
-
-/// Computes with the first two operands in their common type.
-pub fn arithmetic(
-    call: &Call<'_>,
-    of_ints: impl Fn(i64, i64) -> i64,
-    of_reals: impl Fn(f64, f64) -> f64,
-    of_complex: impl Fn(C128, C128) -> C128,
-) -> Answer {
-    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
-    let types = Types::same(common(&a, &b), call.precision());
-    one(match types.common.arithmetic() {
-        Some(Kind::Float) => both(&a, &b, types, of_reals)?,
-        Some(Kind::Complex) => both(&a, &b, types, of_complex)?,
-        _ => both(&a, &b, types, of_ints)?,
-    })
-}
-
-/// Compares the first two operands in their common type.
-pub fn comparison(
-    call: &Call<'_>,
-    of_ints: impl Fn(i64, i64) -> bool,
-    of_reals: impl Fn(f64, f64) -> bool,
-    of_complex: impl Fn(C128, C128) -> bool,
-) -> Answer {
-    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
-    let common = common(&a, &b);
-    // A number is rounded to 16 bits, too, as it is not where something is computed with it.
-    let rounded = |operand| match operand {
-        Operand::Number(scalar) => Operand::Tensor(Tensor::scalar(scalar, common, call.precision())),
-        tensor => tensor,
-    };
-    let (a, b) = (rounded(a), rounded(b));
-    let types = Types { common, out: DType::Bool, precision: call.precision() };
-    one(match common.arithmetic() {
-        Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_reals(a, b))))?,
-        Some(Kind::Complex) => both(&a, &b, types, |a, b| C128::from(f64::from(u8::from(of_complex(a, b)))))?,
-        _ => both(&a, &b, types, |a, b| i64::from(of_ints(a, b)))?,
-    })
-}
-
 /// With the second operand multiplied by `alpha`.
 fn scaled(
     call: &Call<'_>,
@@ -345,7 +251,7 @@ fn scaled(
     of_reals: impl Fn(f64, f64) -> f64,
     of_complex: impl Fn(C128, C128) -> C128,
 ) -> Answer {
-    match call.opt_scalar("alpha")? {
+    match alpha(call)? {
         None | Some(Scalar::Int(1)) => arithmetic(call, of_ints, of_reals, of_complex),
         Some(alpha) => {
             let (n, x, z) = (alpha.int(), alpha.real(), alpha.wide::<C128>());
@@ -373,6 +279,9 @@ fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
 fn true_div(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
+    if let (Operand::Tensor(a), Some(b)) = (&a, factor(&a, &b, types)) {
+        return one(map1(a, types, |a: f64| a / b.real())?);
+    }
     one(match types.common.is_complex() {
         true => both(&a, &b, types, |a: C128, b| a / b)?,
         false => both(&a, &b, types, |a: f64, b| a / b)?,
@@ -414,7 +323,10 @@ fn div(call: &Call<'_>) -> Answer {
 
 fn truncated(call: &Call<'_>) -> Answer {
     refuse_zero(call)?;
-    arithmetic(call, i64::wrapping_div, |a, b| (a / b).trunc(), |a, b| a / b)
+    // The quotient is rounded first: 4 / 0.1 is 40 in single precision, where 0.1 is a little larger.
+    let common = common(&operand(call, 0)?, &operand(call, 1)?);
+    let computed = call.precision().kept(if is_short(common) { DType::Float } else { common });
+    scaling(call, i64::wrapping_div, |a, b| (a / b).through(computed).trunc(), |a, b| a / b)
 }
 
 /// Rounded down; towards zero before 1.13.
@@ -423,7 +335,7 @@ fn floor_divide(call: &Call<'_>) -> Answer {
         return truncated(call);
     }
     refuse_zero(call)?;
-    arithmetic(call, floor_div, floor_real, |a, b| a / b)
+    scaling(call, floor_div, floor_real, |a, b| a / b)
 }
 
 fn floor_div(a: i64, b: i64) -> i64 {
@@ -548,21 +460,20 @@ fn lerp(call: &Call<'_>) -> Answer {
         return Err(Stop::raised(format!("expected dtype {wanted} for `end` but got dtype {found}")));
     }
     let types = Types::same(start.dtype(), call.precision());
-    let weight = match call.look("weight") {
-        Some(IValue::Tensor(weight)) => weight.clone(),
-        _ => {
-            let weight = operand_scalar(call.scalar("weight")?, start.dtype(), call.precision());
-            let computed = if start.dtype().is_complex() { DType::ComplexDouble } else { DType::Double };
-            Tensor::scalar(weight, computed, call.precision())
-        }
-    };
     let f = |a: f64, b: f64, w: f64| if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
     let of_complex = |a: C128, b: C128, w: C128| if w.norm() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
-    match start.dtype().arithmetic() {
-        Some(Kind::Float) => one(map3([&start, &end, &weight], types, f)?),
-        Some(Kind::Complex) => one(map3([&start, &end, &weight], types, of_complex)?),
-        _ => Err(not_implemented("lerp_kernel_scalar", start.dtype())),
-    }
+    let number = match call.look("weight") {
+        Some(IValue::Tensor(_)) => None,
+        _ => Some(operand_scalar(call.scalar("weight")?, start.dtype(), call.precision())),
+    };
+    let weight = || call.tensor("weight");
+    one(match (start.dtype().arithmetic(), number) {
+        (Some(Kind::Float), None) => map3([&start, &end, &weight()?], types, f)?,
+        (Some(Kind::Float), Some(w)) => map2(&start, &end, types, |a, b| f(a, b, w.real()))?,
+        (Some(Kind::Complex), None) => map3([&start, &end, &weight()?], types, of_complex)?,
+        (Some(Kind::Complex), Some(w)) => map2(&start, &end, types, |a, b| of_complex(a, b, w.wide()))?,
+        _ => return Err(not_implemented("lerp_kernel_scalar", start.dtype())),
+    })
 }
 
 /// As PyTorch names element types of C.

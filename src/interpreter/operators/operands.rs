@@ -1,0 +1,141 @@
+//! Operands in their common type.
+//!
+//! They are converted to it, computed with in a wide type, and what comes out is rounded once. A plain number beside reals of 16 bits is rounded to
+//! those, too, but for factors, divisors and parameters, which keep the 24 bits that PyTorch computes with.
+
+use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::ivalue::IValue;
+use crate::interpreter::stop::Stop;
+use crate::tensor::blocks::{Types, map1, map2};
+use crate::tensor::buffer::Wide;
+use crate::tensor::promotion::Promotion;
+use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
+
+/// A plain number as a parameter of a computation: beside reals of 16 bits it keeps single precision.
+pub(super) fn operand_scalar(scalar: Scalar, common: DType, precision: Precision) -> Scalar {
+    as_element(scalar, if is_short(common) { DType::Float } else { common }, precision)
+}
+
+/// A plain number as an element of a type.
+pub(super) fn as_element(scalar: Scalar, dtype: DType, precision: Precision) -> Scalar {
+    match dtype.arithmetic() {
+        Some(Kind::Float) => Scalar::Float(scalar.real().through(precision.kept(dtype))),
+        Some(Kind::Complex) => Scalar::Complex(scalar.wide::<C128>().through(precision.kept(dtype))),
+        _ => Scalar::Int(scalar.int().through(dtype)),
+    }
+}
+
+/// Reals of 16 bits, which are computed with in single precision.
+pub(super) fn is_short(dtype: DType) -> bool {
+    dtype.size() == 2 && dtype.is_float()
+}
+
+/// One of two operands: a tensor, or a number beside one.
+pub(super) enum Operand {
+    Tensor(Tensor),
+    Number(Scalar),
+}
+
+pub(super) fn operand(call: &Call<'_>, i: usize) -> Result<Operand, Stop> {
+    let value = call.arg(i)?;
+    match (value, value.scalar()) {
+        (IValue::Tensor(tensor), _) => Ok(Operand::Tensor(tensor.clone())),
+        (_, Some(scalar)) => Ok(Operand::Number(scalar)),
+        _ => Err(Stop::raised(format!("unsupported operand type for {}: {}", call.kind(), value.kind_name()))),
+    }
+}
+
+pub(super) fn common(a: &Operand, b: &Operand) -> DType {
+    let count = |promotion: Promotion, operand: &Operand| match operand {
+        Operand::Tensor(tensor) => promotion.tensor(tensor),
+        Operand::Number(scalar) => promotion.scalar(*scalar),
+    };
+    count(count(Promotion::default(), a), b).result()
+}
+
+/// With both operands as elements of their common type.
+pub(super) fn both<W: Wide>(a: &Operand, b: &Operand, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor, Stop> {
+    let number = |scalar: &Scalar| as_element(*scalar, types.common, types.precision).wide::<W>();
+    Ok(match (a, b) {
+        (Operand::Tensor(a), Operand::Tensor(b)) => map2(a, b, types, f)?,
+        (Operand::Tensor(a), Operand::Number(b)) => {
+            let b = number(b);
+            map1(a, types, |a| f(a, b))?
+        }
+        (Operand::Number(a), Operand::Tensor(b)) => {
+            let a = number(a);
+            map1(b, types, |b| f(a, b))?
+        }
+        (Operand::Number(a), Operand::Number(b)) => {
+            let a = Tensor::scalar(*a, types.common, types.precision);
+            let b = number(b);
+            map1(&a, types, |a| f(a, b))?
+        }
+    })
+}
+
+/// Computes with the first two operands in their common type.
+pub(super) fn arithmetic(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> i64,
+    of_reals: impl Fn(f64, f64) -> f64,
+    of_complex: impl Fn(C128, C128) -> C128,
+) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let types = Types::same(common(&a, &b), call.precision());
+    one(match types.common.arithmetic() {
+        Some(Kind::Float) => both(&a, &b, types, of_reals)?,
+        Some(Kind::Complex) => both(&a, &b, types, of_complex)?,
+        _ => both(&a, &b, types, of_ints)?,
+    })
+}
+
+/// The second operand as factors and divisors are read beside reals of 16 bits: a number, or the only element of a tensor, keeps single
+/// precision there, as eager mode has it on the CPU, and is not rounded to their type first, as it is where something is added (PyTorch 2.15).
+pub(super) fn factor(a: &Operand, b: &Operand, types: Types) -> Option<Scalar> {
+    let number = match (a, b) {
+        (Operand::Tensor(_), Operand::Number(number)) => Some(*number),
+        (Operand::Tensor(a), Operand::Tensor(b)) => (b.numel() == 1 && b.rank() <= a.rank()).then(|| b.item()),
+        _ => None,
+    };
+    number.filter(|_| is_short(types.common)).map(|number| operand_scalar(number, types.common, types.precision))
+}
+
+/// Multiplies or divides the first two operands in their common type.
+pub(super) fn scaling(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> i64,
+    of_reals: impl Fn(f64, f64) -> f64,
+    of_complex: impl Fn(C128, C128) -> C128,
+) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let types = Types::same(common(&a, &b), call.precision());
+    match (factor(&a, &b, types), a) {
+        (Some(b), Operand::Tensor(a)) => one(map1(&a, types, |a: f64| of_reals(a, b.real()))?),
+        _ => arithmetic(call, of_ints, of_reals, of_complex),
+    }
+}
+
+/// Compares the first two operands in their common type.
+pub(super) fn comparison(
+    call: &Call<'_>,
+    of_ints: impl Fn(i64, i64) -> bool,
+    of_reals: impl Fn(f64, f64) -> bool,
+    of_complex: impl Fn(C128, C128) -> bool,
+) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let common = common(&a, &b);
+    let types = Types { common, out: DType::Bool, precision: call.precision() };
+    one(match common.arithmetic() {
+        Some(Kind::Float) => both(&a, &b, types, |a, b| f64::from(u8::from(of_reals(a, b))))?,
+        Some(Kind::Complex) => both(&a, &b, types, |a, b| C128::from(f64::from(u8::from(of_complex(a, b)))))?,
+        _ => both(&a, &b, types, |a, b| i64::from(of_ints(a, b)))?,
+    })
+}
+
+/// What an operand is multiplied by, as a real of 16 bits where it is computed with those.
+pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
+    let Some(alpha) = call.opt_scalar("alpha")? else { return Ok(None) };
+    let common = common(&operand(call, 0)?, &operand(call, 1)?);
+    Ok(Some(if is_short(common) { as_element(alpha, common, call.precision()) } else { alpha }))
+}
