@@ -151,7 +151,7 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
             prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
             prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
             kind if kind.as_str().ends_with('_') => {
-                "`shape-analysis{precise},remove-mutation,functionalize` first: memory that nobody else looks into is made anew"
+                "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, make memory anew that nobody else looks into; `--remarks` tells why they leave this"
             }
             _ => {
                 "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"

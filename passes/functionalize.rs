@@ -161,6 +161,20 @@ fn base_of(graph: &Graph, mut value: Value) -> Value {
     value
 }
 
+/// Whether an operator in place leaves its operand where it is in memory: what `t_` changes is how one name looks at it, and other names do not see that.
+fn keeps_shape(graph: &Graph, node: Node, out_of_place: Symbol) -> Result<(), String> {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let schema = ops::resolve(graph.era, out_of_place, &types).schema();
+    let is_view = schema.is_some_and(|schema| schema.returns.iter().any(|returned| returned.is_annotated()));
+    match is_view || RESIZES.contains(&graph.kind(node).as_str()) {
+        true => Err(format!("`{}` writes to no element: it changes where they are looked for", graph.kind(node))),
+        false => Ok(()),
+    }
+}
+
+/// Operators in place that give their operand another shape, of which there is no view.
+const RESIZES: &[&str] = &["aten::resize_", "aten::resize_as_", "aten::squeeze_", "aten::as_strided_"];
+
 // ---- names
 
 /// What a name of the memory is.
@@ -233,6 +247,7 @@ impl Search<'_> {
         if let Some(write) = Write::of(graph, node).filter(|_| operand == 0) {
             if let Write::Operator(form) = write {
                 keeps_elements(graph, node, form.kind(), false)?;
+                keeps_shape(graph, node, form.kind())?;
             }
             return Ok(Some((graph.output(node, 0), Name::Written(name))));
         }

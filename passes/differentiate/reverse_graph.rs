@@ -11,6 +11,7 @@
 //! from; what it gives for operands is summed up with `prim::AutogradAdd`.
 
 use super::formula_writer::{Thing, Unfit, Writer};
+use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::any_gradient_row;
@@ -27,6 +28,8 @@ pub(super) struct Reverse {
     pub(super) gradients: ValueMap,
     /// What values of the forward graph are called in the backward graph.
     pub(super) captured: ValueMap,
+    /// Gradients that hang on those of results. The others are 0 unless somebody hands in gradients of what is kept, as a second derivative does.
+    reached: EntitySet<Value>,
     /// Which results have a param for their gradient.
     pub(super) results: Vec<usize>,
     /// Which params of the forward graph the backward graph computes gradients of.
@@ -132,6 +135,7 @@ pub(super) fn reverse(forward: &mut Graph) -> Result<Reverse, Undifferentiable> 
         graph,
         gradients: ValueMap::default(),
         captured: ValueMap::default(),
+        reached: EntitySet::new(),
         results: Vec::new(),
         params: Vec::new(),
     };
@@ -139,6 +143,7 @@ pub(super) fn reverse(forward: &mut Graph) -> Result<Reverse, Undifferentiable> 
     for (i, result) in results.into_iter().enumerate() {
         if requires_gradient(forward.ty(result)) {
             let param = all.graph.add_param(all.graph.root(), plain(forward.ty(result)));
+            all.reached.insert(param);
             all.set(result, param);
             all.results.push(i);
         }
@@ -187,7 +192,16 @@ impl Reverse {
     fn append(&mut self, kind: Symbol, operands: &[Value], ty: Type) -> Value {
         let node = self.graph.create_op(kind, operands, ty);
         self.graph.append(self.graph.root(), node);
-        self.graph.output(node, 0)
+        let made = self.graph.output(node, 0);
+        self.follow(made, operands);
+        made
+    }
+
+    /// Notes whether what is made of gradients hangs on those of results.
+    fn follow(&mut self, made: Value, gradients: &[Value]) {
+        if gradients.iter().any(|&gradient| self.reached.contains(gradient)) {
+            self.reached.insert(made);
+        }
     }
 
     /// Hands the gradients of a node's outputs on to its operands.
@@ -236,6 +250,8 @@ impl Reverse {
     fn export(&mut self, linear: Node, block: Block, inner: Value) -> Value {
         self.graph.add_result(block, inner);
         let output = self.graph.add_output(linear, plain(self.graph.ty(inner)));
+        let gradients: Vec<Value> = self.graph.inputs(linear).collect();
+        self.follow(output, &gradients);
         if self.graph.is_named(inner) && !self.graph.is_param(inner) {
             let name = self.graph.name(inner);
             self.graph.set_name(output, name.as_bytes());
@@ -373,17 +389,20 @@ impl Reverse {
         vec![(forward.input(node, 0), gradient)]
     }
 
-    /// The gradient itself, or zeros where nothing hands one on: what is joined must be there.
+    /// The gradient itself, or zeros where no result hands one on: what is joined must be there.
     fn defined(&mut self, forward: &Graph, block: Block, output: Value, gradient: Value) -> Value {
-        let is_zero = self.graph.definer(gradient).is_some_and(|node| self.graph.kind(node) == prim::AUTOGRAD_ZERO);
-        if !is_zero {
+        if self.reached.contains(gradient) {
             return gradient;
         }
         let mut writer = Writer::inside(&mut self.graph, forward, &mut self.captured, block);
-        match writer.zeros_like(Thing::There(output)) {
-            Ok(thing) => writer.value(thing),
-            Err(_) => gradient,
+        let Ok(zeros) = writer.zeros_like(Thing::There(output)) else { return gradient };
+        let zeros = writer.value(zeros);
+        if self.graph.definer(gradient).is_some_and(|node| self.graph.kind(node) == prim::AUTOGRAD_ZERO) {
+            return zeros;
         }
+        let sum = self.graph.create_op(prim::AUTOGRAD_ADD, &[zeros, gradient], Type::tensor());
+        self.graph.append(block, sum);
+        self.graph.output(sum, 0)
     }
 }
 

@@ -70,6 +70,11 @@ impl Found {
         }
     }
 
+    /// Whether the kernel that these operands want computes with tensors; the others look at numbers, and move values in and out of containers.
+    pub fn computes(self, call: &Call<'_>) -> bool {
+        self.kernel(call).1
+    }
+
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
         let (kernel, of_tensors) = self.kernel(call);

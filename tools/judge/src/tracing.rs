@@ -1,4 +1,4 @@
-//! What a run did, as a graph without control flow.
+//! What a run did, as a graph of operators on tensors.
 //!
 //! ```text
 //! %y : Tensor = prim::Loop(%n, %yes, %x)            %y.1 : Tensor = aten::tanh(%x)
@@ -8,29 +8,88 @@
 //! return (%y)
 //! ```
 //!
-//! Nodes are copied in the order in which they ran, from the branches that were taken, once for each turn of a loop. Numbers that are no tensors become constants: they may
-//! have decided what was run. So the graph computes the same for these inputs, and need not for others.
+//! Nodes that compute with tensors are copied in the order in which they ran, from the branches that were taken, once for each turn of a loop. Numbers and texts become
+//! constants: they may have decided what was run. What lists, tuples and dictionaries hold is followed from one to the other, and none of them is left but as an operand: their
+//! operators run a second time, on containers in whose places tokens stand for tensors. So the graph computes the same for these inputs, and need not for others.
 
 use crate::sharing::Copier;
-use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch};
+use jitopt_core::interpreter::call::Call;
+use jitopt_core::interpreter::shown_values::to_str;
+use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch, library};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
-use jitopt_core::symbol::{attr, prim};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{Simple, Type, TypeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 /// Whether what is run depends on values.
 pub fn has_control_flow(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| [prim::IF, prim::LOOP].contains(&graph.kind(node)))
 }
 
+/// What came of looking on.
+pub struct Traced {
+    /// A param for each leaf of the inputs, then one for each tensor of `held`; a result for each leaf of the results that is a tensor of reals.
+    pub graph: Graph,
+    /// Tensors of constants that the text does not show, which the last params take.
+    pub held: Vec<IValue>,
+    /// What the run returned.
+    pub results: Vec<IValue>,
+    /// Which leaf of the results each result of the graph is.
+    pub places: Vec<usize>,
+}
+
 /// What the graph does with these inputs, which are left as they are. Callees are to be in the graph.
-pub fn trace(graph: &Graph, env: &Environment, inputs: &[IValue]) -> Result<Graph, Stop> {
+pub fn trace(graph: &Graph, env: &Environment, inputs: &[IValue]) -> Result<Traced, Stop> {
     let mut copier = Copier::new(env.precision);
     let inputs: Vec<IValue> = inputs.iter().map(|input| copier.copy(input)).collect();
     let mut tracer = Tracer::new(graph, env, &inputs);
-    Machine::new(graph, env).watched(&mut tracer).run(inputs)?;
-    Ok(tracer.finish())
+    let results = Machine::new(graph, env).watched(&mut tracer).run(inputs)?;
+    tracer.finish(results)
+}
+
+/// The values that a value holds, and that those hold, which are no containers: params and results of a trace, in order.
+pub fn leaves(value: &IValue) -> Vec<IValue> {
+    let all = |values: &mut dyn Iterator<Item = &IValue>| values.flat_map(leaves).collect();
+    match value {
+        IValue::Tuple(values) => all(&mut values.iter()),
+        IValue::List(values) if holds_tensors(value) => all(&mut values.borrow().iter()),
+        IValue::Dict(items) if holds_tensors(value) => all(&mut items.borrow().values()),
+        other => vec![other.clone()],
+    }
+}
+
+/// A value like this one, with other leaves.
+pub fn with_leaves(value: &IValue, next: &mut dyn FnMut(&IValue) -> IValue) -> IValue {
+    match value {
+        IValue::Tuple(values) => IValue::tuple(values.iter().map(|value| with_leaves(value, next)).collect::<Vec<_>>()),
+        IValue::List(values) if holds_tensors(value) => {
+            IValue::list(values.borrow().iter().map(|value| with_leaves(value, next)).collect::<Vec<_>>())
+        }
+        IValue::Dict(items) if holds_tensors(value) => {
+            let items = items.borrow();
+            IValue::dict(items.iter().map(|(key, item)| (key.0.clone(), with_leaves(item, next))).collect::<Vec<_>>())
+        }
+        other => next(other),
+    }
+}
+
+/// Whether a value is a tensor, or holds one.
+pub fn holds_tensors(value: &IValue) -> bool {
+    match value {
+        IValue::Tensor(_) | IValue::Undefined => true,
+        IValue::Tuple(values) => values.iter().any(holds_tensors),
+        IValue::List(values) => values.borrow().iter().any(holds_tensors),
+        IValue::Dict(items) => items.borrow().values().any(holds_tensors),
+        _ => false,
+    }
+}
+
+/// Whether a tensor can have a gradient.
+fn is_real(value: &IValue) -> bool {
+    value.tensor().is_some_and(|tensor| tensor.dtype().is_float() || tensor.dtype().is_complex())
 }
 
 /// Looks on, and copies.
@@ -38,8 +97,19 @@ struct Tracer<'a> {
     source: &'a Graph,
     env: &'a Environment,
     made: Graph,
-    /// What values of the source are called in the copy, by the last time that they were computed.
+    /// What values of the source hold, by the last time that they were computed: tokens in the places of tensors.
+    shadows: FxHashMap<Value, IValue>,
+    /// The tokens by their addresses, and what each stands for.
+    tokens: FxHashMap<usize, (Tensor, Value)>,
+    /// What values that are neither plain nor tensors are called in the copy, and constants.
     there: ValueMap,
+    held: Vec<IValue>,
+    /// What constants hold that came by.
+    constants: FxHashMap<Node, IValue>,
+    /// What an operator on containers made of tokens, in the place of tensors.
+    moved: Option<Result<Outs, Stop>>,
+    /// What is about to be printed.
+    texts: Vec<String>,
     /// The block of each `prim::If` that was entered last.
     taken: FxHashMap<Node, Block>,
     /// The loops that have turned once.
@@ -50,43 +120,287 @@ impl<'a> Tracer<'a> {
     fn new(source: &'a Graph, env: &'a Environment, inputs: &[IValue]) -> Tracer<'a> {
         let mut made = Graph::new();
         (made.era, made.dialect) = (source.era, source.dialect);
-        let mut there = ValueMap::default();
+        let mut tracer = Tracer {
+            source,
+            env,
+            made,
+            shadows: FxHashMap::default(),
+            tokens: FxHashMap::default(),
+            there: ValueMap::default(),
+            held: Vec::new(),
+            constants: FxHashMap::default(),
+            moved: None,
+            texts: Vec::new(),
+            taken: FxHashMap::default(),
+            turning: FxHashSet::default(),
+        };
         for (param, input) in source.params(source.root()).zip(inputs) {
-            let copy = made.add_param(made.root(), decided(source.ty(param), input));
-            if source.is_named(param) {
-                made.set_name(copy, source.name(param).as_bytes());
-            }
-            there.insert(param, copy);
+            tracer.param(param, input);
         }
-        Tracer { source, env, made, there, taken: FxHashMap::default(), turning: FxHashSet::default() }
+        tracer
     }
 
-    fn finish(mut self) -> Graph {
-        let root = self.made.root();
-        for result in self.source.results(self.source.root()) {
-            self.made.add_result(root, self.there[&result]);
+    /// Makes params of the leaves of an input.
+    fn param(&mut self, param: Value, input: &IValue) {
+        let (ty, is_leaf) = (self.source.ty(param), leaves(input).len() == 1 && !is_container(input));
+        let shadow = with_leaves(input, &mut |leaf| {
+            let root = self.made.root();
+            let copy = self.made.add_param(root, if is_leaf { decided(ty, leaf) } else { leaf.ty() });
+            if is_leaf && self.source.is_named(param) {
+                self.made.set_name(copy, self.source.name(param).as_bytes());
+            }
+            match leaf {
+                IValue::Tensor(_) => self.token(copy),
+                leaf if is_plain(leaf) => Copier::new(self.env.precision).copy(leaf),
+                leaf => {
+                    self.there.insert(param, copy);
+                    leaf.clone()
+                }
+            }
+        });
+        if is_plain(&shadow) || holds_tensors(&shadow) {
+            self.shadows.insert(param, shadow);
         }
-        self.made
+    }
+
+    /// Tensors of reals are results: each computed here, and each once.
+    fn finish(mut self, results: Vec<IValue>) -> Result<Traced, Stop> {
+        let root = self.made.root();
+        let mut shadows = Vec::new();
+        for result in self.source.results(self.source.root()) {
+            shadows.push(self.shadows.get(&result).cloned().unwrap_or(IValue::None));
+        }
+        let (mut places, mut seen) = (Vec::new(), FxHashSet::default());
+        let pairs = results.iter().flat_map(leaves).zip(shadows.iter().flat_map(leaves));
+        for (i, (_, shadow)) in pairs.enumerate().filter(|(_, (leaf, _))| is_real(leaf)) {
+            let mut result = self.operand_of(&shadow, Type::tensor())?;
+            if self.made.is_param(result) || !seen.insert(result) {
+                result = self.copied(result);
+            }
+            self.made.add_result(root, result);
+            places.push(i);
+        }
+        Ok(Traced { graph: self.made, held: self.held, results, places })
+    }
+
+    /// `aten::clone` of a value.
+    fn copied(&mut self, value: Value) -> Value {
+        let none = self.constant(Attribute::None, Type::none());
+        self.append(Symbol::new("aten::clone"), &[value, none], Type::tensor())
+    }
+
+    fn append(&mut self, kind: Symbol, operands: &[Value], ty: Type) -> Value {
+        let node = self.made.create_op(kind, operands, ty);
+        self.made.append(self.made.root(), node);
+        self.made.output(node, 0)
+    }
+
+    fn constant(&mut self, literal: Attribute, ty: Type) -> Value {
+        let constant = self.made.create_op(prim::CONSTANT, &[], ty);
+        if !matches!(literal, Attribute::None) {
+            self.made.set_attribute(constant, attr::VALUE, literal);
+        }
+        self.made.append(self.made.root(), constant);
+        self.made.output(constant, 0)
+    }
+
+    /// A token that stands for a value.
+    fn token(&mut self, value: Value) -> IValue {
+        let token = Tensor::scalar(Scalar::Int(0), DType::Long, Precision::Typed);
+        self.tokens.insert(token.storage().address(), (token.clone(), value));
+        IValue::Tensor(token)
     }
 
     /// Says that values stand for what others stand for, all at once.
     fn pass_on(&mut self, from: impl Iterator<Item = Value>, to: impl Iterator<Item = Value>) {
-        let from: Vec<Value> = from.map(|value| self.there[&value]).collect();
-        self.there.extend(to.zip(from));
+        let from = from.map(|value| (self.shadows.get(&value).cloned(), self.there.get(&value).copied()));
+        let from: Vec<(Option<IValue>, Option<Value>)> = from.collect();
+        for (to, (shadow, there)) in to.zip(from) {
+            self.stand(to, shadow, there);
+        }
     }
 
-    fn copy(&mut self, node: Node) {
-        let copy = self.made.copy_node(Some(self.source), node, &mut self.there);
+    fn stand(&mut self, value: Value, shadow: Option<IValue>, there: Option<Value>) {
+        match shadow {
+            Some(shadow) => self.shadows.insert(value, shadow),
+            None => self.shadows.remove(&value),
+        };
+        match there {
+            Some(there) => self.there.insert(value, there),
+            None => self.there.remove(&value),
+        };
+    }
+
+    // ---- operands
+
+    /// What an operand of the source is in the copy.
+    fn operand(&mut self, value: Value) -> Result<Value, Stop> {
+        let Some(shadow) = self.shadows.get(&value).cloned() else {
+            let found = self.there.get(&value).copied();
+            return found.ok_or_else(|| Stop::unsupported(format!("`%{}` in a trace", self.source.name(value))));
+        };
+        let is_constant = self.source.definer(value).is_some_and(|node| self.source.kind(node) == prim::CONSTANT);
+        match self.there.get(&value).copied().filter(|_| is_constant) {
+            Some(known) => Ok(known),
+            None => {
+                let made = self.operand_of(&shadow, self.source.ty(value))?;
+                if is_constant {
+                    self.there.insert(value, made);
+                }
+                Ok(made)
+            }
+        }
+    }
+
+    /// A value that holds what a shadow says.
+    fn operand_of(&mut self, shadow: &IValue, ty: Type) -> Result<Value, Stop> {
+        let parts: Vec<IValue> = match shadow {
+            IValue::Tensor(token) => {
+                let known = self.tokens.get(&token.storage().address());
+                return known.map(|token| token.1).ok_or_else(|| Stop::unsupported("a tensor that nothing made"));
+            }
+            IValue::List(values) => values.borrow().clone(),
+            IValue::Tuple(values) => values.to_vec(),
+            other => {
+                let (literal, ty) = literal(other, ty)?;
+                return Ok(self.constant(literal, ty));
+            }
+        };
+        let (kind, ty) = match decided(ty, shadow) {
+            ty if matches!(ty.kind(), TypeKind::List(_) | TypeKind::Tuple(_) | TypeKind::NamedTuple(_)) => (shadow, ty),
+            _ => (shadow, shadow.ty()),
+        };
+        let kind = if matches!(kind, IValue::List(_)) { prim::LIST_CONSTRUCT } else { prim::TUPLE_CONSTRUCT };
+        let part = |part: &IValue| self.operand_of(part, part.ty());
+        let operands: Vec<Value> = parts.iter().map(part).collect::<Result<_, _>>()?;
+        Ok(self.append(kind, &operands, ty))
+    }
+
+    // ---- nodes
+
+    /// Copies a node that has run.
+    fn copy(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
+        let mut map = ValueMap::default();
+        for operand in self.source.inputs(node) {
+            let there = self.operand(operand)?;
+            map.insert(operand, there);
+        }
+        let copy = self.made.copy_node(Some(self.source), node, &mut map);
         self.made.append(self.made.root(), copy);
         // The run that is differentiated draws what this one draws.
         self.made.keep_draws(copy, self.source.draw_root(node));
+        for (output, found) in self.source.outputs(node).zip(outputs) {
+            let shadow = self.shadow(found, map[&output]);
+            self.stand(output, shadow, Some(map[&output]));
+        }
+        Ok(())
     }
 
-    fn constant(&mut self, value: Value, (literal, ty): (Attribute, Type)) {
-        let constant = self.made.create_op(prim::CONSTANT, &[], ty);
-        self.made.set_attribute(constant, attr::VALUE, literal);
-        self.made.append(self.made.root(), constant);
-        self.there.insert(value, self.made.output(constant, 0));
+    /// What a result holds that is called so in the copy.
+    fn shadow(&mut self, found: &IValue, there: Value) -> Option<IValue> {
+        match found {
+            IValue::Tensor(_) => Some(self.token(there)),
+            IValue::List(values) if holds_tensors(found) => {
+                let unpack = self.made.create(prim::LIST_UNPACK);
+                self.made.set_inputs(unpack, [there].into_iter());
+                let elements: Vec<Value> =
+                    values.borrow().iter().map(|_| self.made.add_output(unpack, Type::tensor())).collect();
+                self.made.append(self.made.root(), unpack);
+                Some(IValue::list(elements.into_iter().map(|element| self.token(element)).collect::<Vec<_>>()))
+            }
+            found if is_plain(found) => Some(Copier::new(self.env.precision).copy(found)),
+            _ => None,
+        }
+    }
+
+    /// What a constant holds; tensors that the text does not show become params.
+    fn constant_node(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
+        let (output, found) = (self.source.output(node, 0), &outputs[0]);
+        let hidden = self.source.attribute(node, attr::VALUE).is_some_and(Attribute::is_opaque) && holds_tensors(found);
+        if let Some(known) = self.constants.get(&node) {
+            self.shadows.insert(output, known.clone());
+        } else if hidden {
+            let shadow = with_leaves(found, &mut |leaf| {
+                let param = self.made.add_param(self.made.root(), leaf.ty());
+                self.held.push(leaf.clone());
+                self.token(param)
+            });
+            self.shadows.insert(output, shadow);
+        } else if is_plain(found) {
+            self.shadows.insert(output, Copier::new(self.env.precision).copy(found));
+            return Ok(());
+        } else {
+            self.copy(node, outputs)?;
+        }
+        if let Some(shadow) = self.shadows.get(&output) {
+            self.constants.insert(node, shadow.clone());
+        }
+        Ok(())
+    }
+
+    /// Prints texts, whatever they were of.
+    fn print(&mut self, node: Node) -> Result<(), Stop> {
+        let mut map = ValueMap::default();
+        for (operand, text) in self.source.inputs(node).zip(std::mem::take(&mut self.texts)) {
+            let there = match self.shadows.get(&operand) {
+                Some(IValue::Tensor(_)) => self.operand(operand)?,
+                _ => self.constant(Attribute::Str(text.into_bytes().into()), Type::simple(Simple::Str)),
+            };
+            map.insert(operand, there);
+        }
+        let copy = self.made.copy_node(Some(self.source), node, &mut map);
+        self.made.append(self.made.root(), copy);
+        Ok(())
+    }
+
+    /// Whether all tensors that a shadow holds stand for something: what made others has computed.
+    fn are_tokens(&self, shadow: &IValue) -> bool {
+        let is_token = |tensor: &Tensor| self.tokens.contains_key(&tensor.storage().address());
+        leaves(shadow).iter().all(|leaf| leaf.tensor().is_none_or(is_token))
+    }
+
+    /// What an operator made that has no block.
+    fn ran(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
+        let (source, moved) = (self.source, self.moved.take());
+        let kind = source.kind(node);
+        if kind == prim::CONSTANT && outputs.len() == 1 {
+            return self.constant_node(node, outputs);
+        }
+        if [Symbol::new("prim::Print"), Symbol::new("aten::_print")].contains(&kind) {
+            return self.print(node);
+        }
+        let is_number = |found: &IValue| is_plain(found) && !is_container(found);
+        let known = |moved: &Outs| moved.iter().all(|shadow| self.are_tokens(shadow));
+        if let Some(Ok(moved)) = moved.filter(|moved| moved.as_ref().is_ok_and(known)) {
+            for ((output, found), shadow) in source.outputs(node).zip(outputs).zip(moved) {
+                self.stand(output, Some(if is_number(found) { found.clone() } else { shadow }), None);
+            }
+            return Ok(());
+        }
+        if !outputs.is_empty() && outputs.iter().all(is_plain) && !may_write(source, node) {
+            for (output, found) in source.outputs(node).zip(outputs) {
+                let shadow = Copier::new(self.env.precision).copy(found);
+                self.stand(output, Some(shadow), None);
+            }
+            return Ok(());
+        }
+        self.copy(node, outputs)
+    }
+}
+
+fn is_container(value: &IValue) -> bool {
+    matches!(value, IValue::List(_) | IValue::Tuple(_) | IValue::Dict(_))
+}
+
+/// Numbers, texts, and what holds nothing else.
+fn is_plain(value: &IValue) -> bool {
+    match value {
+        IValue::Tuple(values) => values.iter().all(is_plain),
+        IValue::List(values) => values.borrow().iter().all(is_plain),
+        IValue::Dict(items) => items.borrow().values().all(is_plain),
+        IValue::None | IValue::Bool(_) | IValue::Int(_) | IValue::Float(_) | IValue::Complex(_) => true,
+        IValue::Str(_) | IValue::Device(_) | IValue::Uninitialized => true,
+        _ => false,
     }
 }
 
@@ -105,16 +419,19 @@ fn decided(ty: Type, value: &IValue) -> Type {
     }
 }
 
-/// A number as an attribute, and its type.
-fn literal(value: &IValue) -> Option<(Attribute, Type)> {
-    match value {
-        IValue::Int(n) => Some((Attribute::Int(*n), Type::int())),
-        IValue::Bool(flag) => Some((Attribute::Int(i64::from(*flag)), Type::simple(Simple::Bool))),
-        IValue::Float(value) => {
-            Some((Attribute::Float(Float { value: *value, style: FloatStyle::Seventeen }), Type::simple(Simple::Float)))
-        }
-        _ => None,
-    }
+/// What is no tensor as an attribute, and its type; of what has the type of a value in the source.
+fn literal(value: &IValue, ty: Type) -> Result<(Attribute, Type), Stop> {
+    let float = |value: f64| Float { value, style: FloatStyle::Seventeen };
+    Ok(match value {
+        IValue::None | IValue::Uninitialized => (Attribute::None, Type::none()),
+        IValue::Int(n) => (Attribute::Int(*n), Type::int()),
+        IValue::Bool(flag) => (Attribute::Int(i64::from(*flag)), Type::simple(Simple::Bool)),
+        IValue::Float(value) => (Attribute::Float(float(*value)), Type::simple(Simple::Float)),
+        IValue::Complex(z) => (Attribute::Complex(Box::new((float(z.re), float(z.im)))), Type::simple(Simple::Complex)),
+        IValue::Str(text) => (Attribute::Str(text.as_bytes().into()), Type::simple(Simple::Str)),
+        IValue::Device(device) => (Attribute::Str(device.name().as_bytes().into()), Type::simple(Simple::Device)),
+        _ => return Err(Stop::unsupported(format!("`{ty}` as an operand in a trace"))),
+    })
 }
 
 impl Watch for Tracer<'_> {
@@ -126,13 +443,31 @@ impl Watch for Tracer<'_> {
             return;
         }
         let mut own = source.params(block);
-        if let (Some(counter), Some(literal)) = (own.next(), params.first().and_then(literal)) {
-            self.constant(counter, literal);
+        if let (Some(counter), Some(at)) = (own.next(), params.first()) {
+            self.stand(counter, Some(at.clone()), None);
         }
         match self.turning.insert(owner) {
             true => self.pass_on(source.inputs(owner).skip(2), own),
             false => self.pass_on(source.results(block).skip(1), own),
         }
+    }
+
+    fn recalled(&mut self, call: &Call) -> Option<Outs> {
+        (self.moved, self.texts) = (None, Vec::new());
+        let source = self.source;
+        if call.graph.id() != source.id() {
+            return None;
+        }
+        if ops::operator(source.era, call.kind()).has_side_effects() {
+            self.texts = call.args.iter().map(to_str).collect();
+            return None;
+        }
+        let shadows = source.inputs(call.node).map(|operand| self.shadows.get(&operand).cloned());
+        let shadows: SmallVec<[IValue; 8]> = shadows.collect::<Option<_>>()?;
+        let of_tokens = Call { args: &shadows, ..*call };
+        let moves = library::find(call.kind()).filter(|found| !found.computes(&of_tokens))?;
+        self.moved = Some(moves.run(&of_tokens));
+        None
     }
 
     fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
@@ -152,19 +487,7 @@ impl Watch for Tracer<'_> {
                 self.pass_on(source.results(source.node_block(node, 0)).skip(1), source.outputs(node));
             }
             prim::LOOP => self.pass_on(source.inputs(node).skip(2), source.outputs(node)),
-            prim::UNCHECKED_UNWRAP_OPTIONAL | prim::UNCHECKED_CAST => {
-                self.pass_on(source.inputs(node).take(1), source.outputs(node));
-            }
-            kind => match (&outputs[..], outputs.first().and_then(literal)) {
-                ([_], Some(literal)) if kind != prim::CONSTANT => {
-                    // What it writes must be written in the copy too.
-                    if may_write(source, node) {
-                        self.copy(node);
-                    }
-                    self.constant(source.output(node, 0), literal);
-                }
-                _ => self.copy(node),
-            },
+            _ => self.ran(node, outputs)?,
         }
         Ok(())
     }

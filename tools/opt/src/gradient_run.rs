@@ -10,14 +10,15 @@ use crate::{World, exit, judging, processor};
 use jitopt_core::interpreter::description::{Described, Description, describe};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
-use jitopt_core::ir::{Graph, Value};
+use jitopt_core::ir::{Attribute, Graph, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::runtime::CpuBackend;
-use jitopt_core::tensor::{Precision, Scalar, Tensor};
-use jitopt_core::types::{Type, TypeKind};
+use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
+use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
-use jitopt_judge::tracing::{has_control_flow, trace};
+use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, trace, with_leaves};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,41 @@ struct Leaf<'d> {
     described: Option<&'d Described>,
 }
 
+/// The graph and that of its gradients.
+struct Derived {
+    both: Differentials,
+    /// What the run was like that they were written down from, if they were.
+    traced: Option<Traced>,
+}
+
+impl Derived {
+    /// The results as the graph returns them, of those that the forward graph computes.
+    fn whole(&self, types: &[Type], computed: &[IValue]) -> IValue {
+        let mut next = computed.iter().cloned();
+        let Some(traced) = &self.traced else { return nested(types, &mut next) };
+        let mut at = 0..;
+        let mut leaf = |found: &IValue| match at.next().is_some_and(|i| traced.places.contains(&i)) {
+            true => next.next().unwrap_or(IValue::None),
+            false => found.clone(),
+        };
+        let mut values: Vec<IValue> = traced.results.iter().map(|value| with_leaves(value, &mut leaf)).collect();
+        if values.len() == 1 { values.remove(0) } else { IValue::tuple(values) }
+    }
+
+    /// Gradients of what the forward graph computes, of those of all results.
+    fn of_computed(&self, gradients: Vec<IValue>) -> Vec<IValue> {
+        match &self.traced {
+            Some(traced) => traced.places.iter().map(|&i| gradients[i].clone()).collect(),
+            None => gradients,
+        }
+    }
+
+    /// What the forward graph takes behind the inputs.
+    fn held(&self) -> &[IValue] {
+        self.traced.as_ref().map_or(&[], |traced| &traced.held)
+    }
+}
+
 /// What `--expect` and `--expect-grads` name.
 struct Expected {
     outputs: Expectations,
@@ -99,17 +135,17 @@ pub(crate) fn run(
     let keys = given.keys(&graph)?;
     let described = |i: usize| given.description.inputs.get(i).map(|input| &input.value);
     let mut leaves = Vec::new();
-    for (value, (key, place)) in inputs.into_iter().zip(keys) {
-        put_leaves(place.and_then(described), value, &key, &mut leaves);
+    for (value, (key, place)) in inputs.iter().zip(keys) {
+        put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
     }
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
     let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new(), is_whole: false };
-    let mut both = match run.differentiated(graph, &leaves, world)? {
-        Ok(both) => both,
+    let mut derived = match run.differentiated(&graph, &inputs, &leaves, world)? {
+        Ok(derived) => derived,
         Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
     };
-    let ran = run.forward_and_backward(&mut both, &types, &leaves, given, world)?;
+    let ran = run.forward_and_backward(&mut derived, &types, &leaves, given, world)?;
     tell_side_effects(&run.env, world);
     processor::tell(run.backend.as_ref(), args.semantics.stats.as_deref(), run.stats, world);
     match ran {
@@ -119,63 +155,96 @@ pub(crate) fn run(
 }
 
 impl Run<'_> {
-    /// The graph and that of its gradients. Where inputs decide what is run, it is what these make it do.
+    /// The graph and that of its gradients. Where inputs decide what is run, or containers what is computed with, it is what these inputs make it do.
     #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn differentiated(
         &mut self,
-        mut graph: Graph,
+        graph: &Graph,
+        inputs: &[IValue],
         leaves: &[Leaf<'_>],
         world: &mut World<'_>,
-    ) -> Result<Result<Differentials, Stop>, Refusal> {
-        let preparation = judging::pipeline(PREPARATION, world)?;
-        self.apply(&mut graph, &preparation)?;
-        if has_control_flow(&graph) {
-            let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
-            graph = match trace(&graph, &self.env, &inputs) {
-                Ok(graph) => graph,
-                Err(stop) => return Ok(Err(stop)),
-            };
-            self.env.reset();
-            self.apply(&mut graph, &preparation)?;
+    ) -> Result<Result<Derived, Stop>, Refusal> {
+        let values: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
+        let before = self.stats.clone();
+        let (mut is_decided, mut refused) = (has_control_flow(graph), None);
+        if !holds_lists(graph, inputs) {
+            let mut prepared = graph.clone();
+            let is_prepared = self.apply(&mut prepared, &judging::pipeline(PREPARATION, world)?).is_ok();
+            is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
+            if is_prepared && !is_decided {
+                match self.split(prepared, &values, None, world) {
+                    Ok(both) => return Ok(Ok(Derived { both, traced: None })),
+                    Err(why) => refused = Some(why),
+                }
+            }
+        }
+        self.stats = before;
+        let mut inlined = graph.clone();
+        self.apply(&mut inlined, &judging::pipeline("inline", world)?)?;
+        let mut traced = match (trace(&inlined, &self.env, inputs), refused) {
+            (Ok(traced), _) => traced,
+            (Err(_), Some(why)) => return Err(why),
+            (Err(stop), None) => return Ok(Err(stop)),
+        };
+        self.env.reset();
+        if is_decided {
             world
                 .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
         }
-        self.refuse_lists(&graph)?;
-        let inputs: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
-        give_types(&mut graph, &inputs);
+        if traced.places.is_empty() {
+            return refuse(format_args!(
+                "`{}` returns no tensor of reals: nothing has a gradient",
+                self.path.display()
+            ));
+        }
+        let mut written = std::mem::replace(&mut traced.graph, Graph::new());
+        self.apply(&mut written, &judging::pipeline(PREPARATION, world)?)?;
+        let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
+        let both = self.split(written, &values, Some(traced.held.len()), world)?;
+        Ok(Ok(Derived { both, traced: Some(traced) }))
+    }
+
+    /// A graph without control flow, and that of its gradients; none are wanted of the last params, which hold what the text of a graph that was written down did not show.
+    fn split(
+        &mut self,
+        mut graph: Graph,
+        values: &[IValue],
+        held: Option<usize>,
+        world: &mut World<'_>,
+    ) -> Result<Differentials, Refusal> {
+        give_types(&mut graph, values);
+        let params: Vec<Value> = graph.params(graph.root()).collect();
+        for &param in &params[values.len() - held.unwrap_or(0)..] {
+            if let Some(tensor) = graph.ty(param).as_tensor() {
+                let ty = TensorType { requires_grad: Some(false), ..tensor.clone() };
+                graph.set_type(param, Type::new(TypeKind::Tensor(ty)));
+            }
+        }
         // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
-        let whole = self.pipeline.take_if(|pipeline| differentiates(pipeline));
+        let whole = self.pipeline.clone().filter(differentiates);
         let steps = if whole.is_some() { INFERENCE.to_owned() } else { format!("{INFERENCE},differentiate") };
         self.apply(&mut graph, &judging::pipeline(&steps, world)?)?;
+        let is_real = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
+        if whole.is_some() && held.is_none() && !graph.results(graph.root()).all(is_real) {
+            return refuse("which results are real is not known before the graph runs");
+        }
         if let Some(pipeline) = &whole {
             self.apply(&mut graph, pipeline)?;
         }
-        self.is_whole = whole.is_some();
         if graph.first(graph.root()).is_none() {
-            return Ok(Ok(Differentials::of_nothing(graph)));
+            return Ok(Differentials::of_nothing(graph));
         }
-        match Differentials::of(&graph) {
-            Some(both) => Ok(Ok(both)),
-            None => refuse(format_args!(
+        let Some(both) = Differentials::of(&graph) else {
+            return refuse(format_args!(
                 "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
                 self.path.display()
-            )),
+            ));
+        };
+        self.is_whole = whole.is_some();
+        if self.is_whole {
+            self.pipeline = None;
         }
-    }
-
-    /// Lists of tensors have no gradients: where nothing else is returned, nothing would come back.
-    fn refuse_lists(&self, graph: &Graph) -> Result<(), Refusal> {
-        let results: Vec<Value> = graph.results(graph.root()).collect();
-        let is_list = |value: &&Value| matches!(graph.ty(**value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
-        match results.iter().find(is_list).filter(|_| !results.iter().any(|value| graph.ty(*value).is_tensor())) {
-            Some(&list) => refuse(format_args!(
-                "`{}` returns `%{}`, which is {}: gradients are of tensors; let the graph return the tensors themselves",
-                self.path.display(),
-                graph.name(list),
-                graph.ty(list)
-            )),
-            None => Ok(()),
-        }
+        Ok(both)
     }
 
     fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Refusal> {
@@ -207,21 +276,22 @@ impl Run<'_> {
     #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn forward_and_backward(
         &mut self,
-        both: &mut Differentials,
+        derived: &mut Derived,
         types: &[Type],
         leaves: &[Leaf<'_>],
         given: &Given,
         world: &mut World<'_>,
     ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Refusal> {
-        self.transform(&mut both.forward)?;
-        let inputs = leaves.iter().map(|leaf| leaf.value.clone()).collect();
-        let forward = both.forward(&mut |graph, inputs| self.execute(graph, inputs, world), inputs);
+        self.transform(&mut derived.both.forward)?;
+        let inputs = leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
+        let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, world), inputs);
         let forward = match forward {
             Ok(forward) => forward,
             Err(stop) => return Ok(Err(stop)),
         };
-        let whole = nested(types, &mut forward.results.iter().cloned());
-        let gradients = self.gradients_of_results(&whole, given, world)?;
+        let whole = derived.whole(types, &forward.results);
+        let gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
+        let both = &mut derived.both;
         let operands = both.operands(forward, &gradients);
         if self.is_whole {
             self.refuse_undefined(both, &operands)?;
@@ -333,22 +403,49 @@ fn is_real(tensor: &Tensor) -> bool {
     tensor.dtype().is_float() || tensor.dtype().is_complex()
 }
 
-/// Puts the parts of tuples one behind the other, as `lower-all-tuples` does with params and results.
-fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, all: &mut Vec<Leaf<'d>>) {
-    let parts = |described: &'d Described| match described {
-        Described::Tuple(parts) | Described::List(parts) => &parts[..],
-        _ => &[],
+/// Whether containers that are not known as a whole hold tensors: lists and dictionaries among the inputs, results that are such, and constants that the text does not show.
+fn holds_lists(graph: &Graph, inputs: &[IValue]) -> bool {
+    let is_list = |value: &IValue| matches!(value, IValue::List(_) | IValue::Dict(_)) && holds_tensors(value);
+    let returns_list = |value: Value| matches!(graph.ty(value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
+    let is_hidden = |node| graph.attribute(node, attr::VALUE).is_some_and(Attribute::is_opaque);
+    let deep = |value: &IValue| match value {
+        IValue::Tuple(values) => values.iter().any(is_list),
+        other => is_list(other),
     };
-    match (value, described) {
+    inputs.iter().any(deep)
+        || graph.results(graph.root()).any(returns_list)
+        || graph.all_nodes().any(|node| graph.kind(node) == prim::CONSTANT && is_hidden(node))
+}
+
+/// Puts the parts of tuples, and of lists that hold tensors, one behind the other, as `lower-all-tuples` and traces do with params and results.
+fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, all: &mut Vec<Leaf<'d>>) {
+    let part = |i: usize| match described {
+        Some(Described::Tuple(parts) | Described::List(parts)) => parts.get(i),
+        _ => None,
+    };
+    match (&value, described) {
         (IValue::Tuple(values), _) => {
             for (i, value) in values.iter().enumerate() {
-                let part = described.and_then(|described| parts(described).get(i));
-                put_leaves(part, value.clone(), &format!("{key}.{i}"), all);
+                put_leaves(part(i), value.clone(), &format!("{key}.{i}"), all);
+            }
+        }
+        (IValue::List(values), _) if holds_tensors(&value) => {
+            for (i, value) in values.borrow().iter().enumerate() {
+                put_leaves(part(i), value.clone(), &format!("{key}.{i}"), all);
+            }
+        }
+        (IValue::Dict(items), _) if holds_tensors(&value) => {
+            let part = |i: usize| match described {
+                Some(Described::Dict(items)) => items.get(i).map(|item| &item.1),
+                _ => None,
+            };
+            for (i, value) in items.borrow().values().enumerate() {
+                put_leaves(part(i), value.clone(), &format!("{key}.v{i}"), all);
             }
         }
         // Descriptions of several graphs have a list of outputs, also of one.
-        (value, Some(Described::Tuple(parts))) if parts.len() == 1 => put_leaves(parts.first(), value, key, all),
-        (value, described) => {
+        (_, Some(Described::Tuple(parts))) if parts.len() == 1 => put_leaves(parts.first(), value, key, all),
+        (_, described) => {
             let named = match described {
                 Some(Described::Tensor(note)) => note.key.clone(),
                 _ => None,

@@ -714,8 +714,11 @@ fn gradient(
     let mut graph = trial.graph.clone();
     passed(&mut graph, PREPARATION)?;
     let inputs: Vec<IValue> = trial.inputs.iter().cloned().map(IValue::Tensor).collect();
+    let mut places = None;
     if has_control_flow(&graph) {
-        graph = trace(&graph, env, &inputs).map_err(|stop| format!("traced: {stop}"))?;
+        let traced = trace(&graph, env, &inputs).map_err(|stop| format!("traced: {stop}"))?;
+        places = Some(traced.places);
+        graph = traced.graph;
         passed(&mut graph, PREPARATION)?;
     }
     passed(&mut graph, "differentiate")?;
@@ -723,10 +726,12 @@ fn gradient(
     let is_empty = graph.nodes(graph.root()).next().is_none();
     let both = if is_empty { Some(Differentials::of_nothing(graph)) } else { Differentials::of(&graph) };
     let both = both.ok_or("it is not differentiated as a whole")?;
+    let counts = |i: &usize| places.as_ref().is_none_or(|places: &Vec<usize>| places.contains(i));
     let given: Vec<IValue> = results
         .iter()
         .zip(weights)
         .enumerate()
+        .filter(|(i, _)| counts(i))
         .map(|(i, (result, weights))| match result.tensor() {
             Some(tensor) if tensor.dtype() == DType::Double && !trial.idle.contains(&i) => {
                 Tensor::of(weights, DType::Double, tensor.shape(), Precision::Typed).into()
