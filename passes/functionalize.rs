@@ -12,7 +12,7 @@
 //! `remove-mutation`; where it writes to a view, what it computes is put back into what that is a view of, and so on to the whole. Who reads the memory, or a view of it, behind the write
 //! reads the new version, or a view that is taken of it there. So does functionalization in PyTorch 2, for its own IR; nothing does for this one.
 //!
-//! The names of memory are what nodes make of it that are known here: `select`, `slice`, `diagonal`, transposes, and new shapes. Where anything else may look into it (a block, a list
+//! The names of memory are what nodes make of it that are known here: `select`, `slice`, `narrow`, `diagonal`, other orders of dimensions, and new shapes. Where anything else may look into it (a block, a list
 //! that is kept while it is written to, an operator that may return its operand) it is left as it is, with a remark; and so is the memory of params, which belongs to who calls. What was a
 //! row of elements may get other strides. A new version is a copy of the whole: that is for gradients, which need what was there before, and not for speed.
 //!
@@ -20,12 +20,13 @@
 
 use crate::remove_mutation::{Form, is_new, keeps_elements, out_of_place};
 use jitopt_core::analysis::AliasDb;
-use jitopt_core::ir::{Block, Graph, Node, Value};
+use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::rules::AliasRule;
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
-use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::tensor::DType;
 use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -80,6 +81,12 @@ enum Back {
     Scatter(&'static str),
     /// The operator of the view itself, with its operands.
     Itself,
+    /// The same, with its two operands exchanged.
+    Exchanged,
+    /// `slice_scatter`, up to where the part ends.
+    Narrowed,
+    /// The inverse of an order of dimensions.
+    Permuted,
     /// The part in the shape of the whole: both have the same elements in the same order.
     Shape,
 }
@@ -91,6 +98,13 @@ const VIEWS: &[(&str, Back)] = &[
     ("aten::t", Back::Itself),
     ("aten::transpose", Back::Itself),
     ("aten::numpy_T", Back::Itself),
+    ("aten::mT", Back::Itself),
+    ("aten::swapaxes", Back::Itself),
+    ("aten::swapdims", Back::Itself),
+    ("aten::movedim", Back::Exchanged),
+    ("aten::moveaxis", Back::Exchanged),
+    ("aten::narrow", Back::Narrowed),
+    ("aten::permute", Back::Permuted),
     ("aten::squeeze", Back::Shape),
     ("aten::unsqueeze", Back::Shape),
     ("aten::view", Back::Shape),
@@ -104,7 +118,21 @@ fn back(graph: &Graph, node: Node) -> Option<&'static Back> {
     let is_cast = graph.kind(node).as_str() == "aten::view"
         && !matches!(graph.ty(graph.input(node, 1)).kind(), TypeKind::List(_));
     let row = VIEWS.iter().find(|row| row.0 == graph.kind(node).as_str());
-    row.filter(|_| is_plain && on_tensor && !is_cast).map(|row| &row.1)
+    let is_known = |row: &&(&str, Back)| match row.1 {
+        Back::Permuted => inverse(graph, node).is_some(),
+        // The other overload has a tensor for where it begins.
+        Back::Narrowed => !graph.ty(graph.input(node, 2)).is_tensor(),
+        _ => true,
+    };
+    row.filter(|_| is_plain && on_tensor && !is_cast).filter(is_known).map(|row| &row.1)
+}
+
+/// The order of dimensions that undoes `permute`, where that is constant.
+fn inverse(graph: &Graph, permute: Node) -> Option<Vec<i64>> {
+    let order = graph.constant_ints(graph.input(permute, 1))?;
+    let rank = order.len() as i64;
+    let from: Vec<i64> = order.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect();
+    (0..rank).map(|dim| from.iter().position(|&other| other == dim).map(|at| at as i64)).collect()
 }
 
 /// What takes a view of any strides, or makes a copy: those of versions may be others.
@@ -130,6 +158,14 @@ fn insert(graph: &mut Graph, before: Node, kind: Symbol, operands: &[Value], ty:
     graph.insert_before(before, node);
     graph.copy_location(before, node);
     graph.output(node, 0)
+}
+
+/// Makes a constant, in front of a node.
+fn constant(graph: &mut Graph, before: Node, literal: Attribute, ty: Type) -> Value {
+    let value = insert(graph, before, prim::CONSTANT, &[], ty);
+    let node = graph.definer(value).expect("it was just made");
+    graph.set_attribute(node, attr::VALUE, literal);
+    value
 }
 
 // ---- writes
@@ -170,6 +206,16 @@ fn keeps_shape(graph: &Graph, node: Node, out_of_place: Symbol) -> Result<(), St
         true => Err(format!("`{}` writes to no element: it changes where they are looked for", graph.kind(node))),
         false => Ok(()),
     }
+}
+
+/// Whether what is computed anew is cast to the element type of what is written to: between reals nothing is refused in place.
+fn is_cast_back(graph: &Graph, node: Node) -> bool {
+    let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
+    let own = dtype(graph.input(node, 0));
+    let mut others = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor()).map(dtype);
+    let is_real = |dtype: Option<DType>| dtype.is_some_and(DType::is_float);
+    let differs = graph.inputs(node).any(|value| graph.ty(value).is_tensor() && dtype(value) != own);
+    differs && is_real(own) && others.all(is_real)
 }
 
 /// Operators in place that give their operand another shape, of which there is no view.
@@ -244,9 +290,15 @@ impl Search<'_> {
         if operand == 0 && back(graph, node).is_some() {
             return Ok(Some((graph.output(node, 0), Name::View(node, name))));
         }
-        if let Some(write) = Write::of(graph, node).filter(|_| operand == 0) {
+        if let Some(write) = Write::of(graph, node) {
+            // Of the others it only reads elements.
+            if operand > 0 {
+                return Ok(None);
+            }
             if let Write::Operator(form) = write {
-                keeps_elements(graph, node, form.kind(), false)?;
+                if !is_cast_back(graph, node) {
+                    keeps_elements(graph, node, form.kind(), false)?;
+                }
                 keeps_shape(graph, node, form.kind())?;
             }
             return Ok(Some((graph.output(node, 0), Name::Written(name))));
@@ -406,8 +458,17 @@ impl Current<'_> {
                 copied(graph, node, target, self.scatters(graph, name))
             }
             Write::Operator(form) => {
+                let (is_cast, target) = (is_cast_back(graph, node), graph.input(node, 0));
                 form.apply(graph, node);
-                graph.output(node, 0)
+                let made = graph.output(node, 0);
+                match is_cast {
+                    true => {
+                        let ty = graph.ty(made);
+                        graph.set_type(made, Type::tensor());
+                        insert(graph, behind, Symbol::new("aten::type_as"), &[made, target], ty)
+                    }
+                    false => made,
+                }
             }
         };
         let mut name = name;
@@ -466,6 +527,18 @@ fn put_back(graph: &mut Graph, before: Node, view: Node, whole: Value, part: Val
         Some(Back::Itself) => {
             let operands: Vec<Value> = [part].into_iter().chain(others).collect();
             insert(graph, before, graph.kind(view), &operands, ty)
+        }
+        Some(Back::Exchanged) => insert(graph, before, graph.kind(view), &[part, others[1], others[0]], ty),
+        Some(Back::Narrowed) => {
+            let end = insert(graph, before, Symbol::new("aten::add"), &[others[1], others[2]], Type::int());
+            let one = constant(graph, before, Attribute::Int(1), Type::int());
+            let operands = [whole, part, others[0], others[1], end, one];
+            insert(graph, before, Symbol::new("aten::slice_scatter"), &operands, ty)
+        }
+        Some(Back::Permuted) => {
+            let order = inverse(graph, view).unwrap_or_default().into_iter().map(Attribute::Int).collect();
+            let order = constant(graph, before, Attribute::List(order), Type::list(Type::int()));
+            insert(graph, before, graph.kind(view), &[part, order], ty)
         }
         Some(Back::Shape) | None => insert(graph, before, Symbol::new("aten::reshape_as"), &[part, whole], ty),
     }

@@ -212,6 +212,10 @@ pub(crate) fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
     match (name, schema.overload) {
         ("aten::zero", _) => like("aten::zeros_like", 1),
         ("aten::fill", "Scalar") => like("aten::full_like", 2),
+        // As in PyTorch: `aten::normal` is an operator of other operands.
+        ("aten::normal", _) => ops::resolve(graph.era, Symbol::new("aten::normal_functional"), &types)
+            .schema()
+            .map(|same| Form::Same(same.kind)),
         _ => {
             let same = ops::resolve(graph.era, Symbol::new(name), &types).schema()?;
             // The first has two names, `self` and `input`.

@@ -434,7 +434,7 @@ pub const RULES: &[Rule] = &{
             .elements(Elements::Bool),
         row(&["aten::copy", "aten::fill", "aten::masked_fill", "aten::masked_scatter", "aten::bernoulli"])
             .elements(Elements::First),
-        row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter"])
+        row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter*", "aten::put"])
             .elements(Elements::First),
         // Other shapes for what was there.
         row(&["aten::resize_", "aten::resize_as_", "aten::set_", "aten::set_data", "aten::as_strided_"]).resizes(Resizes::Yes),

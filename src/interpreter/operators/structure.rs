@@ -27,7 +27,8 @@ pub const ROWS: &[Row] = &[
     ("prim::GetAttr", get_attr),
     ("prim::SetAttr", set_attr),
     ("prim::HasAttr", has_attr),
-    ("prim::Uninitialized", |_| one(IValue::Uninitialized)),
+    // `lower-all-tuples` makes one of several.
+    ("prim::Uninitialized", |call| several(call.graph.outputs(call.node).map(|_| IValue::Uninitialized))),
     ("prim::unchecked_cast", first),
     ("prim::unchecked_unwrap_optional", first),
     ("aten::_unwrap_optional", unwrap_optional),
