@@ -12,6 +12,8 @@
 //! constants: they may have decided what was run. What lists, tuples and dictionaries hold is followed from one to the other, and none of them is left but as an operand: their
 //! operators run a second time, on containers in whose places tokens stand for tensors. So the graph computes the same for these inputs, and need not for others.
 
+mod recurrent_layers;
+
 use crate::sharing::Copier;
 use jitopt_core::interpreter::call::Call;
 use jitopt_core::interpreter::shown_values::to_str;
@@ -381,6 +383,13 @@ impl<'a> Tracer<'a> {
             for (output, found) in source.outputs(node).zip(outputs) {
                 let shadow = Copier::new(self.env.precision).copy(found);
                 self.stand(output, Some(shadow), None);
+            }
+            return Ok(());
+        }
+        if let Some(made) = self.unrolled(node, outputs)? {
+            for (output, there) in source.outputs(node).zip(made) {
+                let token = self.token(there);
+                self.stand(output, Some(token), None);
             }
             return Ok(());
         }
