@@ -290,31 +290,24 @@ impl Run<'_> {
             Err(stop) => return Ok(Err(stop)),
         };
         let whole = derived.whole(types, &forward.results);
-        let gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
+        let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
+        if self.is_whole {
+            // A backward graph may say that gradients are given (`differentiate{defined}`): what does not count is 0.
+            let zeros = |result: &Tensor| Tensor::zeros(result.dtype(), result.shape(), self.env.precision);
+            for (gradient, result) in gradients.iter_mut().zip(&forward.results) {
+                if let (IValue::Undefined, Some(result)) = (&gradient, result.tensor()) {
+                    *gradient = IValue::Tensor(zeros(result));
+                }
+            }
+        }
         let both = &mut derived.both;
         let operands = both.operands(forward, &gradients);
-        if self.is_whole {
-            self.refuse_undefined(both, &operands)?;
-        } else {
+        if !self.is_whole {
             both.specialize(&operands);
             self.transform(&mut both.backward)?;
         }
         let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, world), operands);
         Ok(gradients.map(|gradients| (whole, gradients)))
-    }
-
-    /// A backward graph may say that gradients are given (`differentiate{defined}`).
-    fn refuse_undefined(&self, both: &Differentials, operands: &[IValue]) -> Result<(), Refusal> {
-        let params = both.backward.params(both.backward.root()).zip(operands);
-        let is_defined = |param| both.backward.ty(param).as_tensor().is_some_and(|ty| ty.undefined == Some(false));
-        match params.into_iter().find(|(param, operand)| is_defined(*param) && matches!(operand, IValue::Undefined)) {
-            Some((param, _)) => refuse(format_args!(
-                "`{}`: the passes take the gradients of all outputs for given, and that of %{} is not: give it with --grad-outputs, or use `differentiate` in the place of `differentiate{{defined}}`",
-                self.path.display(),
-                both.backward.name(param)
-            )),
-            None => Ok(()),
-        }
     }
 
     /// The gradients of results: those of the file, of the file beside the graph, or 1 of a single number.
