@@ -27,6 +27,7 @@ pub mod normalization;
 pub mod norms;
 pub mod operands;
 pub mod padding;
+pub mod percent_format;
 pub mod picking;
 pub mod pointwise;
 pub mod pooling;
