@@ -23,6 +23,7 @@ pub mod indexing;
 pub mod joining;
 pub mod linear_algebra;
 pub mod losses;
+pub mod memory_order;
 pub mod normalization;
 pub mod norms;
 pub mod operands;
