@@ -13,6 +13,8 @@ pub struct Tally {
     pub groups: Vec<Node>,
     /// Pointwise operators in them, chunks and joins not counted.
     pub inside: usize,
+    /// Operators in them that fold dimensions (level 2).
+    pub folds: usize,
     /// Pointwise operators, those of level 2 among them, that are in none.
     pub outside: Vec<Node>,
 }
@@ -26,6 +28,7 @@ impl Tally {
                 Some(section) => {
                     tally.groups.push(node);
                     tally.inside += section.all_nodes().filter(|&node| is_pointwise(section, node)).count();
+                    tally.folds += section.all_nodes().filter(|&node| folds(section, node) == Some(true)).count();
                 }
                 None if is_pointwise(graph, node) => tally.outside.push(node),
                 None => {}
@@ -42,9 +45,14 @@ impl Tally {
 }
 
 fn is_pointwise(graph: &Graph, node: Node) -> bool {
+    folds(graph, node) == Some(false)
+}
+
+/// Whether an operator that groups may have folds dimensions.
+fn folds(graph: &Graph, node: Node) -> Option<bool> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
-    resolved.schema().and_then(fusion_row).is_some_and(|row| !row.folds)
+    resolved.schema().and_then(fusion_row).map(|row| row.folds)
 }
 
 /// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and are ints.

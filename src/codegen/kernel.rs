@@ -201,6 +201,8 @@ pub struct Kernel {
     pub made: Vec<Made>,
     /// For each result of the group the tensor that it is.
     pub results: Vec<usize>,
+    /// Whether what is put together has its channels last where all parts have them so: since PyTorch 1.5.
+    pub keeps_channels: bool,
     /// What had to be assumed, for people.
     pub assumed: Vec<String>,
 }

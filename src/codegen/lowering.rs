@@ -125,7 +125,7 @@ struct Operand {
 /// Refused are operators without a [`Formula`] for the element types that they meet, results that are views of operands, and
 /// whatever else one loop cannot do; the words say which and why.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
-    let kernel = Kernel { group: group.to_owned(), ..Kernel::default() };
+    let kernel = Kernel { group: group.to_owned(), keeps_channels: release >= (1, 5), ..Kernel::default() };
     let frames = Frames::of(section).map_err(|clash| Refusal(clash.0))?;
     let (known, names) = (FxHashMap::default(), FxHashSet::default());
     let mut lowering = Lowering { section, release, kernel, frames, known, names };
@@ -308,7 +308,7 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
-        let (in_a_row, drops, running) = (false, false, None);
+        let (in_a_row, drops, running) = (row.in_a_row, false, None);
         let source =
             self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value: true });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });

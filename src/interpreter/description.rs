@@ -81,10 +81,33 @@ pub struct Description {
     pub tolerance: Option<Tolerance>,
 }
 
+/// Reads JSON, and what Python writes where JSON has no word: `NaN`, `Infinity`, `-Infinity`.
+fn json_of(bytes: &[u8]) -> Result<Value> {
+    let plain = serde_json::from_slice(bytes);
+    plain.or_else(|error| {
+        let quoted = quoted_words(bytes);
+        serde_json::from_slice(&quoted).map_err(|_| FormatError(format!("this is no JSON: {error}")))
+    })
+}
+
+/// The same text with those words in quotes, where they stand outside of texts.
+fn quoted_words(bytes: &[u8]) -> Vec<u8> {
+    const WORDS: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
+    let (mut quoted, mut at, mut within) = (Vec::with_capacity(bytes.len()), 0, false);
+    while let Some(&byte) = bytes.get(at) {
+        let word = WORDS.into_iter().find(|word| !within && bytes[at..].starts_with(word));
+        let taken = word.map_or(if within && byte == b'\\' { 2 } else { 1 }, <[u8]>::len).min(bytes.len() - at);
+        let quote: &[u8] = if word.is_some() { b"\"" } else { b"" };
+        quoted.extend([quote, &bytes[at..at + taken], quote].concat());
+        within ^= byte == b'"';
+        at += taken;
+    }
+    quoted
+}
+
 /// Names of fields that hold a list of values of their own: gradients have them.
 pub fn parse_list(bytes: &[u8], field: &str) -> Result<Vec<Described>> {
-    let json: Value =
-        serde_json::from_slice(bytes).map_err(|error| FormatError(format!("this is no JSON: {error}")))?;
+    let json = json_of(bytes)?;
     match json.get(field) {
         Some(list) => list_of(list, field),
         None => refuse(format!("there is no field `{field}`")),
@@ -93,7 +116,7 @@ pub fn parse_list(bytes: &[u8], field: &str) -> Result<Vec<Described>> {
 
 /// Which of these graphs a description of several describes: `f`, in the fields `f_inputs` and `f_outputs`.
 pub fn part_in<'p>(bytes: &[u8], parts: &[&'p str]) -> Option<&'p str> {
-    let json: Value = serde_json::from_slice(bytes).ok()?;
+    let json = json_of(bytes).ok()?;
     parts.iter().copied().find(|part| json.get("inputs").is_none() && json.get(format!("{part}_inputs")).is_some())
 }
 
@@ -107,8 +130,7 @@ pub fn parse_part(bytes: &[u8], part: &str) -> Result<Description> {
 
 /// Reads a description.
 pub fn parse(bytes: &[u8]) -> Result<Description> {
-    let json: Value =
-        serde_json::from_slice(bytes).map_err(|error| FormatError(format!("this is no JSON: {error}")))?;
+    let json = json_of(bytes)?;
     match &json {
         Value::Array(list) => Ok(Description { inputs: inputs_of(list)?, ..Description::default() }),
         Value::Object(fields) => {

@@ -70,6 +70,7 @@ pub struct Environment {
     pub draw_by_origin: bool,
     draws: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
+    grad_disabled: Cell<bool>,
 }
 
 impl Environment {
@@ -81,6 +82,16 @@ impl Environment {
     /// Changes it.
     pub fn set_default_dtype(&self, dtype: DType) {
         self.default_dtype.set(Some(dtype));
+    }
+
+    /// Whether the program may ask for gradients: it may until it says otherwise, as in PyTorch, though a run computes none.
+    pub fn grad_enabled(&self) -> bool {
+        !self.grad_disabled.get()
+    }
+
+    /// Changes it.
+    pub fn set_grad_enabled(&self, enabled: bool) {
+        self.grad_disabled.set(!enabled);
     }
 
     /// The random numbers of the next execution of a node, told apart by the root of its lineage, so that passes that copy, move or
@@ -103,5 +114,6 @@ impl Environment {
         self.printed.borrow_mut().clear();
         self.warned.borrow_mut().clear();
         self.held.borrow_mut().clear();
+        self.grad_disabled.set(false);
     }
 }

@@ -164,6 +164,28 @@ impl IValue {
         }
     }
 
+    /// What kind of value it is, as PyTorch's messages say it.
+    pub fn tag(&self) -> &'static str {
+        match self {
+            IValue::None => "None",
+            IValue::Bool(_) => "Bool",
+            IValue::Int(_) => "Int",
+            IValue::Float(_) => "Double",
+            IValue::Complex(_) => "ComplexDouble",
+            IValue::Str(_) => "String",
+            IValue::Device(_) => "Device",
+            IValue::Tensor(_) | IValue::Undefined => "Tensor",
+            IValue::List(_) => "GenericList",
+            IValue::Dict(_) => "GenericDict",
+            IValue::Tuple(_) => "Tuple",
+            IValue::Object(_) => "Object",
+            IValue::Enum(_) => "Enum",
+            IValue::Function(_) => "Capsule",
+            IValue::Future(_) => "Future",
+            IValue::Uninitialized => "Uninitialized",
+        }
+    }
+
     /// The type that operators resolve by. Of an empty list nothing is known but that it is one.
     pub fn ty(&self) -> Type {
         let simple = |simple| Type::new(TypeKind::Simple(simple));

@@ -85,6 +85,7 @@ impl Found {
         }
         match call.outs() {
             Some(outs) => write_outs(call, outs, &results),
+            None if of_tensors => Ok(operators::memory_order::laid(call, results)),
             None => Ok(results),
         }
     }

@@ -484,6 +484,9 @@ impl<'g> Machine<'g> {
                 let body = graph.subgraph(section).expect("it is a section");
                 self.activate(body, inputs, Then::Fallback { call: node, section })
             }
+            None if changes_grad_mode(&name, &inputs, self.env) => {
+                self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect())
+            }
             None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
                 "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or make up what it returns with --fill-unknown=random"
@@ -491,6 +494,30 @@ impl<'g> Machine<'g> {
         }
     }
 }
+
+/// Begins or ends a context of PyTorch's own, `torch.no_grad()` or `torch.enable_grad()`, whose methods no text shows.
+fn changes_grad_mode(method: &str, inputs: &[IValue], env: &Environment) -> bool {
+    let found = method.strip_prefix(GRAD_MODES).and_then(|rest| rest.split_once('.'));
+    let (Some((class, method)), Some(IValue::Object(object))) = (found, inputs.first()) else { return false };
+    let enables = match class {
+        "no_grad" => false,
+        "enable_grad" => true,
+        _ => return false,
+    };
+    let mut attributes = object.attributes.borrow_mut();
+    match method {
+        "__enter__" => {
+            attributes.insert("prev".to_owned(), IValue::Bool(env.grad_enabled()));
+            env.set_grad_enabled(enables);
+        }
+        "__exit__" => env.set_grad_enabled(!matches!(attributes.get("prev"), Some(IValue::Bool(false)))),
+        _ => return false,
+    }
+    true
+}
+
+/// Where the classes of contexts are that say whether gradients are computed.
+pub const GRAD_MODES: &str = "__torch__.torch.autograd.grad_mode.";
 
 /// The section that a fallback function stands in for. Its graph is not printed; it is the one that was compiled, for any tensors, and that is the
 /// section in the other branch.

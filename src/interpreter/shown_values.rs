@@ -1,46 +1,57 @@
 //! Values as programs print them.
 
-use super::ivalue::IValue;
+use super::ivalue::{IValue, Key};
 use crate::ir::{Float, FloatStyle};
 use crate::tensor::{C128, Kind, Scalar, Tensor};
 use crate::text::number::print_float;
 use std::fmt::Write;
 
-/// As `str` makes a text of it: strings without quotes.
+/// As programs say it: strings have no quotes, in containers neither.
 pub fn to_str(value: &IValue) -> String {
-    match value {
-        IValue::Str(text) => text.to_string(),
-        other => to_repr(other),
-    }
+    shown(value, &Words { text: str::to_owned, float: float_in_words })
 }
 
-/// As it stands in a container: strings with quotes.
+/// As reports say it: strings have quotes, and numbers say everything.
 pub fn to_repr(value: &IValue) -> String {
-    let joined = |values: &[IValue]| values.iter().map(to_repr).collect::<Vec<_>>().join(", ");
+    shown(value, &Words { text: |text| format!("'{text}'"), float })
+}
+
+/// How texts and numbers are said.
+struct Words {
+    text: fn(&str) -> String,
+    float: fn(f64) -> String,
+}
+
+fn shown(value: &IValue, words: &Words) -> String {
+    let joined = |values: &[IValue]| values.iter().map(|value| shown(value, words)).collect::<Vec<_>>().join(", ");
     match value {
         IValue::None => "None".to_owned(),
         IValue::Bool(b) => if *b { "True" } else { "False" }.to_owned(),
         IValue::Int(n) => n.to_string(),
-        IValue::Float(x) => float(*x),
-        IValue::Complex(z) => complex(*z),
-        IValue::Str(text) => format!("'{text}'"),
+        IValue::Float(x) => (words.float)(*x),
+        IValue::Complex(z) => complex(*z, words.float),
+        IValue::Str(text) => (words.text)(text),
         IValue::Device(device) => device.name().to_owned(),
         IValue::Tensor(t) => tensor(t),
         IValue::Undefined => "[ Tensor (undefined) ]".to_owned(),
         IValue::List(list) => format!("[{}]", joined(&list.borrow())),
         IValue::Dict(dict) => {
-            let items =
-                dict.borrow().iter().map(|(k, v)| format!("{}: {}", to_repr(&k.0), to_repr(v))).collect::<Vec<_>>();
-            format!("{{{}}}", items.join(", "))
+            let item = |(k, v): (&Key, &IValue)| format!("{}: {}", shown(&k.0, words), shown(v, words));
+            format!("{{{}}}", dict.borrow().iter().map(item).collect::<Vec<_>>().join(", "))
         }
-        IValue::Tuple(values) if values.len() == 1 => format!("({},)", to_repr(&values[0])),
+        IValue::Tuple(values) if values.len() == 1 => format!("({},)", shown(&values[0], words)),
         IValue::Tuple(values) => format!("({})", joined(values)),
         IValue::Object(object) => format!("<{} object>", object.class.as_str()),
-        IValue::Enum(member) => format!("Enum<{}.{}>", member.class.as_str(), member.name),
+        IValue::Enum(member) => format!("Enum<{}.{}>", class_name(member.class.as_str()), member.name),
         IValue::Function(name) => format!("<function {}>", name.as_str()),
         IValue::Future(_) => "Future".to_owned(),
         IValue::Uninitialized => "Uninitialized".to_owned(),
     }
+}
+
+/// `Color` of `__torch__.module.Color`.
+fn class_name(class: &str) -> &str {
+    class.rsplit('.').next().unwrap_or(class)
 }
 
 /// A real number as constants of a graph print it.
@@ -50,8 +61,15 @@ pub fn float(x: f64) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn complex(z: C128) -> String {
-    format!("{}{}{}j", float(z.re), if z.im.is_sign_negative() { "-" } else { "+" }, float(z.im.abs()))
+/// A real number as programs say it. What a whole number of 64 bits can be is written as one, which has no negative zero.
+fn float_in_words(x: f64) -> String {
+    const END: f64 = 9_223_372_036_854_775_808.0;
+    if x == x.trunc() && (-END..END).contains(&x) { format!("{}.", x as i64) } else { float(x) }
+}
+
+/// PyTorch asks whether the imaginary part is at least 0, so that -0 has a plus and no number a minus.
+fn complex(z: C128, float: fn(f64) -> String) -> String {
+    format!("{}{}{}j", float(z.re), if z.im >= 0.0 { "+" } else { "-" }, float(z.im.abs()))
 }
 
 /// Most elements of a tensor that are printed.

@@ -2,7 +2,10 @@
 
 use super::finder::Facts;
 use crate::ir::Node;
-use crate::types::DType;
+use crate::ops::resolve;
+use crate::ops::rules::AliasRule;
+use crate::ops::schema::{Formal, Schema};
+use crate::types::{DType, Type};
 use crate::verify::{Sink, Spot};
 
 /// `%y : Tensor = aten::add(%negated, %number, %1)`
@@ -54,6 +57,18 @@ fn is_view(facts: &Facts<'_>, node: Node) -> bool {
     let (Some(output), true) = (facts.graph.single_output(node), facts.graph.num_inputs(node) > 0) else {
         return false;
     };
+    // What memory may be in the end does not tell it: a fresh tensor that goes into a container may be anything there.
+    let operator = facts.operator(node);
+    let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
+    let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
+    let shares = |schema: &Schema| schema.returns.iter().any(Formal::is_annotated);
+    let is_fresh = match operator.alias_rule(schema) {
+        AliasRule::Schema => !schema.is_some_and(shares),
+        rule => matches!(rule, AliasRule::Fresh | AliasRule::FreshContainer),
+    };
     let whole = facts.graph.input(node, 0);
-    facts.ty(whole).is_tensor() && facts.alias().may_alias(output, whole) && !facts.alias().is_writing(node)
+    !is_fresh
+        && facts.ty(whole).is_tensor()
+        && facts.alias().may_alias(output, whole)
+        && !facts.alias().is_writing(node)
 }

@@ -76,6 +76,8 @@ pub struct Formula {
     /// From this operand on numbers, and tensors without dimensions, keep single precision where reals of 16 bits are computed with; the others are
     /// rounded to those first (PyTorch 2.15).
     pub factors: usize,
+    /// Whether the result lies in a row, whatever its operands do.
+    pub in_a_row: bool,
 }
 
 /// Parameters beside one operand are factors as a rule, operands of a common type are none.
@@ -88,20 +90,54 @@ const fn factors(typing: Typing) -> usize {
 
 /// Of real numbers only; whole ones are refused unless the typing makes reals of them.
 const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real, whole: "", truth: "", defaults: &[], factors: factors(typing) }
+    Formula {
+        kind,
+        when: &[],
+        typing,
+        real,
+        whole: "",
+        truth: "",
+        defaults: &[],
+        factors: factors(typing),
+        in_a_row: false,
+    }
 }
 
 /// Of numbers, not of truth values.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real: text, whole: text, truth: "", defaults: &[], factors: factors(typing) }
+    Formula {
+        kind,
+        when: &[],
+        typing,
+        real: text,
+        whole: text,
+        truth: "",
+        defaults: &[],
+        factors: factors(typing),
+        in_a_row: false,
+    }
 }
 
 /// Of everything.
 const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula { kind, when: &[], typing, real: text, whole: text, truth: text, defaults: &[], factors: factors(typing) }
+    Formula {
+        kind,
+        when: &[],
+        typing,
+        real: text,
+        whole: text,
+        truth: text,
+        defaults: &[],
+        factors: factors(typing),
+        in_a_row: false,
+    }
 }
 
 impl Formula {
+    const fn in_a_row(self) -> Formula {
+        Formula { in_a_row: true, ..self }
+    }
+
     const fn when(self, when: &'static [When]) -> Formula {
         Formula { when, ..self }
     }
@@ -240,7 +276,7 @@ const ROWS: &[Formula] = &[
     all("aten::logical_not", Asked, "a == 0"),
     all("aten::isnan", Asked, "a != a"),
     all("aten::where", Chosen, "a ? b : c"),
-    reals("aten::masked_fill", Kept, "b ? c : a"),
+    reals("aten::masked_fill", Kept, "b ? c : a").in_a_row(),
     all("aten::__and__", Promoted(2), "a & b").real(""),
     all("aten::__or__", Promoted(2), "a | b").real(""),
     all("aten::__xor__", Promoted(2), "a ^ b").real(""),

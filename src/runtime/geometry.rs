@@ -9,7 +9,7 @@
 
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
-use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Part, Source, Walk};
+use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Part, Source, Store, Walk};
 use crate::ops::recipes::Fold;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
@@ -143,7 +143,7 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
         let (shape, strides) = shapes.laid(store.source)?;
         check_result(&shape, store.frame, &space, &axes)?;
         let whole = made[store.tensor].get_or_insert_with(|| match store.part {
-            Some(part) => joined(&shape, part),
+            Some(part) => shapes.joined(store.tensor, &shape, part),
             None => (shape.clone(), strides),
         });
         let whole = View { shape: whole.0.clone(), strides: whole.1.clone(), offset: 0 };
@@ -210,17 +210,6 @@ fn without(whole: &Dims, axes: &[usize], keep: bool) -> Dims {
     kept.map(|dim| if axes.contains(&dim) { 1 } else { whole[dim] }).collect()
 }
 
-/// The shape of several parts side by side, in a row.
-fn joined(part_shape: &[i64], part: Part) -> Laid {
-    let mut shape: Dims = part_shape.into();
-    // What has no such dimension is refused when its parts are looked for.
-    if let Some(size) = layout::wrap(part.dim, shape.len()).ok().and_then(|dim| shape.get_mut(dim)) {
-        *size *= part.count;
-    }
-    let strides = layout::contiguous(&shape);
-    (shape, strides)
-}
-
 impl<'k> Shapes<'k> {
     fn of(kernel: &'k Kernel, loads: Vec<View>) -> Result<Shapes<'k>, String> {
         let mut shapes = Shapes { kernel, loads, steps: Vec::new(), folded: Vec::new(), space: None };
@@ -248,6 +237,26 @@ impl<'k> Shapes<'k> {
             }
         }
         Ok(shapes)
+    }
+
+    /// Several parts side by side: channels are last where they are in all parts, else elements are in a row.
+    fn joined(&self, tensor: usize, part_shape: &[i64], part: Part) -> Laid {
+        let mut shape: Dims = part_shape.into();
+        // What has no such dimension is refused when its parts are looked for.
+        if let Some(size) = layout::wrap(part.dim, shape.len()).ok().and_then(|dim| shape.get_mut(dim)) {
+            *size *= part.count;
+        }
+        let stores = self.kernel.stores.iter().filter(|store| store.tensor == tensor);
+        let order = |store: &Store| {
+            let (shape, strides) = self.laid(store.source).ok()?;
+            layout::suggested_order(&shape, &strides)
+        };
+        let orders: SmallVec<[_; 4]> = stores.map(order).collect();
+        let strides = match orders.first().copied().flatten().filter(|_| self.kernel.keeps_channels) {
+            Some(first) if orders.iter().all(|&order| order == Some(first)) => layout::strides_in_order(&shape, first),
+            _ => layout::contiguous(&shape),
+        };
+        (shape, strides)
     }
 
     fn knows(&self, source: Source) -> bool {
@@ -290,10 +299,8 @@ impl<'k> Shapes<'k> {
         if step.in_a_row {
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
-        let strides: SmallVec<[Dims; 4]> =
-            operands.iter().map(|(own, strides)| layout::expanded(own, strides, &shape)).collect();
-        let order = layout::iteration_order(&shape, &strides);
-        let strides = layout::strides_in_order(&shape, &order);
+        let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();
+        let strides = layout::walked_strides(&shape, &operands);
         Ok((shape, strides))
     }
 

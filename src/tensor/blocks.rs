@@ -195,7 +195,9 @@ pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Ve
         done += n;
     }
     let device = inputs.iter().find(|tensor| tensor.rank() > 0).or(inputs.first()).map(|tensor| tensor.device());
-    let strides = layout::strides_in_order(&shape, &order);
+    // The fast ways of PyTorch differ from the order of the walk in dimensions of size 1 only, so that elements are where they say.
+    let operands: SmallVec<[_; 4]> = inputs.iter().map(|tensor| (tensor.shape(), tensor.strides())).collect();
+    let strides = layout::walked_strides(&shape, &operands);
     Ok(Tensor::with_strides(out, types.out, &shape, strides).on(device.unwrap_or_default()))
 }
 

@@ -228,6 +228,65 @@ pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
     strides
 }
 
+/// The strides that PyTorch gives the elementwise result of operands, each with its own shape and strides. Where all have one shape and are in a
+/// row, or have their channels last, or lie alike without gaps, it does not look further; that tells in the strides of dimensions of size 1.
+pub fn walked_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
+    let all = |has: &dyn Fn(&[i64]) -> bool| operands.iter().all(|(own, strides)| *own == shape && has(strides));
+    if all(&|strides| is_contiguous(shape, strides)) {
+        return contiguous(shape);
+    }
+    if let Some(order) = channels_last(4, shape)
+        && all(&|strides| is_in_order(shape, strides, order))
+    {
+        return strides_in_order(shape, order);
+    }
+    if let Some((_, first)) = operands.first()
+        && is_dense(shape, first)
+        && all(&|strides| strides == *first)
+    {
+        return (*first).into();
+    }
+    let stretched: Vec<Dims> = operands.iter().map(|(own, strides)| expanded(own, strides, shape)).collect();
+    strides_in_order(shape, &iteration_order(shape, &stretched))
+}
+
+/// The order of dimensions of images, or of volumes where `most` is 5, whose channels are innermost.
+fn channels_last(most: usize, shape: &[i64]) -> Option<&'static [usize]> {
+    const ORDERS: [&[usize]; 2] = [&[0, 2, 3, 1], &[0, 2, 3, 4, 1]];
+    ORDERS.into_iter().find(|order| order.len() == shape.len() && shape.len() <= most)
+}
+
+fn is_in_order(shape: &[i64], strides: &[i64], order: &[usize]) -> bool {
+    let pick = |dims: &[i64]| -> Dims { order.iter().map(|&i| dims[i]).collect() };
+    is_contiguous(&pick(shape), &pick(strides))
+}
+
+/// The order of dimensions, channels innermost, that strides speak for; `None` where they are in a row or in any other order. Gaps do not matter. Where
+/// sizes of 1 leave it open, strides decide that say nothing else.
+pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
+    let order = channels_last(5, shape)?;
+    if strides[1] == 0 || shape.contains(&0) {
+        return None;
+    }
+    let mut least = 0;
+    for &dim in order.iter().rev() {
+        let is_ambiguous = dim == 0 && least == strides[1];
+        if strides[dim] < least || is_ambiguous {
+            return None;
+        }
+        least = strides[dim] * shape[dim];
+    }
+    Some(order)
+}
+
+/// The strides of a copy that keeps the order of dimensions in memory: the same where there are no gaps.
+pub fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
+    match is_dense(shape, strides) {
+        true => strides.into(),
+        false => strides_in_order(shape, &iteration_order(shape, &[strides.into()])),
+    }
+}
+
 /// The strides by which memory of one shape is seen as another without copying, if that is possible.
 pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
     if numel(shape) == 0 {

@@ -419,7 +419,8 @@ impl Tensor {
 
     /// A copy with the same strides, gaps included; in a row where elements share a place.
     pub fn copied_with_strides(&self) -> Result<Tensor> {
-        if self.is_contiguous() || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
+        let in_a_row = self.strides() == &layout::contiguous(self.shape())[..];
+        if in_a_row || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
             return Ok(self.copied());
         }
         let reach: i64 = self.shape().iter().zip(self.strides()).map(|(&n, &stride)| (n - 1) * stride).sum();
@@ -453,15 +454,21 @@ impl Tensor {
         if self.is_contiguous() { self.clone() } else { self.copied() }
     }
 
+    /// The tensor itself when it has these strides, else a copy that has them.
+    pub fn laid(&self, strides: Dims) -> Tensor {
+        if self.strides() == &strides[..] || self.numel() == 0 {
+            return self.clone();
+        }
+        let mut copy =
+            Tensor::with_strides(Buffer::zeros(self.kept(), self.numel()), self.dtype(), self.shape(), strides);
+        copy.device = self.device();
+        copy.copy_from(self).expect("the shapes are the same");
+        copy
+    }
+
     /// A copy with elements of another type. The order of dimensions in memory stays where there are no gaps.
     pub fn converted(&self, dtype: DType, precision: Precision) -> Tensor {
-        let strides = match layout::is_dense(self.shape(), self.strides()) {
-            true => self.now().strides.clone(),
-            false => {
-                let order = layout::iteration_order(self.shape(), std::slice::from_ref(&self.now().strides));
-                layout::strides_in_order(self.shape(), &order)
-            }
-        };
+        let strides = layout::kept_strides(self.shape(), self.strides());
         let buffer = Buffer::zeros(precision.kept(dtype), self.numel());
         let mut copy = Tensor::with_strides(buffer, dtype, self.shape(), strides);
         copy.device = self.device();

@@ -159,13 +159,14 @@ fn tuple_construct(sink: &mut Sink<'_, '_>, node: Node) {
     }
 }
 
-/// Elements may have been added meanwhile: only a hint.
+/// Elements may have been added meanwhile, by whoever else reads the list: only a hint, and only where nobody does.
 fn list_unpack(sink: &mut Sink<'_, '_>, node: Node) {
     let graph = sink.graph;
     let definer = (graph.num_inputs(node) > 0).then(|| graph.definer(graph.input(node, 0))).flatten();
     let Some(made) = definer.filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT) else { return };
+    let alone = graph.users(graph.input(node, 0)).all(|user| graph.kind(user) == prim::LIST_UNPACK);
     let (made, outputs) = (graph.num_inputs(made), graph.num_outputs(node));
-    if made != outputs {
+    if made != outputs && alone {
         sink.warning(Spot::Operand(node, 0), format!("a list made of {made} is unpacked into {outputs}"));
     }
 }

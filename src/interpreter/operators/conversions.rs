@@ -1,6 +1,7 @@
 //! Element type, device and layout of tensors, and what programs ask about them.
 
 use super::pointwise::self_of;
+use super::views::formatted;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -119,7 +120,7 @@ fn to(call: &Call<'_>) -> Answer {
     let other = call.look("other").and_then(IValue::tensor);
     let dtype = call.opt_dtype("dtype")?.or(other.map(Tensor::dtype)).unwrap_or(x.dtype());
     let device = call.opt_device("device").or(other.map(Tensor::device));
-    one(as_type(call, &x, dtype, device, call.bool("copy")?))
+    one(formatted(call, as_type(call, &x, dtype, device, call.bool("copy")?))?)
 }
 
 fn single(x: &Tensor) -> Result<&Tensor, Stop> {

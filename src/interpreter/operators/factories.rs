@@ -1,6 +1,7 @@
 //! Tensors out of nothing: zeros, ranges, identity, tensors from lists.
 
 use super::pointwise::self_of;
+use super::views::formatted;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
@@ -89,14 +90,11 @@ fn number_type(call: &Call<'_>, value: Scalar) -> DType {
 fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
     let like = self_of(call)?;
     let dtype = call.opt_dtype("dtype")?.unwrap_or(like.dtype());
-    let strides = match layout::is_dense(like.shape(), like.strides()) {
-        true => like.strides().into(),
-        false => layout::contiguous(like.shape()),
-    };
+    let strides = layout::kept_strides(like.shape(), like.strides());
     let buffer = Buffer::zeros(call.precision().kept(dtype), like.numel());
     let made = Tensor::with_strides(buffer, dtype, like.shape(), strides).on(like.device());
     made.fill(value);
-    placed(call, made)
+    placed(call, formatted(call, made)?)
 }
 
 /// From a number or nested lists of numbers.

@@ -345,6 +345,8 @@ fn where_(call: &Call<'_>) -> Answer {
     };
     let shape = layout::broadcast_all([condition.shape(), x.shape(), y.shape()])?;
     layout::checked(&shape)?;
+    let operands = [&condition, &x, &y].map(|tensor| (tensor.shape(), tensor.strides()));
+    let strides = layout::walked_strides(&shape, &operands);
     let condition = condition.broadcast_to(&shape)?;
     let taken = condition.read::<i64>();
     by_kind!(dtype, W => {
@@ -355,7 +357,7 @@ fn where_(call: &Call<'_>) -> Answer {
         let pairs = read(&x)?.into_iter().zip(read(&y)?);
         let chosen: Vec<W> = taken.iter().zip(pairs).map(|(&c, (x, y))| if c != 0 { x } else { y }).collect();
         let device = [&x, &y].into_iter().find(|x| x.rank() > 0).unwrap_or(&condition);
-        one(like(call, &chosen, dtype, &shape, device))
+        one(like(call, &chosen, dtype, &shape, device).laid(strides))
     })
 }
 

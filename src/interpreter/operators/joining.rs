@@ -2,6 +2,7 @@
 
 use super::elements::{by_kind, like, placed};
 use super::views::expanded;
+use crate::interpreter::Release;
 use crate::interpreter::call::{Answer, Call, Outs, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -75,12 +76,22 @@ pub(super) fn joined(call: &Call<'_>, parts: &[Tensor], dim: i64) -> Result<Tens
     }
     layout::checked(&shape)?;
     let made = placed(Tensor::zeros(common_type(parts), &shape, call.precision()), first);
+    let made = made.laid(joined_strides(call, parts.iter().filter(counts), &shape));
     let mut start = 0;
     for part in parts.iter().filter(counts) {
         made.narrow(dim, start, part.size(dim), 1).copy_from(part)?;
         start += part.size(dim);
     }
     Ok(made)
+}
+
+/// Channels are last where they are in all parts.
+fn joined_strides<'a>(call: &Call<'_>, mut parts: impl Iterator<Item = &'a Tensor>, shape: &[i64]) -> Dims {
+    let order = |x: &Tensor| layout::suggested_order(x.shape(), x.strides());
+    match parts.next().and_then(order).filter(|_| call.release() >= Release(1, 5)) {
+        Some(of_first) if parts.all(|x| order(x) == Some(of_first)) => layout::strides_in_order(shape, of_first),
+        _ => layout::contiguous(shape),
+    }
 }
 
 fn check_joins(first: &Tensor, part: &Tensor, dim: usize, i: usize) -> Result<(), Stop> {
@@ -120,11 +131,12 @@ fn stacked(call: &Call<'_>, parts: &[Tensor], dim: i64) -> Result<Tensor, Stop> 
     let mut shape: Dims = first.shape().into();
     shape.insert(dim, parts.len() as i64);
     layout::checked(&shape)?;
-    let made = placed(Tensor::zeros(common_type(parts), &shape, call.precision()), first);
-    for (i, part) in parts.iter().enumerate() {
-        made.select(dim, i as i64).copy_from(part)?;
+    if dim == first.rank() {
+        let thick: Vec<Tensor> = parts.iter().map(|part| part.unsqueeze(dim)).collect();
+        return joined(call, &thick, dim as i64);
     }
-    Ok(made)
+    // One behind the other and then seen apart, as PyTorch does it: that decides the order of dimensions in memory.
+    Ok(joined(call, parts, dim as i64)?.reshape(&shape))
 }
 
 fn stack(call: &Call<'_>) -> Answer {

@@ -71,10 +71,11 @@ fn flipped(call: &Call<'_>, x: &Tensor, dims: &[usize]) -> Result<Tensor, Stop> 
         return Err(Stop::raised("Input must be >= 2-d."));
     }
     let strides = layout::contiguous(x.shape());
-    mapped(call, x, x.shape(), |at| {
+    let flipped = mapped(call, x, x.shape(), |at| {
         let there = |(i, &at): (usize, &i64)| if dims.contains(&i) { x.size(i) - 1 - at } else { at };
         place(&at.iter().enumerate().map(there).collect::<Dims>(), &strides)
-    })
+    })?;
+    Ok(flipped.laid(layout::kept_strides(x.shape(), x.strides())))
 }
 
 fn roll(call: &Call<'_>) -> Answer {

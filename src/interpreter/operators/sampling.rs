@@ -329,9 +329,10 @@ fn native_dropout(call: &Call) -> Answer {
     let scale = if keep == 0.0 { 0.0 } else { 1.0 / keep };
     let out = match train {
         true => map2(&x, &noise, same(call, x.dtype()), |x: f64, hit: f64| x * hit * scale)?,
-        false => x,
+        false => x.clone(),
     };
-    several([out, noise.converted(DType::Bool, call.precision())])
+    let mask = noise.converted(DType::Bool, call.precision());
+    several([out, mask.laid(layout::kept_strides(x.shape(), x.strides()))])
 }
 
 /// A leaky ReLU whose slope is drawn in training, else the mean of the bounds.

@@ -1,6 +1,6 @@
 //! Texts: what Python does with them.
 
-use super::structure::wrapped;
+use super::{percent_format, structure::wrapped};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -11,7 +11,7 @@ use crate::interpreter::stop::Stop;
 pub const ROWS: &[Row] = &[
     ("aten::str", |call| one(to_str(call.arg(0)?))),
     ("aten::format", format),
-    ("aten::percentFormat", percent_format),
+    ("aten::percentFormat", percent_format::percent_format),
     ("aten::join", join),
     ("aten::split", split),
     ("aten::splitlines", |call| one(IValue::list(text(call, 0)?.lines()))),
@@ -44,7 +44,8 @@ pub const ROWS: &[Row] = &[
     ("aten::bin", |call| radix(call, "0b", |n| format!("{n:b}"))),
 ];
 
-fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
+/// An operand that is a text.
+pub fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
     match call.arg(i)? {
         IValue::Str(text) => Ok(text),
         other => Err(Stop::unsupported(format!("`{}` of a {}", call.kind(), other.kind_name()))),
@@ -61,40 +62,16 @@ pub fn character(text: &str, index: i64) -> Answer {
 
 /// `{}` by the operands in turn.
 fn format(call: &Call<'_>) -> Answer {
-    let mut pieces = text(call, 0)?.split("{}");
+    let whole = text(call, 0)?;
+    let mut pieces = whole.split("{}");
     let mut formatted = pieces.next().unwrap_or_default().to_owned();
     let mut values = call.args[1..].iter();
     for piece in pieces {
         let Some(value) = values.next() else {
-            return Err(Stop::raised("Too few arguments for format string"));
+            return Err(Stop::raised(format!("Too few arguments for format string: {whole}")));
         };
         formatted += &to_str(value);
         formatted += piece;
-    }
-    one(formatted)
-}
-
-/// `%d`, `%s`, `%f` by the operands in turn.
-fn percent_format(call: &Call<'_>) -> Answer {
-    let values: Vec<IValue> = match &call.args[1..] {
-        [IValue::Tuple(values)] => values.to_vec(),
-        values => values.to_vec(),
-    };
-    let (mut formatted, mut values) = (String::new(), values.into_iter());
-    let mut characters = text(call, 0)?.chars();
-    while let Some(c) = characters.next() {
-        match if c == '%' { characters.next() } else { None } {
-            None => formatted.push(c),
-            Some('%') => formatted.push('%'),
-            Some(how) => {
-                let value = values.next().ok_or_else(|| Stop::raised("Too few arguments for format string"))?;
-                formatted += &match (how, value.scalar()) {
-                    ('d' | 'i', Some(scalar)) => scalar.int().to_string(),
-                    ('f' | 'F', Some(scalar)) => format!("{:.6}", scalar.real()),
-                    _ => to_str(&value),
-                };
-            }
-        }
     }
     one(formatted)
 }

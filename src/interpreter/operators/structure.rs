@@ -58,8 +58,8 @@ pub const ROWS: &[Row] = &[
     ("prim::AddStatValue", |_| Ok(Outs::new())),
     ("prim::Drop", |_| Ok(Outs::new())),
     ("prim::ModuleContainerIndex", |_| Err(Stop::unsupported("containers of modules that are indexed by a value"))),
-    ("aten::set_grad_enabled", |_| Ok(Outs::new())),
-    ("aten::is_grad_enabled", |_| one(false)),
+    ("aten::set_grad_enabled", set_grad_enabled),
+    ("aten::is_grad_enabled", |call| one(call.env.grad_enabled())),
     ("aten::_get_tracing_state", |_| one(false)),
     ("aten::is_scripting", |_| one(true)),
     ("aten::manual_seed", |_| Ok(Outs::new())),
@@ -231,6 +231,14 @@ fn print(call: &Call<'_>) -> Answer {
     let mut printed = call.env.printed.borrow_mut();
     *printed += &words.join(" ");
     printed.push('\n');
+    Ok(Outs::new())
+}
+
+fn set_grad_enabled(call: &Call<'_>) -> Answer {
+    match call.arg(0)? {
+        IValue::Bool(enabled) => call.env.set_grad_enabled(*enabled),
+        other => return Err(Stop::unsupported(format!("gradients enabled by a {}", other.kind_name()))),
+    }
     Ok(Outs::new())
 }
 

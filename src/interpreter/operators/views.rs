@@ -565,6 +565,14 @@ fn in_format(x: &Tensor, format: i64) -> Result<Tensor, Stop> {
     Ok(made)
 }
 
+/// A result in the memory format that a call asks for, if it does.
+pub(super) fn formatted(call: &Call<'_>, x: Tensor) -> Result<Tensor, Stop> {
+    match call.opt_int("memory_format")?.filter(|&format| format != 1) {
+        Some(format) if !has_format(&x, format) => in_format(&x, format),
+        _ => Ok(x),
+    }
+}
+
 /// The order of dimensions in memory, outermost first.
 fn format_order(rank: usize, format: i64) -> Result<Vec<usize>, Stop> {
     match (format, rank) {
@@ -664,7 +672,10 @@ fn view_as_real(call: &Call<'_>) -> Answer {
     let elements: Vec<f64> = x.read::<C128>().iter().flat_map(|z| [z.re, z.im]).collect();
     let mut shape: Dims = x.shape().into();
     shape.push(2);
-    one(like(call, &elements, x.dtype().to_real(), &shape, &x))
+    let mut strides: Dims = x.strides().iter().map(|stride| 2 * stride).collect();
+    strides.push(1);
+    let made = like(call, &elements, x.dtype().to_real(), &shape, &x);
+    one(if layout::is_dense(&shape, &strides) { made.laid(strides) } else { made })
 }
 
 fn view_as_complex(call: &Call<'_>) -> Answer {

@@ -17,7 +17,7 @@ mod recurrent_layers;
 use crate::sharing::Copier;
 use jitopt_core::interpreter::call::Call;
 use jitopt_core::interpreter::shown_values::to_str;
-use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch, library};
+use jitopt_core::interpreter::{Environment, GRAD_MODES, IValue, Machine, Outs, Reason, Stop, Watch, library};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -112,6 +112,10 @@ struct Tracer<'a> {
     moved: Option<Result<Outs, Stop>>,
     /// What is about to be printed.
     texts: Vec<String>,
+    /// What the operator got that runs, where views may be written to.
+    given: Vec<IValue>,
+    /// Whether anything is written to.
+    writes: bool,
     /// The block of each `prim::If` that was entered last.
     taken: FxHashMap<Node, Block>,
     /// The loops that have turned once.
@@ -133,6 +137,8 @@ impl<'a> Tracer<'a> {
             constants: FxHashMap::default(),
             moved: None,
             texts: Vec::new(),
+            given: Vec::new(),
+            writes: source.all_nodes().any(|node| may_write(source, node)),
             taken: FxHashMap::default(),
             turning: FxHashSet::default(),
         };
@@ -261,6 +267,7 @@ impl<'a> Tracer<'a> {
                 let known = self.tokens.get(&token.storage().address());
                 return known.map(|token| token.1).ok_or_else(|| Stop::unsupported("a tensor that nothing made"));
             }
+            IValue::Undefined => return Ok(self.append(prim::AUTOGRAD_ZERO, &[], Type::tensor())),
             IValue::List(values) => values.borrow().clone(),
             IValue::Tuple(values) => values.to_vec(),
             other => {
@@ -301,17 +308,29 @@ impl<'a> Tracer<'a> {
     /// What a result holds that is called so in the copy.
     fn shadow(&mut self, found: &IValue, there: Value) -> Option<IValue> {
         match found {
-            IValue::Tensor(_) => Some(self.token(there)),
+            IValue::Tensor(_) => {
+                let seen = self.seen(there);
+                Some(self.token(seen))
+            }
             IValue::List(values) if holds_tensors(found) => {
                 let unpack = self.made.create(prim::LIST_UNPACK);
                 self.made.set_inputs(unpack, [there].into_iter());
                 let elements: Vec<Value> =
                     values.borrow().iter().map(|_| self.made.add_output(unpack, Type::tensor())).collect();
                 self.made.append(self.made.root(), unpack);
-                Some(IValue::list(elements.into_iter().map(|element| self.token(element)).collect::<Vec<_>>()))
+                let seen: Vec<Value> = elements.into_iter().map(|element| self.seen(element)).collect();
+                Some(IValue::list(seen.into_iter().map(|element| self.token(element)).collect::<Vec<_>>()))
             }
             found if is_plain(found) => Some(Copier::new(self.env.precision).copy(found)),
             _ => None,
+        }
+    }
+
+    /// What gradients see of a value: nothing where they are off, as inside of `torch.no_grad()`.
+    fn seen(&mut self, value: Value) -> Value {
+        match self.env.grad_enabled() {
+            true => value,
+            false => self.append(Symbol::new("aten::detach"), &[value], Type::tensor()),
         }
     }
 
@@ -338,6 +357,35 @@ impl<'a> Tracer<'a> {
             self.constants.insert(node, shadow.clone());
         }
         Ok(())
+    }
+
+    /// What gives a view or a copy, as the run had it: so that it is known whose memory is written to behind it. Nothing is written where nobody writes.
+    fn looked_at(&mut self, node: Node, outputs: &Outs) -> Result<bool, Stop> {
+        let given = std::mem::take(&mut self.given);
+        let (Some(IValue::Tensor(own)), [IValue::Tensor(made)]) = (given.first(), &outputs[..]) else {
+            return Ok(false);
+        };
+        let (operand, output) = (self.source.input(node, 0), self.source.output(node, 0));
+        if made.is_same_view(own) && made.dtype() == own.dtype() {
+            self.pass_on([operand].into_iter(), [output].into_iter());
+            return Ok(true);
+        }
+        let there = self.operand(operand)?;
+        if made.shares_storage(own) {
+            let sizes: Vec<Attribute> = made.shape().iter().map(|&size| Attribute::Int(size)).collect();
+            let sizes = self.constant(Attribute::List(sizes.into()), Type::list(Type::int()));
+            let view = self.append(Symbol::new("aten::view"), &[there, sizes], Type::tensor());
+            let token = self.token(view);
+            self.stand(output, Some(token), None);
+            return Ok(true);
+        }
+        let copy = self.copied(there);
+        let (before, token) = (self.shadows.get(&operand).cloned(), self.token(copy));
+        self.shadows.insert(operand, token);
+        self.copy(node, outputs)?;
+        let there = self.there.get(&operand).copied();
+        self.stand(operand, before, there);
+        Ok(true)
     }
 
     /// Prints texts, whatever they were of.
@@ -371,6 +419,12 @@ impl<'a> Tracer<'a> {
         if [Symbol::new("prim::Print"), Symbol::new("aten::_print")].contains(&kind) {
             return self.print(node);
         }
+        if is_about_grad_mode(source, node) {
+            return Ok(());
+        }
+        if !self.env.grad_enabled() && may_write(source, node) && outputs.iter().any(holds_tensors) {
+            return Err(Stop::unsupported("what is written to where gradients are off has those that it had before"));
+        }
         let is_number = |found: &IValue| is_plain(found) && !is_container(found);
         let known = |moved: &Outs| moved.iter().all(|shadow| self.are_tokens(shadow));
         if let Some(Ok(moved)) = moved.filter(|moved| moved.as_ref().is_ok_and(known)) {
@@ -386,9 +440,13 @@ impl<'a> Tracer<'a> {
             }
             return Ok(());
         }
+        if MAY_COPY.contains(&kind.as_str()) && self.looked_at(node, outputs)? {
+            return Ok(());
+        }
         if let Some(made) = self.unrolled(node, outputs)? {
             for (output, there) in source.outputs(node).zip(made) {
-                let token = self.token(there);
+                let seen = self.seen(there);
+                let token = self.token(seen);
                 self.stand(output, Some(token), None);
             }
             return Ok(());
@@ -396,6 +454,20 @@ impl<'a> Tracer<'a> {
         self.copy(node, outputs)
     }
 }
+
+/// Operators that give a view of their first operand or a copy, by how that lies in memory or what it is.
+const MAY_COPY: &[&str] = &[
+    "aten::contiguous",
+    "aten::reshape",
+    "aten::reshape_as",
+    "aten::flatten",
+    "aten::to",
+    "aten::type_as",
+    "aten::float",
+    "aten::double",
+    "aten::half",
+    "aten::dropout",
+];
 
 fn is_container(value: &IValue) -> bool {
     matches!(value, IValue::List(_) | IValue::Tuple(_) | IValue::Dict(_))
@@ -417,6 +489,16 @@ fn may_write(graph: &Graph, node: Node) -> bool {
     let operator = ops::operator(graph.era, graph.kind(node));
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     operator.has_side_effects() || operator.may_write(operator.resolve(&types).schema())
+}
+
+/// Whether a node only says if gradients are computed from here on: that is in the trace already.
+pub fn is_about_grad_mode(graph: &Graph, node: Node) -> bool {
+    let of_mode = |value: Value| match graph.ty(value).kind() {
+        TypeKind::Class(class) => class.as_str().starts_with(GRAD_MODES),
+        _ => false,
+    };
+    graph.kind(node) == Symbol::new("aten::set_grad_enabled")
+        || graph.inputs(node).chain(graph.outputs(node)).any(of_mode)
 }
 
 /// The type of what may be None, when it is known whether it is.
@@ -446,7 +528,10 @@ fn literal(value: &IValue, ty: Type) -> Result<(Attribute, Type), Stop> {
 impl Watch for Tracer<'_> {
     fn entered(&mut self, graph: &Graph, block: Block, params: &mut [IValue]) {
         let source = self.source;
-        let Some(owner) = source.owner_node(block).filter(|_| graph.id() == source.id()) else { return };
+        if graph.id() != source.id() {
+            return;
+        }
+        let Some(owner) = source.owner_node(block) else { return };
         if source.kind(owner) != prim::LOOP {
             self.taken.insert(owner, block);
             return;
@@ -467,6 +552,7 @@ impl Watch for Tracer<'_> {
         if call.graph.id() != source.id() {
             return None;
         }
+        self.given = if self.writes { call.args.to_vec() } else { Vec::new() };
         if ops::operator(source.era, call.kind()).has_side_effects() {
             self.texts = call.args.iter().map(to_str).collect();
             return None;
@@ -496,6 +582,14 @@ impl Watch for Tracer<'_> {
                 self.pass_on(source.results(source.node_block(node, 0)).skip(1), source.outputs(node));
             }
             prim::LOOP => self.pass_on(source.inputs(node).skip(2), source.outputs(node)),
+            // Its block does not run where no gradient comes.
+            prim::GRAD_OF if outputs.iter().all(|output| matches!(output, IValue::Undefined)) => {
+                for output in source.outputs(node) {
+                    let zero = self.append(prim::AUTOGRAD_ZERO, &[], Type::tensor());
+                    self.stand(output, None, Some(zero));
+                }
+            }
+            prim::GRAD_OF => self.pass_on(source.results(source.node_block(node, 0)), source.outputs(node)),
             _ => self.ran(node, outputs)?,
         }
         Ok(())

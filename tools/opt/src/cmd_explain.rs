@@ -87,7 +87,11 @@ impl Page {
         let all = self.tally.inside + self.tally.outside.len();
         let behind = passes.map_or(String::new(), |passes| format!(" behind {passes}"));
         let (path, groups) = (path.display(), counted(self.tally.groups.len(), "group"));
-        let mut text = format!("{path}: {groups} with {} of {all} pointwise operators{behind}\n", self.tally.inside);
+        let mut text = format!(
+            "{path}: {groups} with {} of {all} pointwise operators{}{behind}\n",
+            self.tally.inside,
+            folds(&self.tally)
+        );
         for &group in &self.tally.groups {
             let outputs: Vec<String> =
                 self.fused.outputs(group).map(|value| format!("%{}", self.fused.name(value))).collect();
@@ -120,10 +124,20 @@ impl Page {
         let mut text = "\nwhat helps, tried one by one\n".to_owned();
         for Edit { what, tally } in &self.edits {
             let more = tally.inside as isize - self.tally.inside as isize;
-            text += &format!("{more:+5}  {what}: {} with {}\n", counted(tally.groups.len(), "group"), tally.inside);
+            text += &format!(
+                "{more:+5}  {what}: {} with {}{}\n",
+                counted(tally.groups.len(), "group"),
+                counted(tally.inside, "pointwise operator"),
+                folds(tally)
+            );
         }
         text
     }
+}
+
+/// Folds are no pointwise operators, and may be groups of their own.
+fn folds(tally: &Tally) -> String {
+    if tally.folds == 0 { String::new() } else { format!(" and {}", counted(tally.folds, "fold")) }
 }
 
 fn counted(n: usize, what: &str) -> String {

@@ -18,7 +18,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
-use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, trace, with_leaves};
+use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_about_grad_mode, trace, with_leaves};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -167,11 +167,11 @@ impl Run<'_> {
         let values: Vec<IValue> = leaves.iter().map(|leaf| leaf.value.clone()).collect();
         let before = self.stats.clone();
         let (mut is_decided, mut refused) = (has_control_flow(graph), None);
-        if !holds_lists(graph, inputs) {
+        if !hangs_on_run(graph, inputs) {
             let mut prepared = graph.clone();
             let is_prepared = self.apply(&mut prepared, &judging::pipeline(PREPARATION, world)?).is_ok();
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
-            if is_prepared && !is_decided {
+            if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
                 match self.split(prepared, &values, None, world) {
                     Ok(both) => return Ok(Ok(Derived { both, traced: None })),
                     Err(why) => refused = Some(why),
@@ -396,8 +396,8 @@ fn is_real(tensor: &Tensor) -> bool {
     tensor.dtype().is_float() || tensor.dtype().is_complex()
 }
 
-/// Whether containers that are not known as a whole hold tensors: lists and dictionaries among the inputs, results that are such, and constants that the text does not show.
-fn holds_lists(graph: &Graph, inputs: &[IValue]) -> bool {
+/// Whether only a run tells what is computed with: where lists and dictionaries are among the inputs, results are such, constants are not shown, or gradients are switched off.
+fn hangs_on_run(graph: &Graph, inputs: &[IValue]) -> bool {
     let is_list = |value: &IValue| matches!(value, IValue::List(_) | IValue::Dict(_)) && holds_tensors(value);
     let returns_list = |value: Value| matches!(graph.ty(value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
     let is_hidden = |node| graph.attribute(node, attr::VALUE).is_some_and(Attribute::is_opaque);
@@ -405,7 +405,8 @@ fn holds_lists(graph: &Graph, inputs: &[IValue]) -> bool {
         IValue::Tuple(values) => values.iter().any(is_list),
         other => is_list(other),
     };
-    inputs.iter().any(deep)
+    graph.all_nodes().any(|node| is_about_grad_mode(graph, node))
+        || inputs.iter().any(deep)
         || graph.results(graph.root()).any(returns_list)
         || graph.all_nodes().any(|node| graph.kind(node) == prim::CONSTANT && is_hidden(node))
 }

@@ -1,0 +1,90 @@
+//! What a run did, written down, computes what the run computed: `run --grads` differentiates it.
+//!
+//! Random graphs have branches, loops, lists, tuples, dictionaries and writes in place. `JITOPT_SMITH=20000` makes so many; 2000 without it.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::{Environment, IValue, Machine};
+use jitopt_core::ir::Graph;
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::symbol::prim;
+use jitopt_core::tensor::Precision;
+use jitopt_core::types::TypeKind;
+use jitopt_core::verify;
+use jitopt_judge::sharing::copies;
+use jitopt_judge::smith::{Plan, forge};
+use jitopt_judge::tracing::{Traced, leaves, trace};
+use jitopt_passes::REGISTRY;
+use std::rc::Rc;
+
+/// What became of a graph.
+enum Found {
+    Same,
+    /// The run raises an exception, calls something, or has no result that is a tensor of reals.
+    Nothing,
+    Wrong(String),
+}
+
+fn check(seed: u64) -> Found {
+    let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
+    let mut env = Environment::default();
+    env.callees = Rc::new(forged.callees);
+    let Ok(traced) = trace(&forged.graph, &env, &forged.inputs) else { return Found::Nothing };
+    // Calls are inlined before: what a callee does with a list that it is handed is not seen.
+    if traced.places.is_empty() || calls_with_containers(&traced.graph) {
+        return Found::Nothing;
+    }
+    env.reset();
+    match computes_the_same(traced, &env, &forged.inputs) {
+        Ok(()) => Found::Same,
+        Err(why) => Found::Wrong(format!("seed {seed}: {why}")),
+    }
+}
+
+fn calls_with_containers(graph: &Graph) -> bool {
+    let is_call = |node| [prim::CALL_FUNCTION, prim::CALL_METHOD, prim::FORK].contains(&graph.kind(node));
+    let holds = |value| matches!(graph.ty(value).kind(), TypeKind::List(_) | TypeKind::Dict(..) | TypeKind::Class(_));
+    graph.all_nodes().any(|node| is_call(node) && graph.inputs(node).chain(graph.outputs(node)).any(holds))
+}
+
+fn computes_the_same(mut traced: Traced, env: &Environment, inputs: &[IValue]) -> Result<(), String> {
+    let report = verify::verify(&traced.graph);
+    if report.has_errors() {
+        return Err(format!("the trace is no graph: {}", verify::render(&traced.graph, &report)));
+    }
+    let operands = copies(inputs, Precision::Typed);
+    let operands: Vec<IValue> = operands.iter().flat_map(leaves).chain(traced.held).collect();
+    let wanted: Vec<IValue> = traced.results.iter().flat_map(leaves).collect();
+    // What is prepared to be differentiated computes the same still. Numbers that are drawn for nobody stay: turns of a loop draw one behind the other.
+    for passes in ["", "remove-mutation,shape-analysis{precise},functionalize"] {
+        let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
+        run(&mut traced.graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;
+        let operands = copies(&operands, Precision::Typed);
+        let found = Machine::new(&traced.graph, env).run(operands).map_err(|stop| format!("{passes}: {stop}"))?;
+        env.reset();
+        for (found, place) in found.iter().zip(&traced.places) {
+            let far = differences(&wanted[*place], found, Tolerance::of(0.0, 0.0), "out");
+            if let Some(first) = far.first() {
+                return Err(format!("{passes}: {first:?}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn traces_compute_what_runs_do() {
+    let count = std::env::var("JITOPT_SMITH").map_or(2000, |text| text.parse().expect("a number"));
+    let (mut same, mut wrong) = (0, Vec::new());
+    for seed in 0..count {
+        match check(seed) {
+            Found::Same => same += 1,
+            Found::Nothing => {}
+            Found::Wrong(why) => wrong.push(why),
+        }
+    }
+    println!("{same} of {count} graphs were written down, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong[..wrong.len().min(20)].join("\n"));
+    assert!(same * 4 > count, "hardly a graph is written down: {same} of {count}");
+}
