@@ -22,7 +22,7 @@ use crate::remove_mutation::{Form, is_new, keeps_elements, out_of_place};
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
-use jitopt_core::ops::rules::AliasRule;
+use jitopt_core::ops::rules::{AliasRule, Resizes};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -202,7 +202,7 @@ fn keeps_shape(graph: &Graph, node: Node, out_of_place: Symbol) -> Result<(), St
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, out_of_place, &types).schema();
     let is_view = schema.is_some_and(|schema| schema.returns.iter().any(|returned| returned.is_annotated()));
-    match is_view || RESIZES.contains(&graph.kind(node).as_str()) {
+    match is_view || ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes {
         true => Err(format!("`{}` writes to no element: it changes where they are looked for", graph.kind(node))),
         false => Ok(()),
     }
@@ -217,9 +217,6 @@ fn is_cast_back(graph: &Graph, node: Node) -> bool {
     let differs = graph.inputs(node).any(|value| graph.ty(value).is_tensor() && dtype(value) != own);
     differs && is_real(own) && others.all(is_real)
 }
-
-/// Operators in place that give their operand another shape, of which there is no view.
-const RESIZES: &[&str] = &["aten::resize_", "aten::resize_as_", "aten::squeeze_", "aten::as_strided_"];
 
 // ---- names
 

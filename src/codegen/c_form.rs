@@ -18,6 +18,7 @@ mod element_loops;
 mod row_loops;
 mod rows_in_turn;
 mod streaming;
+mod variances;
 
 use super::expressions::{literal, memory_type};
 use super::kernel::{Direction, Inner, Kernel, Source, Walk};

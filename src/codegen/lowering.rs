@@ -403,11 +403,11 @@ impl Lowering<'_> {
             let to = match row.typing {
                 // A condition is asked as it is.
                 Typing::Chosen if i == 0 => dtype,
-                _ if i >= row.factors && is_short(computed) && self.is_number(node, i) => DType::Float,
+                _ if i >= row.factors && computed.is_short_float() && self.is_number(node, i) => DType::Float,
                 _ => computed,
             };
             if let Source::Constant(number) = source
-                && (row.typing == Typing::Compared || is_short(to))
+                && (row.typing == Typing::Compared || to.is_short_float())
             {
                 source = Source::Constant(as_element(number, to));
             }
@@ -515,18 +515,13 @@ impl Lowering<'_> {
 /// A number as one of the type in which it is compared: whole ones wrap, and 16 bits round.
 fn as_element(number: Scalar, dtype: DType) -> Scalar {
     match number {
-        _ if is_short(dtype) => {
+        _ if dtype.is_short_float() => {
             let rounded = Tensor::scalar(number, dtype, Precision::Typed);
             rounded.read::<f64>().first().map_or(number, |&x| Scalar::Float(x))
         }
         Scalar::Int(n) => Scalar::Int(wrapped(n, dtype)),
         other => other,
     }
-}
-
-/// Reals of 16 bits, which are computed with in single precision.
-fn is_short(dtype: DType) -> bool {
-    matches!(dtype, DType::Half | DType::BFloat16)
 }
 
 /// What a number is as one of a type. PyTorch converts numbers before it compares them, but not before it clamps by them.

@@ -127,6 +127,9 @@ JO float jo_smallerf(float a, float b) { return a != a ? a : a < b ? a : b; }
 
 JO double jo_smaller(double a, double b) { return a != a ? a : a < b ? a : b; }
 
+// What is neither infinite nor no number, or else 0.
+JO float jo_finitef(float x) { return x - x == 0.0f ? x : 0.0f; }
+
 JO float jo_absolutef(float x) { return jo_of_bitsf(jo_bitsf(x) & 0x7fffffff); }
 
 JO double jo_absolute(double x) { return jo_of_bits(jo_bits(x) & 0x7fffffffffffffffULL); }

@@ -105,32 +105,12 @@ const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formul
 
 /// Of numbers, not of truth values.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula {
-        kind,
-        when: &[],
-        typing,
-        real: text,
-        whole: text,
-        truth: "",
-        defaults: &[],
-        factors: factors(typing),
-        in_a_row: false,
-    }
+    Formula { whole: text, ..reals(kind, typing, text) }
 }
 
 /// Of everything.
 const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
-    Formula {
-        kind,
-        when: &[],
-        typing,
-        real: text,
-        whole: text,
-        truth: text,
-        defaults: &[],
-        factors: factors(typing),
-        in_a_row: false,
-    }
+    Formula { truth: text, ..numbers(kind, typing, text) }
 }
 
 impl Formula {

@@ -61,6 +61,11 @@ impl DType {
         self.arithmetic() == Some(Kind::Float)
     }
 
+    /// Whether it is a type of reals of 16 bits, which are computed with in single precision.
+    pub fn is_short_float(self) -> bool {
+        matches!(self, DType::Half | DType::BFloat16)
+    }
+
     /// Whether it is a type of complex numbers.
     pub fn is_complex(self) -> bool {
         self.arithmetic() == Some(Kind::Complex)

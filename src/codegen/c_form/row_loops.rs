@@ -2,17 +2,16 @@
 //!
 //! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
-//! arrays. Sums are doubles, those of a block, those that run along it, and the total; but for rows side by side a block of floats is summed in floats. The squares of a variance are summed in a second loop over the block, which is in
-//! the first level of cache by then.
+//! arrays. Sums are doubles, those of a block, those that run along it, and the total; but for rows side by side a block of floats is summed in floats. Variances are in `variances.rs`.
 
 use super::rows_in_turn::SIDE;
 use super::{TILE, Writer, beside};
-use crate::codegen::expressions::{literal, value_type};
+use crate::codegen::expressions::value_type;
 use crate::codegen::kernel::{Direction, Folding, Inner, Source, Step};
 use crate::codegen::schedule::{Aim, source_of};
 use crate::ops::formulas;
 use crate::ops::recipes::Fold;
-use crate::tensor::{DType, Kind, Scalar};
+use crate::tensor::{DType, Kind};
 use std::collections::BTreeSet;
 
 /// Elements of a row that are folded before they are added to its total.
@@ -99,7 +98,7 @@ fn neutral(fold: Fold) -> &'static str {
 }
 
 impl Writer<'_> {
-    fn is_across(&self) -> bool {
+    pub(super) fn is_across(&self) -> bool {
         self.walk.direction == Direction::Across
     }
 
@@ -240,8 +239,8 @@ impl Writer<'_> {
         // What another fold finds on its way needs no loop of its own.
         let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
         let (own, others): (Vec<usize>, Vec<usize>) = folds.into_iter().partition(led);
-        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
-        let squares = own.iter().copied().filter(|&k| self.is_variance(k)).map(Aim::Square).collect();
+        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k) || self.is_shifted(k));
+        let squares = own.iter().copied().filter(|&k| self.is_centred(k)).map(Aim::Square).collect();
         let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
         Phase { number, aims, squares, own, along, found }
     }
@@ -268,8 +267,8 @@ impl Writer<'_> {
         self.parts(&phase.own);
         self.block(phase.number, &phase.aims, block);
         if !phase.squares.is_empty() {
-            let varying: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_variance(k)).collect();
-            varying.into_iter().for_each(|k| self.centre(k));
+            let centred: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_centred(k)).collect();
+            centred.into_iter().for_each(|k| self.centre(k));
             self.block(phase.number, &phase.squares, block);
         }
         phase.own.iter().chain(&phase.along).for_each(|&k| self.merge(k));
@@ -312,10 +311,6 @@ impl Writer<'_> {
         }
     }
 
-    fn is_variance(&self, k: usize) -> bool {
-        self.kernel.foldings[k].fold.varies()
-    }
-
     /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with doubles in the same one there would be half as
     /// many elements in a vector.
     pub(super) fn is_heavy(&self, k: usize) -> bool {
@@ -330,19 +325,8 @@ impl Writer<'_> {
         self.schedule.steps(self.kernel, phase, &[aim]).iter().any(is_heavy)
     }
 
-    /// The variance that finds a mean, or another variance, on its way.
-    fn leader(&self, k: usize) -> Option<usize> {
-        let all = &self.kernel.foldings;
-        let same = |other: &Folding| {
-            let (a, b) = (&other.input, &all[k].input);
-            other.fold.varies() && (a.source, a.dtype, a.to) == (b.source, b.dtype, b.to)
-        };
-        let leads = all[k].fold == Fold::Mean || all[k].fold.varies();
-        leads.then(|| all.iter().position(same)).flatten()
-    }
-
     /// Variables of a row, or arrays of them, that begin as nothing.
-    fn begin(&mut self, indent: usize, ty: &str, names: &[(String, String)]) {
+    pub(super) fn begin(&mut self, indent: usize, ty: &str, names: &[(String, String)]) {
         if !self.is_across() {
             let all: Vec<String> = names.iter().map(|(name, nothing)| format!("{name} = {nothing}")).collect();
             return self.line(indent, &format!("{ty} {};", all.join(", ")));
@@ -354,18 +338,18 @@ impl Writer<'_> {
     }
 
     /// A variable of a row, as an element of its array where there are several.
-    fn of_row(&self, letter: char, k: usize) -> String {
+    pub(super) fn of_row(&self, letter: char, k: usize) -> String {
         let name = beside(letter, &self.kernel.foldings[k].name);
         if self.is_across() { self.row_of(&name) } else { name }
     }
 
-    /// Totals of a fold, each with its type and what it begins as: `a` of elements, or their mean, with `q` the squares and `k` the number so far; `n` whether there was a NaN.
+    /// Totals of a fold, each with its type and what it begins as: `a` of elements, and `n` whether there was a NaN. Those of variances are in `variances.rs`.
     fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
         let folding = &self.kernel.foldings[k];
-        let total = |letter, ty, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
         if self.is_variance(k) {
-            return "aqk".chars().map(|letter| total(letter, "double", "0")).collect();
+            return self.totals_of_variance(k);
         }
+        let total = |letter, ty, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
         let own = total('a', folding.total(), &folding.nothing());
         let looks_for_nan = !folding.accumulates() && folding.is_real() && !self.is_across();
         if looks_for_nan { vec![own, total('n', "int", "0")] } else { vec![own] }
@@ -419,7 +403,8 @@ impl Writer<'_> {
     fn parts(&mut self, folds: &[usize]) {
         let part = |&k: &usize| {
             let folding = &self.kernel.foldings[k];
-            folding.accumulates().then(|| (self.part(k), beside('p', &folding.name), folding.nothing()))
+            let has_part = folding.accumulates() && !self.is_shifted(k);
+            has_part.then(|| (self.part(k), beside('p', &folding.name), folding.nothing()))
         };
         let all: Vec<_> = folds.iter().filter_map(part).collect();
         self.begin_all(20, &all);
@@ -436,6 +421,9 @@ impl Writer<'_> {
             let folding = |k: usize| &self.kernel.foldings[k];
             match *aim {
                 Aim::Square(k) => format!(" reduction(+:{})", beside('e', &folding(k).name)),
+                Aim::Fold(k) if self.is_shifted(k) => {
+                    format!(" reduction(+:{}, {})", beside('a', &folding(k).name), beside('q', &folding(k).name))
+                }
                 Aim::Fold(k) if folding(k).accumulates() => {
                     format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))
                 }
@@ -453,6 +441,9 @@ impl Writer<'_> {
 
     /// Takes an element into the total of its block.
     pub(super) fn fold(&mut self, indent: usize, k: usize) {
+        if self.is_shifted(k) {
+            return self.fold_shifted(indent, k);
+        }
         let folding = &self.kernel.foldings[k];
         let value = self.input(&folding.input);
         let total = self.of_row('a', k);
@@ -470,50 +461,20 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes the square of what an element differs from the mean of its block.
-    pub(super) fn square(&mut self, indent: usize, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let (value, mean, squares) = (self.input(&folding.input), self.of_row('b', k), self.of_row('e', k));
-        let differs = beside('d', &folding.name);
-        self.line(indent, &format!("const double {differs} = (double)({value}) - {mean};"));
-        self.line(indent, &format!("{squares} += {differs} * {differs};"));
-    }
-
-    /// The mean of a block.
-    fn centre(&mut self, k: usize) {
-        let name = |letter| beside(letter, &self.kernel.foldings[k].name);
-        let among = if self.is_across() { "rows" } else { "m" };
-        let mean = format!("{} / {among}", self.of_row('p', k));
-        self.begin(20, "double", &[(name('b'), mean), (name('e'), "0".to_owned())]);
-    }
-
     /// Adds a block to the totals.
     fn merge(&mut self, k: usize) {
-        let folding = &self.kernel.foldings[k];
-        let value = |letter| self.of_row(letter, k);
-        let head = if self.is_across() { "for (i64 i = 0; i < m; i++) " } else { "" };
-        if !self.is_variance(k) {
-            if folding.accumulates() {
-                let part = self.of_row('p', self.leader(k).unwrap_or(k));
-                self.line(20, &format!("{head}{} {}= {part};", value('a'), folding.operator()));
-            }
-            return;
+        if self.is_variance(k) {
+            return self.merge_variance(k);
         }
-        let (number, among) = (beside('k', &folding.name), if self.is_across() { "rows" } else { "m" });
-        let (mean, squares, block, part) = (value('a'), value('q'), value('b'), value('e'));
-        // The share of the block in all so far; what is before it has the rest.
-        let share = beside('s', &folding.name);
-        self.line(20, &format!("{number} += {among};"));
-        self.line(20, &format!("const double {share} = {among} / {number};"));
-        self.line(20, &format!("{head}{{"));
-        self.line(24, &format!("const double d = {block} - {mean};"));
-        self.line(24, &format!("{mean} += d * {share};"));
-        self.line(24, &format!("{squares} += {part} + d * d * {share} * ({number} - {among});"));
-        self.line(20, "}");
+        let folding = &self.kernel.foldings[k];
+        if folding.accumulates() {
+            let (head, part) = (self.each_row(), self.of_row('p', self.leader(k).unwrap_or(k)));
+            self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), folding.operator()));
+        }
     }
 
     /// A total, as an element of its array where there are several.
-    fn total(&self, letter: char, k: usize) -> String {
+    pub(super) fn total(&self, letter: char, k: usize) -> String {
         let name = beside(letter, &self.kernel.foldings[k].name);
         if self.is_between() { format!("all_{name}[r]") } else { self.of_row(letter, k) }
     }
@@ -521,17 +482,12 @@ impl Writer<'_> {
     /// What has been folded, as a value of the row.
     fn finish(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
-        let leader = self.leader(k).unwrap_or(k);
         let total = self.total('a', k);
         let value = match folding.fold {
             Fold::Sum | Fold::Product => total,
-            Fold::Mean => format!("{total} / count"),
-            Fold::Variance | Fold::Deviation => {
-                let correction = literal(Scalar::Float(folding.correction), DType::Double);
-                let squares = self.total('q', leader);
-                let variance = format!("{squares} / (count > {correction} ? count - {correction} : 0)");
-                if folding.fold == Fold::Deviation { format!("jo_sqrt({variance})") } else { variance }
-            }
+            Fold::Mean => self.mean(k),
+            Fold::Variance => self.variance(k),
+            Fold::Deviation => format!("jo_sqrt({})", self.variance(k)),
             Fold::Largest | Fold::Smallest if folding.is_real() && !self.is_across() => {
                 format!("{} ? __builtin_nan(\"\") : {total}", self.total('n', k))
             }

@@ -13,7 +13,7 @@ use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
 /// A plain number as a parameter of a computation: beside reals of 16 bits it keeps single precision.
 pub(super) fn operand_scalar(scalar: Scalar, common: DType, precision: Precision) -> Scalar {
-    as_element(scalar, if is_short(common) { DType::Float } else { common }, precision)
+    as_element(scalar, if common.is_short_float() { DType::Float } else { common }, precision)
 }
 
 /// A plain number as an element of a type.
@@ -23,11 +23,6 @@ pub(super) fn as_element(scalar: Scalar, dtype: DType, precision: Precision) -> 
         Some(Kind::Complex) => Scalar::Complex(scalar.wide::<C128>().through(precision.kept(dtype))),
         _ => Scalar::Int(scalar.int().through(dtype)),
     }
-}
-
-/// Reals of 16 bits, which are computed with in single precision.
-pub(super) fn is_short(dtype: DType) -> bool {
-    dtype.size() == 2 && dtype.is_float()
 }
 
 /// One of two operands: a tensor, or a number beside one.
@@ -98,7 +93,7 @@ pub(super) fn factor(a: &Operand, b: &Operand, types: Types) -> Option<Scalar> {
         (Operand::Tensor(a), Operand::Tensor(b)) => (b.numel() == 1 && b.rank() <= a.rank()).then(|| b.item()),
         _ => None,
     };
-    number.filter(|_| is_short(types.common)).map(|number| operand_scalar(number, types.common, types.precision))
+    number.filter(|_| types.common.is_short_float()).map(|number| operand_scalar(number, types.common, types.precision))
 }
 
 /// Multiplies or divides the first two operands in their common type.
@@ -137,5 +132,5 @@ pub(super) fn comparison(
 pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
     let Some(alpha) = call.opt_scalar("alpha")? else { return Ok(None) };
     let common = common(&operand(call, 0)?, &operand(call, 1)?);
-    Ok(Some(if is_short(common) { as_element(alpha, common, call.precision()) } else { alpha }))
+    Ok(Some(if common.is_short_float() { as_element(alpha, common, call.precision()) } else { alpha }))
 }

@@ -1,6 +1,6 @@
 //! Arithmetic and functions, element by element.
 
-use super::operands::{Operand, alpha, arithmetic, both, common, factor, is_short, operand, operand_scalar, scaling};
+use super::operands::{Operand, alpha, arithmetic, both, common, factor, operand, operand_scalar, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
@@ -325,7 +325,7 @@ fn truncated(call: &Call<'_>) -> Answer {
     refuse_zero(call)?;
     // The quotient is rounded first: 4 / 0.1 is 40 in single precision, where 0.1 is a little larger.
     let common = common(&operand(call, 0)?, &operand(call, 1)?);
-    let computed = call.precision().kept(if is_short(common) { DType::Float } else { common });
+    let computed = call.precision().kept(if common.is_short_float() { DType::Float } else { common });
     scaling(call, i64::wrapping_div, |a, b| (a / b).through(computed).trunc(), |a, b| a / b)
 }
 

@@ -90,8 +90,8 @@ pub fn holds_tensors(value: &IValue) -> bool {
 }
 
 /// Whether a tensor can have a gradient.
-fn is_real(value: &IValue) -> bool {
-    value.tensor().is_some_and(|tensor| tensor.dtype().is_float() || tensor.dtype().is_complex())
+pub fn is_real(tensor: &Tensor) -> bool {
+    tensor.dtype().is_float() || tensor.dtype().is_complex()
 }
 
 /// Looks on, and copies.
@@ -180,7 +180,7 @@ impl<'a> Tracer<'a> {
         }
         let (mut places, mut seen) = (Vec::new(), FxHashSet::default());
         let pairs = results.iter().flat_map(leaves).zip(shadows.iter().flat_map(leaves));
-        for (i, (_, shadow)) in pairs.enumerate().filter(|(_, (leaf, _))| is_real(leaf)) {
+        for (i, (_, shadow)) in pairs.enumerate().filter(|(_, (leaf, _))| leaf.tensor().is_some_and(is_real)) {
             let mut result = self.operand_of(&shadow, Type::tensor())?;
             if self.made.is_param(result) || !seen.insert(result) {
                 result = self.copied(result);

@@ -18,7 +18,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
-use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_about_grad_mode, trace, with_leaves};
+use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_about_grad_mode, is_real, trace, with_leaves};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -389,11 +389,6 @@ impl Run<'_> {
 /// Whether a pipeline makes gradients itself.
 fn differentiates(pipeline: &Pipeline) -> bool {
     pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate")
-}
-
-/// Whether a tensor can have a gradient.
-fn is_real(tensor: &Tensor) -> bool {
-    tensor.dtype().is_float() || tensor.dtype().is_complex()
 }
 
 /// Whether only a run tells what is computed with: where lists and dictionaries are among the inputs, results are such, constants are not shown, or gradients are switched off.
