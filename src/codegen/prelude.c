@@ -239,6 +239,15 @@ JO float jo_expf(float x)
     return y * jo_power_fromf(shifted, c > 0.0f ? -32 : 32) * (c > 0.0f ? 0x1p32f : 0x1p-32f);
 }
 
+// The same number of what is not above 0, such as what an element differs from the largest one, for less.
+JO float jo_exp_belowf(float x)
+{
+    const float c = x < -104.0f ? -104.0f : x;
+    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
+    const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
+    return y * jo_power_fromf(shifted, 32) * 0x1p-32f;
+}
+
 JO double jo_exp(double x)
 {
     const double above = x > 710.0 ? 710.0 : x, c = above < -746.0 ? -746.0 : above;
@@ -248,6 +257,8 @@ JO double jo_exp(double x)
     const i32 n = (i32)k, half = n >> 1;
     return y * jo_power(half) * jo_power(n - half);
 }
+
+JO double jo_exp_below(double x) { return jo_exp(x); }
 
 // 2^n (e^r - 1) + (2^n - 1), at half the size so that nothing overflows before the result does.
 JO float jo_expm1f(float x)

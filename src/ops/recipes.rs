@@ -163,14 +163,14 @@ const ROWS: &[Recipe] = &[
         "aten::softmax",
         &[
             TOP,
-            Line('p', Each, "exp(x - m)"),
+            Line('p', Each, "exp_below(x - m)"),
             Line('s', Whole(Sum), "p"),
             Line('r', Each, "1.0 / s"),
             Line('y', Each, "p * r"),
         ],
     )
     .wide("sr"),
-    rows("aten::log_softmax", &[TOP, Line('s', Whole(Sum), "exp(x - m)"), LOG, Line('y', Each, "x - m - l")])
+    rows("aten::log_softmax", &[TOP, Line('s', Whole(Sum), "exp_below(x - m)"), LOG, Line('y', Each, "x - m - l")])
         .wide("sl"),
     layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w + b")]),
     layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]),

@@ -1,15 +1,22 @@
 //! How large the caches of this processor are.
 
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::LazyLock;
 
 /// What is assumed where nobody says it.
 const USUAL: usize = 32 << 20;
 
-/// Bytes of the largest cache.
+/// The largest share of a cache that a core may count on. A virtual machine of two cores is told of all 480 MB of its processor's, which others use as well: in a launch
+/// of 77 MB results that go past the caches take 0.7 times as long there.
+const SHARE: usize = 16 << 20;
+
+/// Bytes of the largest cache, or of what the cores that are ours may count on.
 pub fn largest_cache() -> usize {
-    static LARGEST: LazyLock<usize> =
-        LazyLock::new(|| largest(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or(USUAL));
+    static LARGEST: LazyLock<usize> = LazyLock::new(|| {
+        let said = largest(Path::new("/sys/devices/system/cpu/cpu0/cache")).unwrap_or(USUAL);
+        said.min(SHARE * std::thread::available_parallelism().map_or(1, NonZero::get))
+    });
     *LARGEST
 }
 
