@@ -14,6 +14,7 @@
 //! What is folded is in `c_form/row_loops.rs`: there a tile is a row, or as many rows as stand side by side in a tile. Names in the text: `v_x` the value
 //! of `%x` at an element or of a row, `t_x` an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
 
+mod asking_ahead;
 mod element_loops;
 mod row_loops;
 mod rows_in_turn;

@@ -24,6 +24,7 @@ impl Writer<'_> {
         (0..self.kernel.accesses()).for_each(|access| self.pointer(8, access, ""));
         let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
         self.elements(8, 0, &aims, self.tile.unwrap_or(1));
+        self.ask_for_next_tiles();
     }
 
     /// Loops over elements that compute what some aims need. `most` elements are in a tile.

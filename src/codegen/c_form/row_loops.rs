@@ -309,31 +309,9 @@ impl Writer<'_> {
                 self.pointer(24, k, &format!(" + o[{k}]{turn}"));
             }
             self.elements(24, phase, aims, block);
-            self.ask_ahead(phase, &accesses);
+            self.ask_for_next_row(phase, &accesses);
             self.line(20, "}");
         }
-    }
-
-    /// Asks memory for the next row while this one is computed with, where that takes time: a processor that sees a row being read does not see the next one coming, as it
-    /// looks no further than a page. A softmax of 4096 rows of 1024 floats takes 1.7 ms so, and 2.3 without; a norm as long as without.
-    fn ask_ahead(&mut self, phase: usize, accesses: &[usize]) {
-        let is_row = |&&k: &&usize| k < self.kernel.loads.len() && self.walk.inner[k] == Inner::Unit;
-        if self.walk.direction != Direction::Along || self.phase_with_time() != Some(phase) {
-            return;
-        }
-        let first = self.accesses_of(0, &self.schedule.aims(self.kernel, self.walk, 0));
-        for &k in accesses.iter().filter(is_row).filter(|k| first.contains(k)).collect::<Vec<_>>() {
-            let line = 64 / self.kernel.dtype_of(k).size();
-            let next = format!("__builtin_prefetch(in{k} + i + strides[{k} * rank + kept - 1])");
-            self.line(24, &format!("if (stream && kept > 0) for (i64 i = 0; i < m; i += {line}) {next};"));
-        }
-    }
-
-    /// The last phase that computes for long behind the first one, in which rows come from memory.
-    fn phase_with_time(&self) -> Option<usize> {
-        let aims = |phase| self.schedule.aims(self.kernel, self.walk, phase);
-        let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| self.computes_heavy(aim));
-        (1..self.schedule.phases).rev().find(takes_long)
     }
 
     /// Whether what is summed takes long to compute. Then it is summed in a loop of its own: with doubles in the same one there would be half as

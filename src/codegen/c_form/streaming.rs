@@ -13,8 +13,8 @@
 //!
 //! That is for kernels that wait for memory. `jitopt-bench kernels --stream BOOL` measures both: a sum and `relu` of 77 MB take 2.6 to 2.9 ms and not
 //! 3.8 to 4.0, a norm of batches of 12.8 MB 2.0 to 2.2 ms and not 2.8; a norm of rows of 16.8 MB, which the caches all but hold from call to call, 1.9 ms
-//! and without 1.7. One that computes exponentials does not wait, and what it stores is on its way meanwhile: variants built for the purpose took as long
-//! with as without for `swish` of 16 MB, and 1.2 times as long for a softmax of as many. Nor does a running sum along rows: 1.9 ms for 16.8 MB and
+//! and without 1.7. One that computes exponentials does not wait, unless it asks for what it loads (`asking_ahead.rs`), and what it stores is on its way meanwhile: variants built for
+//! the purpose took 1.2 times as long with for a softmax of 16 MB. Nor does a running sum along rows: 1.9 ms for 16.8 MB and
 //! with it 2.4.
 
 use super::row_loops::BLOCK;
@@ -22,16 +22,15 @@ use super::{TILE, Writer};
 use crate::codegen::expressions::memory_type;
 use crate::codegen::kernel::{Direction, Inner};
 use crate::codegen::schedule::Aim;
-use crate::ops::formulas;
 
 impl Writer<'_> {
     /// How many elements the buffer has that a store goes through when it is streamed; none where it never is.
     pub(super) fn streamed(&self, store: usize) -> Option<usize> {
         let in_a_row = self.walk.inner[self.kernel.loads.len() + store] == Inner::Unit;
-        let is_heavy = self.kernel.steps.iter().any(|step| formulas::is_heavy(step.text));
+        let has_time = self.takes_long() && !self.asks_for_tiles();
         let runs_along = self.walk.direction == Direction::Along && self.kernel.has_running();
         let is_aside = self.kernel.stores[store].aside.is_some();
-        if !in_a_row || is_aside || is_heavy || runs_along || self.walk.writes_rows(self.kernel, store) {
+        if !in_a_row || is_aside || has_time || runs_along || self.walk.writes_rows(self.kernel, store) {
             return None;
         }
         match self.walk.direction {
