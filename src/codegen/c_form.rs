@@ -132,11 +132,11 @@ impl Writer<'_> {
         self.line(
             0,
             &format!(
-                "void {name}(const i64 *shape, i64 rank, i64 kept, i64 begin, i64 end, char *const *data,\n          const i64 *strides, const double *reals, const i64 *wholes, i64 stream)"
+                "void {name}(const i64 *shape, i64 rank, i64 kept, i64 begin, i64 end, char *const *data,\n          const i64 *strides, const double *reals, const i64 *wholes, i64 stream, i64 ask)"
             ),
         );
         self.line(0, "{");
-        self.line(4, "(void)reals, (void)wholes, (void)stream;");
+        self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask;");
     }
 
     fn access_name(&self, access: usize) -> String {

@@ -63,6 +63,8 @@ pub struct Counts {
 const WORTH_SHARING: usize = 1 << 20;
 /// Bytes of a row below which too much of it are the lines that it shares with the next.
 const WORTH_STREAMING: usize = 1 << 10;
+/// Bytes of a launch from which on what it loads is no longer in the second level of cache.
+const WORTH_ASKING: usize = 4 << 20;
 /// Shares of a launch for each thread, so that one that is held up is not waited for by all.
 const SHARES: i64 = 4;
 
@@ -430,6 +432,7 @@ impl Prepared {
             reals: &reals,
             wholes: &wholes,
             stream: self.stream,
+            ask: self.stream || self.bytes() >= WORTH_ASKING,
         };
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();

@@ -5,9 +5,9 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream`, see [`crate::codegen::c_form`].
+/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream, ask`, see [`crate::codegen::c_form`].
 type Entry =
-    unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64, i64);
+    unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64, i64, i64);
 
 /// A unit that is open.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub struct Arguments<'a> {
     pub wholes: &'a [i64],
     /// Whether results go past the caches.
     pub stream: bool,
+    /// Whether memory is asked ahead for what will be loaded.
+    pub ask: bool,
 }
 
 impl Loaded {
@@ -101,6 +103,7 @@ impl Function {
                 arguments.reals.as_ptr(),
                 arguments.wholes.as_ptr(),
                 i64::from(arguments.stream),
+                i64::from(arguments.ask),
             );
         }
     }

@@ -4,18 +4,24 @@
 //! long has time to ask for what its vectors will want:
 //!
 //! ```c
-//! if (stream) for (i64 i = 0; i < m; i += 16) __builtin_prefetch(in0 + i + 512);
+//! if (ask) for (i64 i = 0; i < m; i += 16) __builtin_prefetch(in0 + i + 512);
 //! ```
 //!
-//! Launches that stream do so, as theirs is the memory that nobody has in a cache. With variants built for the purpose, 16.8 MB that no cache holds: `swish` takes 3.1 ms without, 2.7 so, and
-//! 2.2 where what it stores goes past the caches, too, which alone makes 3.0; a softmax along rows 2.5 and not 2.9. A norm, which computes little, takes as long as without.
+//! Large launches do so, as theirs is the memory that nobody has in a cache. With variants built for the purpose, 16.8 MB that no cache holds: `swish` takes 3.1 ms without, 2.7 so, and
+//! 2.2 where what it stores goes past the caches, too, which alone makes 3.0; a softmax along rows 2.5 and not 2.9; a norm 2.1 and not 2.4; mean and variance of 12.8 MB 1.1 and
+//! not 1.3. Sums of two tensors, and sums along one, wait for memory whatever they ask of it.
 
 use super::{TILE, Writer};
 use crate::codegen::kernel::{Direction, Inner};
+use crate::codegen::schedule::Aim;
 use crate::ops::formulas;
 
 /// How many elements ahead: two tiles.
 const AHEAD: usize = 2 * TILE;
+/// The same for rows that are folded, whose elements take less time.
+const SOON: usize = 4 * TILE;
+/// So many elements of rows stay in the second level of cache until it is their turn.
+const FITS: usize = 1 << 17;
 /// So many loads are asked for. More are followed better by the processor itself: the cell of an LSTM, which has ten, takes 1.3 times as long if they are.
 const FEW: usize = 4;
 /// Bytes of a line of the caches.
@@ -36,26 +42,38 @@ impl Writer<'_> {
     pub(super) fn ask_for_next_tiles(&mut self) {
         if self.asks_for_tiles() {
             let loads: Vec<usize> = (0..self.kernel.loads.len()).collect();
-            self.ask(8, "stream", &loads, |_| AHEAD.to_string());
+            self.ask(8, "ask", &loads, |_| AHEAD.to_string());
         }
     }
 
-    /// Behind a block of a row: asks for that of the next row.
-    pub(super) fn ask_for_next_row(&mut self, phase: usize, accesses: &[usize]) {
-        if self.walk.direction != Direction::Along || self.phase_with_time() != Some(phase) {
-            return;
-        }
+    /// Behind a block of rows: asks for that of the next ones, if those fit a cache, or for what comes soon where there is a mean and a variance to find meanwhile.
+    pub(super) fn ask_for_next_rows(&mut self, phase: usize, aims: &[Aim], accesses: &[usize]) {
         let first = self.accesses_of(0, &self.schedule.aims(self.kernel, self.walk, 0));
         let is_load = |k: &usize| *k < self.kernel.loads.len() && first.contains(k);
         let loads: Vec<usize> = accesses.iter().copied().filter(is_load).collect();
-        self.ask(24, "stream && kept > 0", &loads, |k| format!("strides[{k} * rank + kept - 1]"));
+        let varies = aims.iter().any(|aim| matches!(aim, Aim::Fold(k) if self.is_variance(*k)));
+        let asks_soon = phase == 0 && varies && loads.len() <= FEW;
+        let has_time = self.phase_with_time() == Some(phase);
+        match self.walk.direction {
+            Direction::Between if asks_soon => self.ask(24, "ask", &loads, |_| SOON.to_string()),
+            Direction::Across if asks_soon => {
+                let rows = format!("({SOON} + m - 1) / m");
+                self.ask(24, "ask", &loads, |k| format!("{rows} * strides[{k} * rank + folded]"));
+            }
+            Direction::Along if has_time => {
+                let when = format!("ask && kept > 0 && blocks * width <= {FITS}");
+                self.ask(24, &when, &loads, |k| format!("strides[{k} * rank + kept - 1]"));
+            }
+            _ => {}
+        }
     }
 
-    /// The last phase that computes for long behind the first one, in which rows come from memory.
+    /// The last phase that computes for long behind the first one, in which rows come from memory; or else the last one, if there are several.
     fn phase_with_time(&self) -> Option<usize> {
         let aims = |phase| self.schedule.aims(self.kernel, self.walk, phase);
         let takes_long = |phase: &usize| aims(*phase).into_iter().any(|aim| self.computes_heavy(aim));
-        (1..self.schedule.phases).rev().find(takes_long)
+        let mut behind = (1..self.schedule.phases).rev().filter(|&phase| !aims(phase).is_empty());
+        behind.clone().find(takes_long).or_else(|| behind.next())
     }
 
     /// One loop that asks for what lies so far behind the elements of some loads.

@@ -289,7 +289,7 @@ impl Writer<'_> {
                 self.line(20, &format!("for (i64 c = 0, all = m, part = {part}; c < all; c += part) {{"));
                 self.line(24, "const i64 m = all - c < part ? all - c : part;");
             }
-            for k in accesses {
+            for &k in &accesses {
                 let along = match self.walk.inner[k] {
                     Inner::Unit if self.in_parts => " + c".to_owned(),
                     Inner::Strided if self.in_parts => format!(" + c * s{k}"),
@@ -298,6 +298,7 @@ impl Writer<'_> {
                 self.pointer(24, k, &format!(" + o[{k}] + (first + j) * strides[{k} * rank + folded]{along}"));
             }
             self.elements(24, phase, aims, super::COLUMNS);
+            self.ask_for_next_rows(phase, aims, &accesses);
             if std::mem::take(&mut self.in_parts) {
                 self.line(20, "}");
             }
@@ -309,7 +310,7 @@ impl Writer<'_> {
                 self.pointer(24, k, &format!(" + o[{k}]{turn}"));
             }
             self.elements(24, phase, aims, block);
-            self.ask_for_next_row(phase, &accesses);
+            self.ask_for_next_rows(phase, aims, &accesses);
             self.line(20, "}");
         }
     }
