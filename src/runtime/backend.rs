@@ -18,12 +18,12 @@ use crate::ir::{Graph, Node};
 use crate::symbol::prim;
 use crate::tensor::buffer::{Buffer, with_elements};
 use crate::tensor::{DType, Dims, Precision, Scalar, Tensor, layout};
-use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How groups are compiled and run.
 #[derive(Clone, Debug, Default)]
@@ -241,7 +241,8 @@ impl CpuBackend {
             Totals::new(store.tensor, access, elements, shares, self.settings.guarded)
         });
         let (totals, operands) = (totals.collect(), request.operands.to_vec());
-        let mut prepared = Prepared { kernel, geometry, compiled, operands, buffers, totals, shares, stream: false };
+        let mut prepared =
+            Prepared { kernel, geometry, compiled, operands, buffers, totals, threads, shares, stream: false };
         prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
         Ok(prepared)
     }
@@ -368,7 +369,8 @@ pub struct Prepared {
     operands: Vec<IValue>,
     buffers: Vec<Destination>,
     totals: Vec<Totals>,
-    /// How many parts a launch is done in.
+    /// How many threads a launch has, and how many parts it is done in.
+    threads: usize,
     shares: usize,
     stream: bool,
 }
@@ -436,7 +438,13 @@ impl Prepared {
         };
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
-        shared_out(self.compiled.function, &arguments, geometry.tiles(self.compiled.tile), self.shares, &apart);
+        shared_out(
+            self.compiled.function,
+            &arguments,
+            geometry.tiles(self.compiled.tile),
+            (self.threads, self.shares),
+            &apart,
+        );
         for totals in &mut self.totals {
             totals.add_up(&mut self.buffers[totals.tensor]);
         }
@@ -508,7 +516,13 @@ fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
 }
 
 /// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
-fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, shares: usize, apart: &[(usize, usize)]) {
+fn shared_out(
+    function: Function,
+    arguments: &Arguments<'_>,
+    tiles: i64,
+    (threads, shares): (usize, usize),
+    apart: &[(usize, usize)],
+) {
     // Kernels divide by the sizes of what they walk.
     if tiles == 0 {
         return;
@@ -517,10 +531,24 @@ fn shared_out(function: Function, arguments: &Arguments<'_>, tiles: i64, shares:
         return launch(function, arguments, 0, tiles);
     }
     let at = |share: usize| tiles * share as i64 / shares as i64;
-    (0..shares).into_par_iter().for_each(|share| {
+    let run = |share: usize| {
         let mut data: SmallVec<[usize; 16]> = arguments.data.into();
         apart.iter().for_each(|&(access, bytes)| data[access] += share * bytes);
         launch(function, &Arguments { data: &data, ..*arguments }, at(share), at(share + 1));
+    };
+    // Each thread begins with shares of its own, the first ones are this thread's: so each finds in its caches what it had there before. Who is done takes what others have left.
+    let threads = threads.min(shares);
+    let begun: Vec<AtomicUsize> = (0..threads).map(|own| AtomicUsize::new(shares * own / threads)).collect();
+    let work = |own: usize| {
+        for of in (0..threads).map(|k| (own + k) % threads) {
+            let taken = std::iter::repeat_with(|| begun[of].fetch_add(1, Ordering::Relaxed));
+            taken.take_while(|&share| share < shares * (of + 1) / threads).for_each(run);
+        }
+    };
+    let work = &work;
+    rayon::in_place_scope(|scope| {
+        (1..threads).for_each(|own| scope.spawn(move |_| work(own)));
+        work(0);
     });
 }
 
