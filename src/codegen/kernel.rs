@@ -318,9 +318,4 @@ impl Kernel {
         let all: Vec<DType> = all.chain(folded).chain(self.asides.iter().map(|aside| aside.input.to)).collect();
         all.windows(2).all(|two| two[0] == two[1])
     }
-
-    /// Bytes that are loaded and stored at each point.
-    pub fn bytes_per_point(&self) -> usize {
-        (0..self.accesses()).map(|access| self.dtype_of(access).size()).sum()
-    }
 }

@@ -60,7 +60,7 @@ pub struct Counts {
 }
 
 /// Bytes below which one thread is faster than two: waking another takes as long as reading so much.
-const WORTH_SHARING: usize = 1 << 20;
+const WORTH_SHARING: usize = 2 << 20;
 /// Bytes of a row below which too much of it are the lines that it shares with the next.
 const WORTH_STREAMING: usize = 1 << 10;
 /// Bytes of a launch from which on what it loads is no longer in the second level of cache.
@@ -225,8 +225,7 @@ impl CpuBackend {
     fn prepared_in(&self, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
         let (arguments, kernel, geometry) = self.settled(&request)?;
         let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
-        let bytes = geometry.points.saturating_mul(kernel.bytes_per_point());
-        let threads = match bytes {
+        let threads = match touched(&kernel, &geometry) {
             0..WORTH_SHARING => 1,
             _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
         };
@@ -378,8 +377,7 @@ pub struct Prepared {
 impl Prepared {
     /// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
     pub fn bytes(&self) -> usize {
-        let bytes = |access| self.geometry.elements(access) * self.kernel.dtype_of(access).size();
-        (0..self.kernel.accesses()).map(bytes).sum()
+        touched(&self.kernel, &self.geometry)
     }
 
     /// Operations of arithmetic that a launch takes, about: as formulas and the vector mathematics are written.
@@ -507,6 +505,11 @@ fn argument(value: &IValue) -> Argument {
 /// The address of the first element.
 fn first(buffer: &Buffer) -> usize {
     with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
+}
+
+/// Bytes that a launch has to load and store, each once.
+fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
+    (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
 }
 
 /// In how many parts a launch is done: more than there are threads, but where each part has totals of its own.

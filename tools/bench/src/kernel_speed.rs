@@ -17,7 +17,7 @@ use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A group, the same in Python, and the operands of both.
 struct Case {
@@ -351,11 +351,17 @@ fn section(text: &str) -> Result<Graph> {
     Ok(parse(text.as_bytes(), ParseOptions::default()).map_err(|_| anyhow!("a group is not read:\n{text}"))?.graph)
 }
 
-/// Seconds of launches one behind the other: so many in a row that the clock does not matter. One before them is not counted, as in `bench_kernels.py`: each of those who take
-/// turns finds the caches as it has left them itself, and not as somebody else did.
+/// How long is launched before it counts, as in `bench_kernels.py`: each of those who take turns finds the caches as it has left them itself, and its threads awake; those of others,
+/// which look out for work for a while when they have done theirs, sleep.
+const WARMING: Duration = Duration::from_millis(20);
+
+/// Seconds of launches one behind the other: so many in a row that the clock does not matter.
 fn timed(prepared: &mut [Prepared], times: usize) -> Result<f64> {
     let mut launch = || prepared.iter_mut().try_for_each(|one| one.launch().map_err(|why| anyhow!(why)));
-    launch()?;
+    let begin = Instant::now();
+    while begin.elapsed() < WARMING {
+        launch()?;
+    }
     let begin = Instant::now();
     for _ in 0..times {
         launch()?;
