@@ -247,6 +247,8 @@ impl<'a> Writer<'a> {
         }
         if matches!(name, "prim::unchecked_cast" | "prim::unchecked_unwrap_optional") {
             let ty = match self.ty(positional[0]).kind() {
+                // Graphs know no sizes but ints.
+                TypeKind::Optional(inner) if Type::int().is_subtype_of(*inner) => Type::int(),
                 TypeKind::Optional(inner) => *inner,
                 _ => self.ty(positional[0]),
             };

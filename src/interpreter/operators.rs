@@ -19,6 +19,7 @@ pub mod einsum;
 mod elements;
 pub mod factories;
 pub mod gamma;
+pub mod grid_sampling;
 pub mod indexing;
 pub mod joining;
 pub mod linear_algebra;
@@ -27,6 +28,7 @@ pub mod memory_order;
 pub mod normalization;
 pub mod norms;
 pub mod operands;
+pub mod packed_sequences;
 pub mod padding;
 pub mod percent_format;
 pub mod picking;
@@ -45,6 +47,7 @@ pub mod sorting;
 mod spatial;
 pub mod strings;
 pub mod structure;
+pub mod unfolding;
 pub mod views;
 pub mod vision;
 
@@ -79,6 +82,9 @@ pub const OF_TENSORS: &[&[Row]] = &[
     ctc_loss::ROWS,
     padding::ROWS,
     resampling::ROWS,
+    grid_sampling::ROWS,
+    unfolding::ROWS,
+    packed_sequences::ROWS,
     recurrent::ROWS,
     attention::ROWS,
     sampling::ROWS,

@@ -23,6 +23,7 @@ pub const ROWS: &[Row] = &[
     ("aten::conv_transpose3d", |call| convolve(call, 3, Some(true))),
     ("aten::convolution", |call| convolve(call, 0, None)),
     ("aten::_convolution", |call| convolve(call, 0, None)),
+    ("aten::_convolution_mode", |call| convolve(call, 0, Some(false))),
     ("aten::convolution_overrideable", |call| convolve(call, 0, None)),
     ("aten::mkldnn_convolution", |call| convolve(call, 0, Some(false))),
     ("aten::thnn_conv2d", |call| convolve(call, 2, Some(false))),

@@ -241,14 +241,19 @@ fn meshgrid(call: &Call<'_>) -> Answer {
             x.shape()
         )));
     }
-    let swap = call.opt_str("indexing")?.is_some_and(|order| order == "xy") && parts.len() >= 2;
+    let order = call.opt_str("indexing")?;
+    if let Some(other) = order.as_ref().filter(|order| !["ij", "xy"].contains(&order.as_str())) {
+        return Err(Stop::raised(format!(
+            "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: {other}"
+        )));
+    }
+    let swap = order.is_some_and(|order| order == "xy") && parts.len() >= 2;
     let mut parts = parts;
     if swap {
         parts.swap(0, 1);
     }
     let mut grids = grid(&parts)?;
     if swap {
-        grids = grids.iter().map(|x| x.transpose(0, 1)).collect();
         grids.swap(0, 1);
     }
     list(grids)

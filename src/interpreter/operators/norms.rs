@@ -98,6 +98,9 @@ fn linalg_norm(call: &Call) -> Answer {
     let given = call.opt_ints("dim")?;
     let named = call.opt_str("ord")?.is_some();
     let ordered = named || call.opt_scalar("ord")?.is_some();
+    check(given.is_some() || !ordered || x.rank() == 1 || x.rank() == 2, || {
+        format!("linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {}D.", x.rank())
+    })?;
     match given.as_ref().map_or(x.rank(), Vec::len) == 2 && ordered {
         true => matrix_norm(call),
         false => {

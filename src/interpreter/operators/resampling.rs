@@ -40,8 +40,6 @@ pub const ROWS: &[Row] = &[
     ("aten::__upsample", |call| interpolate(call, None)),
     ("aten::__upsample_nearest", |call| interpolate(call, Some("nearest"))),
     ("aten::__upsample_bilinear", |call| interpolate(call, Some("bilinear"))),
-    ("aten::grid_sampler", grid_sampler),
-    ("aten::grid_sampler_2d", grid_sampler),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -307,80 +305,4 @@ fn interpolate(call: &Call, mode: Option<&str>) -> Answer {
         (mode, _) => return Err(Stop::raised(format!("Got {}D input, but {mode} mode needs another", n + 2))),
     };
     one(resampled(call, &x, &axes.iter().map(|axis| axis.table(mode)).collect::<Vec<_>>())?)
-}
-
-/// How positions outside of an image are treated.
-#[derive(Clone, Copy, PartialEq)]
-enum Outside {
-    Zeros,
-    Border,
-    Reflection,
-}
-
-impl Outside {
-    fn place(self, at: f64, size: i64, corners: bool) -> f64 {
-        let last = (size - 1) as f64;
-        match self {
-            Outside::Zeros => at,
-            Outside::Border => at.clamp(0.0, last),
-            Outside::Reflection => {
-                let (low, high) = if corners { (0.0, last) } else { (-0.5, size as f64 - 0.5) };
-                let span = high - low;
-                let away = if span <= 0.0 { 0.0 } else { (at - low).abs() };
-                let (turns, rest) = if span <= 0.0 { (0.0, 0.0) } else { ((away / span).floor(), away % span) };
-                (if turns % 2.0 == 0.0 { rest + low } else { span - rest + low }).clamp(0.0, last)
-            }
-        }
-    }
-}
-
-/// Elements at positions in `-1..1` that a grid gives for each element of the result.
-fn grid_sampler(call: &Call) -> Answer {
-    let (x, grid) = (call.tensor("input")?, call.tensor("grid")?);
-    check(x.rank() == 4 && grid.rank() == 4 && grid.size(3) == 2 && x.size(0) == grid.size(0), || {
-        format!(
-            "grid_sampler(): expected 4D input and grid with same batch size, but got input with sizes {:?} and grid with sizes {:?}",
-            x.shape(),
-            grid.shape()
-        )
-    })?;
-    let (mode, corners) = (call.int("interpolation_mode")?, call.bool("align_corners")?);
-    let outside = match call.int("padding_mode")? {
-        0 => Outside::Zeros,
-        1 => Outside::Border,
-        _ => Outside::Reflection,
-    };
-    if mode > 1 {
-        return Err(Stop::unsupported("bicubic `grid_sampler`"));
-    }
-    let (n, channels, h, w) = (x.size(0), x.size(1), x.size(2), x.size(3));
-    check(h > 0 && w > 0, || "grid_sampler(): expected input to have non-empty spatial dimensions".to_owned())?;
-    let shape = [n, channels, grid.size(1), grid.size(2)];
-    let total = layout::checked(&shape)?;
-    let (image, places) = (x.read::<f64>(), grid.read::<f64>());
-    let area = (shape[2] * shape[3]) as usize;
-    let place = |at: f64, size: i64| {
-        let wide = if corners { (at + 1.0) / 2.0 * (size - 1) as f64 } else { ((at + 1.0) * size as f64 - 1.0) / 2.0 };
-        outside.place(wide, size, corners)
-    };
-    let mut result = vec![0.0; total];
-    for (i, slot) in result.iter_mut().enumerate() {
-        let (plane, position) = (i / area, i % area);
-        let at = (plane / channels as usize * area + position) * 2;
-        let (px, py) = (place(places[at], w), place(places[at + 1], h));
-        let pixel = |y: f64, x: f64| match (0.0..h as f64).contains(&y) && (0.0..w as f64).contains(&x) {
-            true => image[(plane * h as usize + y as usize) * w as usize + x as usize],
-            false => 0.0,
-        };
-        *slot = match mode {
-            1 => pixel(py.round_ties_even(), px.round_ties_even()),
-            _ => {
-                let (x0, y0) = (px.floor(), py.floor());
-                let (dx, dy) = (px - x0, py - y0);
-                let across = |y: f64| pixel(y, x0) * (1.0 - dx) + pixel(y, x0 + 1.0) * dx;
-                across(y0) * (1.0 - dy) + across(y0 + 1.0) * dy
-            }
-        };
-    }
-    one(like(call, &result, x.dtype(), &shape, &x))
 }

@@ -112,7 +112,7 @@ struct Tracer<'a> {
     moved: Option<Result<Outs, Stop>>,
     /// What is about to be printed.
     texts: Vec<String>,
-    /// What the operator got that runs, where views may be written to.
+    /// What the operator got that runs, where views may be written to, or how long sequences are decides.
     given: Vec<IValue>,
     /// Whether anything is written to.
     writes: bool,
@@ -552,7 +552,8 @@ impl Watch for Tracer<'_> {
         if call.graph.id() != source.id() {
             return None;
         }
-        self.given = if self.writes { call.args.to_vec() } else { Vec::new() };
+        let is_asked = self.writes || recurrent_layers::is_recurrent(call.kind());
+        self.given = if is_asked { call.args.to_vec() } else { Vec::new() };
         if ops::operator(source.era, call.kind()).has_side_effects() {
             self.texts = call.args.iter().map(to_str).collect();
             return None;

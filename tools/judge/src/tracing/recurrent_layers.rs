@@ -6,7 +6,8 @@
 //!                                                     %y = aten::stack([%h.1, %h.2], %0)
 //! ```
 //!
-//! How many layers, directions and steps there are is known when the layer has run. Layers between which elements are dropped, those with projections and packed sequences stay.
+//! How many layers, directions and steps there are is known when the layer has run. Of packed sequences fewer and fewer take part in a step; the states of those that have
+//! ended wait for the end. Layers between which elements are dropped, and those with projections, stay.
 
 use super::Tracer;
 use jitopt_core::interpreter::{IValue, Outs, Stop};
@@ -22,18 +23,40 @@ const CELLS: &[(&str, &str)] = &[
     ("aten::rnn_relu", "aten::rnn_relu_cell"),
 ];
 
+/// Whether an operator is such a layer.
+pub(super) fn is_recurrent(kind: Symbol) -> bool {
+    CELLS.iter().any(|row| row.0 == kind.as_str())
+}
+
 /// What a layer is made of.
 struct Layers {
     cell: Symbol,
     /// What goes into each step.
     steps: Vec<Value>,
-    /// The dimension of steps.
-    dim: i64,
+    /// How steps are put together.
+    arranged: Arranged,
     /// The initial hidden state, and the cell state of an LSTM; one below the other for all layers and directions.
     states: Vec<Value>,
     /// For each layer and direction.
     weights: Vec<Vec<Value>>,
     directions: usize,
+}
+
+/// How rows of steps lie in a layer's operand and result.
+enum Arranged {
+    /// Along this dimension.
+    Along(i64),
+    /// One behind the other, as many for each step as there are sequences that long.
+    Packed(Vec<i64>),
+}
+
+/// What layers of both kinds are told last.
+struct Told<'a> {
+    params: &'a [IValue],
+    biases: bool,
+    layers: i64,
+    is_dropped: bool,
+    both: bool,
 }
 
 impl Tracer<'_> {
@@ -50,36 +73,55 @@ impl Tracer<'_> {
     }
 
     fn layers(&mut self, cell: Symbol, operands: &[IValue], outputs: &Outs) -> Result<Option<Layers>, Stop> {
-        let [
-            x,
-            hx,
-            IValue::List(params),
-            IValue::Bool(biases),
-            IValue::Int(layers),
-            IValue::Float(dropout),
-            IValue::Bool(train),
-            IValue::Bool(both),
-            IValue::Bool(first),
-        ] = operands
-        else {
-            return Ok(None);
+        use IValue::{Bool, Float, Int, List, Tensor};
+        let out = outputs.first().and_then(IValue::tensor);
+        let (x, hx, params, rest, arranged) = match (operands, out) {
+            ([x, hx, List(params), rest @ .., Bool(first)], Some(out)) if out.rank() == 3 => {
+                (x, hx, params, rest, Arranged::Along(i64::from(*first)))
+            }
+            ([x, Tensor(_), hx, List(params), rest @ ..], Some(out)) if out.rank() == 2 => {
+                let sizes = self.given.get(1).and_then(IValue::tensor).map(jitopt_core::tensor::Tensor::read);
+                (x, hx, params, rest, Arranged::Packed(sizes.unwrap_or_default()))
+            }
+            _ => return Ok(None),
         };
-        let directions = 1 + usize::from(*both);
-        let each = if *biases { 4 } else { 2 };
+        let [Bool(biases), Int(layers), Float(dropout), Bool(train), Bool(both)] = rest else { return Ok(None) };
         let params = params.borrow();
-        let is_plain = params.len() == each * directions * usize::try_from(*layers).unwrap_or(0);
-        let out = outputs.first().and_then(IValue::tensor).filter(|out| out.rank() == 3);
-        let Some(out) = out.filter(|_| is_plain && (*dropout <= 0.0 || !train)) else { return Ok(None) };
-        let dim = i64::from(*first);
+        let is_dropped = *dropout > 0.0 && *train;
+        let told = Told { params: &params, biases: *biases, layers: *layers, is_dropped, both: *both };
+        let Some(weights) = self.weights(&told)? else { return Ok(None) };
         let x = self.operand_of(x, Type::tensor())?;
-        let steps = (0..out.size(dim as usize)).map(|t| self.selected(x, dim, t)).collect();
+        let steps = match (&arranged, out) {
+            (Arranged::Along(dim), Some(out)) => {
+                (0..out.size(*dim as usize)).map(|t| self.selected(x, *dim, t)).collect()
+            }
+            (Arranged::Packed(sizes), _) => {
+                let mut at = 0;
+                let mut rows = |&n: &i64| {
+                    at += n;
+                    self.narrowed(x, at - n, n)
+                };
+                sizes.iter().map(&mut rows).collect()
+            }
+            _ => return Ok(None),
+        };
         let parts = |value: &IValue| match value {
-            IValue::List(values) => values.borrow().clone(),
+            List(values) => values.borrow().clone(),
             other => vec![other.clone()],
         };
         let states = parts(hx).iter().map(|state| self.operand_of(state, Type::tensor())).collect::<Result<_, _>>()?;
+        Ok(Some(Layers { cell, steps, arranged, states, weights, directions: 1 + usize::from(*both) }))
+    }
+
+    /// The weights of each layer and direction; nothing where there are others than those of plain cells.
+    fn weights(&mut self, told: &Told) -> Result<Option<Vec<Vec<Value>>>, Stop> {
+        let each = if told.biases { 4 } else { 2 };
+        let count = (1 + usize::from(told.both)) * usize::try_from(told.layers).unwrap_or(0);
+        if told.params.len() != each * count || told.is_dropped {
+            return Ok(None);
+        }
         let mut weights = Vec::new();
-        for group in params.chunks_exact(each) {
+        for group in told.params.chunks_exact(each) {
             let mut all = Vec::new();
             for part in group {
                 all.push(self.operand_of(part, Type::tensor())?);
@@ -89,27 +131,21 @@ impl Tracer<'_> {
             }
             weights.push(all);
         }
-        Ok(Some(Layers { cell, steps, dim, states, weights, directions }))
+        Ok(Some(weights))
     }
 
     /// The results of the layer.
     fn run_through(&mut self, layers: Layers) -> Vec<Value> {
-        let mut steps = layers.steps;
+        let mut steps = layers.steps.clone();
         let mut last: Vec<Vec<Value>> = vec![Vec::new(); layers.states.len()];
         for (layer, both) in layers.weights.chunks(layers.directions).enumerate() {
             let mut beside: Vec<Vec<Value>> = vec![Vec::new(); steps.len()];
             for (direction, weights) in both.iter().enumerate() {
                 let at = (layer * layers.directions + direction) as i64;
-                let mut state: Vec<Value> = layers.states.iter().map(|&all| self.selected(all, 0, at)).collect();
-                let mut order: Vec<usize> = (0..steps.len()).collect();
-                if direction == 1 {
-                    order.reverse();
-                }
-                for t in order {
-                    state = self.step(layers.cell, steps[t], &state, weights);
-                    beside[t].push(state[0]);
-                }
-                last.iter_mut().zip(state).for_each(|(all, value)| all.push(value));
+                let first: Vec<Value> = layers.states.iter().map(|&all| self.selected(all, 0, at)).collect();
+                let (hidden, states) = self.run_in_direction(&layers, &steps, first, weights, direction == 1);
+                beside.iter_mut().zip(hidden).for_each(|(all, value)| all.push(value));
+                last.iter_mut().zip(states).for_each(|(all, value)| all.push(value));
             }
             let joined = |parts: Vec<Value>| match parts[..] {
                 [only] => only,
@@ -117,9 +153,59 @@ impl Tracer<'_> {
             };
             steps = beside.into_iter().map(joined).collect();
         }
-        let mut results = vec![self.joined("aten::stack", &steps, layers.dim)];
+        let mut results = vec![match layers.arranged {
+            Arranged::Along(dim) => self.joined("aten::stack", &steps, dim),
+            Arranged::Packed(_) => self.joined("aten::cat", &steps, 0),
+        }];
         results.extend(last.iter().map(|parts| self.joined("aten::stack", parts, 0)));
         results
+    }
+
+    /// The hidden states of all steps in one direction, and the last states.
+    fn run_in_direction(
+        &mut self,
+        layers: &Layers,
+        steps: &[Value],
+        first: Vec<Value>,
+        weights: &[Value],
+        reverse: bool,
+    ) -> (Vec<Value>, Vec<Value>) {
+        let sizes: &[i64] = match &layers.arranged {
+            Arranged::Packed(sizes) => sizes,
+            Arranged::Along(_) => &[],
+        };
+        let mut order: Vec<usize> = (0..steps.len()).collect();
+        if reverse {
+            order.reverse();
+        }
+        let rows = |at: Option<&usize>| at.and_then(|&t| sizes.get(t)).copied();
+        let (mut hidden, mut state, mut ended) = (vec![None; steps.len()], first.clone(), Vec::new());
+        let mut taking_part = sizes.first().copied();
+        for t in order {
+            let now = rows(Some(&t));
+            if let (Some(before), Some(now)) = (taking_part, now) {
+                if reverse && t + 1 == steps.len() && now < before {
+                    state = state.iter().map(|&all| self.narrowed(all, 0, now)).collect();
+                } else if now < before {
+                    ended.push(state.iter().map(|&all| self.narrowed(all, now, before - now)).collect::<Vec<_>>());
+                    state = state.iter().map(|&all| self.narrowed(all, 0, now)).collect();
+                } else if now > before {
+                    let others: Vec<Value> =
+                        first.iter().map(|&all| self.narrowed(all, before, now - before)).collect();
+                    let pairs = state.iter().zip(others);
+                    state = pairs.map(|(&own, other)| self.joined("aten::cat", &[own, other], 0)).collect();
+                }
+            }
+            taking_part = now;
+            state = self.step(layers.cell, steps[t], &state, weights);
+            hidden[t] = Some(state[0]);
+        }
+        let whole = |(i, own): (usize, Value)| {
+            let parts: Vec<Value> = [own].into_iter().chain(ended.iter().rev().map(|part| part[i])).collect();
+            if parts.len() == 1 { own } else { self.joined("aten::cat", &parts, 0) }
+        };
+        let state = state.into_iter().enumerate().map(whole).collect();
+        (hidden.into_iter().flatten().collect(), state)
     }
 
     /// A step: the next state.
@@ -134,6 +220,11 @@ impl Tracer<'_> {
         let next = state.iter().map(|_| self.made.add_output(node, Type::tensor())).collect();
         self.made.append(self.made.root(), node);
         next
+    }
+
+    fn narrowed(&mut self, value: Value, start: i64, length: i64) -> Value {
+        let operands = [0, start, length].map(|n| self.constant(Attribute::Int(n), Type::int()));
+        self.append(Symbol::new("aten::narrow"), &[&[value], &operands[..]].concat(), Type::tensor())
     }
 
     fn selected(&mut self, value: Value, dim: i64, index: i64) -> Value {
