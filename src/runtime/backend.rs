@@ -7,7 +7,7 @@ use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
-use crate::codegen::kernel::{Kernel, Made, Walk};
+use crate::codegen::kernel::{Direction, Kernel, Made, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::prelude;
 use crate::codegen::whole_graph;
@@ -61,6 +61,8 @@ pub struct Counts {
 
 /// Bytes below which one thread is faster than two: waking another takes as long as reading so much.
 const WORTH_SHARING: usize = 2 << 20;
+/// Rows side by side that threads are not parted in.
+const LINE_OF_COLUMNS: usize = 64;
 /// Bytes of a row below which too much of it are the lines that it shares with the next.
 const WORTH_STREAMING: usize = 1 << 10;
 /// Bytes of a launch from which on what it loads is no longer in the second level of cache.
@@ -233,7 +235,8 @@ impl CpuBackend {
             Destination::new(made.dtype, layout::numel(shape), self.settings.guarded)
         };
         let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
-        let shares = shares(threads, geometry.tiles(compiled.tile), &kernel);
+        let tile = compiled.tile.map(|tile| narrowed(tile, &geometry, threads));
+        let shares = shares(threads, geometry.tiles(tile), &kernel);
         let asides = kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.aside.is_some());
         let totals = asides.map(|(store, access)| {
             let elements = layout::numel(&geometry.made[store.tensor].0);
@@ -241,7 +244,7 @@ impl CpuBackend {
         });
         let (totals, operands) = (totals.collect(), request.operands.to_vec());
         let mut prepared =
-            Prepared { kernel, geometry, compiled, operands, buffers, totals, threads, shares, stream: false };
+            Prepared { kernel, geometry, compiled, operands, buffers, totals, tile, threads, shares, stream: false };
         prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
         Ok(prepared)
     }
@@ -368,6 +371,8 @@ pub struct Prepared {
     operands: Vec<IValue>,
     buffers: Vec<Destination>,
     totals: Vec<Totals>,
+    /// Points in a tile of it along the innermost dimension.
+    tile: Option<usize>,
     /// How many threads a launch has, and how many parts it is done in.
     threads: usize,
     shares: usize,
@@ -432,17 +437,12 @@ impl Prepared {
             reals: &reals,
             wholes: &wholes,
             stream: self.stream,
+            columns: self.tile.unwrap_or(c_form::COLUMNS),
             ask: self.stream || self.bytes() >= WORTH_ASKING,
         };
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
-        shared_out(
-            self.compiled.function,
-            &arguments,
-            geometry.tiles(self.compiled.tile),
-            (self.threads, self.shares),
-            &apart,
-        );
+        shared_out(self.compiled.function, &arguments, geometry.tiles(self.tile), (self.threads, self.shares), &apart);
         for totals in &mut self.totals {
             totals.add_up(&mut self.buffers[totals.tensor]);
         }
@@ -510,6 +510,16 @@ fn first(buffer: &Buffer) -> usize {
 /// Bytes that a launch has to load and store, each once.
 fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
     (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
+}
+
+/// How many rows that stand side by side are a tile: as many as are written for, or fewer if threads would have none.
+fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
+    let columns = *geometry.shape.last().unwrap_or(&1) as usize;
+    let is_across = geometry.walk.direction == Direction::Across;
+    match is_across && (1..threads as i64).contains(&geometry.tiles(Some(tile))) {
+        true => columns.div_ceil(threads).next_multiple_of(LINE_OF_COLUMNS).min(tile),
+        false => tile,
+    }
 }
 
 /// In how many parts a launch is done: more than there are threads, but where each part has totals of its own.

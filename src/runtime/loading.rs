@@ -5,9 +5,21 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream, ask`, see [`crate::codegen::c_form`].
-type Entry =
-    unsafe extern "C" fn(*const i64, i64, i64, i64, i64, *const *mut u8, *const i64, *const f64, *const i64, i64, i64);
+/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream, ask, columns`, see [`crate::codegen::c_form`].
+type Entry = unsafe extern "C" fn(
+    *const i64,
+    i64,
+    i64,
+    i64,
+    i64,
+    *const *mut u8,
+    *const i64,
+    *const f64,
+    *const i64,
+    i64,
+    i64,
+    i64,
+);
 
 /// A unit that is open.
 #[derive(Debug)]
@@ -38,6 +50,8 @@ pub struct Arguments<'a> {
     pub stream: bool,
     /// Whether memory is asked ahead for what will be loaded.
     pub ask: bool,
+    /// How many rows that stand side by side are a tile, at most [`crate::codegen::c_form::COLUMNS`].
+    pub columns: usize,
 }
 
 impl Loaded {
@@ -104,6 +118,7 @@ impl Function {
                 arguments.wholes.as_ptr(),
                 i64::from(arguments.stream),
                 i64::from(arguments.ask),
+                arguments.columns as i64,
             );
         }
     }
