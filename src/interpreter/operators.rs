@@ -18,6 +18,7 @@ mod dense_test;
 pub mod einsum;
 mod elements;
 pub mod factories;
+pub mod factorizations;
 pub mod gamma;
 pub mod grid_sampling;
 pub mod indexing;
@@ -50,6 +51,7 @@ pub mod structure;
 pub mod unfolding;
 pub mod views;
 pub mod vision;
+pub mod windows;
 
 /// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
 /// decide.
@@ -72,6 +74,8 @@ pub const OF_TENSORS: &[&[Row]] = &[
     scans::ROWS,
     sorting::ROWS,
     linear_algebra::ROWS,
+    factorizations::ROWS,
+    windows::ROWS,
     einsum::ROWS,
     norms::ROWS,
     convolution::ROWS,

@@ -19,6 +19,7 @@ const TABLE: &str = concat!(
     include_str!("gradients_of_ours.txt"),
     include_str!("gradients_of_losses.txt"),
     include_str!("gradients_of_layers.txt"),
+    include_str!("gradients_of_matrices.txt"),
     include_str!("gradients_of_gradients.txt")
 );
 

@@ -79,6 +79,9 @@ const OF_STATISTICS: &[&str] = &[
 /// Gradients that count their input as what `log_softmax` made, as eager mode does.
 const OF_LOG_SOFTMAX: &[&str] = &["aten::_ctc_loss", "aten::ctc_loss"];
 
+/// Gradients of both halves of a symmetric matrix, of which one was looked at, as eager mode has them.
+const OF_SYMMETRIC: &[&str] = &["aten::cholesky", "aten::linalg_cholesky"];
+
 /// Operators whose gradients have none in eager mode, and none here.
 const ONCE: &[&str] = &["aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"];
 
@@ -536,7 +539,8 @@ fn is_tried(era: Era, schema: &Schema) -> bool {
     let random = ops::operator(era, schema.kind).nondeterminism(Some(schema));
     // A probability that is given is 0 in the rows of [`OPERANDS`].
     let is_same = matches!(random, Nondeterminism::Deterministic | Nondeterminism::UnlessZero(_));
-    let is_independent = !OF_STATISTICS.iter().chain(OF_LOG_SOFTMAX).any(|kind| *kind == schema.kind.as_str());
+    let dependent = OF_STATISTICS.iter().chain(OF_LOG_SOFTMAX).chain(OF_SYMMETRIC);
+    let is_independent = !dependent.copied().any(|kind| kind == schema.kind.as_str());
     !row.is_flat && !schema.is_writing() && has_tensor && is_independent && is_same
 }
 
