@@ -137,6 +137,16 @@ impl Writer<'_> {
         );
         self.line(0, "{");
         self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
+        self.numbers("double", "real", kernel.reals.len());
+        self.numbers("i64", "whole", kernel.wholes.len());
+    }
+
+    /// Numbers that the graph computes, read once.
+    fn numbers(&mut self, ty: &str, name: &str, count: usize) {
+        let all: Vec<String> = (0..count).map(|k| format!("{name}{k} = {name}s[{k}]")).collect();
+        if !all.is_empty() {
+            self.line(4, &format!("const {ty} {};", all.join(", ")));
+        }
     }
 
     fn access_name(&self, access: usize) -> String {
@@ -246,8 +256,8 @@ impl Writer<'_> {
             Source::Load(k) => self.kernel.loads[k].name.clone(),
             Source::Step(i) => self.kernel.steps[i].name.clone(),
             Source::Folded(k) => self.kernel.foldings[k].name.clone(),
-            Source::Real(k) => format!("reals[{k}]"),
-            Source::Whole(k) => format!("wholes[{k}]"),
+            Source::Real(k) => format!("real{k}"),
+            Source::Whole(k) => format!("whole{k}"),
             Source::Constant(scalar) => literal(scalar, dtype),
         }
     }

@@ -118,14 +118,31 @@ JO u16 jo_to_bfloat16(float x)
     return (u16)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16 | 0x40) : rounded);
 }
 
-// NaN if one of the two is.
-JO float jo_largerf(float a, float b) { return a != a ? a : a > b ? a : b; }
+// NaN if one of the two is, and the first if they are equal: a bound leaves -0.0 as it is. Asked in this way vectors take one comparison, which is made once for a
+// bound of all elements, and one masked maximum.
+JO float jo_largerf(float a, float b)
+{
+    const float m = a < b ? b : a;
+    return b != b ? b : m;
+}
 
-JO double jo_larger(double a, double b) { return a != a ? a : a > b ? a : b; }
+JO double jo_larger(double a, double b)
+{
+    const double m = a < b ? b : a;
+    return b != b ? b : m;
+}
 
-JO float jo_smallerf(float a, float b) { return a != a ? a : a < b ? a : b; }
+JO float jo_smallerf(float a, float b)
+{
+    const float m = a > b ? b : a;
+    return b != b ? b : m;
+}
 
-JO double jo_smaller(double a, double b) { return a != a ? a : a < b ? a : b; }
+JO double jo_smaller(double a, double b)
+{
+    const double m = a > b ? b : a;
+    return b != b ? b : m;
+}
 
 // What is neither infinite nor no number, or else 0.
 JO float jo_finitef(float x) { return x - x == 0.0f ? x : 0.0f; }

@@ -198,14 +198,14 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// The larger, NaN if one of them is.
+/// The larger, NaN if one of them is, and the first of two zeros.
 pub fn larger(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }
+    if b.is_nan() || a < b { b } else { a }
 }
 
-/// The smaller, NaN if one of them is.
+/// The smaller, NaN if one of them is, and the first of two zeros.
 pub fn smaller(a: f64, b: f64) -> f64 {
-    if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }
+    if b.is_nan() || a > b { b } else { a }
 }
 
 /// What is not negative, and NaN.
