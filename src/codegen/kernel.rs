@@ -247,16 +247,23 @@ pub enum Direction {
     Points,
     /// The innermost one is one of them: a loop over a row of neighbours.
     Along,
-    /// The same, but one that is kept lies between it and another: memory holds a piece of each row in turn, and as many rows as fit are folded at once.
+    /// The same, and each row is parted between threads, since there are fewer rows than those.
+    Parted,
+    /// As along rows, but one that is kept lies between it and another: memory holds a piece of each row in turn, and as many rows as fit are folded at once.
     Between,
     /// The innermost one is none: rows stand side by side, and as many as fit are folded at once.
     Across,
 }
 
 impl Direction {
+    /// Whether loops over elements run along a row, and rows come one after the other.
+    pub fn has_single_rows(self) -> bool {
+        matches!(self, Direction::Along | Direction::Parted)
+    }
+
     /// Whether loops over elements run along a row.
     pub fn is_along(self) -> bool {
-        matches!(self, Direction::Along | Direction::Between)
+        matches!(self, Direction::Along | Direction::Parted | Direction::Between)
     }
 }
 
@@ -310,11 +317,12 @@ impl Kernel {
         access.checked_sub(self.loads.len()).is_some_and(|store| self.stores[store].aside.is_some())
     }
 
-    /// Whether nothing in it is converted: then it does not matter which tensors have dimensions.
+    /// Whether no operand of an operator is converted: then it does not matter which tensors have dimensions.
     pub fn is_of_one_type(&self) -> bool {
-        let steps = self.steps.iter().filter(|step| step.out != DType::Bool).map(|step| step.out);
+        let is_of_type = |step: &&Step| step.is_value && step.out != DType::Bool;
+        let steps = self.steps.iter().filter(is_of_type).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);
-        let folded = self.foldings.iter().map(|folding| folding.out);
+        let folded = self.foldings.iter().filter(|folding| folding.is_value).map(|folding| folding.out);
         let all: Vec<DType> = all.chain(folded).chain(self.asides.iter().map(|aside| aside.input.to)).collect();
         all.windows(2).all(|two| two[0] == two[1])
     }

@@ -90,6 +90,8 @@ pub enum Aim {
     Store(usize),
     /// Leaves the value of a step in the memory of a result, for a later phase.
     Carry(usize, usize),
+    /// Takes what a running total reads into it, and does nothing else.
+    Total(usize),
 }
 
 /// The loops of a kernel.
@@ -242,5 +244,6 @@ pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
         Aim::Fold(k) | Aim::Square(k) => kernel.foldings[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
         Aim::Carry(step, _) => Source::Step(step),
+        Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),
     }
 }

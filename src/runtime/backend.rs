@@ -6,7 +6,7 @@ use super::disk_cache::DiskCache;
 use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
-use crate::codegen::c_form;
+use crate::codegen::c_form::{self, Turns};
 use crate::codegen::kernel::{Direction, Kernel, Made, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::prelude;
@@ -42,6 +42,8 @@ pub struct Settings {
     pub scalar: bool,
     /// Whether results go past the caches; those of large launches do when it is not said.
     pub stream: Option<bool>,
+    /// In how many parts each row is folded, whatever its size: for tests.
+    pub parts: Option<usize>,
 }
 
 /// What has been done so far.
@@ -84,6 +86,7 @@ type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 struct Compiled {
     function: Function,
     tile: Option<usize>,
+    turns: Option<Turns>,
     _library: Rc<Loaded>,
 }
 
@@ -220,17 +223,34 @@ impl CpuBackend {
         let arguments: Vec<Argument> = request.operands.iter().map(argument).collect();
         let kernel = self.lowered(request.section, request.name, &arguments, request.release)?;
         let views: Vec<Option<View>> = request.operands.iter().map(|value| value.tensor().map(View::of)).collect();
-        let geometry = settle(&kernel, &views)?;
+        let mut geometry = settle(&kernel, &views)?;
+        if self.parts_rows(&kernel, &geometry) {
+            geometry.walk.direction = Direction::Parted;
+        }
         Ok((arguments, kernel, geometry))
+    }
+
+    /// How many threads a launch has.
+    fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
+        match touched(kernel, geometry) {
+            0..WORTH_SHARING => 1,
+            _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
+        }
+    }
+
+    /// Whether there are fewer rows than threads that could fold them.
+    fn parts_rows(&self, kernel: &Kernel, geometry: &Geometry) -> bool {
+        let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
+        geometry.walk.direction.is_along()
+            && (self.settings.parts.is_some() || are_few())
+            && c_form::can_be_parted(kernel)
     }
 
     fn prepared_in(&self, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
         let (arguments, kernel, geometry) = self.settled(&request)?;
         let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
-        let threads = match touched(&kernel, &geometry) {
-            0..WORTH_SHARING => 1,
-            _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
-        };
+        let threads = self.threads(&kernel, &geometry);
+        let parts = self.settings.parts.unwrap_or(threads);
         let destination = |(made, (shape, _)): (&Made, &(Dims, Dims))| {
             Destination::new(made.dtype, layout::numel(shape), self.settings.guarded)
         };
@@ -243,8 +263,19 @@ impl CpuBackend {
             Totals::new(store.tensor, access, elements, shares, self.settings.guarded)
         });
         let (totals, operands) = (totals.collect(), request.operands.to_vec());
-        let mut prepared =
-            Prepared { kernel, geometry, compiled, operands, buffers, totals, tile, threads, shares, stream: false };
+        let mut prepared = Prepared {
+            kernel,
+            geometry,
+            compiled,
+            operands,
+            buffers,
+            totals,
+            tile,
+            threads,
+            shares,
+            parts,
+            stream: false,
+        };
         prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
         Ok(prepared)
     }
@@ -336,6 +367,7 @@ impl CpuBackend {
             let compiled = Compiled {
                 function: library.kernel(name)?,
                 tile: c_form::tile(&wanted.walk),
+                turns: c_form::turns(&wanted.kernel, &wanted.walk),
                 _library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
@@ -376,6 +408,8 @@ pub struct Prepared {
     /// How many threads a launch has, and how many parts it is done in.
     threads: usize,
     shares: usize,
+    /// In how many parts rows are folded, where they are.
+    parts: usize,
     stream: bool,
 }
 
@@ -440,6 +474,10 @@ impl Prepared {
             columns: self.tile.unwrap_or(c_form::COLUMNS),
             ask: self.stream || self.bytes() >= WORTH_ASKING,
         };
+        if let Some(turns) = self.compiled.turns {
+            in_turns(self.compiled.function, &arguments, geometry.tiles(None), self.parts, turns);
+            return Ok(());
+        }
         let apart: SmallVec<[(usize, usize); 4]> =
             self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
         shared_out(self.compiled.function, &arguments, geometry.tiles(self.tile), (self.threads, self.shares), &apart);
@@ -565,10 +603,30 @@ fn shared_out(
     });
 }
 
+/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is told which it is, and where all leave what they find.
+fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
+    let mut found = vec![0_f64; rows as usize * parts * turns.places];
+    let mut data: SmallVec<[usize; 16]> = arguments.data.into();
+    data.push(found.as_mut_ptr().expose_provenance());
+    for turn in 0..turns.turns {
+        let run = |part: usize| {
+            let mut wholes: SmallVec<[i64; 4]> = arguments.wholes.into();
+            wholes.extend([turn, part as i64, parts as i64]);
+            launch(function, &Arguments { data: &data, wholes: &wholes, ..*arguments }, 0, rows);
+        };
+        let run = &run;
+        rayon::in_place_scope(|scope| {
+            (1..parts).for_each(|part| scope.spawn(move |_| run(part)));
+            run(0);
+        });
+    }
+}
+
 #[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
 fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
     // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
     // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
-    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own.
+    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own;
+    // parts are disjoint pieces of rows, and what they find has places for each, which others read in later turns only.
     unsafe { function.run(arguments, begin, end) }
 }

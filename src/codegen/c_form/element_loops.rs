@@ -71,7 +71,7 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.is_heavy(k),
             Aim::Store(k) => self.kernel.stores[k].aside.is_some() && self.computes_heavy(aim),
-            Aim::Square(_) | Aim::Carry(..) => false,
+            Aim::Square(_) | Aim::Carry(..) | Aim::Total(_) => false,
         }
     }
 
@@ -94,7 +94,7 @@ impl Writer<'_> {
         for aim in aims {
             match *aim {
                 Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
-                Aim::Fold(_) | Aim::Square(_) => false,
+                Aim::Fold(_) | Aim::Square(_) | Aim::Total(_) => false,
             };
         }
         accesses.into_iter().collect()
@@ -207,7 +207,7 @@ impl Writer<'_> {
         let (indent, step) = (all.indent, &self.kernel.steps[i]);
         let Some(running) = &step.running else { return };
         let (name, operator) = (beside(letter_of_running(all.aims), &step.name), operator(running.fold));
-        let is_along = self.walk.direction == Direction::Along;
+        let is_along = self.walk.direction.has_single_rows();
         let total = if is_along { name.clone() } else { self.row_of(&name) };
         // In another order doubles have other last digits, and products are too large or small on the way.
         let in_vectors = running.fold == Fold::Sum && step.computed != DType::Double;
@@ -227,8 +227,7 @@ impl Writer<'_> {
             ..*all
         };
         step.inputs.iter().for_each(|input| self.declare(input.source, &inner, all.stages.of_step[&i], &mut declared));
-        let value = formula(step, |input| self.input(input));
-        self.noted(indent + 8, &format!("{total} {operator}= ({}){value};", running_type(step)), &step.line);
+        self.run_on(indent + 8, i, &total);
         self.line(indent + 4, "}");
         if is_along && in_vectors {
             self.line(indent + 4, &format!("#pragma omp scan inclusive({name})"));
@@ -243,6 +242,14 @@ impl Writer<'_> {
         aims.iter().for_each(|&aim| self.take(indent + 8, aim));
         self.line(indent + 4, "}");
         self.line(indent, "}");
+    }
+
+    /// Takes an element into a running total.
+    pub(super) fn run_on(&mut self, indent: usize, i: usize, total: &str) {
+        let step = &self.kernel.steps[i];
+        let (Some(running), value) = (&step.running, formula(step, |input| self.input(input))) else { return };
+        let statement = format!("{total} {}= ({}){value};", operator(running.fold), running_type(step));
+        self.noted(indent, &statement, &step.line);
     }
 
     fn stage_of(&self, all: &Loop<'_>, aim: Aim) -> usize {
@@ -306,6 +313,7 @@ impl Writer<'_> {
             }
             Aim::Fold(k) => self.fold(indent, k),
             Aim::Square(k) => self.square(indent, k),
+            Aim::Total(step) => self.add_to_running(indent, step),
         }
     }
 

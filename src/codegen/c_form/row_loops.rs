@@ -23,15 +23,15 @@ const SHORT_BLOCK: usize = 256;
 const ROWS: usize = 16;
 
 /// What the loops of a phase over elements are for.
-struct Phase {
-    number: usize,
+pub(super) struct Phase {
+    pub(super) number: usize,
     /// But for squares, which come behind.
-    aims: Vec<Aim>,
+    pub(super) aims: Vec<Aim>,
     squares: Vec<Aim>,
     /// Folds with totals that elements are taken into.
-    own: Vec<usize>,
+    pub(super) own: Vec<usize>,
     /// Means that go along with a variance have a total of their own, of the sums of its blocks: a mean may be infinite.
-    along: Vec<usize>,
+    pub(super) along: Vec<usize>,
     /// What a variance has found when it is done.
     found: Vec<usize>,
 }
@@ -118,7 +118,7 @@ impl Writer<'_> {
         match self.walk.direction {
             Direction::Across => Some(("i", "m", super::COLUMNS)),
             Direction::Between => Some(("r", "side", SIDE)),
-            Direction::Points | Direction::Along => None,
+            Direction::Points | Direction::Along | Direction::Parted => None,
         }
     }
 
@@ -177,12 +177,19 @@ impl Writer<'_> {
                 self.line(indent, &format!("{}[{row}] = {};", beside('t', &step.name), step.name));
             }
         }
+        let is_once = self.is_parted() && !stores.is_empty();
+        if is_once {
+            self.line(indent, &format!("if (turn == {} && part == 0) {{", self.turn_of(phase)));
+        }
         for k in stores {
             let access = kernel.loads.len() + k;
             if self.is_between() {
                 self.pointer(indent, access, &self.in_turn(access));
             }
-            self.store(indent, k);
+            self.store(indent + if is_once { 4 } else { 0 }, k);
+        }
+        if is_once {
+            self.line(indent, "}");
         }
         if self.several().is_some() {
             self.line(8, "}");
@@ -215,27 +222,43 @@ impl Writer<'_> {
     fn phase(&mut self, number: usize, aims: &[Aim]) {
         let phase = self.planned(number, aims);
         let totals = self.totals(&phase);
-        self.line(8, "{");
-        [&phase.aims, &phase.squares].into_iter().for_each(|aims| self.running_totals(number, aims));
-        let accesses = self.kernel.accesses();
-        self.line(12, &format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
-        self.line(12, "for (i64 b = 0; b < blocks; b++) {");
-        if self.is_between() {
-            let known = self.read_of_rows(&phase);
-            self.begin_turn(&known, &totals);
+        if self.is_parted() {
+            self.turns(&phase);
+        } else {
+            self.line(8, "{");
+            [&phase.aims, &phase.squares].into_iter().for_each(|aims| self.running_totals(12, number, aims));
+            self.all_blocks(&phase, &totals);
+            self.line(8, "}");
         }
-        self.blocks(&phase);
-        if self.is_between() {
-            self.end_turn(&totals);
-        }
-        let next = format!("if (b + 1 < blocks) jo_next(shape, rank, kept, folded, strides, {accesses}, along, o);");
-        self.line(16, &next);
-        self.line(12, "}");
-        self.line(8, "}");
         phase.own.iter().chain(&phase.along).chain(&phase.found).for_each(|&k| self.finish(k));
     }
 
-    fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
+    /// The loops over the blocks of a row, of all its pieces that lie apart in memory.
+    pub(super) fn all_blocks(&mut self, phase: &Phase, totals: &[(&'static str, String)]) {
+        let accesses = self.kernel.accesses();
+        self.line(12, &format!("i64 along[64] = {{0}}, o[{accesses}] = {{0}};"));
+        let (first, behind) = if self.is_parted() { ("first_block", "behind") } else { ("0", "blocks") };
+        if self.is_parted() {
+            let start = format!(
+                "jo_first(shape + kept, rank, folded - kept, first_block, strides + kept, {accesses}, along + kept, o);"
+            );
+            self.line(12, &start);
+        }
+        self.line(12, &format!("for (i64 b = {first}; b < {behind}; b++) {{"));
+        if self.is_between() {
+            let known = self.read_of_rows(phase);
+            self.begin_turn(&known, totals);
+        }
+        self.blocks(phase);
+        if self.is_between() {
+            self.end_turn(totals);
+        }
+        let next = format!("if (b + 1 < {behind}) jo_next(shape, rank, kept, folded, strides, {accesses}, along, o);");
+        self.line(16, &next);
+        self.line(12, "}");
+    }
+
+    pub(super) fn planned(&self, number: usize, aims: &[Aim]) -> Phase {
         let folds: Vec<usize> =
             aims.iter().filter_map(|aim| if let Aim::Fold(k) = aim { Some(*k) } else { None }).collect();
         // What another fold finds on its way needs no loop of its own.
@@ -264,8 +287,9 @@ impl Writer<'_> {
             true => ("first", "rows", ROWS),
             false => ("from", "m", if is_short { SHORT_BLOCK } else { BLOCK }),
         };
-        self.line(16, &format!("for (i64 {at} = 0; {at} < width; {at} += {block}) {{"));
-        self.line(20, &format!("const i64 {many} = width - {at} < {block} ? width - {at} : {block};"));
+        let (left, right) = if self.is_parted() { ("left", "right") } else { ("0", "width") };
+        self.line(16, &format!("for (i64 {at} = {left}; {at} < {right}; {at} += {block}) {{"));
+        self.line(20, &format!("const i64 {many} = {right} - {at} < {block} ? {right} - {at} : {block};"));
         self.parts(&phase.own);
         self.block(phase.number, &phase.aims, block);
         if !phase.squares.is_empty() {
@@ -357,7 +381,7 @@ impl Writer<'_> {
     }
 
     /// Totals of a fold, each with its type and what it begins as: `a` of elements, and `n` whether there was a NaN. Those of variances are in `variances.rs`.
-    fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
+    pub(super) fn totals_of(&self, k: usize) -> Vec<(&'static str, String, String)> {
         let folding = &self.kernel.foldings[k];
         if self.is_variance(k) {
             return self.totals_of_variance(k);
@@ -394,12 +418,12 @@ impl Writer<'_> {
     }
 
     /// What runs along a row begins with it.
-    fn running_totals(&mut self, phase: usize, aims: &[Aim]) {
+    pub(super) fn running_totals(&mut self, indent: usize, phase: usize, aims: &[Aim]) {
         for i in self.schedule.steps(self.kernel, phase, aims) {
             let step = &self.kernel.steps[i];
             let Some(running) = &step.running else { continue };
             let name = beside(letter_of_running(aims), &step.name);
-            self.begin(12, running_type(step), &[(name, neutral(running.fold).to_owned())]);
+            self.begin(indent, running_type(step), &[(name, neutral(running.fold).to_owned())]);
         }
     }
 
@@ -442,6 +466,7 @@ impl Writer<'_> {
                     let nan = if folding(k).is_real() { nan } else { String::new() };
                     format!(" reduction({how}:{}){nan}", beside('a', name))
                 }
+                Aim::Total(step) => format!(" reduction(+:{})", beside('r', &self.kernel.steps[step].name)),
                 Aim::Store(_) | Aim::Carry(..) => String::new(),
             }
         };

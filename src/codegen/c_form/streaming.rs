@@ -28,14 +28,14 @@ impl Writer<'_> {
     pub(super) fn streamed(&self, store: usize) -> Option<usize> {
         let in_a_row = self.walk.inner[self.kernel.loads.len() + store] == Inner::Unit;
         let has_time = self.takes_long() && !self.asks_for_tiles();
-        let runs_along = self.walk.direction == Direction::Along && self.kernel.has_running();
+        let runs_along = self.walk.direction.has_single_rows() && self.kernel.has_running();
         let is_aside = self.kernel.stores[store].aside.is_some();
         if !in_a_row || is_aside || has_time || runs_along || self.walk.writes_rows(self.kernel, store) {
             return None;
         }
         match self.walk.direction {
             Direction::Points => self.tile,
-            Direction::Along | Direction::Between => Some(BLOCK),
+            Direction::Along | Direction::Parted | Direction::Between => Some(BLOCK),
             Direction::Across => Some(TILE),
         }
     }

@@ -591,13 +591,16 @@ struct Checked {
 
 /// Compiles groups together and judges each.
 fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
-    let stream = Some((seeds[0] / TOGETHER as u64).is_multiple_of(2));
+    let unit = seeds[0] / TOGETHER as u64;
+    let stream = Some(unit.is_multiple_of(2));
+    let parts = unit.is_multiple_of(3).then_some(2 + unit as usize % 4);
     let (scalar, options) = match how {
         How::Scalar => (true, ""),
         How::Vectors(options) => (false, options),
     };
     let cc = Some(format!("{} {options}", std::env::var("CC").unwrap_or("cc".to_owned())));
-    let backend = Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, ..Settings::default() }));
+    let backend =
+        Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, parts, ..Settings::default() }));
     let parsed = |&seed: &u64| {
         let group = group(seed);
         let parsed = parse(group.text.as_bytes(), ParseOptions { era: Some(group.era), force_era: true });
