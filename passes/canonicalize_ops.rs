@@ -8,7 +8,7 @@
 //! ```
 //!
 //! - The second operand of add, sub, mul or div that is a constant tensor without dimensions becomes a number, which is part of a kernel
-//!   where the tensor is one operand more. A tensor takes another part in the promotion of types than a number: the element type of
+//!   where the tensor is one operand more. A tensor that is no traced number takes another part in the promotion of types: the element type of
 //!   the first operand must be known and the result must keep its own, the number must be exact in it, and nobody may write
 //!   to the tensor. A bool stays a tensor: no schema of arithmetic takes a plain one. PyTorch asks nothing of this, changes
 //!   element types, and fails on bools; a tensor of reals it reads from memory, we from a text that is rounded. `{trusting}` does as it does, but for bools and writes.
@@ -23,7 +23,7 @@ use jitopt_core::interpreter::{Environment, literal_values};
 use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
-use jitopt_core::tensor::promotion::join;
+use jitopt_core::tensor::promotion::{join, stands_for_number};
 use jitopt_core::tensor::{Kind, Scalar};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
@@ -122,7 +122,7 @@ fn keeps_dtype(x: &TensorType, constant: DType, number: Scalar) -> bool {
         Some(Kind::Bool) => constant == DType::Long,
         Some(Kind::Int) => {
             let fits = dtype.range().is_some_and(|(least, most)| (least..=most).contains(&n));
-            fits && (dimensioned || join(dtype, constant) == dtype)
+            fits && (dimensioned || stands_for_number(constant) || join(dtype, constant) == dtype)
         }
         // Exact in the element type, so rounded by nobody.
         Some(Kind::Float | Kind::Complex) => n as f64 * dtype.to_real().epsilon() <= 1.0 && n > i64::MIN,

@@ -139,17 +139,20 @@ impl Call<'_> {
 
     /// Operands where tensors are asked for, and what is known of them: in lists too. None when a list does not tell what is in it.
     pub fn tensors(&self) -> Option<Vec<&'static TensorType>> {
+        self.tensor_values()?.into_iter().map(|value| self.tensor_of(value)).collect()
+    }
+
+    /// Operands where tensors are asked for, in lists too. None when a list does not tell what is in it.
+    pub fn tensor_values(&self) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         for (formal, value) in self.schema.formals.iter().zip(self.graph.inputs(self.node)) {
             match formal.ty.kind() {
                 TypeKind::List(element) if element.is_tensor() => {
                     let list = self.graph.definer(value).filter(|_| self.known.is_list_kept(value))?;
-                    all.extend(self.graph.inputs(list).map(|value| self.tensor_of(value)).collect::<Option<Vec<_>>>()?);
+                    all.extend(self.graph.inputs(list));
                 }
-                TypeKind::Tensor(_) => all.push(self.tensor_of(value)?),
-                TypeKind::Optional(inner) if inner.is_tensor() && !self.is_none(value) => {
-                    all.push(self.tensor_of(value)?)
-                }
+                TypeKind::Tensor(_) => all.push(value),
+                TypeKind::Optional(inner) if inner.is_tensor() && !self.is_none(value) => all.push(value),
                 _ => {}
             }
         }

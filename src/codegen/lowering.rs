@@ -18,6 +18,7 @@ use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
 use crate::text::{PrintOptions, Printer};
 use crate::types::{Simple, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// What is known of an operand of a group.
@@ -353,6 +354,17 @@ impl Lowering<'_> {
                     _ => false,
                 }),
                 _ => true,
+            },
+            When::OfOneType(n) => {
+                let dtypes = (0..n).filter_map(|i| match self.known_operand(node, i) {
+                    Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),
+                    _ => None,
+                });
+                dtypes.collect::<BTreeSet<DType>>().len() == 1
+            }
+            When::Wide => match self.known_operand(node, 0) {
+                Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => !dtype.is_short_float(),
+                _ => false,
             },
             When::Says(i, text) => matches!(self.known_operand(node, i), Some(Known::Text(said)) if said == text),
         }

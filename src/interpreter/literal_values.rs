@@ -147,7 +147,10 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
         }
     };
     let numbers = printed_numbers(body)?;
-    (numbers.len() == numel(&shape)).then(|| IValue::Tensor(Tensor::of(&numbers, dtype, &shape, env.precision)))
+    (numbers.len() == numel(&shape)).then(|| {
+        let tensor = Tensor::of(&numbers, dtype, &shape, env.precision);
+        IValue::Tensor(if crate::tensor::promotion::stands_for_number(dtype) { tensor.as_number() } else { tensor })
+    })
 }
 
 /// How many dimensions the declared type tells, where all its sizes are 1.

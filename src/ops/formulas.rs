@@ -54,6 +54,10 @@ pub enum When {
     Fits(usize),
     /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
     Held(usize),
+    /// The operands so far that are tensors have one element type: others raise exceptions.
+    OfOneType(usize),
+    /// The first operand is of 32 bits at least.
+    Wide,
 }
 
 /// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
@@ -163,6 +167,9 @@ const ROWS: &[Formula] = &[
     reals("aten::fmod", Promoted(2), "fmod(a, b)"),
     reals("aten::remainder", Promoted(2), "remainder(a, b)"),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
+    // The power of -0.0, and that of minus infinity, are those of roots; halves go through `pow`.
+    reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), Wide]),
+    reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), Wide]),
     reals("aten::pow", Promoted(2), "pow(a, b)"),
     reals("aten::atan2", RealPromoted(2), "atan2(a, b)"),
     // Before 1.7 a NaN of the first operand is lost.
@@ -174,7 +181,7 @@ const ROWS: &[Formula] = &[
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
     numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]),
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]),
-    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)"),
+    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)").when(&[OfOneType(3)]),
     // ---- bounds
     // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
     numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Held(1)]),
@@ -204,7 +211,7 @@ const ROWS: &[Formula] = &[
     numbers("aten::trunc", Kept, "a").real("trunc(a)"),
     numbers("aten::round", Kept, "a").real("roundeven(a)").when(&[Missing(1)]),
     reals("aten::frac", Kept, "a - trunc(a)"),
-    all("aten::square", Kept, "a * a"),
+    numbers("aten::square", Kept, "a * a"),
     // ---- whole numbers become reals
     reals("aten::exp", Real, "exp(a)"),
     reals("aten::exp2", Real, "pow(2.0, a)"),

@@ -118,6 +118,8 @@ pub enum Element {
     Angle,
     /// Long for whole numbers, else that of the first tensor.
     Summed,
+    /// Long for truth values, else that of the first tensor.
+    Squared,
     /// Bool.
     Bool,
     /// Bool, and Byte for Byte.
@@ -275,7 +277,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::log_sigmoid", "aten::rrelu", "aten::prelu"], S::Like, Same).told_as(RANK),
         row(&["aten::hardswish", "aten::gelu"], S::Like, Same).told_as(RANK).since_2(),
         row(&["aten::relu6", "aten::silu", "aten::mish", "aten::hardsigmoid", "aten::positive", "aten::fix"], S::Like, Same),
-        row(&["aten::square", "aten::bitwise_not", "aten::conj", "aten::sgn", "aten::nan_to_num", "aten::fill"], S::Like, Same),
+        row(&["aten::square"], S::Like, Element::Squared),
+        row(&["aten::bitwise_not", "aten::conj", "aten::sgn", "aten::nan_to_num", "aten::fill"], S::Like, Same),
         row(&["aten::clamp:self", "aten::clamp_min", "aten::clamp_max"], S::Broadcast, Settled).told_as(RANK),
         row(&["aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout"], S::Like, Same).told_as(RANK),
         row(&["aten::bernoulli"], S::Like, Same).told_as(RANK),
@@ -320,7 +323,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::sum:dim"], S::Reduce, Summed).told_as(ONLY_SIZES),
         row(&["aten::sum"], S::Reduce, Summed).told_as(SIZES),
         row(&["aten::prod"], S::Reduce, Summed).told_as(RANK),
-        row(&["aten::mean:dim", "aten::logsumexp", "aten::amax", "aten::amin"], S::Reduce, Same),
+        row(&["aten::mean:dim", "aten::amax", "aten::amin"], S::Reduce, Same),
+        row(&["aten::logsumexp"], S::Reduce, Real),
         row(&["aten::mean"], S::Reduce, Same).told_as(RANK),
         row(&["aten::norm:dim", "aten::std:dim", "aten::var:dim", "aten::frobenius_norm:dim"], S::Reduce, Parts),
         row(&["aten::norm", "aten::std", "aten::var"], S::Reduce, Parts).told_as(RANK),

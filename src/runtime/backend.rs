@@ -191,7 +191,9 @@ impl CpuBackend {
             return Err("reals are kept in doubles, which no kernel does".to_owned());
         }
         let release = env.release.unwrap_or(Release::of(graph.era));
-        let request = Request { section, name: graph.kind(node).as_str(), operands, release: (release.0, release.1) };
+        let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
+        let (name, release) = (graph.kind(node).as_str(), (release.0, release.1));
+        let request = Request { section, name, operands: &operands, release };
         let mut prepared = self.prepared_in(request, Some(graph))?;
         prepared.launch()?;
         self.count(|counts| counts.launched += u64::from(!prepared.geometry.is_empty));
@@ -530,6 +532,12 @@ impl Backend for CpuBackend {
             }
         }
     }
+}
+
+/// A traced number as a number.
+fn unwrapped(value: &IValue) -> IValue {
+    let number = value.tensor().filter(|tensor| tensor.is_number()).map(Tensor::item);
+    number.map_or_else(|| value.clone(), IValue::from)
 }
 
 fn argument(value: &IValue) -> Argument {

@@ -172,7 +172,7 @@ pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Ve
     let order = layout::iteration_order(&shape, &strides);
     let ordered = |dims: &Dims| -> Dims { order.iter().map(|&i| dims[i]).collect() };
     let walked = ordered(&shape);
-    let total = layout::numel(&shape);
+    let total = layout::checked(&shape)?;
     let mut readers: SmallVec<[Reader; 4]> = (inputs.iter().zip(&strides))
         .map(|(tensor, strides)| Reader::over(&walked, &ordered(strides), tensor.offset()))
         .collect();

@@ -54,7 +54,10 @@ pub struct Promotion {
 impl Promotion {
     /// Counts a tensor.
     pub fn tensor(self, tensor: &Tensor) -> Promotion {
-        self.element(tensor.dtype(), tensor.rank() > 0)
+        match tensor.dtype().arithmetic().filter(|_| tensor.is_number()) {
+            Some(kind) => self.number(kind),
+            None => self.element(tensor.dtype(), tensor.rank() > 0),
+        }
     }
 
     /// Counts a tensor of which only this is known.
@@ -102,6 +105,12 @@ fn raised(higher: DType, lower: DType) -> DType {
 /// The type of the result of two tensors.
 pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
     Promotion::default().tensor(a).tensor(b).result()
+}
+
+/// Whether a constant of this type without dimensions is a number of Python's that was traced, as those are the widest of their kind:
+/// `%2 : Double() = prim::Constant[value={0.5}]()`. It says nothing of the type of what it is multiplied with, as PyTorch 2.15 has it also for graphs that were saved and loaded.
+pub fn stands_for_number(dtype: DType) -> bool {
+    matches!(dtype, Double | Long | ComplexDouble)
 }
 
 /// What an operator of real numbers makes of a type: whole numbers become the default type of reals.

@@ -70,6 +70,8 @@ pub struct Tensor {
     strides: Dims,
     device: Device,
     requires_grad: Cell<bool>,
+    /// Whether it counts as a plain number in promotion.
+    is_number: bool,
     /// What it was made in place.
     became: Rc<OnceCell<Tensor>>,
 }
@@ -90,14 +92,15 @@ impl Tensor {
     pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
-        Tensor { storage, dtype, offset: 0, shape, strides, device, requires_grad, became }
+        Tensor { storage, dtype, offset: 0, shape, strides, device, requires_grad, is_number: false, became }
     }
 
     /// Elements that the strides find in the part of the buffer that programs know of.
     pub fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
         let offset = known.start;
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
-        Tensor { storage: Storage::placed(buffer, known), dtype, offset, shape, strides, device, requires_grad, became }
+        let storage = Storage::placed(buffer, known);
+        Tensor { storage, dtype, offset, shape, strides, device, requires_grad, is_number: false, became }
     }
 
     /// The same elements in memory of their own that begins with a line of the caches, if they are many: vectors of them are then in one line each.
@@ -220,6 +223,17 @@ impl Tensor {
     /// The device that programs see.
     pub fn device(&self) -> Device {
         self.now().device
+    }
+
+    /// The same as what tracing makes of a number of Python's: it counts as one in promotion, in this tensor only.
+    pub fn as_number(mut self) -> Tensor {
+        self.is_number = self.shape.is_empty();
+        self
+    }
+
+    /// Whether it counts as a plain number.
+    pub fn is_number(&self) -> bool {
+        self.is_number
     }
 
     /// Whether programs see it as taking part in differentiation.

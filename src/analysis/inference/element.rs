@@ -4,8 +4,9 @@ use super::Call;
 use crate::ir::Value;
 use crate::ops::shape_rules::Element;
 use crate::planted;
+use crate::symbol::prim;
 use crate::tensor::dtype::Kind;
-use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
+use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_real_arithmetic};
 use crate::types::era::Era;
 use crate::types::{DType, Simple, TensorType};
 
@@ -36,6 +37,7 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
             (call.era() == Era::V2 || !result.is_integral()).then(|| to_real_arithmetic(result))
         }
         Element::Summed => first().map(|dtype| if dtype.is_integral() { DType::Long } else { dtype }),
+        Element::Squared => first().map(|dtype| if dtype == DType::Bool { DType::Long } else { dtype }),
         Element::Bool => Some(DType::Bool),
         Element::Flag => first().map(|dtype| if dtype == DType::Byte { dtype } else { DType::Bool }),
         Element::Long => Some(DType::Long),
@@ -61,13 +63,23 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
 fn promoted(call: &Call<'_>, from: usize) -> Option<DType> {
     let tensors = call.tensors()?;
     let mut promotion = Promotion::default();
-    for tensor in tensors.iter().skip(from) {
-        promotion = promotion.element(arithmetic(tensor)?, has_dimensions(tensor, &tensors[from..])?);
+    for (tensor, value) in tensors.iter().zip(call.tensor_values()?).skip(from) {
+        let dtype = arithmetic(tensor)?;
+        promotion = match stands_for_number(dtype) && is_traced_number(call, value) {
+            true => promotion.number(dtype.arithmetic()?),
+            false => promotion.element(dtype, has_dimensions(tensor, &tensors[from..])?),
+        };
     }
     for kind in numbers(call) {
         promotion = promotion.number(kind?);
     }
     Some(planted!("shapes.promoted", promotion.result(), "first" => tensors.first()?.dtype?))
+}
+
+/// See [`stands_for_number`].
+fn is_traced_number(call: &Call<'_>, value: Value) -> bool {
+    let is_constant = call.graph.definer(value).is_some_and(|node| call.graph.kind(node) == prim::CONSTANT);
+    is_constant && call.tensor_of(value).and_then(TensorType::rank) == Some(0)
 }
 
 fn arithmetic(tensor: &TensorType) -> Option<DType> {

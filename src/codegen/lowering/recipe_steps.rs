@@ -159,9 +159,13 @@ impl Lowering<'_> {
                 continue;
             }
             let made = cooking.made.iter().find(|made| made.0 == letter);
-            let (source, dtype) = match made {
-                Some(&(_, source, dtype)) => (source, dtype),
-                None => self.operand(cooking, letter, to)?,
+            // What earlier lines made is not rounded to 16 bits on its way: the inverse of a small deviation may be larger than halves are.
+            let (source, dtype, to) = match made {
+                Some(&(_, source, dtype)) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
+                None => {
+                    let (source, dtype) = self.operand(cooking, letter, to)?;
+                    (source, dtype, to)
+                }
             };
             inputs.push(Input { letter, source, dtype, to });
         }

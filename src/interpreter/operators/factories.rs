@@ -9,7 +9,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Buffer;
 use crate::tensor::promotion::{join, of_scalar};
-use crate::tensor::{DType, Kind, Scalar, Tensor, layout};
+use crate::tensor::{DType, Kind, Precision, Scalar, Tensor, layout};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -117,6 +117,7 @@ fn tensor(call: &Call<'_>) -> Answer {
             call.made(&numbers.iter().map(|n| n.wide()).collect::<Vec<crate::tensor::C128>>(), dtype, &shape)
         }
         Some(Kind::Float) => call.made(&numbers.iter().map(|n| n.real()).collect::<Vec<_>>(), dtype, &shape),
+        Some(Kind::Bool) => call.made(&numbers.iter().map(|n| i64::from(n.truth())).collect::<Vec<_>>(), dtype, &shape),
         _ => call.made(&numbers.iter().map(|n| n.int()).collect::<Vec<_>>(), dtype, &shape),
     };
     placed(call, made)
@@ -200,25 +201,33 @@ fn steps(call: &Call<'_>) -> Result<(f64, f64, usize), Stop> {
     Ok((call.float("start")?, call.float("end")?, n))
 }
 
+/// The type that elements are computed in.
+fn kept_in(call: &Call<'_>, dtype: DType) -> DType {
+    if call.precision() == Precision::Double { DType::Double } else { dtype }
+}
+
 /// From both ends, so that both are met exactly.
-fn spaced(start: f64, end: f64, n: usize) -> Vec<f64> {
-    let step = if n > 1 { (end - start) / (n - 1) as f64 } else { 0.0 };
-    (0..n)
-        .map(|i| if i < n / 2 || n == 1 { start + step * i as f64 } else { end - step * (n - 1 - i) as f64 })
-        .collect()
+fn spaced(start: f64, end: f64, n: usize, dtype: DType) -> Vec<f64> {
+    // Steps are of the type of what is made, and so are their multiples.
+    let kept = |x: f64| if dtype == DType::Float { f64::from(x as f32) } else { x };
+    let step = if n > 1 { kept(kept(end - start) / (n - 1) as f64) } else { 0.0 };
+    let (start, end) = (kept(start), kept(end));
+    let up = |i: usize| kept(start + kept(step * i as f64));
+    let down = |i: usize| kept(end - kept(step * (n - 1 - i) as f64));
+    (0..n).map(|i| if i < n / 2 || n == 1 { up(i) } else { down(i) }).collect()
 }
 
 fn linspace(call: &Call<'_>) -> Answer {
     let (start, end, n) = steps(call)?;
     let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
-    placed(call, call.made(&spaced(start, end, n), dtype, &[n as i64]))
+    placed(call, call.made(&spaced(start, end, n, kept_in(call, dtype)), dtype, &[n as i64]))
 }
 
 fn logspace(call: &Call<'_>) -> Answer {
     let (start, end, n) = steps(call)?;
     let base = call.opt_float("base")?.unwrap_or(10.0);
     let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
-    let powers: Vec<f64> = spaced(start, end, n).into_iter().map(|x| base.powf(x)).collect();
+    let powers: Vec<f64> = spaced(start, end, n, kept_in(call, dtype)).into_iter().map(|x| base.powf(x)).collect();
     placed(call, call.made(&powers, dtype, &[n as i64]))
 }
 

@@ -23,7 +23,8 @@ fn digamma(mut x: f64) -> f64 {
         if x == x.floor() {
             return f64::NAN;
         }
-        result = -PI / (PI * (x - x.floor())).tan();
+        // The part behind the point keeps its digits next to 0.
+        result = -PI / (PI * x.fract()).tan();
         x = 1.0 - x;
     }
     while x < 10.0 {

@@ -63,18 +63,19 @@ pub const ROWS: &[Row] = &[
             }
         })
     }),
-    ("aten::nextafter", |call| real_binary(call, libm::nextafter)),
+    ("aten::nextafter", |call| {
+        let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
+        match dtype {
+            DType::Float => real_binary(call, |a, b| f64::from(libm::nextafterf(a as f32, b as f32))),
+            _ => real_binary(call, libm::nextafter),
+        }
+    }),
     ("aten::ldexp", |call| real_binary(call, |x, n| x * n.exp2())),
     ("aten::heaviside", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("values")?);
         let f = |x: f64, y: f64| {
-            if x.is_nan() {
-                x
-            } else if x == 0.0 {
-                y
-            } else {
-                f64::from(u8::from(x > 0.0))
-            }
+            // NaN is not above 0.
+            if x == 0.0 { y } else { f64::from(u8::from(x > 0.0)) }
         };
         one(map2(&x, &y, Types::same(x.dtype(), call.precision()), f)?)
     }),
@@ -124,7 +125,11 @@ pub const ROWS: &[Row] = &[
     ("aten::fix", |call| keeping(call, |n| n, f64::trunc, |z| z)),
     ("aten::round", round),
     ("aten::frac", |call| keeping(call, |_| 0, |x| x - x.trunc(), |z| z)),
-    ("aten::square", |call| keeping(call, |n| n.wrapping_mul(n), |x| x * x, |z| z * z)),
+    ("aten::square", |call| match call.tensor("self")?.dtype() {
+        // A power with a whole number: of truth values it is one.
+        DType::Bool => one(call.tensor("self")?.converted(DType::Long, call.precision())),
+        _ => keeping(call, |n| n.wrapping_mul(n), |x| x * x, |z| z * z),
+    }),
     ("aten::nan_to_num", nan_to_num),
     ("aten::bitwise_not", bitwise_not),
     ("aten::__invert__", bitwise_not),
@@ -384,9 +389,20 @@ fn pow(call: &Call<'_>) -> Answer {
     if common(&a, &b).is_integral() && negative(&b) {
         return Err(Stop::raised("Integers to negative integer powers are not allowed."));
     }
-    arithmetic(call, super::scalars::int_power, f64::powf, |a, b| {
-        if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
-    })
+    // The power of a tensor is its root, with the sign of -0.0; halves go through `pow`.
+    let is_root = matches!((&a, &b), (Operand::Tensor(a), Operand::Number(n)) if !a.dtype().is_short_float() && n.real().abs() == 0.5);
+    let power = match is_root {
+        true => |a: f64, b: f64| if b > 0.0 { a.sqrt() } else { 1.0 / a.sqrt() },
+        false => f64::powf as fn(f64, f64) -> f64,
+    };
+    arithmetic(
+        call,
+        super::scalars::int_power,
+        power,
+        |a, b| {
+            if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
+        },
+    )
 }
 
 fn log_add_exp(a: f64, b: f64) -> f64 {
