@@ -165,22 +165,17 @@ fn printed_dtype(name: &str) -> Option<DType> {
     DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
 }
 
-/// Numbers, row by row. A first line `0.01 *` scales them; wide matrices are printed in pieces, which are not put together here.
+/// The numbers of a tensor in order, as PyTorch prints them with lines put together: `0.001 *  1.5410 -0.2934`, where the factor holds for a slice, and slices of what has more than two
+/// dimensions have their places before them, `(1,.,.) =`. Nothing of what is printed in blocks of columns.
 fn printed_numbers(body: &str) -> Option<Vec<f64>> {
     let (mut scale, mut numbers) = (1.0, Vec::new());
-    for line in body.lines() {
-        let line = line.trim();
-        if line.starts_with("Columns") {
-            return None;
-        }
-        if let Some(factor) = line.strip_suffix('*') {
-            scale = factor.trim().parse().ok()?;
-            continue;
-        }
-        if line.starts_with('(') {
-            continue;
-        }
-        for word in line.split_whitespace() {
+    let mut words = body.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        if word.starts_with('(') && words.next_if_eq(&"=").is_some() {
+            scale = 1.0;
+        } else if words.next_if_eq(&"*").is_some() {
+            scale = word.parse().ok()?;
+        } else {
             numbers.push(word.parse::<f64>().ok()? * scale);
         }
     }
