@@ -6,7 +6,7 @@ use crate::named_values::{self, Named};
 use crate::optimise::{Refusal, refuse};
 use crate::verdicts::summary;
 use crate::{World, exit};
-use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
@@ -60,7 +60,7 @@ impl Given {
         Ok(given)
     }
 
-    /// For each param the key of its tensors, and which input of the description it is.
+    /// For each param the key of its tensors, and which of the described inputs it is.
     pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Refusal> {
         let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
         for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
@@ -87,9 +87,39 @@ impl Given {
 
     /// What the description says of tensors whose elements are to be made up, by param.
     pub(crate) fn hints(&self, graph: &Graph) -> BTreeMap<usize, Described> {
-        let places = places(graph, self.description.inputs.len());
-        places.into_iter().zip(self.description.inputs.iter().map(|input| input.value.clone())).collect()
+        let described = self.described(graph).into_iter().map(|(_, value)| value);
+        places(graph, described.len()).into_iter().zip(described).collect()
     }
+
+    /// What the description says of each input, under the key of its tensors. Where passes have taken tuples among the params apart, so are those
+    /// that are described.
+    pub(crate) fn described(&self, graph: &Graph) -> Vec<(String, Described)> {
+        let whole = self.description.inputs.iter().enumerate();
+        let whole: Vec<(String, Described)> = whole.map(|(k, input)| (format!("in{k}"), input.value.clone())).collect();
+        let mut apart = Vec::new();
+        whole.iter().for_each(|(key, value)| take_apart(key, value, &mut apart));
+        if !are_taken(graph, &whole) && are_taken(graph, &apart) { apart } else { whole }
+    }
+}
+
+/// Puts what is in a tuple, and in tuples in it, one behind the other.
+fn take_apart(key: &str, value: &Described, all: &mut Vec<(String, Described)>) {
+    match value {
+        Described::Tuple(parts) => {
+            parts.iter().enumerate().for_each(|(i, part)| take_apart(&format!("{key}.{i}"), part, all));
+        }
+        other => all.push((key.to_owned(), other.clone())),
+    }
+}
+
+/// Whether a graph takes as many inputs, and a tuple for none that is a tensor.
+fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    let places = places(graph, described.len());
+    let fits = |(i, (_, value)): (usize, &(String, Described))| {
+        !(graph.ty(params[i]).is_tensor() && matches!(value, Described::Tuple(_)))
+    };
+    places.len() == described.len() && places.into_iter().zip(described).all(fits)
 }
 
 /// The file of this name beside a graph, when there is one.
@@ -159,13 +189,13 @@ pub(crate) fn inputs(
     let described = described_inputs(graph, given)?;
     let tensors = named(&given.tensors, &described);
     let source = Source::new(&tensors, env.precision);
-    for (i, key, input) in &described {
-        let lacking = wanted_keys(&input.value, key).iter().any(|key| !tensors.contains_key(key));
+    for (i, key, value) in &described {
+        let lacking = wanted_keys(value, key).iter().any(|key| !tensors.contains_key(key));
         let made_up = args.values.seed.is_some() && lacking;
         if made_up {
             continue;
         }
-        let value = source.value(&input.value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
+        let value = source.value(value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
         let name = graph.name(params[*i]);
         let value = fitted(value, graph.ty(params[*i]))
             .or_else(|error| refuse(in_file(given, &format!("%{name}: {error}"))))?;
@@ -199,17 +229,16 @@ fn in_file(given: &Given, message: &str) -> String {
 
 /// For each input the param, the key of its tensors, and what it is. Without a description the tensors of the file speak for
 /// themselves.
-fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Input)>, Refusal> {
+fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Refusal> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     if given.described_in.is_some() {
-        let inputs = &given.description.inputs;
+        let inputs = given.described(graph);
         let places = places(graph, inputs.len());
         if places.len() != inputs.len() {
             let (file, n) = (given.described_in.as_deref().unwrap_or_default(), inputs.len());
             return refuse(format_args!("`{file}` describes {n} inputs, and the graph takes {}", places.len()));
         }
-        let named = places.into_iter().zip(inputs).enumerate();
-        return Ok(named.map(|(k, (i, input))| (i, format!("in{k}"), input.clone())).collect());
+        return Ok(places.into_iter().zip(inputs).map(|(i, (key, value))| (i, key, value)).collect());
     }
     let mut found = Vec::new();
     for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
@@ -226,7 +255,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
                 storage: None,
                 values: None,
             };
-            found.push((i, key.clone(), Input { name: None, value: Described::Tensor(Box::new(note)) }));
+            found.push((i, key.clone(), Described::Tensor(Box::new(note))));
         }
     }
     Ok(found)
@@ -249,8 +278,8 @@ fn wanted_keys(described: &Described, key: &str) -> Vec<String> {
 }
 
 /// The tensors of a file. One alone, without a name, is the one tensor that the description wants.
-fn named(tensors: &Tensors, described: &[(usize, String, Input)]) -> Tensors {
-    let wanted: Vec<String> = described.iter().flat_map(|(_, key, input)| wanted_keys(&input.value, key)).collect();
+fn named(tensors: &Tensors, described: &[(usize, String, Described)]) -> Tensors {
+    let wanted: Vec<String> = described.iter().flat_map(|(_, key, value)| wanted_keys(value, key)).collect();
     match (tensors.get(""), &wanted[..]) {
         (Some(tensor), [key]) if tensors.len() == 1 => Tensors::from([(key.clone(), tensor.clone())]),
         _ => tensors.clone(),

@@ -133,7 +133,8 @@ pub(crate) fn run(
     let expected = Expected::read(args, world)?;
     let (inputs, all_given) = inputs(args, &graph, given, &mut env, world)?;
     let keys = given.keys(&graph)?;
-    let described = |i: usize| given.description.inputs.get(i).map(|input| &input.value);
+    let all_described = given.described(&graph);
+    let described = |i: usize| all_described.get(i).map(|(_, value)| value);
     let mut leaves = Vec::new();
     for (value, (key, place)) in inputs.iter().zip(keys) {
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
@@ -450,13 +451,23 @@ fn nested(types: &[Type], flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     if values.len() == 1 { values.remove(0) } else { IValue::tuple(values) }
 }
 
-fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
+/// The next values, in the tuples that a type tells.
+pub(crate) fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     match ty.kind() {
         TypeKind::Tuple(parts) => IValue::tuple(parts.iter().map(|&part| nested_in(part, flat)).collect::<Vec<_>>()),
         TypeKind::NamedTuple(fields) => {
             IValue::tuple(fields.iter().map(|field| nested_in(field.ty, flat)).collect::<Vec<_>>())
         }
         _ => flat.next().unwrap_or(IValue::None),
+    }
+}
+
+/// How many values there are in the tuples that a type tells.
+pub(crate) fn num_leaves(ty: Type) -> usize {
+    match ty.kind() {
+        TypeKind::Tuple(parts) => parts.iter().map(|&part| num_leaves(part)).sum(),
+        TypeKind::NamedTuple(fields) => fields.iter().map(|field| num_leaves(field.ty)).sum(),
+        _ => 1,
     }
 }
 
