@@ -15,8 +15,9 @@ use jitopt_core::interpreter::{Environment, IValue, Reason};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::{self, Dims};
-use jitopt_core::types::{Dim, TypeKind};
+use jitopt_core::types::{Dim, Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -329,7 +330,7 @@ pub(crate) fn shapes(
         let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
         let made_up = match param {
             Some(i) => inputs.get(i).is_some_and(Option::is_none),
-            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains(name),
+            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains_key(name),
         };
         if !made_up {
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
@@ -371,7 +372,7 @@ fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
 }
 
 /// The one tensor for a value.
-pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<jitopt_core::tensor::Tensor, Refusal> {
+pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor, Refusal> {
     let mut tensors = tensors_of(file, world)?;
     if let Some(tensor) = tensors.remove(name) {
         return Ok(tensor);
@@ -391,10 +392,14 @@ pub(crate) fn bindings(
 ) -> Result<BTreeMap<String, IValue>, Refusal> {
     let mut bindings = BTreeMap::new();
     let (known, open) = bindable(graph);
-    let mut bind = |flag: &str, name: String, tensor: &jitopt_core::tensor::Tensor| {
+    let mut bind = |flag: &str, name: String, content: &Content| {
         check_bindable(flag, &name, graph, &known, &open)?;
-        let tensor = tensor.converted(tensor.dtype(), env.precision);
-        match bindings.insert(name.clone(), IValue::Tensor(tensor)) {
+        let kept = |tensor: &Tensor| IValue::Tensor(tensor.converted(tensor.dtype(), env.precision));
+        let value = match content {
+            Content::One(tensor) => kept(tensor),
+            Content::List(tensors) => IValue::list(tensors.iter().map(kept).collect::<Vec<_>>()),
+        };
+        match bindings.insert(name.clone(), value) {
             None => Ok(()),
             Some(_) => refuse(format_args!("{flag}: %{name} is bound before")),
         }
@@ -402,8 +407,8 @@ pub(crate) fn bindings(
     for text in &args.values.bind {
         let (name, file) = named_file("--bind", text)?;
         let flag = format!("--bind {text}");
-        for (key, tensor) in contents(name, file, &known, world)? {
-            bind(&flag, key, &tensor)?;
+        for (key, content) in contents(name, file, &known, world)? {
+            bind(&flag, key, &content)?;
         }
     }
     if let Some(folder) = &args.values.bind_dir {
@@ -414,36 +419,70 @@ pub(crate) fn bindings(
         if wanted.is_empty() {
             return refuse(format_args!("{flag}: no file there is named as a value that the text does not show"));
         }
-        for (name, tensor) in wanted {
+        for (name, content) in wanted {
             if args.values.bind.iter().all(|text| !text.starts_with(&format!("%{name}="))) {
-                bind(&flag, name, &tensor)?;
+                bind(&flag, name, &content)?;
             }
         }
     }
     Ok(bindings)
 }
 
-/// The tensor of a value, or those of the attributes of an object.
+/// What a value holds that the text does not show.
+enum Content {
+    One(Tensor),
+    List(Vec<Tensor>),
+}
+
+/// The tensor of a value, those of a list, or those of the attributes of an object.
 fn contents(
     name: &str,
     file: &str,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     world: &World<'_>,
-) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
-    let is_prefix = known.iter().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
-    if !is_prefix || known.contains(name) {
-        return Ok(vec![(name.to_owned(), single(name, file, world)?)]);
+) -> Result<Vec<(String, Content)>, Refusal> {
+    let is_prefix = known.keys().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    if known.get(name).is_some_and(|ty| matches!(ty.kind(), TypeKind::List(_))) {
+        return Ok(vec![(name.to_owned(), Content::List(listed(name, file, world)?))]);
+    }
+    if !is_prefix || known.contains_key(name) {
+        return Ok(vec![(name.to_owned(), Content::One(single(name, file, world)?))]);
     }
     let path = |key: String| if key.is_empty() { name.to_owned() } else { format!("{name}.{key}") };
-    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), tensor)).collect())
+    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), Content::One(tensor))).collect())
+}
+
+/// The tensors of a list, which are called `0`, `1` and so on, with or without a name and a dot in front, as `--outputs` calls them; NumPy says `arr_0`.
+fn listed(name: &str, file: &str, world: &World<'_>) -> Result<Vec<Tensor>, Refusal> {
+    let place = |key: &str| -> Option<usize> {
+        let behind_name = key.rsplit_once('.').map(|(_, last)| last);
+        behind_name.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
+    };
+    let mut places: BTreeMap<usize, Tensor> = BTreeMap::new();
+    for (key, tensor) in tensors_of(file, world)? {
+        let Some(place) = place(&key) else {
+            let found =
+                if key.is_empty() { "this is a tensor without a name".into() } else { format!("here is `{key}`") };
+            return refuse(format_args!(
+                "`{file}`: %{name} is a list, whose tensors are called `0`, `1` and so on, and {found}"
+            ));
+        };
+        if places.insert(place, tensor).is_some() {
+            return refuse(format_args!("`{file}` has two tensors {place} of %{name}"));
+        }
+    }
+    if let Some(gap) = places.keys().enumerate().find(|(i, place)| i != *place).map(|(i, _)| i) {
+        return refuse(format_args!("`{file}` has no tensor {gap} of %{name}, and one behind it"));
+    }
+    Ok(places.into_values().collect())
 }
 
 /// What the files of a folder are for, by their names.
 fn in_folder(
     folder: &Path,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     world: &World<'_>,
-) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
+) -> Result<Vec<(String, Content)>, Refusal> {
     let entries = std::fs::read_dir(world.path(folder))
         .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", folder.display())))?;
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -452,7 +491,7 @@ fn in_folder(
     for name in names {
         let Some((value, "npy" | "npz" | "safetensors")) = name.rsplit_once('.') else { continue };
         let path = folder.join(&name);
-        let prefix = known.iter().any(|path| path == value || path.starts_with(&format!("{value}.")));
+        let prefix = known.keys().any(|path| path == value || path.starts_with(&format!("{value}.")));
         if prefix {
             found.extend(contents(value, &path.to_string_lossy(), known, world)?);
         }
@@ -464,14 +503,14 @@ fn check_bindable(
     flag: &str,
     name: &str,
     graph: &Graph,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     open: &[String],
 ) -> Result<(), Refusal> {
     let below = |path: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));
-    if known.contains(name) || open.iter().any(below) {
+    if known.contains_key(name) || open.iter().any(below) {
         return Ok(());
     }
-    let near = did_you_mean(name, known.iter().map(String::as_str));
+    let near = did_you_mean(name, known.keys().map(String::as_str));
     let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
     match graph.value_named(name.as_bytes()).and_then(|value| graph.definer(value)) {
         Some(node) if graph.kind(node) == prim::CONSTANT => {
@@ -482,14 +521,14 @@ fn check_bindable(
     }
 }
 
-/// The paths that may be bound, and those of objects that are passed on, of which anything may be asked.
-fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
-    let (mut known, mut open) = (BTreeSet::new(), Vec::new());
+/// The paths that may be bound with the types of what is there, and those of objects that are passed on, of which anything may be asked.
+fn bindable(graph: &Graph) -> (BTreeMap<String, Type>, Vec<String>) {
+    let (mut known, mut open) = (BTreeMap::new(), Vec::new());
     let mut objects: BTreeMap<Value, String> = BTreeMap::new();
     for param in graph.params(graph.root()) {
         match is_object(graph, param) {
             true => drop(objects.insert(param, graph.name(param))),
-            false => drop(known.insert(graph.name(param))),
+            false => drop(known.insert(graph.name(param), graph.ty(param))),
         }
     }
     let probe = Environment::default();
@@ -502,12 +541,14 @@ fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
                 if is_object(graph, output) {
                     objects.insert(output, path);
                 } else {
-                    known.insert(path);
+                    known.insert(path, graph.ty(output));
                 }
             }
             (prim::CONSTANT, Some(output), _) => match literal_values::constant(graph, &probe, node) {
                 Ok(IValue::Object(_)) => drop(objects.insert(output, graph.name(output))),
-                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => drop(known.insert(graph.name(output))),
+                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => {
+                    known.insert(graph.name(output), graph.ty(output));
+                }
                 _ => {}
             },
             _ => open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
@@ -515,7 +556,7 @@ fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
         if let Some(inner) = graph.subgraph(node) {
             let (names, more) = bindable(inner);
             let params: BTreeSet<String> = inner.params(inner.root()).map(|param| inner.name(param)).collect();
-            known.extend(names.into_iter().filter(|name| !params.contains(name)));
+            known.extend(names.into_iter().filter(|(name, _)| !params.contains(name)));
             open.extend(more);
         }
     }
