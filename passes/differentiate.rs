@@ -149,6 +149,9 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
         let help = match graph.kind(found.node) {
             prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
             prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
+            prim::GUARD | prim::BAILOUT => {
+                "differentiate first, and guard the graphs that come of it; `jitopt run --grads` takes the graph without its guards"
+            }
             prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
             kind if kind.as_str().ends_with('_') => {
                 "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, make memory anew that nobody else looks into; `--remarks` tells why they leave this"

@@ -41,7 +41,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             // A profile is of all places: what a gate may keep out are guards.
             instrument(graph, |graph, about, edit| cx.prepare(graph, RULE, about, edit));
         }
-        profile.apply(graph).map_err(|why| PassError::new(why).with_help("record it anew, with `jitopt profile`"))?;
+        profile.apply(graph).map_err(|why| PassError::new(why).with_help(how_to_record(cx.changed_by())))?;
     }
     let nodes: Vec<Node> = graph.all_nodes().filter(|node| is_profile(graph, node)).collect();
     if nodes.is_empty() {
@@ -56,6 +56,21 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     graph_dump!("After InsertGuards:", graph);
     Ok(())
+}
+
+/// How a profile comes to be one of the graph that comes here.
+fn how_to_record(changed_by: Option<String>) -> String {
+    match changed_by {
+        Some(passes) => {
+            format!(
+                "a profile is of the graph that comes to this pass: record it with what stands before, `jitopt profile --passes='{passes}'`"
+            )
+        }
+        None => {
+            "record it of this graph, with `jitopt profile`; passes that were given there are to stand before this one here"
+                .to_owned()
+        }
+    }
 }
 
 /// What is tested of the operand of a profile node, when anything is.

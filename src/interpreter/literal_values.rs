@@ -112,9 +112,13 @@ pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> 
             env.invented.borrow_mut().insert(name.to_owned(), ty.to_string());
             Ok(value)
         }
-        None => Err(Stop::new(Reason::Unbound(format!(
-            "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}=FILE', or invent it with --fill-unknown=random"
-        )))),
+        None => {
+            let called =
+                if matches!(ty.kind(), TypeKind::List(_)) { ", whose tensors are called `0`, `1`, …" } else { "" };
+            Err(Stop::new(Reason::Unbound(format!(
+                "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}=FILE'{called}, or invent it with --fill-unknown=random"
+            ))))
+        }
     }
 }
 

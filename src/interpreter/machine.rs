@@ -155,7 +155,12 @@ impl<'g> Machine<'g> {
             let frame = self.frames.last_mut().expect("the root block ends the run");
             let Some(node) = frame.cursor else {
                 match self.end_block() {
-                    Ok(Some(results)) => return Ok(results),
+                    Ok(Some(results)) => {
+                        if let Some(recording) = self.env.recording.borrow_mut().as_mut() {
+                            recording.finish();
+                        }
+                        return Ok(results);
+                    }
                     Ok(None) => {}
                     Err(stop) => self.hold(stop)?,
                 }

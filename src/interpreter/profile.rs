@@ -108,6 +108,8 @@ pub struct Recording {
     computed: Vec<usize>,
     /// Whether gradients of anything are wanted.
     gradients: bool,
+    /// Whether the graph has counted the run that goes on.
+    counted: bool,
 }
 
 impl Recording {
@@ -120,13 +122,28 @@ impl Recording {
             let computed = (0..nodes.len()).filter(|&i| !is_param(nodes[i])).collect();
             let places_of = nodes.into_iter().enumerate().map(|(i, node)| (node, i)).collect();
             let profile = Profile { runs: 0, places };
-            Recording { profile, graph: graph.id().number(), places: places_of, computed, gradients: false }
+            Recording {
+                profile,
+                graph: graph.id().number(),
+                places: places_of,
+                computed,
+                gradients: false,
+                counted: false,
+            }
         })
     }
 
     /// Notes what the graph is given.
     pub(super) fn begin(&mut self, inputs: &[IValue]) {
         self.gradients |= inputs.iter().any(wants_gradients);
+        self.counted = false;
+    }
+
+    /// Counts a run that came to its end in a graph that has lost the node that counts: it has no effect that passes know of.
+    pub(super) fn finish(&mut self) {
+        if !self.counted {
+            self.end();
+        }
     }
 
     /// Notes what came by at a node.
@@ -145,6 +162,7 @@ impl Recording {
     }
 
     fn end(&mut self) {
+        self.counted = true;
         self.profile.runs = self.profile.runs.saturating_add(1);
         for &i in self.computed.iter().filter(|_| self.gradients) {
             self.profile.places[i].forget_gradients();

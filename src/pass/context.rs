@@ -38,6 +38,8 @@ pub struct Session {
     pub objection: Option<String>,
     /// Whether passes run over a graph of a differentiable subgraph.
     pub is_inside: bool,
+    /// The passes that changed the graph up to now, but for those inside of differentiable subgraphs.
+    pub changed_by: Vec<String>,
     /// How many rewrites of each rule came up while somebody watched.
     pub came_up: FxHashMap<(&'static str, &'static str), u64>,
 }
@@ -281,6 +283,11 @@ impl<'a> PassContext<'a> {
     /// What was seen while the graph ran, when somebody gave that.
     pub fn profile(&self) -> Option<Rc<Profile>> {
         self.session.profile.clone()
+    }
+
+    /// The passes that have changed the graph before this one, as a pipeline; nothing where it is as it came.
+    pub fn changed_by(&self) -> Option<String> {
+        (!self.session.changed_by.is_empty()).then(|| self.session.changed_by.join(","))
     }
 
     /// The graph that a call of this qualified name can be replaced by.

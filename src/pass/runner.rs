@@ -179,6 +179,9 @@ fn run_pass(
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
     result.map_err(|error| RunError::Pass { pass: pass.name, error })?;
+    if run.changed && !session.is_inside {
+        session.changed_by.push(stage.to_string());
+    }
     if let Some(objection) = session.objection.take() {
         return Err(RunError::Stopped(objection));
     }

@@ -135,9 +135,28 @@ impl Differentials {
     /// What the backward graph takes: gradients of results, and what was captured. A gradient that is undefined is that of a result which does not
     /// count.
     pub fn operands(&self, forward: Forward, given: &[IValue]) -> Vec<IValue> {
-        let of_result = |i: usize| self.results.iter().position(|&result| result == i);
-        let gradient = |&i: &usize| of_result(i).and_then(|at| given.get(at)).cloned().unwrap_or(IValue::Undefined);
-        self.roles.input_vjps.iter().map(gradient).chain(forward.captured).collect()
+        self.roles.input_vjps.iter().map(|&i| self.of_result(i, given)).chain(forward.captured).collect()
+    }
+
+    fn of_result(&self, i: usize, given: &[IValue]) -> IValue {
+        let at = self.results.iter().position(|&result| result == i);
+        at.and_then(|at| given.get(at)).cloned().unwrap_or(IValue::Undefined)
+    }
+
+    /// The gradients of results that one graph of both takes, behind the inputs.
+    pub fn of_results(&self, given: &[IValue]) -> Vec<IValue> {
+        let real = self.roles.input_vjps.iter().filter(|&&i| i < self.roles.real_outputs);
+        real.map(|&i| self.of_result(i, given)).collect()
+    }
+
+    /// What one graph of both returns: the results, and gradients of all params.
+    pub fn parted(&self, mut results: Vec<IValue>) -> (Vec<IValue>, Vec<IValue>) {
+        let found = results.split_off(self.results.len().min(results.len()));
+        let mut gradients = vec![IValue::Undefined; self.num_inputs];
+        for (&i, gradient) in self.roles.output_vjps.iter().zip(found) {
+            gradients[self.operands[i]] = gradient;
+        }
+        (results, gradients)
     }
 
     /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.

@@ -9,6 +9,7 @@
 //! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
 //! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
 //! - [`shuffling`] puts nodes into another order that computes the same, to find passes that hang on the order
+//! - [`unguarding`] tells what a graph with guards computes, without them
 //! - [`tracing`] writes down what a run did, as a graph without control flow
 //! - [`team`] searches on several cores, and finds what one would find
 
@@ -24,8 +25,10 @@ pub mod sharing;
 pub mod showing;
 pub mod shuffling;
 pub mod smith;
+
 pub mod team;
 pub mod tracing;
+pub mod unguarding;
 pub mod verdict;
 
 pub use showing::{Outcome, Settings};

@@ -13,6 +13,7 @@
 //! operators run a second time, on containers in whose places tokens stand for tensors. So the graph computes the same for these inputs, and need not for others.
 
 mod recurrent_layers;
+mod switched_off;
 
 use crate::sharing::Copier;
 use jitopt_core::interpreter::call::Call;
@@ -25,6 +26,7 @@ use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{Simple, Type, TypeKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
+use switched_off::Meaning;
 
 /// Whether what is run depends on values.
 pub fn has_control_flow(graph: &Graph) -> bool {
@@ -102,7 +104,9 @@ struct Tracer<'a> {
     /// What values of the source hold, by the last time that they were computed: tokens in the places of tensors.
     shadows: FxHashMap<Value, IValue>,
     /// The tokens by their addresses, and what each stands for.
-    tokens: FxHashMap<usize, (Tensor, Value)>,
+    tokens: FxHashMap<usize, (Tensor, Meaning)>,
+    /// Memory that was made where gradients are off, by its address.
+    unseen: FxHashMap<usize, Tensor>,
     /// What values that are neither plain nor tensors are called in the copy, and constants.
     there: ValueMap,
     held: Vec<IValue>,
@@ -116,6 +120,8 @@ struct Tracer<'a> {
     given: Vec<IValue>,
     /// Whether anything is written to.
     writes: bool,
+    /// Whether that may be where gradients are off.
+    may_go_past: bool,
     /// The block of each `prim::If` that was entered last.
     taken: FxHashMap<Node, Block>,
     /// The loops that have turned once.
@@ -132,12 +138,14 @@ impl<'a> Tracer<'a> {
             made,
             shadows: FxHashMap::default(),
             tokens: FxHashMap::default(),
+            unseen: FxHashMap::default(),
             there: ValueMap::default(),
             held: Vec::new(),
             constants: FxHashMap::default(),
             moved: None,
             texts: Vec::new(),
             given: Vec::new(),
+            may_go_past: switched_off::may_be_written_to(source),
             writes: source.all_nodes().any(|node| may_write(source, node)),
             taken: FxHashMap::default(),
             turning: FxHashSet::default(),
@@ -158,6 +166,11 @@ impl<'a> Tracer<'a> {
                 self.made.set_name(copy, self.source.name(param).as_bytes());
             }
             match leaf {
+                // What a caller has is left as it is, also where it is written to and gradients are off.
+                IValue::Tensor(_) if self.may_go_past => {
+                    let own = self.copied(copy);
+                    self.token(own)
+                }
                 IValue::Tensor(_) => self.token(copy),
                 leaf if is_plain(leaf) => Copier::new(self.env.precision).copy(leaf),
                 leaf => {
@@ -214,8 +227,12 @@ impl<'a> Tracer<'a> {
 
     /// A token that stands for a value.
     fn token(&mut self, value: Value) -> IValue {
+        self.token_of(Meaning::Value(value))
+    }
+
+    fn token_of(&mut self, meaning: Meaning) -> IValue {
         let token = Tensor::scalar(Scalar::Int(0), DType::Long, Precision::Typed);
-        self.tokens.insert(token.storage().address(), (token.clone(), value));
+        self.tokens.insert(token.storage().address(), (token.clone(), meaning));
         IValue::Tensor(token)
     }
 
@@ -263,10 +280,7 @@ impl<'a> Tracer<'a> {
     /// A value that holds what a shadow says.
     fn operand_of(&mut self, shadow: &IValue, ty: Type) -> Result<Value, Stop> {
         let parts: Vec<IValue> = match shadow {
-            IValue::Tensor(token) => {
-                let known = self.tokens.get(&token.storage().address());
-                return known.map(|token| token.1).ok_or_else(|| Stop::unsupported("a tensor that nothing made"));
-            }
+            IValue::Tensor(token) => return self.meant(token),
             IValue::Undefined => return Ok(self.append(prim::AUTOGRAD_ZERO, &[], Type::tensor())),
             IValue::List(values) => values.borrow().clone(),
             IValue::Tuple(values) => values.to_vec(),
@@ -308,29 +322,17 @@ impl<'a> Tracer<'a> {
     /// What a result holds that is called so in the copy.
     fn shadow(&mut self, found: &IValue, there: Value) -> Option<IValue> {
         match found {
-            IValue::Tensor(_) => {
-                let seen = self.seen(there);
-                Some(self.token(seen))
-            }
+            IValue::Tensor(_) => Some(self.token(there)),
             IValue::List(values) if holds_tensors(found) => {
                 let unpack = self.made.create(prim::LIST_UNPACK);
                 self.made.set_inputs(unpack, [there].into_iter());
                 let elements: Vec<Value> =
                     values.borrow().iter().map(|_| self.made.add_output(unpack, Type::tensor())).collect();
                 self.made.append(self.made.root(), unpack);
-                let seen: Vec<Value> = elements.into_iter().map(|element| self.seen(element)).collect();
-                Some(IValue::list(seen.into_iter().map(|element| self.token(element)).collect::<Vec<_>>()))
+                Some(IValue::list(elements.into_iter().map(|element| self.token(element)).collect::<Vec<_>>()))
             }
             found if is_plain(found) => Some(Copier::new(self.env.precision).copy(found)),
             _ => None,
-        }
-    }
-
-    /// What gradients see of a value: nothing where they are off, as inside of `torch.no_grad()`.
-    fn seen(&mut self, value: Value) -> Value {
-        match self.env.grad_enabled() {
-            true => value,
-            false => self.append(Symbol::new("aten::detach"), &[value], Type::tensor()),
         }
     }
 
@@ -422,9 +424,6 @@ impl<'a> Tracer<'a> {
         if is_about_grad_mode(source, node) {
             return Ok(());
         }
-        if !self.env.grad_enabled() && may_write(source, node) && outputs.iter().any(holds_tensors) {
-            return Err(Stop::unsupported("what is written to where gradients are off has those that it had before"));
-        }
         let is_number = |found: &IValue| is_plain(found) && !is_container(found);
         let known = |moved: &Outs| moved.iter().all(|shadow| self.are_tokens(shadow));
         if let Some(Ok(moved)) = moved.filter(|moved| moved.as_ref().is_ok_and(known)) {
@@ -440,13 +439,15 @@ impl<'a> Tracer<'a> {
             }
             return Ok(());
         }
+        if !self.env.grad_enabled() && outputs.iter().any(holds_tensors) {
+            return self.unseen(node, outputs);
+        }
         if MAY_COPY.contains(&kind.as_str()) && self.looked_at(node, outputs)? {
             return Ok(());
         }
         if let Some(made) = self.unrolled(node, outputs)? {
             for (output, there) in source.outputs(node).zip(made) {
-                let seen = self.seen(there);
-                let token = self.token(seen);
+                let token = self.token(there);
                 self.stand(output, Some(token), None);
             }
             return Ok(());
@@ -552,7 +553,8 @@ impl Watch for Tracer<'_> {
         if call.graph.id() != source.id() {
             return None;
         }
-        let is_asked = self.writes || recurrent_layers::is_recurrent(call.kind());
+        self.about_to_write(call.node);
+        let is_asked = self.writes || !self.env.grad_enabled() || recurrent_layers::is_recurrent(call.kind());
         self.given = if is_asked { call.args.to_vec() } else { Vec::new() };
         if ops::operator(source.era, call.kind()).has_side_effects() {
             self.texts = call.args.iter().map(to_str).collect();

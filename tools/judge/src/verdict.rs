@@ -170,7 +170,7 @@ fn contents_differ(expected: &Outcome, found: &Outcome, settings: &Settings, pol
 }
 
 /// What is in a tuple, and in tuples in it; other values are alone.
-fn leaves(value: &IValue) -> Vec<IValue> {
+pub fn leaves(value: &IValue) -> Vec<IValue> {
     match value {
         IValue::Tuple(values) => values.iter().flat_map(leaves).collect(),
         other => vec![other.clone()],
@@ -178,7 +178,7 @@ fn leaves(value: &IValue) -> Vec<IValue> {
 }
 
 /// Inputs for a graph of which passes have taken tuples among the params apart.
-fn fitting(graph: &Graph, inputs: &[IValue]) -> Vec<IValue> {
+pub fn fitting(graph: &Graph, inputs: &[IValue]) -> Vec<IValue> {
     match graph.params(graph.root()).len() == inputs.len() {
         true => inputs.to_vec(),
         false => inputs.iter().flat_map(leaves).collect(),

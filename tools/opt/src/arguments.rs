@@ -345,8 +345,8 @@ pub(crate) struct RunValues {
     #[arg(long, value_name = "STYLE", requires = "seed", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ordinary", "adversarial", "broadcasting", "tiny", "aliased"]))]
     pub(crate) style: Option<String>,
-    /// Content of a constant, an attribute or a param that the text does not show; FILE:KEY names one tensor of several;
-    /// may be repeated
+    /// Content of a constant, an attribute or a param that the text does not show; FILE:KEY names one tensor of several,
+    /// those of a list are called `0`, `1`, …; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
     /// Folder of such contents: V.npy binds %V, and V.safetensors the attributes of %V

@@ -21,6 +21,7 @@ use jitopt_core::tensor::storage::with_peak;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_judge::sharing::copies;
+use jitopt_judge::verdict::{fitting, leaves};
 use jitopt_passes::fuser::Tally;
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
@@ -109,6 +110,7 @@ impl Contender {
     fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Refusal> {
         let stopped = |stop| (exit::NO, format!("error: {}: {stop}", path.display()));
         let begin = Instant::now();
+        let inputs = &fitting(&self.graph, inputs);
         machine(&self.graph, &self.env, self.backend.as_ref()).run(copied(inputs)).map_err(stopped)?;
         self.first = begin.elapsed().as_secs_f64();
         let counts = |backend: &Option<CpuBackend>| backend.as_ref().map(CpuBackend::counts).unwrap_or_default();
@@ -230,7 +232,7 @@ impl Report {
         let mut results = Vec::new();
         for pipeline in pipelines {
             let mut contender = Contender::new(args, path, &graph, pipeline, profile, world)?;
-            results.push(IValue::tuple(contender.warm_up(path, &inputs)?));
+            results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
             two.push(contender);
         }
         compare(path, &results)?;
@@ -372,7 +374,7 @@ fn take_turns(
         }
         for contender in &mut *two {
             let mut machine = machine(&contender.graph, &contender.env, contender.backend.as_ref());
-            let inputs = copied(inputs);
+            let inputs = copied(&fitting(&contender.graph, inputs));
             let begin = Instant::now();
             let ran = machine.run(inputs);
             let time = begin.elapsed().as_secs_f64();

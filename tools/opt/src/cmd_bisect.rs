@@ -1,6 +1,7 @@
 //! `jitopt bisect`: from a pipeline that is wrong to the rewrites at fault.
 
 use crate::arguments::BisectArgs;
+use crate::cmd_validate::{self, told};
 use crate::judging::{self, Trial};
 use crate::optimise::Refusal;
 use crate::reproducers::{self, quoted};
@@ -10,8 +11,9 @@ use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Rewrite};
 use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
-use jitopt_judge::rewrites::Reference;
+use jitopt_judge::rewrites::{Reference, Tally};
 use jitopt_judge::team::Seat;
+use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 
 pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
@@ -36,16 +38,20 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         }
     };
     let follow = |trial: &Trial, seat: Seat| drop(subject.search(trial, seat, &|_, _| {}));
-    let culprit = work.share(&follow, |seat| subject.search(&trial, seat, &progress));
+    let (culprit, judged) = work.share(&follow, |seat| subject.search(&trial, seat, &progress));
     if shown {
         // What is found takes the place of the progress.
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     match culprit {
-        Culprit::Innocent => {
-            world.print(b"nothing is wrong\n");
-            Ok(exit::YES)
-        }
+        Culprit::Innocent => match judged {
+            Some(tally) if tally.same == 0 => Ok(cmd_validate::tell(&tally, world)),
+            judged => {
+                judged.and_then(|tally| told(&tally).1).iter().for_each(|note| world.say(note));
+                world.print(b"nothing is wrong\n");
+                Ok(exit::YES)
+            }
+        },
         Culprit::Pass(pass, failure) => {
             world.print(format!("{pass} fails without any rewrite\n{failure}\n").as_bytes());
             Ok(exit::MISMATCH)
@@ -66,14 +72,23 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> Culprit {
+    /// What is at fault, and on how many samples the whole pipeline was found right.
+    fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> (Culprit, Option<Tally>) {
+        let judged = RefCell::new(None);
         let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
         let check = |graph: &Graph| match &self.args.check {
             Some(command) => judging::fails_command(command, graph),
-            None => reference.check(graph).err().map(|finding| finding.to_string()),
+            None => match reference.check(graph) {
+                Ok(tally) => {
+                    judged.borrow_mut().get_or_insert(tally);
+                    None
+                }
+                Err(finding) => Some(finding.to_string()),
+            },
         };
         let (graph, callees, pipeline) = (&trial.graph, &*trial.settings.callees, self.pipeline);
-        Suspect { graph, pipeline, callees, profile: self.profile, check: &check, seat, progress }.find()
+        let suspect = Suspect { graph, pipeline, callees, profile: self.profile, check: &check, seat, progress };
+        (suspect.find(), judged.take())
     }
 }
 

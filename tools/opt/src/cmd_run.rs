@@ -4,6 +4,7 @@ use crate::arguments::RunArgs;
 use crate::callees::{self, Calls};
 use crate::cmd_profile;
 use crate::given_values::{self, Given};
+use crate::gradient_run::{nested_in, num_leaves};
 use crate::judging;
 use crate::named_values::Except;
 use crate::observing::VerifyEach;
@@ -22,6 +23,7 @@ use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::Type;
 use jitopt_core::verify;
 use jitopt_passes::differentiate::function_graph;
 use serde_json::{Value, json};
@@ -96,6 +98,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         return gradient_run::run(args, &path, graph, &given, env, world);
     }
     let mut stats = BTreeMap::new();
+    let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     if let Some(pipeline) = &pipeline {
         stats = transform(&path, &mut graph, pipeline, &env, profile.as_ref(), args.semantics.no_verify)?;
     }
@@ -127,7 +130,18 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     if args.checks.only_profile && args.checks.expect.is_empty() && args.values.outputs.is_none() {
         return Ok(exit::YES);
     }
-    finish(args, &given, &expectations, results, world)
+    finish(args, &given, &expectations, in_tuples(&types, results), world)
+}
+
+/// Results in the tuples that the graph returned before passes took them apart.
+fn in_tuples(types: &[Type], results: Vec<IValue>) -> Vec<IValue> {
+    let number: usize = types.iter().map(|&ty| num_leaves(ty)).sum();
+    let are_apart = results.len() != types.len() && results.len() == number;
+    if !are_apart {
+        return results;
+    }
+    let mut flat = results.into_iter();
+    types.iter().map(|&ty| nested_in(ty, &mut flat)).collect()
 }
 
 /// The inputs, and whether none of them is made up.

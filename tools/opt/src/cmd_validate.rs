@@ -127,7 +127,8 @@ pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
     }
 }
 
-fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
+/// Says what a tally means.
+pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     let (text, note, compared) = told(tally);
     note.iter().for_each(|note| world.say(note));
     if compared {

@@ -6,7 +6,7 @@ use crate::named_values::{self, Named};
 use crate::optimise::{Refusal, refuse};
 use crate::verdicts::summary;
 use crate::{World, exit};
-use jitopt_core::interpreter::description::{self, Described, Description, Input, Source, TensorNote, fitted};
+use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
@@ -15,8 +15,9 @@ use jitopt_core::interpreter::{Environment, IValue, Reason};
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::{self, Dims};
-use jitopt_core::types::{Dim, TypeKind};
+use jitopt_core::types::{Dim, Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -60,7 +61,7 @@ impl Given {
         Ok(given)
     }
 
-    /// For each param the key of its tensors, and which input of the description it is.
+    /// For each param the key of its tensors, and which of the described inputs it is.
     pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Refusal> {
         let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
         for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
@@ -87,9 +88,39 @@ impl Given {
 
     /// What the description says of tensors whose elements are to be made up, by param.
     pub(crate) fn hints(&self, graph: &Graph) -> BTreeMap<usize, Described> {
-        let places = places(graph, self.description.inputs.len());
-        places.into_iter().zip(self.description.inputs.iter().map(|input| input.value.clone())).collect()
+        let described = self.described(graph).into_iter().map(|(_, value)| value);
+        places(graph, described.len()).into_iter().zip(described).collect()
     }
+
+    /// What the description says of each input, under the key of its tensors. Where passes have taken tuples among the params apart, so are those
+    /// that are described.
+    pub(crate) fn described(&self, graph: &Graph) -> Vec<(String, Described)> {
+        let whole = self.description.inputs.iter().enumerate();
+        let whole: Vec<(String, Described)> = whole.map(|(k, input)| (format!("in{k}"), input.value.clone())).collect();
+        let mut apart = Vec::new();
+        whole.iter().for_each(|(key, value)| take_apart(key, value, &mut apart));
+        if !are_taken(graph, &whole) && are_taken(graph, &apart) { apart } else { whole }
+    }
+}
+
+/// Puts what is in a tuple, and in tuples in it, one behind the other.
+fn take_apart(key: &str, value: &Described, all: &mut Vec<(String, Described)>) {
+    match value {
+        Described::Tuple(parts) => {
+            parts.iter().enumerate().for_each(|(i, part)| take_apart(&format!("{key}.{i}"), part, all));
+        }
+        other => all.push((key.to_owned(), other.clone())),
+    }
+}
+
+/// Whether a graph takes as many inputs, and a tuple for none that is a tensor.
+fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    let places = places(graph, described.len());
+    let fits = |(i, (_, value)): (usize, &(String, Described))| {
+        !(graph.ty(params[i]).is_tensor() && matches!(value, Described::Tuple(_)))
+    };
+    places.len() == described.len() && places.into_iter().zip(described).all(fits)
 }
 
 /// The file of this name beside a graph, when there is one.
@@ -159,13 +190,13 @@ pub(crate) fn inputs(
     let described = described_inputs(graph, given)?;
     let tensors = named(&given.tensors, &described);
     let source = Source::new(&tensors, env.precision);
-    for (i, key, input) in &described {
-        let lacking = wanted_keys(&input.value, key).iter().any(|key| !tensors.contains_key(key));
+    for (i, key, value) in &described {
+        let lacking = wanted_keys(value, key).iter().any(|key| !tensors.contains_key(key));
         let made_up = args.values.seed.is_some() && lacking;
         if made_up {
             continue;
         }
-        let value = source.value(&input.value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
+        let value = source.value(value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
         let name = graph.name(params[*i]);
         let value = fitted(value, graph.ty(params[*i]))
             .or_else(|error| refuse(in_file(given, &format!("%{name}: {error}"))))?;
@@ -199,17 +230,16 @@ fn in_file(given: &Given, message: &str) -> String {
 
 /// For each input the param, the key of its tensors, and what it is. Without a description the tensors of the file speak for
 /// themselves.
-fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Input)>, Refusal> {
+fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Refusal> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     if given.described_in.is_some() {
-        let inputs = &given.description.inputs;
+        let inputs = given.described(graph);
         let places = places(graph, inputs.len());
         if places.len() != inputs.len() {
             let (file, n) = (given.described_in.as_deref().unwrap_or_default(), inputs.len());
             return refuse(format_args!("`{file}` describes {n} inputs, and the graph takes {}", places.len()));
         }
-        let named = places.into_iter().zip(inputs).enumerate();
-        return Ok(named.map(|(k, (i, input))| (i, format!("in{k}"), input.clone())).collect());
+        return Ok(places.into_iter().zip(inputs).map(|(i, (key, value))| (i, key, value)).collect());
     }
     let mut found = Vec::new();
     for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
@@ -226,7 +256,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
                 storage: None,
                 values: None,
             };
-            found.push((i, key.clone(), Input { name: None, value: Described::Tensor(Box::new(note)) }));
+            found.push((i, key.clone(), Described::Tensor(Box::new(note))));
         }
     }
     Ok(found)
@@ -249,8 +279,8 @@ fn wanted_keys(described: &Described, key: &str) -> Vec<String> {
 }
 
 /// The tensors of a file. One alone, without a name, is the one tensor that the description wants.
-fn named(tensors: &Tensors, described: &[(usize, String, Input)]) -> Tensors {
-    let wanted: Vec<String> = described.iter().flat_map(|(_, key, input)| wanted_keys(&input.value, key)).collect();
+fn named(tensors: &Tensors, described: &[(usize, String, Described)]) -> Tensors {
+    let wanted: Vec<String> = described.iter().flat_map(|(_, key, value)| wanted_keys(value, key)).collect();
     match (tensors.get(""), &wanted[..]) {
         (Some(tensor), [key]) if tensors.len() == 1 => Tensors::from([(key.clone(), tensor.clone())]),
         _ => tensors.clone(),
@@ -300,7 +330,7 @@ pub(crate) fn shapes(
         let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
         let made_up = match param {
             Some(i) => inputs.get(i).is_some_and(Option::is_none),
-            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains(name),
+            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains_key(name),
         };
         if !made_up {
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
@@ -342,7 +372,7 @@ fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
 }
 
 /// The one tensor for a value.
-pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<jitopt_core::tensor::Tensor, Refusal> {
+pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor, Refusal> {
     let mut tensors = tensors_of(file, world)?;
     if let Some(tensor) = tensors.remove(name) {
         return Ok(tensor);
@@ -362,10 +392,14 @@ pub(crate) fn bindings(
 ) -> Result<BTreeMap<String, IValue>, Refusal> {
     let mut bindings = BTreeMap::new();
     let (known, open) = bindable(graph);
-    let mut bind = |flag: &str, name: String, tensor: &jitopt_core::tensor::Tensor| {
+    let mut bind = |flag: &str, name: String, content: &Content| {
         check_bindable(flag, &name, graph, &known, &open)?;
-        let tensor = tensor.converted(tensor.dtype(), env.precision);
-        match bindings.insert(name.clone(), IValue::Tensor(tensor)) {
+        let kept = |tensor: &Tensor| IValue::Tensor(tensor.converted(tensor.dtype(), env.precision));
+        let value = match content {
+            Content::One(tensor) => kept(tensor),
+            Content::List(tensors) => IValue::list(tensors.iter().map(kept).collect::<Vec<_>>()),
+        };
+        match bindings.insert(name.clone(), value) {
             None => Ok(()),
             Some(_) => refuse(format_args!("{flag}: %{name} is bound before")),
         }
@@ -373,8 +407,8 @@ pub(crate) fn bindings(
     for text in &args.values.bind {
         let (name, file) = named_file("--bind", text)?;
         let flag = format!("--bind {text}");
-        for (key, tensor) in contents(name, file, &known, world)? {
-            bind(&flag, key, &tensor)?;
+        for (key, content) in contents(name, file, &known, world)? {
+            bind(&flag, key, &content)?;
         }
     }
     if let Some(folder) = &args.values.bind_dir {
@@ -385,36 +419,70 @@ pub(crate) fn bindings(
         if wanted.is_empty() {
             return refuse(format_args!("{flag}: no file there is named as a value that the text does not show"));
         }
-        for (name, tensor) in wanted {
+        for (name, content) in wanted {
             if args.values.bind.iter().all(|text| !text.starts_with(&format!("%{name}="))) {
-                bind(&flag, name, &tensor)?;
+                bind(&flag, name, &content)?;
             }
         }
     }
     Ok(bindings)
 }
 
-/// The tensor of a value, or those of the attributes of an object.
+/// What a value holds that the text does not show.
+enum Content {
+    One(Tensor),
+    List(Vec<Tensor>),
+}
+
+/// The tensor of a value, those of a list, or those of the attributes of an object.
 fn contents(
     name: &str,
     file: &str,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     world: &World<'_>,
-) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
-    let is_prefix = known.iter().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
-    if !is_prefix || known.contains(name) {
-        return Ok(vec![(name.to_owned(), single(name, file, world)?)]);
+) -> Result<Vec<(String, Content)>, Refusal> {
+    let is_prefix = known.keys().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
+    if known.get(name).is_some_and(|ty| matches!(ty.kind(), TypeKind::List(_))) {
+        return Ok(vec![(name.to_owned(), Content::List(listed(name, file, world)?))]);
+    }
+    if !is_prefix || known.contains_key(name) {
+        return Ok(vec![(name.to_owned(), Content::One(single(name, file, world)?))]);
     }
     let path = |key: String| if key.is_empty() { name.to_owned() } else { format!("{name}.{key}") };
-    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), tensor)).collect())
+    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), Content::One(tensor))).collect())
+}
+
+/// The tensors of a list, which are called `0`, `1` and so on, with or without a name and a dot in front, as `--outputs` calls them; NumPy says `arr_0`.
+fn listed(name: &str, file: &str, world: &World<'_>) -> Result<Vec<Tensor>, Refusal> {
+    let place = |key: &str| -> Option<usize> {
+        let behind_name = key.rsplit_once('.').map(|(_, last)| last);
+        behind_name.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
+    };
+    let mut places: BTreeMap<usize, Tensor> = BTreeMap::new();
+    for (key, tensor) in tensors_of(file, world)? {
+        let Some(place) = place(&key) else {
+            let found =
+                if key.is_empty() { "this is a tensor without a name".into() } else { format!("here is `{key}`") };
+            return refuse(format_args!(
+                "`{file}`: %{name} is a list, whose tensors are called `0`, `1` and so on, and {found}"
+            ));
+        };
+        if places.insert(place, tensor).is_some() {
+            return refuse(format_args!("`{file}` has two tensors {place} of %{name}"));
+        }
+    }
+    if let Some(gap) = places.keys().enumerate().find(|(i, place)| i != *place).map(|(i, _)| i) {
+        return refuse(format_args!("`{file}` has no tensor {gap} of %{name}, and one behind it"));
+    }
+    Ok(places.into_values().collect())
 }
 
 /// What the files of a folder are for, by their names.
 fn in_folder(
     folder: &Path,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     world: &World<'_>,
-) -> Result<Vec<(String, jitopt_core::tensor::Tensor)>, Refusal> {
+) -> Result<Vec<(String, Content)>, Refusal> {
     let entries = std::fs::read_dir(world.path(folder))
         .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", folder.display())))?;
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
@@ -423,7 +491,7 @@ fn in_folder(
     for name in names {
         let Some((value, "npy" | "npz" | "safetensors")) = name.rsplit_once('.') else { continue };
         let path = folder.join(&name);
-        let prefix = known.iter().any(|path| path == value || path.starts_with(&format!("{value}.")));
+        let prefix = known.keys().any(|path| path == value || path.starts_with(&format!("{value}.")));
         if prefix {
             found.extend(contents(value, &path.to_string_lossy(), known, world)?);
         }
@@ -435,14 +503,14 @@ fn check_bindable(
     flag: &str,
     name: &str,
     graph: &Graph,
-    known: &BTreeSet<String>,
+    known: &BTreeMap<String, Type>,
     open: &[String],
 ) -> Result<(), Refusal> {
     let below = |path: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));
-    if known.contains(name) || open.iter().any(below) {
+    if known.contains_key(name) || open.iter().any(below) {
         return Ok(());
     }
-    let near = did_you_mean(name, known.iter().map(String::as_str));
+    let near = did_you_mean(name, known.keys().map(String::as_str));
     let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
     match graph.value_named(name.as_bytes()).and_then(|value| graph.definer(value)) {
         Some(node) if graph.kind(node) == prim::CONSTANT => {
@@ -453,14 +521,14 @@ fn check_bindable(
     }
 }
 
-/// The paths that may be bound, and those of objects that are passed on, of which anything may be asked.
-fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
-    let (mut known, mut open) = (BTreeSet::new(), Vec::new());
+/// The paths that may be bound with the types of what is there, and those of objects that are passed on, of which anything may be asked.
+fn bindable(graph: &Graph) -> (BTreeMap<String, Type>, Vec<String>) {
+    let (mut known, mut open) = (BTreeMap::new(), Vec::new());
     let mut objects: BTreeMap<Value, String> = BTreeMap::new();
     for param in graph.params(graph.root()) {
         match is_object(graph, param) {
             true => drop(objects.insert(param, graph.name(param))),
-            false => drop(known.insert(graph.name(param))),
+            false => drop(known.insert(graph.name(param), graph.ty(param))),
         }
     }
     let probe = Environment::default();
@@ -473,12 +541,14 @@ fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
                 if is_object(graph, output) {
                     objects.insert(output, path);
                 } else {
-                    known.insert(path);
+                    known.insert(path, graph.ty(output));
                 }
             }
             (prim::CONSTANT, Some(output), _) => match literal_values::constant(graph, &probe, node) {
                 Ok(IValue::Object(_)) => drop(objects.insert(output, graph.name(output))),
-                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => drop(known.insert(graph.name(output))),
+                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => {
+                    known.insert(graph.name(output), graph.ty(output));
+                }
                 _ => {}
             },
             _ => open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
@@ -486,7 +556,7 @@ fn bindable(graph: &Graph) -> (BTreeSet<String>, Vec<String>) {
         if let Some(inner) = graph.subgraph(node) {
             let (names, more) = bindable(inner);
             let params: BTreeSet<String> = inner.params(inner.root()).map(|param| inner.name(param)).collect();
-            known.extend(names.into_iter().filter(|name| !params.contains(name)));
+            known.extend(names.into_iter().filter(|(name, _)| !params.contains(name)));
             open.extend(more);
         }
     }

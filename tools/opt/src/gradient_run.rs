@@ -18,7 +18,9 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
+use jitopt_judge::sharing::copies;
 use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_about_grad_mode, is_real, trace, with_leaves};
+use jitopt_judge::unguarding::unguarded;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -73,6 +75,8 @@ struct Derived {
     both: Differentials,
     /// What the run was like that they were written down from, if they were.
     traced: Option<Traced>,
+    /// Both as one graph, where passes make that.
+    joint: Option<Graph>,
 }
 
 impl Derived {
@@ -133,7 +137,8 @@ pub(crate) fn run(
     let expected = Expected::read(args, world)?;
     let (inputs, all_given) = inputs(args, &graph, given, &mut env, world)?;
     let keys = given.keys(&graph)?;
-    let described = |i: usize| given.description.inputs.get(i).map(|input| &input.value);
+    let all_described = given.described(&graph);
+    let described = |i: usize| all_described.get(i).map(|(_, value)| value);
     let mut leaves = Vec::new();
     for (value, (key, place)) in inputs.iter().zip(keys) {
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
@@ -141,6 +146,10 @@ pub(crate) fn run(
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
     let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new(), is_whole: false };
+    let graph = match run.without_guards(graph, &inputs) {
+        Ok(graph) => graph,
+        Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
+    };
     let mut derived = match run.differentiated(&graph, &inputs, &leaves, world)? {
         Ok(derived) => derived,
         Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
@@ -155,6 +164,16 @@ pub(crate) fn run(
 }
 
 impl Run<'_> {
+    /// The graph that computes the same without guards, which have no gradient. Where nothing tells what to do when one fails, all are to hold.
+    fn without_guards(&self, graph: Graph, inputs: &[IValue]) -> Result<Graph, Stop> {
+        let Some(plain) = unguarded(&graph) else { return Ok(graph) };
+        if plain.must_hold {
+            Machine::new(&graph, &self.env).run(copies(inputs, self.env.precision))?;
+            self.env.reset();
+        }
+        Ok(plain.graph)
+    }
+
     /// The graph and that of its gradients. Where inputs decide what is run, or containers what is computed with, it is what these inputs make it do.
     #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn differentiated(
@@ -173,7 +192,7 @@ impl Run<'_> {
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
             if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
                 match self.split(prepared, &values, None, world) {
-                    Ok(both) => return Ok(Ok(Derived { both, traced: None })),
+                    Ok((both, joint)) => return Ok(Ok(Derived { both, traced: None, joint })),
                     Err(why) => refused = Some(why),
                 }
             }
@@ -200,18 +219,18 @@ impl Run<'_> {
         let mut written = std::mem::replace(&mut traced.graph, Graph::new());
         self.apply(&mut written, &judging::pipeline(PREPARATION, world)?)?;
         let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
-        let both = self.split(written, &values, Some(traced.held.len()), world)?;
-        Ok(Ok(Derived { both, traced: Some(traced) }))
+        let (both, joint) = self.split(written, &values, Some(traced.held.len()), world)?;
+        Ok(Ok(Derived { both, traced: Some(traced), joint }))
     }
 
-    /// A graph without control flow, and that of its gradients; none are wanted of the last params, which hold what the text of a graph that was written down did not show.
+    /// A graph without control flow, and that of its gradients, and both as one where passes make one; no gradients are wanted of the last params, which hold what the text of a graph that was written down did not show.
     fn split(
         &mut self,
         mut graph: Graph,
         values: &[IValue],
         held: Option<usize>,
         world: &mut World<'_>,
-    ) -> Result<Differentials, Refusal> {
+    ) -> Result<(Differentials, Option<Graph>), Refusal> {
         give_types(&mut graph, values);
         let params: Vec<Value> = graph.params(graph.root()).collect();
         for &param in &params[values.len() - held.unwrap_or(0)..] {
@@ -222,8 +241,18 @@ impl Run<'_> {
         }
         // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
         let whole = self.pipeline.clone().filter(differentiates);
-        let steps = if whole.is_some() { INFERENCE.to_owned() } else { format!("{INFERENCE},differentiate") };
-        self.apply(&mut graph, &judging::pipeline(&steps, world)?)?;
+        self.apply(&mut graph, &judging::pipeline(INFERENCE, world)?)?;
+        if let Some(pipeline) = whole.as_ref().filter(|pipeline| joins(pipeline)) {
+            let mut joint = graph.clone();
+            self.apply(&mut joint, pipeline)?;
+            self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
+            (self.is_whole, self.pipeline) = (true, None);
+            let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
+            return Ok((both, Some(joint)));
+        }
+        if whole.is_none() {
+            self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
+        }
         let is_real = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         if whole.is_some() && held.is_none() && !graph.results(graph.root()).all(is_real) {
             return refuse("which results are real is not known before the graph runs");
@@ -232,19 +261,21 @@ impl Run<'_> {
             self.apply(&mut graph, pipeline)?;
         }
         if graph.first(graph.root()).is_none() {
-            return Ok(Differentials::of_nothing(graph));
+            return Ok((Differentials::of_nothing(graph), None));
         }
-        let Some(both) = Differentials::of(&graph) else {
-            return refuse(format_args!(
-                "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
-                self.path.display()
-            ));
-        };
+        let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
         self.is_whole = whole.is_some();
         if self.is_whole {
             self.pipeline = None;
         }
-        Ok(both)
+        Ok((both, None))
+    }
+
+    fn not_one_group(&self) -> Result<Differentials, Refusal> {
+        refuse(format_args!(
+            "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
+            self.path.display()
+        ))
     }
 
     fn apply(&mut self, graph: &mut Graph, pipeline: &Pipeline) -> Result<(), Refusal> {
@@ -283,7 +314,10 @@ impl Run<'_> {
         world: &mut World<'_>,
     ) -> Result<Result<(IValue, Vec<IValue>), Stop>, Refusal> {
         self.transform(&mut derived.both.forward)?;
-        let inputs = leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
+        let inputs: Vec<IValue> =
+            leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
+        // One graph of both wants the gradients at once, and of what they are is known from a run before.
+        let before = derived.joint.as_ref().map(|_| copies(&inputs, self.env.precision));
         let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, world), inputs);
         let forward = match forward {
             Ok(forward) => forward,
@@ -299,6 +333,15 @@ impl Run<'_> {
                     *gradient = IValue::Tensor(zeros(result));
                 }
             }
+        }
+        if let (Some(joint), Some(inputs)) = (&derived.joint, before) {
+            self.env.reset();
+            let operands = inputs.into_iter().chain(derived.both.of_results(&gradients)).collect();
+            let ran = self.execute(joint, operands, world);
+            return Ok(ran.map(|results| {
+                let (computed, gradients) = derived.both.parted(results);
+                (derived.whole(types, &computed), gradients)
+            }));
         }
         let both = &mut derived.both;
         let operands = both.operands(forward, &gradients);
@@ -391,6 +434,12 @@ fn differentiates(pipeline: &Pipeline) -> bool {
     pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate")
 }
 
+/// Whether a pipeline makes one graph of both.
+fn joins(pipeline: &Pipeline) -> bool {
+    let is_joint = |(name, value): &(&str, String)| *name == "joint" && value == "true";
+    pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate" && stage.options.iter().any(is_joint))
+}
+
 /// Whether only a run tells what is computed with: where lists and dictionaries are among the inputs, results are such, constants are not shown, or gradients are switched off.
 fn hangs_on_run(graph: &Graph, inputs: &[IValue]) -> bool {
     let is_list = |value: &IValue| matches!(value, IValue::List(_) | IValue::Dict(_)) && holds_tensors(value);
@@ -450,13 +499,23 @@ fn nested(types: &[Type], flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     if values.len() == 1 { values.remove(0) } else { IValue::tuple(values) }
 }
 
-fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
+/// The next values, in the tuples that a type tells.
+pub(crate) fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     match ty.kind() {
         TypeKind::Tuple(parts) => IValue::tuple(parts.iter().map(|&part| nested_in(part, flat)).collect::<Vec<_>>()),
         TypeKind::NamedTuple(fields) => {
             IValue::tuple(fields.iter().map(|field| nested_in(field.ty, flat)).collect::<Vec<_>>())
         }
         _ => flat.next().unwrap_or(IValue::None),
+    }
+}
+
+/// How many values there are in the tuples that a type tells.
+pub(crate) fn num_leaves(ty: Type) -> usize {
+    match ty.kind() {
+        TypeKind::Tuple(parts) => parts.iter().map(|&part| num_leaves(part)).sum(),
+        TypeKind::NamedTuple(fields) => fields.iter().map(|field| num_leaves(field.ty)).sum(),
+        _ => 1,
     }
 }
 

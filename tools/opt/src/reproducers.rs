@@ -188,13 +188,13 @@ impl Reproducer<'_> {
     pub(crate) fn write(&self, path: &Path, cwd: &Path) -> std::io::Result<()> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let folder = format!("{stem}.contents");
-        let contents: Vec<_> = self.contents.iter().filter_map(|(name, value)| Some((name, value.tensor()?))).collect();
+        let contents = self.contents.iter().map(|(name, value)| (name, of_content(name, value)));
+        let contents: Vec<_> = contents.filter(|(_, tensors)| !tensors.is_empty()).collect();
         if !contents.is_empty() {
             std::fs::create_dir_all(path.with_file_name(&folder))?;
         }
-        for (name, tensor) in &contents {
-            let one = Tensors::from([((*name).clone(), (*tensor).clone())]);
-            write_tensors(&path.with_file_name(&folder).join(format!("{name}.safetensors")), &one)?;
+        for (name, tensors) in &contents {
+            write_tensors(&path.with_file_name(&folder).join(format!("{name}.safetensors")), tensors)?;
         }
         let (_, mut large) = described(self.inputs);
         large.retain(|_, tensor| tensor.numel() > MOST_WRITTEN);
@@ -203,6 +203,15 @@ impl Reproducer<'_> {
         }
         std::fs::write(path, self.text((!contents.is_empty()).then_some(&folder), cwd))
     }
+}
+
+/// A tensor under its name, or those of a list under their numbers, as `--bind` takes them.
+fn of_content(name: &str, value: &IValue) -> Tensors {
+    let parts = match value {
+        IValue::List(parts) => parts.borrow().clone(),
+        other => return other.tensor().map(|tensor| (name.to_owned(), tensor.clone())).into_iter().collect(),
+    };
+    parts.iter().enumerate().filter_map(|(i, part)| Some((i.to_string(), part.tensor()?.clone()))).collect()
 }
 
 fn write_tensors(path: &Path, tensors: &Tensors) -> std::io::Result<()> {
