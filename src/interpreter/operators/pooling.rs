@@ -27,6 +27,7 @@ pub const ROWS: &[Row] = &[
     ("aten::adaptive_max_pool1d", |call| both(adaptive_max_pool(call, 1)?)),
     ("aten::adaptive_max_pool2d", |call| both(adaptive_max_pool(call, 2)?)),
     ("aten::adaptive_max_pool3d", |call| both(adaptive_max_pool(call, 3)?)),
+    ("aten::max_unpool2d", max_unpool2d),
     ("aten::max_pool2d_with_indices_backward", max_pool_backward),
     ("aten::max_pool3d_with_indices_backward", max_pool_backward),
     ("aten::adaptive_max_pool2d_backward", max_pool_backward),
@@ -299,4 +300,43 @@ fn adaptive_avg_pool_backward(call: &Call, n: usize) -> Answer {
     check_image("adaptive_avg_pool_backward", &x, n)?;
     check_image("adaptive_avg_pool_backward", &grad, n)?;
     spread(call, &x, &shared(image_size(&x, n), sizes(&grad, n)), n, |under, _| under as f64)
+}
+
+/// Puts the largest elements back to where they were, with zeros around.
+fn max_unpool2d(call: &Call) -> Answer {
+    let (x, indices) = (call.tensor("self")?, call.tensor("indices")?);
+    let size = call.ints("output_size")?;
+    if indices.dtype() != DType::Long {
+        let found = indices.dtype().name();
+        return Err(Stop::raised(format!("elements in indices should be type int64 but got: {found}")));
+    }
+    let [height, width] = size[..] else {
+        let n = size.len();
+        return Err(Stop::raised(format!(
+            "There should be exactly two elements (height, width) in output_size, but got {n} elements."
+        )));
+    };
+    if ![3, 4].contains(&x.rank()) || x.shape() != indices.shape() {
+        return Err(Stop::raised(format!(
+            "Input to max_unpooling2d should be a 3d or 4d Tensor of the shape of indices, but got {:?} and {:?}",
+            x.shape(),
+            indices.shape()
+        )));
+    }
+    check(x.dtype().is_float(), || format!("\"max_unpool2d\" not implemented for '{}'", x.dtype().name()))?;
+    let (planes, room) = (x.rank() - 2, (height * width).max(0));
+    let mut shape: layout::Dims = x.shape()[..planes].into();
+    let each = (x.size(planes) * x.size(planes + 1)) as usize;
+    let (places, elements) = (indices.read::<i64>(), x.read::<f64>());
+    let mut found = vec![0.0; (shape.iter().product::<i64>() * room) as usize];
+    for (i, (&place, &element)) in places.iter().zip(elements.iter()).enumerate() {
+        if !(0..room).contains(&place) {
+            return Err(Stop::raised(format!(
+                "Found an invalid max index: {place} (output volumes are of size {height}x{width})"
+            )));
+        }
+        found[i / each * room as usize + place as usize] = element;
+    }
+    shape.extend([height, width]);
+    one(like(call, &found, x.dtype(), &shape, &x))
 }

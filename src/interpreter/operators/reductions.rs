@@ -26,6 +26,7 @@ pub const ROWS: &[Row] = &[
     ("aten::argmin", argmin),
     ("aten::bincount", bincount),
     ("aten::count_nonzero", count_nonzero),
+    ("aten::cumulative_trapezoid", cumulative_trapezoid),
     ("aten::dist", dist),
     ("aten::equal", equal),
     ("aten::histc", histc),
@@ -506,34 +507,86 @@ fn histc(call: &Call<'_>) -> Answer {
     one(like(call, &counts, x.dtype(), &[bins], &x))
 }
 
-fn trapezoid(call: &Call<'_>) -> Answer {
-    let (y, x) = (call.tensor("y")?, call.opt_tensor("x")?);
-    let dim = wrap(call.int("dim")?, y.rank())?;
-    let dtype = match &x {
-        Some(x) => to_real_arithmetic(result_type(&y, x)),
-        None => to_real_arithmetic(Promotion::default().tensor(&y).scalar(Scalar::Float(1.0)).result()),
-    };
-    if dtype.arithmetic() == Some(Kind::Complex) {
-        return Err(Stop::unsupported("`aten::trapezoid` of complex numbers"));
-    }
-    let n = y.size(dim);
-    let places = match &x {
-        None => {
-            let dx = call.float("dx")?;
-            let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
-            call.made(&even, DType::Double, &[n])
+/// Areas between neighbours of each row, one behind the other.
+struct Strips {
+    areas: Vec<f64>,
+    /// How many a row has.
+    each: usize,
+    outer: Dims,
+    dim: usize,
+    dtype: DType,
+}
+
+impl Strips {
+    fn of(call: &Call<'_>) -> Result<Strips, Stop> {
+        let (y, x) = (call.tensor("y")?, call.opt_tensor("x")?);
+        if y.rank() == 0 {
+            return Err(Stop::raised("slice() cannot be applied to a 0-dim tensor."));
         }
-        Some(x) if x.rank() <= 1 => x.reshape(&[x.numel() as i64]),
-        Some(x) => x.with_last(wrap(call.int("dim")?, x.rank())?),
-    };
-    let rows = Rows::<f64>::along(&y, &[dim]);
-    let mut target: Dims = rows.outer.clone();
-    target.push(n);
-    let places = places.broadcast_to(&target)?.read::<f64>();
-    let area = |(i, row): (usize, &[f64])| {
-        let places = &places[i * rows.len..(i + 1) * rows.len];
-        row.windows(2).zip(places.windows(2)).map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).sum::<f64>()
-    };
-    let areas: Vec<f64> = rows.iter().enumerate().map(area).collect();
-    one(like(call, &areas, dtype, &rows.outer, &y))
+        let operands = if x.is_some() { "`x` or `y`" } else { "`y`" };
+        if y.dtype() == DType::Bool || x.as_ref().is_some_and(|x| x.dtype() == DType::Bool) {
+            let name = call.kind().as_str().trim_start_matches("aten::").to_owned();
+            return Err(Stop::raised(format!(
+                "{name}: received a bool input for {operands}, but bool is not supported"
+            )));
+        }
+        let dim = wrap(call.int("dim")?, y.rank())?;
+        let dtype = match &x {
+            Some(x) => to_real_arithmetic(result_type(&y, x)),
+            None => to_real_arithmetic(Promotion::default().tensor(&y).scalar(Scalar::Float(1.0)).result()),
+        };
+        if dtype.arithmetic() == Some(Kind::Complex) {
+            return Err(Stop::unsupported(format!("`{}` of complex numbers", call.kind())));
+        }
+        let n = y.size(dim);
+        let places = match &x {
+            None => {
+                let dx = call.float("dx")?;
+                let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
+                call.made(&even, DType::Double, &[n])
+            }
+            Some(x) if x.rank() <= 1 => x.reshape(&[x.numel() as i64]),
+            Some(x) => x.with_last(wrap(call.int("dim")?, x.rank())?),
+        };
+        let rows = Rows::<f64>::along(&y, &[dim]);
+        let mut target: Dims = rows.outer.clone();
+        target.push(n);
+        let places = places.broadcast_to(&target)?.read::<f64>();
+        let strips = |(i, row): (usize, &[f64])| {
+            let places = &places[i * rows.len..(i + 1) * rows.len];
+            let pairs = row.windows(2).zip(places.windows(2));
+            pairs.map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).collect::<Vec<f64>>()
+        };
+        let areas = rows.iter().enumerate().flat_map(strips).collect();
+        Ok(Strips { areas, each: rows.len.saturating_sub(1), outer: rows.outer.clone(), dim, dtype })
+    }
+}
+
+fn trapezoid(call: &Call<'_>) -> Answer {
+    let strips = Strips::of(call)?;
+    let rows = strips.outer.iter().product::<i64>() as usize;
+    let sum = |i: usize| strips.areas[i * strips.each..(i + 1) * strips.each].iter().sum::<f64>();
+    let areas: Vec<f64> = (0..rows).map(sum).collect();
+    let y = call.tensor("y")?;
+    // Of nothing it is 0, in the type of what is not there.
+    let dtype = if y.size(strips.dim) == 0 { y.dtype() } else { strips.dtype };
+    one(like(call, &areas, dtype, &strips.outer, &y))
+}
+
+fn cumulative_trapezoid(call: &Call<'_>) -> Answer {
+    let mut strips = Strips::of(call)?;
+    for row in strips.areas.chunks_mut(strips.each.max(1)) {
+        let mut total = 0.0;
+        for area in row {
+            total += *area;
+            *area = total;
+        }
+    }
+    let mut shape = strips.outer.clone();
+    shape.push(strips.each as i64);
+    let last = shape.len() - 1;
+    let found = like(call, &strips.areas, strips.dtype, &shape, &call.tensor("y")?);
+    let mut order: Vec<usize> = (0..last).collect();
+    order.insert(strips.dim, last);
+    one(found.permute(&order).contiguous())
 }
