@@ -54,8 +54,9 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
         }
         (Attribute::Enum(member), _) => member_of(*member),
         (Attribute::Tensor(text), kind) => match printed_tensor(text, kind, env) {
-            Some(tensor) => tensor,
-            None => unbound(env, name, ty)?,
+            // What is bound has the digits that the text lacks.
+            Some(tensor) if !env.bindings.borrow().contains_key(name) => tensor,
+            _ => unbound(env, name, ty)?,
         },
         // Lists of tensors become constants when they are empty: others hold what is computed.
         (Attribute::Opaque(text), TypeKind::List(_))
@@ -113,10 +114,14 @@ pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> 
             Ok(value)
         }
         None => {
-            let called =
-                if matches!(ty.kind(), TypeKind::List(_)) { ", whose tensors are called `0`, `1`, …" } else { "" };
+            let (what, called) = match ty.kind() {
+                TypeKind::List(_) => ("FILE'", ", whose tensors are called `0`, `1`, …"),
+                TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool) => ("VALUE'", ""),
+                TypeKind::Optional(_) => ("FILE'", ", or =None"),
+                _ => ("FILE'", ""),
+            };
             Err(Stop::new(Reason::Unbound(format!(
-                "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}=FILE'{called}, or invent it with --fill-unknown=random"
+                "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}={what}{called}, or invent it with --fill-unknown=random"
             ))))
         }
     }

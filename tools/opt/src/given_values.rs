@@ -8,6 +8,7 @@ use crate::verdicts::summary;
 use crate::{World, exit};
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
+use jitopt_core::interpreter::exact_literals::may_be_rounded;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
 use jitopt_core::interpreter::literal_values;
@@ -17,7 +18,7 @@ use jitopt_core::log::did_you_mean;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::{self, Dims};
-use jitopt_core::types::{Dim, Type, TypeKind};
+use jitopt_core::types::{Dim, Simple, Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -395,7 +396,10 @@ pub(crate) fn bindings(
     let mut bind = |flag: &str, name: String, content: &Content| {
         check_bindable(flag, &name, graph, &known, &open)?;
         let kept = |tensor: &Tensor| IValue::Tensor(tensor.converted(tensor.dtype(), env.precision));
+        let number = known.get(&name).and_then(|ty| number_kind(*ty));
         let value = match content {
+            Content::Plain(value) => value.clone(),
+            Content::One(tensor) if number.is_some() && tensor.numel() == 1 => IValue::from(tensor.item()),
             Content::One(tensor) => kept(tensor),
             Content::List(tensors) => IValue::list(tensors.iter().map(kept).collect::<Vec<_>>()),
         };
@@ -407,6 +411,10 @@ pub(crate) fn bindings(
     for text in &args.values.bind {
         let (name, file) = named_file("--bind", text)?;
         let flag = format!("--bind {text}");
+        if let Some(value) = known.get(name).and_then(|ty| plain(file, *ty)) {
+            bind(&flag, name.to_owned(), &Content::Plain(value))?;
+            continue;
+        }
         for (key, content) in contents(name, file, &known, world)? {
             bind(&flag, key, &content)?;
         }
@@ -425,11 +433,13 @@ pub(crate) fn bindings(
             }
         }
     }
+    note_rounded(graph, &bindings, world);
     Ok(bindings)
 }
 
 /// What a value holds that the text does not show.
 enum Content {
+    Plain(IValue),
     One(Tensor),
     List(Vec<Tensor>),
 }
@@ -521,6 +531,45 @@ fn check_bindable(
     }
 }
 
+/// What kind of number a type is of, where it may be missing too.
+fn number_kind(ty: Type) -> Option<Simple> {
+    match ty.kind() {
+        TypeKind::Optional(inner) => number_kind(*inner),
+        TypeKind::Simple(kind @ (Simple::Int | Simple::Float | Simple::Bool)) => Some(*kind),
+        _ => None,
+    }
+}
+
+/// A value that stands in the place of a file: `None`, `True`, or a number of the type.
+fn plain(text: &str, ty: Type) -> Option<IValue> {
+    match (text, number_kind(ty)) {
+        ("None", _) if matches!(ty.kind(), TypeKind::Optional(_)) => Some(IValue::None),
+        ("True" | "true", Some(Simple::Bool)) => Some(IValue::Bool(true)),
+        ("False" | "false", Some(Simple::Bool)) => Some(IValue::Bool(false)),
+        (_, Some(Simple::Int)) => text.parse().ok().map(IValue::Int),
+        (_, Some(Simple::Float)) => text.parse().ok().map(IValue::Float),
+        _ => None,
+    }
+}
+
+/// Whether a value is a tensor of which the text has a few digits.
+fn is_rounded(graph: &Graph, value: Value) -> bool {
+    matches!(graph.constant(value), Some(Some(Attribute::Tensor(text))) if may_be_rounded(text))
+}
+
+/// Says which constants have few digits.
+fn note_rounded(graph: &Graph, bound: &BTreeMap<String, IValue>, world: &mut World<'_>) {
+    let outputs = graph.all_nodes().filter_map(|node| graph.single_output(node));
+    let names: Vec<String> = outputs.filter(|&value| is_rounded(graph, value)).map(|value| graph.name(value)).collect();
+    let names: Vec<&String> = names.iter().filter(|name| !bound.contains_key(*name)).collect();
+    if let Some(first) = names.first() {
+        let others = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
+        world.say(&format!(
+            "note: the text rounds the constant %{first}{others} to a few digits: --bind '%{first}=FILE' gives all of them"
+        ));
+    }
+}
+
 /// The paths that may be bound with the types of what is there, and those of objects that are passed on, of which anything may be asked.
 fn bindable(graph: &Graph) -> (BTreeMap<String, Type>, Vec<String>) {
     let (mut known, mut open) = (BTreeMap::new(), Vec::new());
@@ -549,6 +598,7 @@ fn bindable(graph: &Graph) -> (BTreeMap<String, Type>, Vec<String>) {
                 Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => {
                     known.insert(graph.name(output), graph.ty(output));
                 }
+                Ok(_) if is_rounded(graph, output) => drop(known.insert(graph.name(output), graph.ty(output))),
                 _ => {}
             },
             _ => open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
