@@ -63,6 +63,11 @@ pub const PASS: PassInfo = PassInfo {
             summary: "say in types that gradients of all results are given, and no others: what is so in most calls",
         },
         PassOption {
+            name: "eager",
+            default: "false",
+            summary: "stop gradients at bounds and conditions as eager mode does, which PyTorch's formulas multiply with 0: infinite ones make NaN there",
+        },
+        PassOption {
             name: "joint",
             default: "false",
             summary: "make one graph of both, with the gradients of results behind its params, and those of params behind its results",
@@ -207,7 +212,9 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     cx.did(graph, "graphs-differentiated", group);
     graph_update!("Differentiating a group of {} operands", graph.num_inputs(group));
     let mut forward = graph.take_subgraph(group).expect("a group has a section");
-    let made = reverse_graph::reverse(&mut forward).map(|reverse| captured_values::cut(&mut forward, reverse, cx));
+    let is_eager = cx.flag("eager")?;
+    let made =
+        reverse_graph::reverse(&mut forward, is_eager).map(|reverse| captured_values::cut(&mut forward, reverse, cx));
     let (mut backward, roles) = match made {
         Ok(made) => made,
         Err(Undifferentiable { node, why }) => return Err(PassError::at(&forward, node, why)),

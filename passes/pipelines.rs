@@ -36,7 +36,7 @@ pub const PIPELINES: &[NamedPipeline] = &[
         // is known what it must keep.
         text: "inline,lower-simple-tuples,lower-all-tuples,constant-propagation,cse,dce,constant-loop-unrolling,constant-propagation,\
                remove-mutation,canonicalize-ops,dce,\
-               shape-analysis{precise},functionalize,shape-analysis{precise},differentiate{defined},\
+               shape-analysis{precise},functionalize,shape-analysis{precise},differentiate{defined eager},\
                forward(lower-simple-tuples,shape-analysis{precise},peephole,cse,dce),refine-captures,\
                backward(specialize-autogradzero,fixpoint(constant-propagation,lower-simple-tuples,shape-analysis{precise},peephole,cse,dce)),\
                recompute-captures,\

@@ -14,8 +14,8 @@ use super::formula_writer::{Thing, Unfit, Writer};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
-use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
+use jitopt_core::ops::gradient_table::{any_gradient_row, eager_gradient_row};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{TensorType, Type, TypeKind};
@@ -34,6 +34,8 @@ pub(super) struct Reverse {
     pub(super) results: Vec<usize>,
     /// Which params of the forward graph the backward graph computes gradients of.
     pub(super) params: Vec<usize>,
+    /// Whether gradients stop as in eager mode, where they are infinite too.
+    is_eager: bool,
 }
 
 /// A node that cannot be differentiated, and why.
@@ -128,7 +130,7 @@ fn is_structural(kind: Symbol) -> bool {
 }
 
 /// Makes the backward graph. The forward graph gets what formulas keep.
-pub(super) fn reverse(forward: &mut Graph) -> Result<Reverse, Undifferentiable> {
+pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Undifferentiable> {
     let mut graph = Graph::new();
     (graph.era, graph.dialect, graph.layout) = (forward.era, forward.dialect, forward.layout);
     let mut all = Reverse {
@@ -138,6 +140,7 @@ pub(super) fn reverse(forward: &mut Graph) -> Result<Reverse, Undifferentiable> 
         reached: EntitySet::new(),
         results: Vec::new(),
         params: Vec::new(),
+        is_eager,
     };
     let results: Vec<Value> = forward.results(forward.root()).collect();
     for (i, result) in results.into_iter().enumerate() {
@@ -219,7 +222,8 @@ impl Reverse {
             prim::LIST_UNPACK | prim::CONSTANT_CHUNK => self.joined(forward, node, &gradients),
             kind => {
                 let schema = schema_of(forward, node);
-                let row = schema.and_then(|schema| Some((schema, any_gradient_row(forward.era, schema)?)));
+                let row = if self.is_eager { eager_gradient_row } else { any_gradient_row };
+                let row = schema.and_then(|schema| Some((schema, row(forward.era, schema)?)));
                 if row.is_none() && is_made_of_nothing(forward, node) {
                     return Ok(());
                 }

@@ -30,6 +30,8 @@ pub struct GradientRow {
     eras: Vec<Era>,
     /// In which eras the formula is ours alone.
     ours: Vec<Era>,
+    /// Whether the formula is taken where `differentiate{eager}` is asked for, and only there.
+    is_eager: bool,
     /// Whether they only look at the memory of their operand.
     pub is_view: bool,
     /// Whether no gradient comes back.
@@ -101,12 +103,17 @@ struct Table {
 
 /// The row of an overload, where PyTorch has a formula for it in that era.
 pub fn gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.eras.contains(&era))
+    find(schema, |row| row.eras.contains(&era) && !row.is_eager)
 }
 
 /// The row of an overload that has a formula in that era, PyTorch's or one of ours.
 pub fn any_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.eras.contains(&era) || row.ours.contains(&era))
+    find(schema, |row| (row.eras.contains(&era) || row.ours.contains(&era)) && !row.is_eager)
+}
+
+/// The row that gives what eager mode gives where a gradient is infinite or no number too, or else the same.
+pub fn eager_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.is_eager && row.ours.contains(&era)).or_else(|| any_gradient_row(era, schema))
 }
 
 fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
@@ -167,6 +174,7 @@ impl Table {
                 (_, _, Some(("trained", operand))) => row.trained = Some(operand),
                 _ if word == "view" => row.is_view = true,
                 _ if word == "none" => row.is_flat = true,
+                _ if word == "eager" => row.is_eager = true,
                 _ => keys.push(key(word)),
             }
         }

@@ -245,13 +245,13 @@ impl Run<'_> {
         if let Some(pipeline) = whole.as_ref().filter(|pipeline| joins(pipeline)) {
             let mut joint = graph.clone();
             self.apply(&mut joint, pipeline)?;
-            self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
+            self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
             (self.is_whole, self.pipeline) = (true, None);
             let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
             return Ok((both, Some(joint)));
         }
         if whole.is_none() {
-            self.apply(&mut graph, &judging::pipeline("differentiate", world)?)?;
+            self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
         }
         let is_real = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         if whole.is_some() && held.is_none() && !graph.results(graph.root()).all(is_real) {

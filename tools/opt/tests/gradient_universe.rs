@@ -400,19 +400,23 @@ fn check(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Result<(),
     if !change.is_finite() || (change - half).abs() > NEAR * (1.0 + change.abs()) {
         return None;
     }
-    Some(gradient(trial, env, &results, &weights, &direction).and_then(|found| {
+    Some(FORMULAS.iter().try_for_each(|formulas| {
+        let found = gradient(trial, env, (&results, &weights, &direction), formulas)?;
         let near = (found - change).abs() <= 4.0 * NEAR * (1.0 + change.abs());
-        if near { Ok(()) } else { Err(format!("the gradient says {found}, the results changed by {change}")) }
+        let wrong = || format!("{formulas}: the gradient says {found}, the results changed by {change}");
+        if near { Ok(()) } else { Err(wrong()) }
     }))
 }
+
+/// Some operators have two formulas.
+const FORMULAS: [&str; 2] = ["differentiate", "differentiate{eager}"];
 
 /// How results change along a direction, by the gradient.
 fn gradient(
     trial: &Trial,
     env: &Environment,
-    results: &[IValue],
-    weights: &[Vec<f64>],
-    direction: &[Vec<f64>],
+    (results, weights, direction): (&[IValue], &[Vec<f64>], &[Vec<f64>]),
+    formulas: &str,
 ) -> Result<f64, String> {
     let mut graph = trial.graph.clone();
     passed(&mut graph, PREPARATION)?;
@@ -424,7 +428,7 @@ fn gradient(
         graph = traced.graph;
         passed(&mut graph, PREPARATION)?;
     }
-    passed(&mut graph, "differentiate")?;
+    passed(&mut graph, formulas)?;
     // A graph may have no node left: what is broadcast to the shape that it has is handed on.
     let is_empty = graph.nodes(graph.root()).next().is_none();
     let both = if is_empty { Some(Differentials::of_nothing(graph)) } else { Differentials::of(&graph) };
