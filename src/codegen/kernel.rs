@@ -10,6 +10,7 @@ use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
 use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Scalar};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 /// One of several equal parts of a tensor along a dimension.
@@ -296,6 +297,19 @@ impl Kernel {
         let steps = self.steps.iter().flat_map(|step| &step.inputs);
         let folded = self.foldings.iter().map(|folding| &folding.input);
         steps.chain(folded).chain(self.asides.iter().map(|aside| &aside.input)).any(|input| input.source == source)
+    }
+
+    /// The same with names that say nothing: what differs in names alone is one kernel, such as what the turns of a loop make.
+    pub fn unnamed(&self) -> Kernel {
+        let (mut kernel, mut known) = (self.clone(), FxHashMap::default());
+        let names = (kernel.loads.iter_mut().map(|load| &mut load.name))
+            .chain(kernel.steps.iter_mut().map(|step| &mut step.name))
+            .chain(kernel.foldings.iter_mut().map(|folding| &mut folding.name));
+        for name in names {
+            let number = known.len();
+            *name = format!("v_{}", known.entry(name.clone()).or_insert(number));
+        }
+        kernel
     }
 
     /// How many accesses there are: loads, then stores.

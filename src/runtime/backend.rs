@@ -105,7 +105,7 @@ pub struct Request<'a> {
 
 /// A kernel that is to be compiled.
 struct Wanted {
-    /// What it is known by: its function, were it called `NAME`, without notes.
+    /// What it is known by: its function, were it called `NAME`, without notes and names.
     text: String,
     kernel: Rc<Kernel>,
     walk: Walk,
@@ -113,7 +113,8 @@ struct Wanted {
 
 impl Wanted {
     fn new(kernel: Rc<Kernel>, walk: Walk) -> Wanted {
-        Wanted { text: c_form::without_notes(&c_form::function(NAME, &kernel, &walk)), kernel, walk }
+        let text = c_form::function(NAME, &kernel.unnamed(), &walk);
+        Wanted { text: c_form::without_notes(&text), kernel, walk }
     }
 }
 
