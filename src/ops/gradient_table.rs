@@ -219,8 +219,9 @@ mod tests {
                     // Versions between have overloads of the other era, which formulas call: `index_add` without `alpha`.
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
+                    let find = if row.is_eager { eager_gradient_row } else { any_gradient_row };
                     let fits = |schema: &&Schema| {
-                        key.fits(schema) && any_gradient_row(era, schema).is_some_and(|found| std::ptr::eq(found, *row))
+                        key.fits(schema) && find(era, schema).is_some_and(|found| std::ptr::eq(found, *row))
                     };
                     let schema = schemas.find(fits);
                     let schema = schema.unwrap_or_else(|| panic!("{kind}.{} is not declared", key.overload));
