@@ -13,7 +13,7 @@
 //! walked from its end: a node with a formula takes in those of its producers that have one and can be moved in front of it, the last one first, and so
 //! on from what it took in, until nothing changes. Constants are copied along. Groups of fewer than `threshold` nodes are put back.
 //!
-//! From 2 on nodes with side effects are never crossed, looks at other memory (`aten::view`) stay outside, and so does what is the memory of an operand or of another
+//! What runs under `torch.no_grad()` is left alone, and nothing moves in or out of there. From 2 on nodes with side effects are never crossed, looks at other memory (`aten::view`) stay outside, and so does what is the memory of an operand or of another
 //! result: gradients that are computed beside each other would not meet in the memory that is shared. Such a node leaves its group,
 //! with all that reads it inside, see `create_autodiff_subgraphs/shared_results.rs`. At the end `cse`, as in PyTorch.
 //!
@@ -26,7 +26,8 @@ use crate::common_subexpression_elimination;
 use crate::group_building::{Groups, dissolve};
 use candidates::Candidates;
 use jitopt_core::analysis::differentiability::formula_row;
-use jitopt_core::entity::SecondaryMap;
+use jitopt_core::analysis::grad_mode::{is_about_grad_mode, switched_off};
+use jitopt_core::entity::{EntitySet, SecondaryMap};
 use jitopt_core::ir::{Block, Graph, Node};
 use jitopt_core::ops;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
@@ -85,7 +86,9 @@ struct Slicer {
     threshold: usize,
     /// Whether each node that was asked about has a formula.
     formulas: FxHashMap<Node, bool>,
-    /// Between which two nodes with side effects a node stands, counted from 1 from the end of its block; 0 where groups would be too small.
+    /// What may run without gradients.
+    off: EntitySet<Node>,
+    /// Between which two nodes with side effects a node stands, counted from 1 from the end of its block; 0 where groups would be too small, and where gradients are off.
     stretches: SecondaryMap<Node, u32>,
     /// How many more nodes may be walked over.
     patience: usize,
@@ -97,6 +100,7 @@ impl Slicer {
             groups: Groups::new(graph, prim::DIFFERENTIABLE_GRAPH),
             threshold,
             formulas: FxHashMap::default(),
+            off: switched_off(graph),
             stretches: SecondaryMap::new(),
             patience: PATIENCE * graph.num_shown_nodes() + SMALL_PATIENCE * SMALL_PATIENCE,
         }
@@ -113,16 +117,19 @@ impl Slicer {
         })
     }
 
-    /// Finds the stretches of a block. In 1.3 a block is one.
+    /// Finds the stretches of a block. In 1.3 a block is one, but for nodes that switch gradients off and on.
     fn number_stretches(&mut self, graph: &Graph, block: Block) {
         let (mut number, mut stretch, mut wanted) = (1, Vec::new(), 0);
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes.into_iter().rev() {
-            if graph.era == Era::V2
-                && planted!("autodiff.effects", self.groups.db.has_side_effects(node), "ignored" => false)
-            {
+            let has_effect = graph.era == Era::V2
+                && planted!("autodiff.effects", self.groups.db.has_side_effects(node), "ignored" => false);
+            if has_effect || is_about_grad_mode(graph, node) {
                 self.close(&mut stretch, number, wanted);
                 (number, wanted) = (number + 1, 0);
+                continue;
+            }
+            if self.off.contains(node) {
                 continue;
             }
             wanted += usize::from(self.is_wanted(graph, node));

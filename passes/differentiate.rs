@@ -35,6 +35,7 @@ pub(crate) mod joint_graph;
 mod reverse_graph;
 
 use formula_writer::{Thing, Writer};
+use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
@@ -146,26 +147,35 @@ pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
     Some(graph)
 }
 
+/// What to do about a node that cannot be differentiated, in a graph that was to be one group.
+fn way_round(graph: &Graph, node: Node) -> String {
+    let help = match graph.kind(node) {
+        prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
+        prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
+        prim::GUARD | prim::BAILOUT => {
+            "differentiate first, and guard the graphs that come of it; `jitopt run --grads` takes the graph without its guards"
+        }
+        _ if is_about_grad_mode(graph, node) => "`jitopt run --grads` follows what a run does without gradients",
+        prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
+        _ if graph.block_of(node) != Some(graph.root()) => "`jitopt run --grads` differentiates what a run did",
+        kind if kind.as_str().ends_with('_') => {
+            "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, make memory anew that nobody else looks into; `--remarks` tells why they leave this"
+        }
+        _ => {
+            "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"
+        }
+    };
+    format!(
+        "{help}; a graph without differentiable subgraphs, as this is, is differentiated as a whole, and left alone by `differentiate{{groups-only}}`"
+    )
+}
+
 /// Makes one group of the whole graph.
 fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
     let mut whole = graph.clone();
     reverse_graph::forget_claims(&mut whole);
     if let Some(found) = reverse_graph::obstacle(&whole) {
-        let help = match graph.kind(found.node) {
-            prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
-            prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
-            prim::GUARD | prim::BAILOUT => {
-                "differentiate first, and guard the graphs that come of it; `jitopt run --grads` takes the graph without its guards"
-            }
-            prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
-            kind if kind.as_str().ends_with('_') => {
-                "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, make memory anew that nobody else looks into; `--remarks` tells why they leave this"
-            }
-            _ => {
-                "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"
-            }
-        };
-        return Err(PassError::at(graph, found.node, found.why).with_help(help));
+        return Err(PassError::at(graph, found.node, found.why).with_help(way_round(graph, found.node)));
     }
     let Some(first) = graph.first(graph.root()) else { return Ok(None) };
     Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {

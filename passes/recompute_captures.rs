@@ -103,8 +103,7 @@ impl Plan {
         let read: Vec<(Value, Value)> =
             params.filter_map(captured).filter(|(_, param)| backward.has_uses(*param)).collect();
         let mut network = Network::new(section, roles.real_outputs, read.iter().map(|pair| pair.0).collect());
-        network.explore();
-        if network.ends.len() > MOST_VALUES {
+        if !network.explore() {
             return Err(format!("more than {MOST_VALUES} values might be computed again"));
         }
         let (kept, computed) = network.cut();
@@ -199,12 +198,15 @@ impl<'g> Network<'g> {
         Network { section, db, read, results, outside, ends: FxHashMap::default(), flow, source, sink }
     }
 
-    /// Adds what is read, and what that may be computed of.
-    fn explore(&mut self) {
+    /// Adds what is read, and what that may be computed of; nothing, and false, where that is too much.
+    fn explore(&mut self) -> bool {
         let mut open = self.read.clone();
         let mut found: FxHashMap<Value, Vec<Value>> = FxHashMap::default();
         while let Some(value) = open.pop() {
-            if !found.contains_key(&value) && found.len() <= MOST_VALUES {
+            if !found.contains_key(&value) {
+                if found.len() == MOST_VALUES {
+                    return false;
+                }
                 let operands = self.computed_of(value).unwrap_or_default();
                 open.extend(&operands);
                 found.insert(value, operands);
@@ -232,6 +234,7 @@ impl<'g> Network<'g> {
         for value in &self.read {
             self.flow.add_edge(self.ends[value].1, self.sink, UNBOUNDED);
         }
+        true
     }
 
     /// Whether a value is written whoever reads it: an operand or a result of the forward graph.
@@ -298,4 +301,29 @@ fn is_cheap(graph: &Graph, node: Node) -> bool {
         && is_light()
         && matches!(operator.rule.alias, AliasRule::Fresh | AliasRule::Schema)
         && operator.nondeterminism(None) == Nondeterminism::Deterministic
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MOST_VALUES;
+    use crate::REGISTRY;
+    use jitopt_core::pass::{Pipeline, Session, run};
+    use jitopt_core::text::{ParseOptions, parse};
+    use std::fmt::Write;
+
+    #[test]
+    fn what_is_too_much_for_a_flow_is_kept() {
+        let mut text = "graph(%h0 : Float(4), %x : Float(4)):\n".to_owned();
+        for i in 0..MOST_VALUES / 2 + 1 {
+            let step =
+                format!("  %a{i} : Float(4) = aten::relu(%h{i})\n  %h{} : Float(4) = aten::mul(%a{i}, %x)\n", i + 1);
+            text.write_str(&step).expect("a text can be written to");
+        }
+        write!(text, "  return (%h{})\n", MOST_VALUES / 2 + 1).expect("a text can be written to");
+        let mut graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
+        let pipeline = Pipeline::parse("differentiate{defined},recompute-captures", &REGISTRY).expect("passes");
+        let mut session = Session::default();
+        run(&mut graph, &pipeline, &mut session, &mut []).expect("it runs to its end");
+        assert_eq!(session.stats.get("recompute-captures.captures-recomputed"), None);
+    }
 }

@@ -21,6 +21,7 @@ pub mod differentiability;
 pub mod fingerprints;
 pub mod folds;
 pub mod framing;
+pub mod grad_mode;
 pub mod gradient_roles;
 pub mod inference;
 mod locations;

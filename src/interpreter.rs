@@ -56,5 +56,5 @@ pub mod usage_hints;
 pub use call::{Answer, Call, Outs};
 pub use environment::{Environment, Release};
 pub use ivalue::IValue;
-pub use machine::{Backend, GRAD_MODES, Machine, Watch};
+pub use machine::{Backend, Machine, Watch};
 pub use stop::{Exception, Reason, Stop};

@@ -9,9 +9,11 @@
 //! ```
 
 use super::gradient_type;
+use super::reverse_graph::requires_gradient;
 use jitopt_core::analysis::gradient_roles::Roles;
-use jitopt_core::ir::{Graph, Node, Value, ValueMap};
-use jitopt_core::symbol::prim;
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 
 /// The group that a graph consists of: its operands are the params, its outputs are the results.
@@ -56,13 +58,48 @@ pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
     let mut map: ValueMap = backward.params(backward.root()).zip(operands).collect();
     let found = graph.copy_block_into(Some(&backward), backward.root(), root, &mut map);
     let found: Vec<Value> = found.into_iter().flat_map(|result| unpacked(graph, result)).collect();
-    for (&of, gradient) in roles.output_vjps.iter().zip(found) {
+    let promotes = may_promote(&section);
+    for (&of, mut gradient) in roles.output_vjps.iter().zip(found) {
+        if promotes {
+            gradient = of_type(graph, gradient, params[of]);
+        }
         if !graph.is_param(gradient) {
             let name = format!("grad.{}", graph.name(params[of]));
             graph.set_name(gradient, name.as_bytes());
         }
         graph.add_result(root, gradient);
     }
+}
+
+/// Whether operators may find tensors of several element types: formulas leave gradients in that of the result.
+fn may_promote(section: &Graph) -> bool {
+    let is_asked_for = |value: &Value| requires_gradient(section.ty(*value));
+    let params: Vec<Value> = section.params(section.root()).filter(|param| section.ty(*param).is_tensor()).collect();
+    let dtype = |value: Value| section.ty(value).as_tensor().and_then(|ty| ty.dtype);
+    let outputs = section.nodes(section.root()).flat_map(|node| section.outputs(node));
+    let known: Vec<DType> = params.iter().copied().chain(outputs).filter(is_asked_for).filter_map(dtype).collect();
+    let all_told = params.len() < 2 || params.iter().all(|&param| dtype(param).is_some());
+    !all_told || known.iter().any(|dtype| *dtype != known[0])
+}
+
+/// The gradient in the element type of what it is the gradient of, where it is defined.
+fn of_type(graph: &mut Graph, gradient: Value, of: Value) -> Value {
+    let is_zero = |node| graph.kind(node) == prim::AUTOGRAD_ZERO;
+    // A gradient that is given is that of a param that is handed out.
+    if graph.is_param(gradient) || graph.definer(gradient).is_some_and(is_zero) {
+        return gradient;
+    }
+    let kind = Symbol::new("aten::type_as");
+    let linear = graph.create_op(prim::GRAD_OF, &[gradient], Type::tensor());
+    graph.set_attribute(linear, attr::NAME, Attribute::Str(kind.as_str().as_bytes().into()));
+    graph.append(graph.root(), linear);
+    let block = graph.add_block(linear);
+    let cast = graph.create_op(kind, &[gradient, of], Type::tensor());
+    graph.append(block, cast);
+    let inner = graph.output(cast, 0);
+    graph.move_name(gradient, inner);
+    graph.add_result(block, inner);
+    graph.output(linear, 0)
 }
 
 /// A param for the gradient of a value.

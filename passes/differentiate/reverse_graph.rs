@@ -11,6 +11,7 @@
 //! from; what it gives for operands is summed up with `prim::AutogradAdd`.
 
 use super::formula_writer::{Thing, Unfit, Writer};
+use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
@@ -51,7 +52,11 @@ pub(super) fn requires_gradient(ty: Type) -> bool {
             tensor.requires_grad.unwrap_or(true)
                 && tensor.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex())
         }
-        TypeKind::List(inner) | TypeKind::Optional(inner) | TypeKind::Dict(_, inner) => requires_gradient(*inner),
+        TypeKind::List(inner)
+        | TypeKind::Optional(inner)
+        | TypeKind::Dict(_, inner)
+        | TypeKind::Future(inner)
+        | TypeKind::RRef(inner) => requires_gradient(*inner),
         TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
         _ => false,
     }
@@ -74,15 +79,20 @@ pub(super) fn forget_claims(graph: &mut Graph) {
     }
 }
 
-/// The first node that has gradients to hand on and no formula.
+/// The first node that cannot be differentiated: one that has gradients to hand on and no formula, writes over what has a gradient, in a branch or a loop too, or switches gradients off.
 pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
-    let mut nodes = forward.nodes(forward.root());
+    let mut nodes = forward.all_nodes();
     nodes.find_map(|node| {
         if writes_over(forward, node) {
-            return Some(Undifferentiable {
-                node,
-                why: format!("`{}` writes over what has a gradient", forward.kind(node)),
-            });
+            let why = format!("`{}` writes over what has a gradient", forward.kind(node));
+            return Some(Undifferentiable { node, why });
+        }
+        if is_about_grad_mode(forward, node) {
+            let why = "whether gradients are computed is decided while the graph runs".to_owned();
+            return Some(Undifferentiable { node, why });
+        }
+        if forward.block_of(node) != Some(forward.root()) {
+            return None;
         }
         let wanted = forward.outputs(node).any(|value| requires_gradient(forward.ty(value)));
         let has_rule = !wanted
@@ -99,7 +109,9 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
 /// Whether a node changes something that may have a gradient: a tensor, or a list or a dictionary of them.
 fn writes_over(graph: &Graph, node: Node) -> bool {
     let has_gradient = |i: usize| i < graph.num_inputs(node) && requires_gradient(graph.ty(graph.input(node, i)));
-    schema_of(graph, node).is_some_and(|schema| schema.writes().any(has_gradient))
+    let inside =
+        || graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)));
+    schema_of(graph, node).is_some_and(|schema| schema.writes().any(has_gradient)) || inside()
 }
 
 /// Whether no operand has a gradient, as those of `aten::zeros` have none: none comes back.

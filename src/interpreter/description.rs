@@ -264,7 +264,42 @@ fn object_of(json: &Value, path: &str) -> Result<Described> {
     Ok(Described::Object { class: class.to_owned(), attributes: attributes.collect::<Result<_>>()? })
 }
 
+/// What may be said of a tensor; recorded descriptions have the name and the type of its parameter beside it.
+const OF_TENSORS: &[&str] = &[
+    "kind",
+    "key",
+    "dtype",
+    "shape",
+    "strides",
+    "device",
+    "requires_grad",
+    "storage",
+    "offset",
+    "values",
+    "name",
+    "type",
+];
+
+/// Whether gradients are asked for.
+fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<bool> {
+    match json.get("requires_grad") {
+        None | Some(Value::Null | Value::Bool(false)) => Ok(false),
+        Some(Value::Bool(true)) if dtype.is_float() || dtype.is_complex() => Ok(true),
+        Some(Value::Bool(true)) => refuse(format!(
+            "{path}: `requires_grad` of {}: only real and complex tensors have gradients",
+            dtype.python_name()
+        )),
+        Some(_) => refuse(format!("{path}: `requires_grad` is neither true nor false")),
+    }
+}
+
 fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
+    let mut names = json.as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    if let Some(lost) = names.find(|name| !OF_TENSORS.contains(name)) {
+        let near = did_you_mean(lost, OF_TENSORS.iter().copied());
+        let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+        return refuse(format!("{path}: `{lost}` says nothing of a tensor{near}"));
+    }
     let text = |name: &str| match json.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
@@ -290,7 +325,7 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
     let offset =
         offset.filter(|&n| n >= 0).ok_or_else(|| FormatError(format!("{path}: `offset` is no number from 0 on")))?;
     let values = json.get("values").map(|values| elements_of(values, dtype, path)).transpose()?;
-    let requires_grad = json.get("requires_grad").and_then(Value::as_bool).unwrap_or(false);
+    let requires_grad = wants_gradient(json, dtype, path)?;
     let storage = text("storage")?.map(|storage| (storage, offset));
     Ok(TensorNote { key: text("key")?, dtype, shape, strides, device: text("device")?, requires_grad, storage, values })
 }

@@ -13,6 +13,7 @@ use super::plan::{Action, Plan};
 use super::profile::type_of;
 use super::resumption::Resumption;
 use super::stop::{Reason, Stop};
+use crate::analysis::grad_mode::GRAD_MODES;
 use crate::entity::Entity;
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::ops::rules::{Carries, Structure};
@@ -427,7 +428,10 @@ impl<'g> Machine<'g> {
     fn leave(&mut self, graph: &Graph, node: Node, template: &'g Graph, operands: &[IValue]) -> Result<(), Stop> {
         let types =
             |graph: &Graph| graph.results(graph.root()).map(|value| graph.ty(value).erased()).collect::<Vec<_>>();
-        if types(graph) != types(template) {
+        // Passes may have found out more of what the graph returns than its template says, or less.
+        let fits = |(here, there): (&Type, &Type)| here.is_subtype_of(*there) || there.is_subtype_of(*here);
+        let (here, there) = (types(graph), types(template));
+        if here.len() != there.len() || !here.iter().zip(&there).all(fits) {
             return Err(Stop::unsupported(
                 "a bailout whose template returns something else than the graph that it stands in",
             ));
@@ -520,9 +524,6 @@ fn changes_grad_mode(method: &str, inputs: &[IValue], env: &Environment) -> bool
     }
     true
 }
-
-/// Where the classes of contexts are that say whether gradients are computed.
-pub const GRAD_MODES: &str = "__torch__.torch.autograd.grad_mode.";
 
 /// The section that a fallback function stands in for. Its graph is not printed; it is the one that was compiled, for any tensors, and that is the
 /// section in the other branch.

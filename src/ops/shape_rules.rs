@@ -269,7 +269,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::erf", "aten::erfc", "aten::erfinv", "aten::lgamma", "aten::digamma", "aten::reciprocal", "aten::mvlgamma"], S::Like, Real)
             .told_as(RANK),
         row(&["aten::acosh", "aten::asinh", "aten::atanh", "aten::deg2rad", "aten::rad2deg", "aten::sinc", "aten::exp2", "aten::i0"], S::Like, Real),
-        row(&["aten::special_erf", "aten::special_expit", "aten::special_expm1", "aten::special_log1p"], S::Like, Real),
+        row(&["aten::special_entr", "aten::special_erf", "aten::special_expit", "aten::special_expm1", "aten::special_log1p"], S::Like, Real),
         row(&["aten::logit"], S::Like, Real).told_as(SIZES).since_2(),
         row(&["aten::ceil", "aten::floor", "aten::round", "aten::trunc", "aten::frac", "aten::relu"], S::Like, Same).told_as(RANK),
         row(&["aten::sign", "aten::leaky_relu", "aten::elu", "aten::selu", "aten::celu"], S::Like, Same).told_as(RANK),

@@ -4,6 +4,7 @@ use super::finding::{Sink, Spot, counted};
 use crate::ir::{Attribute, Graph, Node};
 use crate::ops::rules::Carries;
 use crate::symbol::{Symbol, attr};
+use crate::types::{Type, TypeKind};
 
 /// Checks the arity of a section against the node that carries it.
 pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, carries: Carries) {
@@ -87,10 +88,24 @@ fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
             format!("its backward graph takes {}, and is handed {handed}", counted(taken, "value")),
         );
     }
+    let named = graph.attribute(node, attr::DF_OUTPUT_VJPS).and_then(numbers);
+    if let Some(named) = named.map(|numbers| numbers.len()).filter(|&named| named != returned(backward)) {
+        let found = counted(returned(backward), "value");
+        sink.error(Spot::Node(node), format!("its backward graph returns {found}, and `df_output_vjps` names {named}"));
+    }
     let real = graph.attribute(node, attr::F_REAL_OUTPUTS).and_then(Attribute::as_int);
     if real != Some(graph.num_outputs(node) as i64) {
         let outputs = counted(graph.num_outputs(node), "output");
         sink.error(Spot::Node(node), format!("it has {outputs}, and `f_real_outputs` says otherwise"));
+    }
+}
+
+/// How many gradients a backward graph returns: the parts of a tuple.
+fn returned(backward: &Graph) -> usize {
+    let results: Vec<Type> = backward.results(backward.root()).map(|result| backward.ty(result)).collect();
+    match results[..] {
+        [only] if matches!(only.kind(), TypeKind::Tuple(_)) => only.parts().len(),
+        _ => results.len(),
     }
 }
 

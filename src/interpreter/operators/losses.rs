@@ -127,7 +127,10 @@ fn binary_cross_entropy_with_logits(call: &Call) -> Answer {
             }
         })?,
     };
-    one(reduce(call, weighted(call, losses)?)?)
+    // Eager mode computes in the place of `1 - target`.
+    let losses = weighted(call, losses)?;
+    let dtype = if y.dtype().is_float() { y.dtype() } else { losses.dtype() };
+    one(reduce(call, losses.converted(dtype, call.precision()))?)
 }
 
 fn poisson_nll_loss(call: &Call) -> Answer {

@@ -184,6 +184,7 @@ pub const ROWS: &[Row] = &[
     ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
     ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
     ("aten::sinc", |call| real(call, |x| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }, |z| z)),
+    ("aten::special_entr", |call| of_reals(call, "special_entr_cpu", entropy)),
     ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
     ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
     ("aten::angle", |call| {
@@ -221,6 +222,15 @@ pub fn positive(x: f64) -> f64 {
 /// The logistic function.
 pub fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
+}
+
+/// The entropy of a part, which is none of what is negative.
+fn entropy(x: f64) -> f64 {
+    match x {
+        _ if x > 0.0 || x.is_nan() => -x * x.ln(),
+        0.0 => 0.0,
+        _ => f64::NEG_INFINITY,
+    }
 }
 
 fn sign(x: f64) -> f64 {

@@ -8,6 +8,7 @@ use jitopt_core::interpreter::{IValue, Stop};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::{TensorType, Type, TypeKind};
+use rustc_hash::FxHashSet;
 
 /// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
 /// possible, elements of lists that were just made taken themselves, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
@@ -62,6 +63,23 @@ pub fn give_types(graph: &mut Graph, values: &[IValue]) {
                 None => ty,
             },
         );
+    }
+}
+
+/// What gradients of results reach, where not all of them are given.
+pub struct Reached {
+    /// Whether each param has a gradient.
+    pub params: Vec<bool>,
+    /// Whether some of what is joined, such as the gradients of chunks, is not there: it counts as 0.
+    pub lacks_parts: bool,
+}
+
+impl Reached {
+    /// The gradients of params, of those that are reached.
+    pub fn of(&self, gradients: Vec<IValue>) -> Vec<IValue> {
+        let one =
+            |(i, gradient)| if self.params.get(i).copied().unwrap_or(true) { gradient } else { IValue::Undefined };
+        gradients.into_iter().enumerate().map(one).collect()
     }
 }
 
@@ -157,6 +175,58 @@ impl Differentials {
             gradients[self.operands[i]] = gradient;
         }
         (results, gradients)
+    }
+
+    /// Whether the gradients of all results are given that may have one.
+    pub fn all_given(&self, given: &[IValue]) -> bool {
+        let mut real = self.roles.input_vjps.iter().filter(|&&i| i < self.roles.real_outputs);
+        real.all(|&i| !matches!(self.of_result(i, given), IValue::Undefined))
+    }
+
+    /// What gradients of some results alone reach. Of a backward graph that passes have fused it may be more than that.
+    pub fn reached(&self, given: &[IValue]) -> Reached {
+        if self.all_given(given) {
+            return Reached { params: vec![true; self.num_inputs], lacks_parts: false };
+        }
+        let (graph, root) = (&self.backward, self.backward.root());
+        let mut defined = FxHashSet::default();
+        let mut gradients = FxHashSet::default();
+        for (param, &i) in graph.params(root).zip(&self.roles.input_vjps) {
+            gradients.insert(param);
+            if !matches!(self.of_result(i, given), IValue::Undefined) {
+                defined.insert(param);
+            }
+        }
+        let mut lacks_parts = false;
+        for node in graph.nodes(root) {
+            if graph.inputs(node).any(|value| defined.contains(&value)) {
+                let lists = graph.node_blocks(node).flat_map(|block| graph.nodes(block));
+                let mut parts =
+                    lists.filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT).flat_map(|list| graph.inputs(list));
+                lacks_parts |= parts.any(|part| gradients.contains(&part) && !defined.contains(&part));
+                defined.extend(graph.outputs(node));
+            }
+            gradients.extend(graph.outputs(node));
+        }
+        let results = graph.results(root).filter_map(|result| graph.definer(result));
+        let found =
+            results.filter(|&tuple| graph.kind(tuple) == prim::TUPLE_CONSTRUCT).flat_map(|tuple| graph.inputs(tuple));
+        let mut params = vec![false; self.num_inputs];
+        for (&i, gradient) in self.roles.output_vjps.iter().zip(found) {
+            params[self.operands[i]] = defined.contains(&gradient);
+        }
+        Reached { params, lacks_parts }
+    }
+
+    /// The results, by name, whose gradients the backward graph says to be given, and are not.
+    pub fn missing(&self, given: &[IValue]) -> Vec<String> {
+        let params = self.backward.params(self.backward.root());
+        let is_there = |param: Value| self.backward.ty(param).as_tensor().is_some_and(|ty| ty.undefined == Some(false));
+        let lost = params.zip(&self.roles.input_vjps).filter(|(param, i)| {
+            is_there(*param) && **i < self.roles.real_outputs && matches!(self.of_result(**i, given), IValue::Undefined)
+        });
+        let results: Vec<Value> = self.forward.results(self.forward.root()).collect();
+        lost.map(|(_, &i)| format!("%{}", self.forward.name(results[i]))).collect()
     }
 
     /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.

@@ -16,9 +16,10 @@ mod recurrent_layers;
 mod switched_off;
 
 use crate::sharing::Copier;
+use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::interpreter::call::Call;
 use jitopt_core::interpreter::shown_values::to_str;
-use jitopt_core::interpreter::{Environment, GRAD_MODES, IValue, Machine, Outs, Reason, Stop, Watch, library};
+use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch, library};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -421,6 +422,7 @@ impl<'a> Tracer<'a> {
         if [Symbol::new("prim::Print"), Symbol::new("aten::_print")].contains(&kind) {
             return self.print(node);
         }
+        // What it says is in the trace already.
         if is_about_grad_mode(source, node) {
             return Ok(());
         }
@@ -490,16 +492,6 @@ fn may_write(graph: &Graph, node: Node) -> bool {
     let operator = ops::operator(graph.era, graph.kind(node));
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     operator.has_side_effects() || operator.may_write(operator.resolve(&types).schema())
-}
-
-/// Whether a node only says if gradients are computed from here on: that is in the trace already.
-pub fn is_about_grad_mode(graph: &Graph, node: Node) -> bool {
-    let of_mode = |value: Value| match graph.ty(value).kind() {
-        TypeKind::Class(class) => class.as_str().starts_with(GRAD_MODES),
-        _ => false,
-    };
-    graph.kind(node) == Symbol::new("aten::set_grad_enabled")
-        || graph.inputs(node).chain(graph.outputs(node)).any(of_mode)
 }
 
 /// The type of what may be None, when it is known whether it is.

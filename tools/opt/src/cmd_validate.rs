@@ -4,6 +4,7 @@ use crate::arguments::ValidateArgs;
 use crate::judging::{self, Trial};
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
+use crate::paired_gradients::{self, KeepDifferentiated};
 use crate::reproducers::{self, Reproducer, quoted};
 use crate::{World, cmd_profile, exit, panics, processor};
 use jitopt_core::interpreter::{Backend, Reason, Stop};
@@ -59,20 +60,30 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
     let reference = Rc::new(if args.each == "end" { reference } else { reference.recalling() });
     let mut after = trial.graph.clone();
+    let mut differentiated = KeepDifferentiated::default();
     match &pipeline {
         None if two => after = judging::read_another(&args.judge, &args.files[1], world)?,
         None => {}
         Some(pipeline) => {
             let callees = (*trial.settings.callees).clone();
             let mut session = Session { gate, callees, profile, ..Session::default() };
-            if let Err(error) = transform(args, &mut after, pipeline, &mut session, &reference) {
+            if let Err(error) = transform(args, &mut after, pipeline, (&mut session, &mut differentiated), &reference) {
                 return Ok(failed_pipeline(args, &reference, &error, world));
             }
             judging::refuse_idle(&session)?;
         }
     }
     let code = match reference.check(&after) {
-        Ok(tally) => tell(&tally, world),
+        Ok(tally) => {
+            let before = if paired_gradients::any(&trial.graph) { None } else { differentiated.0.as_ref() };
+            let gradients = |world: &mut World<'_>| {
+                paired_gradients::compare(&reference, (before.unwrap_or(&trial.graph), &after), world)
+            };
+            match tell(&tally, world) {
+                exit::YES => gradients(world)?,
+                code => code,
+            }
+        }
         Err(finding) => wrong(args, &reference, &finding, &after, world),
     };
     if args.per_node {
@@ -88,11 +99,11 @@ fn transform(
     args: &ValidateArgs,
     graph: &mut Graph,
     pipeline: &Pipeline,
-    session: &mut Session,
+    (session, differentiated): (&mut Session, &mut KeepDifferentiated),
     reference: &Rc<Reference>,
 ) -> Result<(), RunError> {
     let (mut verifier, mut each) = (VerifyEach, EachPass(reference.clone()));
-    let mut observers: Vec<&mut dyn Observer> = Vec::new();
+    let mut observers: Vec<&mut dyn Observer> = vec![differentiated];
     if !args.judge.no_verify {
         observers.push(&mut verifier);
     }

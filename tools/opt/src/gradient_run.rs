@@ -7,19 +7,20 @@ use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse};
 use crate::verdicts::{self, Expectations};
 use crate::{World, exit, judging, processor};
+use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::interpreter::description::{Described, Description, describe};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
 use jitopt_core::ir::{Attribute, Graph, Value};
 use jitopt_core::log::did_you_mean;
-use jitopt_core::pass::Pipeline;
+use jitopt_core::pass::{PassError, Pipeline};
 use jitopt_core::runtime::CpuBackend;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{TensorType, Type, TypeKind};
-use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
+use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached, give_types};
 use jitopt_judge::sharing::copies;
-use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_about_grad_mode, is_real, trace, with_leaves};
+use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace, with_leaves};
 use jitopt_judge::unguarding::unguarded;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,6 +78,8 @@ struct Derived {
     traced: Option<Traced>,
     /// Both as one graph, where passes make that.
     joint: Option<Graph>,
+    /// The graph before passes that make both of it, which mix what hangs on which gradient.
+    before: Option<Graph>,
 }
 
 impl Derived {
@@ -192,7 +195,7 @@ impl Run<'_> {
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
             if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
                 match self.split(prepared, &values, None, world) {
-                    Ok((both, joint)) => return Ok(Ok(Derived { both, traced: None, joint })),
+                    Ok((both, joint, before)) => return Ok(Ok(Derived { both, traced: None, joint, before })),
                     Err(why) => refused = Some(why),
                 }
             }
@@ -219,18 +222,18 @@ impl Run<'_> {
         let mut written = std::mem::replace(&mut traced.graph, Graph::new());
         self.apply(&mut written, &judging::pipeline(PREPARATION, world)?)?;
         let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
-        let (both, joint) = self.split(written, &values, Some(traced.held.len()), world)?;
-        Ok(Ok(Derived { both, traced: Some(traced), joint }))
+        let (both, joint, before) = self.split(written, &values, Some(traced.held.len()), world)?;
+        Ok(Ok(Derived { both, traced: Some(traced), joint, before }))
     }
 
-    /// A graph without control flow, and that of its gradients, and both as one where passes make one; no gradients are wanted of the last params, which hold what the text of a graph that was written down did not show.
+    /// A graph without control flow, and that of its gradients, both as one where passes make one, and what the graph was before passes that differentiate; no gradients are wanted of the last params, which hold what the text of a graph that was written down did not show.
     fn split(
         &mut self,
         mut graph: Graph,
         values: &[IValue],
         held: Option<usize>,
         world: &mut World<'_>,
-    ) -> Result<(Differentials, Option<Graph>), Refusal> {
+    ) -> Result<(Differentials, Option<Graph>, Option<Graph>), Refusal> {
         give_types(&mut graph, values);
         let params: Vec<Value> = graph.params(graph.root()).collect();
         for &param in &params[values.len() - held.unwrap_or(0)..] {
@@ -248,27 +251,29 @@ impl Run<'_> {
             self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
             (self.is_whole, self.pipeline) = (true, None);
             let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
-            return Ok((both, Some(joint)));
+            return Ok((both, Some(joint), None));
         }
         if whole.is_none() {
             self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
         }
-        let is_real = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
-        if whole.is_some() && held.is_none() && !graph.results(graph.root()).all(is_real) {
-            return refuse("which results are real is not known before the graph runs");
+        let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
+        let unreal = graph.results(graph.root()).find(|value| !is_real(value));
+        if let Some(result) = unreal.filter(|_| whole.is_some() && held.is_none()) {
+            return refuse(not_known_to_be_real(&graph, result));
         }
+        let before = whole.as_ref().map(|_| graph.clone());
         if let Some(pipeline) = &whole {
             self.apply(&mut graph, pipeline)?;
         }
         if graph.first(graph.root()).is_none() {
-            return Ok((Differentials::of_nothing(graph), None));
+            return Ok((Differentials::of_nothing(graph), None, None));
         }
         let both = Differentials::of(&graph).map_or_else(|| self.not_one_group(), Ok)?;
         self.is_whole = whole.is_some();
         if self.is_whole {
             self.pipeline = None;
         }
-        Ok((both, None))
+        Ok((both, None, before))
     }
 
     fn not_one_group(&self) -> Result<Differentials, Refusal> {
@@ -325,7 +330,15 @@ impl Run<'_> {
         };
         let whole = derived.whole(types, &forward.results);
         let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
-        if self.is_whole {
+        let missing = if self.is_whole { Vec::new() } else { derived.both.missing(&gradients) };
+        if !missing.is_empty() {
+            let all = missing.join(", ");
+            world.say(&format!(
+                "note: the backward graph is for calls that give gradients of {all}, which are missing: they count as 0"
+            ));
+        }
+        let reached = self.reached(derived, &gradients, world)?;
+        if self.is_whole || !missing.is_empty() || reached.lacks_parts {
             // A backward graph may say that gradients are given (`differentiate{defined}`): what does not count is 0.
             let zeros = |result: &Tensor| Tensor::zeros(result.dtype(), result.shape(), self.env.precision);
             for (gradient, result) in gradients.iter_mut().zip(&forward.results) {
@@ -340,7 +353,7 @@ impl Run<'_> {
             let ran = self.execute(joint, operands, world);
             return Ok(ran.map(|results| {
                 let (computed, gradients) = derived.both.parted(results);
-                (derived.whole(types, &computed), gradients)
+                (derived.whole(types, &computed), reached.of(gradients))
             }));
         }
         let both = &mut derived.both;
@@ -350,7 +363,19 @@ impl Run<'_> {
             self.transform(&mut both.backward)?;
         }
         let gradients = both.backward(&mut |graph, inputs| self.execute(graph, inputs, world), operands);
-        Ok(gradients.map(|gradients| (whole, gradients)))
+        Ok(gradients.map(|gradients| (whole, reached.of(gradients))))
+    }
+
+    /// What the gradients that are given reach.
+    fn reached(&mut self, derived: &Derived, given: &[IValue], world: &mut World<'_>) -> Result<Reached, Refusal> {
+        let Some(before) = derived.before.as_ref().filter(|_| !derived.both.all_given(given)) else {
+            return Ok(derived.both.reached(given));
+        };
+        let mut plain = before.clone();
+        let counted = self.stats.clone();
+        self.apply(&mut plain, &judging::pipeline("differentiate", world)?)?;
+        self.stats = counted;
+        Ok(Differentials::of(&plain).as_ref().unwrap_or(&derived.both).reached(given))
     }
 
     /// The gradients of results: those of the file, of the file beside the graph, or 1 of a single number.
@@ -427,6 +452,25 @@ impl Run<'_> {
         };
         Ok(results.iter().map(ones).collect())
     }
+}
+
+/// Why it is not known whether a result is real: the first node on the way to it of which nothing tells the element type, though that of its operands is known.
+fn not_known_to_be_real(graph: &Graph, result: Value) -> String {
+    let is_known = |value: &Value| graph.ty(*value).as_tensor().is_none_or(|ty| ty.dtype.is_some());
+    let mut value = result;
+    while let Some(node) = graph.definer(value).filter(|_| !is_known(&value)) {
+        match graph.inputs(node).find(|operand| !is_known(operand)) {
+            Some(operand) => value = operand,
+            None => {
+                let (result, kind) = (graph.name(result), graph.kind(node));
+                let error = PassError::at(graph, node, "").at.unwrap_or_default();
+                return format!(
+                    "whether the result `%{result}` is real is not known before the graph runs: nothing tells the element type of what `{kind}` makes\n  {error}"
+                );
+            }
+        }
+    }
+    format!("the result `%{}` is not real, and has no gradient", graph.name(result))
 }
 
 /// Whether a pipeline makes gradients itself.

@@ -35,6 +35,7 @@ mod onlooker;
 mod optimise;
 mod page;
 mod paired;
+mod paired_gradients;
 mod panics;
 mod processor;
 mod reporting;

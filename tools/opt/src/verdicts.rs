@@ -200,7 +200,11 @@ impl Judge<'_> {
             let path = if key.is_empty() { "out" } else { key };
             let Some(found) = found else {
                 let keys: Vec<&str> = results.keys().map(String::as_str).collect();
-                return refuse(format_args!("`{file}`: `{key}` is no {}; there are {}", self.what, keys.join(", ")));
+                let there = match keys.is_empty() {
+                    true => format!("there is no {}", self.what),
+                    false => format!("there are {}", keys.join(", ")),
+                };
+                return refuse(format_args!("`{file}`: `{key}` is no {}; {there}", self.what));
             };
             wrong.extend(self.tensor(expected, &found.clone().into(), path));
         }

@@ -16,6 +16,7 @@
 
 use super::{Tracer, is_real, may_write};
 use crate::sharing::copies;
+use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::interpreter::{IValue, Outs, Stop};
 use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::symbol::Symbol;
@@ -44,7 +45,7 @@ impl Meaning {
 
 /// Whether something may be written to where gradients are off.
 pub(super) fn may_be_written_to(graph: &Graph) -> bool {
-    graph.all_nodes().any(|node| super::is_about_grad_mode(graph, node))
+    graph.all_nodes().any(|node| is_about_grad_mode(graph, node))
         && graph.all_nodes().any(|node| may_write(graph, node))
 }
 

@@ -1,0 +1,216 @@
+//! `jitopt validate` compares the gradients, too, of differentiable groups that have their backward graphs, before and after.
+//!
+//! Each group becomes one graph of forward and backward, and runs on what it is handed when the whole graph runs; gradients of its results are made up.
+
+use crate::judging;
+use crate::optimise::Refusal;
+use crate::{World, exit};
+use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::interpreter::{IValue, Watch};
+use jitopt_core::ir::{Block, Graph, Node, Value, ValueMap};
+use jitopt_core::ops;
+use jitopt_core::ops::rules::Nondeterminism;
+use jitopt_core::pass::{self, Observer, PassRun, RunError, Session};
+use jitopt_core::tensor::{Precision, Tensor};
+use jitopt_judge::rewrites::{Finding, Reference, Sample, Tally};
+use jitopt_judge::sharing::copies;
+use jitopt_judge::showing::{Outcome, Settings};
+use std::collections::HashMap;
+
+/// Keeps the graph that `differentiate` makes: what passes behind it make of gradients is compared with those.
+#[derive(Default)]
+pub(crate) struct KeepDifferentiated(pub(crate) Option<Graph>);
+
+impl Observer for KeepDifferentiated {
+    fn after(&mut self, run: &PassRun<'_>, graph: &Graph) -> Result<(), RunError> {
+        if run.stage.pass.name == "differentiate" && self.0.is_none() {
+            self.0 = Some(graph.clone());
+        }
+        Ok(())
+    }
+}
+
+/// Groups with backward graphs.
+fn groups(graph: &Graph) -> Vec<Node> {
+    graph.all_nodes().filter(|&node| graph.backward(node).is_some()).collect()
+}
+
+/// Whether a graph has such groups.
+pub(crate) fn any(graph: &Graph) -> bool {
+    graph.all_nodes().any(|node| graph.backward(node).is_some())
+}
+
+/// Compares the gradients of groups, says what came of it, and returns the exit code.
+pub(crate) fn compare(
+    reference: &Reference,
+    (before, after): (&Graph, &Graph),
+    world: &mut World<'_>,
+) -> Result<i32, Refusal> {
+    let (old, new) = (groups(before), groups(after));
+    if old.is_empty() && new.is_empty() {
+        return Ok(exit::YES);
+    }
+    let joined = match pairs((before, &old), (after, &new), world)? {
+        Ok(joined) => joined,
+        Err(why) => {
+            world.say(&format!("note: gradients were not compared: {why}"));
+            return Ok(exit::YES);
+        }
+    };
+    let handed = handed(reference, before, &old);
+    let mut all = Tally::default();
+    for ((&group, (first, second)), inputs) in old.iter().zip(&joined).zip(handed) {
+        let samples = inputs.into_iter().map(|sample| with_gradients(sample, before, group, reference.settings()));
+        let settings = Settings { by_origin: true, ..reference.settings().clone() };
+        let each = Reference::new(first, settings, reference.policy(), samples.collect());
+        match each.check(second) {
+            Ok(tally) => {
+                all.same += tally.same;
+                all.unjudged = all.unjudged.or(tally.unjudged);
+            }
+            Err(finding) => {
+                world.say(&wrong(before, group, &finding));
+                return Ok(exit::MISMATCH);
+            }
+        }
+    }
+    match (all.same, all.unjudged) {
+        (0, Some((_, stop))) => world.say(&format!("note: gradients were not compared: {stop}")),
+        (0, None) => world.say("note: gradients were not compared: no sample ran a differentiable group"),
+        _ => world.print(b"and so are gradients\n"),
+    }
+    Ok(exit::YES)
+}
+
+fn wrong(graph: &Graph, group: Node, finding: &Finding) -> String {
+    let (results, params) = (graph.num_outputs(group), graph.num_inputs(group));
+    let outputs: Vec<String> = graph.outputs(group).map(|output| format!("%{}", graph.name(output))).collect();
+    format!(
+        "error: gradients of the group that makes {} differ; its {results} results are followed by gradients of its {params} operands, and these by made-up gradients of results\n{finding}",
+        outputs.join(", ")
+    )
+}
+
+/// Each group before, and the same after, as graphs of forward and backward; or why they do not correspond.
+#[allow(clippy::type_complexity, reason = "a refusal is a mistake of ours, a text what is said")]
+fn pairs(
+    (before, old): (&Graph, &[Node]),
+    (after, new): (&Graph, &[Node]),
+    world: &mut World<'_>,
+) -> Result<Result<Vec<(Graph, Graph)>, String>, Refusal> {
+    if old.len() != new.len() {
+        return Ok(Err(format!("{} groups have backward graphs before, and {} after", old.len(), new.len())));
+    }
+    let mut found = Vec::new();
+    for (&a, &b) in old.iter().zip(new) {
+        let (first, second) = (Roles::of(before, a), Roles::of(after, b));
+        let (Some(first), Some(second)) = (first, second) else {
+            return Ok(Err("a group does not say which values it has in common with its backward graph".to_owned()));
+        };
+        let same = before.num_inputs(a) == after.num_inputs(b)
+            && before.num_outputs(a) == after.num_outputs(b)
+            && first.output_vjps == second.output_vjps
+            && real(&first) == real(&second);
+        if !same {
+            return Ok(Err("the groups have other operands or results, or gradients of others".to_owned()));
+        }
+        if draws(before, a) || draws(after, b) {
+            return Ok(Err("a group draws random numbers".to_owned()));
+        }
+        match (joined(before, a, world)?, joined(after, b, world)?) {
+            (Ok(first), Ok(second)) => found.push((first, second)),
+            (Err(why), _) | (_, Err(why)) => return Ok(Err(why)),
+        }
+    }
+    Ok(Ok(found))
+}
+
+/// The results that gradients are given of.
+fn real(roles: &Roles) -> Vec<usize> {
+    roles.input_vjps.iter().copied().filter(|&i| i < roles.real_outputs).collect()
+}
+
+fn draws(graph: &Graph, group: Node) -> bool {
+    let is_random = |section: &Graph| {
+        let deterministic =
+            |node| ops::operator(section.era, section.kind(node)).nondeterminism(None) == Nondeterminism::Deterministic;
+        !section.all_nodes().all(deterministic)
+    };
+    graph.subgraph(group).is_some_and(is_random) || graph.backward(group).is_some_and(is_random)
+}
+
+/// A graph that is one group, as one of forward and backward.
+fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Graph, String>, Refusal> {
+    let mut whole = Graph::new();
+    (whole.era, whole.dialect, whole.layout) = (graph.era, graph.dialect, graph.layout);
+    let root = whole.root();
+    let mut map = ValueMap::default();
+    for operand in graph.inputs(group) {
+        map.insert(operand, whole.add_param(root, graph.ty(operand)));
+    }
+    let copy = whole.copy_node(Some(graph), group, &mut map);
+    // An operand that comes twice has two params.
+    let params: Vec<Value> = whole.params(root).collect();
+    whole.remove_inputs(copy);
+    whole.set_inputs(copy, params.into_iter());
+    whole.append(root, copy);
+    let outputs: Vec<Value> = whole.outputs(copy).collect();
+    outputs.into_iter().for_each(|output| whole.add_result(root, output));
+    let pipeline = judging::pipeline("differentiate{joint}", world)?;
+    let made = pass::run(&mut whole, &pipeline, &mut Session::default(), &mut []);
+    Ok(made.map(|()| whole).map_err(|error| error.to_string()))
+}
+
+/// What groups were handed when they ran first.
+struct Looker<'a> {
+    sections: Vec<&'a Graph>,
+    handed: HashMap<u64, Vec<IValue>>,
+}
+
+impl Watch for Looker<'_> {
+    fn entered(&mut self, graph: &Graph, block: Block, params: &mut [IValue]) {
+        let is_group = |section: &&Graph| section.id() == graph.id();
+        if block == graph.root() && self.sections.iter().any(is_group) {
+            let copied = || copies(params, Precision::Typed);
+            self.handed.entry(graph.id().number()).or_insert_with(copied);
+        }
+    }
+}
+
+/// What each group is handed on each sample that comes to it.
+fn handed(reference: &Reference, graph: &Graph, groups: &[Node]) -> Vec<Vec<Sample>> {
+    let sections: Vec<&Graph> = groups.iter().filter_map(|&group| graph.subgraph(group)).collect();
+    let mut all: Vec<Vec<Sample>> = vec![Vec::new(); groups.len()];
+    for (sample, _) in reference.samples() {
+        let mut looker = Looker { sections: sections.clone(), handed: HashMap::new() };
+        let inputs = jitopt_judge::verdict::fitting(graph, &sample.inputs);
+        Outcome::watched(graph, reference.settings(), &inputs, Precision::Typed, Some(&mut looker));
+        for (section, found) in sections.iter().zip(&mut all) {
+            if let Some(inputs) = looker.handed.remove(&section.id().number()) {
+                found.push(Sample { name: sample.name.clone(), inputs });
+            }
+        }
+    }
+    all
+}
+
+/// What a graph of forward and backward takes: behind the operands gradients of what is real of the results.
+fn with_gradients(mut sample: Sample, graph: &Graph, group: Node, settings: &Settings) -> Sample {
+    let (Some(section), Some(roles)) = (graph.subgraph(group), Roles::of(graph, group)) else { return sample };
+    let results = Outcome::of(section, settings, &sample.inputs, Precision::Typed).results.unwrap_or_default();
+    let gradient = |i: usize| match results.get(i).and_then(IValue::tensor) {
+        Some(result) if result.dtype().is_float() => IValue::Tensor(made_up(result)),
+        _ => IValue::Undefined,
+    };
+    sample.inputs.extend(real(&roles).into_iter().map(gradient));
+    sample
+}
+
+/// Numbers between -1 and 1, few of which are the same.
+fn made_up(result: &Tensor) -> Tensor {
+    const STEP: usize = 37;
+    const PERIOD: usize = 101;
+    let number = |i: usize| ((i * STEP + STEP) % PERIOD) as f64 / (PERIOD / 2) as f64 - 1.0;
+    let numbers: Vec<f64> = (0..result.numel()).map(|i| number(i as usize)).collect();
+    Tensor::of(&numbers, result.dtype(), result.shape(), Precision::Typed)
+}
