@@ -87,6 +87,10 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
             let why = format!("`{}` writes over what has a gradient", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
+        if hands_over(forward, node) {
+            let why = format!("`{}` hands what has a gradient to where it is lost sight of", forward.kind(node));
+            return Some(Undifferentiable { node, why });
+        }
         if is_about_grad_mode(forward, node) {
             let why = "whether gradients are computed is decided while the graph runs".to_owned();
             return Some(Undifferentiable { node, why });
@@ -112,6 +116,12 @@ fn writes_over(graph: &Graph, node: Node) -> bool {
     let inside =
         || graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)));
     schema_of(graph, node).is_some_and(|schema| schema.writes().any(has_gradient)) || inside()
+}
+
+/// Whether a node gives something that may have a gradient to an object, or to a function that may write to it.
+fn hands_over(graph: &Graph, node: Node) -> bool {
+    matches!(graph.kind(node), prim::SET_ATTR | prim::CALL_FUNCTION | prim::CALL_METHOD)
+        && graph.inputs(node).any(|value| requires_gradient(graph.ty(value)))
 }
 
 /// Whether no operand has a gradient, as those of `aten::zeros` have none: none comes back.
