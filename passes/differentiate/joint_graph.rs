@@ -11,10 +11,11 @@
 use super::gradient_type;
 use super::reverse_graph::requires_gradient;
 use jitopt_core::analysis::gradient_roles::Roles;
-use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
-use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
+use rustc_hash::FxHashSet;
 
 /// The group that a graph consists of: its operands are the params, its outputs are the results.
 pub(super) fn whole(graph: &Graph) -> Option<(Node, Roles)> {
@@ -52,15 +53,16 @@ pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
         graph.replace_all_uses(output, result);
         graph.move_name_to_nameless(output, result);
     }
+    let given: Vec<Value> = operands.iter().copied().filter(|&operand| graph.is_param(operand)).collect();
     operands.extend(roles.captured_inputs.iter().map(|&i| params[i]));
     operands.extend(roles.captured_outputs.iter().map(|&i| kept[i]));
     graph.erase(group);
     let mut map: ValueMap = backward.params(backward.root()).zip(operands).collect();
     let found = graph.copy_block_into(Some(&backward), backward.root(), root, &mut map);
     let found: Vec<Value> = found.into_iter().flat_map(|result| unpacked(graph, result)).collect();
-    let promotes = may_promote(&section);
+    let (promotes, defined) = (may_promote(&section), reached(graph, &given));
     for (&of, mut gradient) in roles.output_vjps.iter().zip(found) {
-        if promotes {
+        if promotes && defined.contains(&gradient) {
             gradient = of_type(graph, gradient, params[of]);
         }
         if !graph.is_param(gradient) {
@@ -82,24 +84,27 @@ fn may_promote(section: &Graph) -> bool {
     !all_told || known.iter().any(|dtype| *dtype != known[0])
 }
 
-/// The gradient in the element type of what it is the gradient of, where it is defined.
+/// The gradient in the element type of what it is the gradient of. One that is given is that of a param that is handed out.
 fn of_type(graph: &mut Graph, gradient: Value, of: Value) -> Value {
-    let is_zero = |node| graph.kind(node) == prim::AUTOGRAD_ZERO;
-    // A gradient that is given is that of a param that is handed out.
-    if graph.is_param(gradient) || graph.definer(gradient).is_some_and(is_zero) {
+    if graph.is_param(gradient) {
         return gradient;
     }
-    let kind = Symbol::new("aten::type_as");
-    let linear = graph.create_op(prim::GRAD_OF, &[gradient], Type::tensor());
-    graph.set_attribute(linear, attr::NAME, Attribute::Str(kind.as_str().as_bytes().into()));
-    graph.append(graph.root(), linear);
-    let block = graph.add_block(linear);
-    let cast = graph.create_op(kind, &[gradient, of], Type::tensor());
-    graph.append(block, cast);
-    let inner = graph.output(cast, 0);
-    graph.move_name(gradient, inner);
-    graph.add_result(block, inner);
-    graph.output(linear, 0)
+    let cast = graph.create_op(Symbol::new("aten::type_as"), &[gradient, of], Type::tensor());
+    graph.append(graph.root(), cast);
+    let made = graph.output(cast, 0);
+    graph.move_name(gradient, made);
+    made
+}
+
+/// Values that hang on gradients that are given: these are defined.
+fn reached(graph: &Graph, given: &[Value]) -> FxHashSet<Value> {
+    let mut found: FxHashSet<Value> = given.iter().copied().collect();
+    for node in graph.nodes(graph.root()) {
+        if graph.inputs(node).any(|value| found.contains(&value)) {
+            found.extend(graph.outputs(node));
+        }
+    }
+    found
 }
 
 /// A param for the gradient of a value.
