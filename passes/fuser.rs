@@ -32,6 +32,7 @@
 
 mod chunks;
 mod concats;
+mod formulas;
 mod gradient_sums;
 mod group_sizes;
 mod groups;
@@ -115,6 +116,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
     fuser.plan = cx.file("plan").map(|text| Plan::read(graph, text)).transpose()?;
+    if let Some(plan) = &mut fuser.plan {
+        plan.look_ahead(graph, level);
+    }
     let folds_sums = cx.flag("sums")? && level > 1;
     // In 1.3 nested blocks are left alone.
     let is_nested = graph.era == Era::V2 || level > 1;
@@ -173,8 +177,8 @@ impl Fuser {
             self.fuse_siblings(graph, cx, block);
             self.fuse_parts(graph, cx, block);
         }
-        self.tell_refusals(graph, cx, block);
         self.fuse_concats(graph, cx, block);
+        self.tell_refusals(graph, cx, block);
         if self.level > 1 {
             self.group_loners(graph, cx, block);
         }
@@ -248,6 +252,9 @@ impl Fuser {
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
             return Err(Refusal::Device);
         }
+        if self.level > 1 && formulas::lacks_formula(graph, node) {
+            return Err(Refusal::Formula(node));
+        }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));
         if may_return_operand && planted!("fuse.returned", self.db.has_writers(output), "ignored" => false) {
             return Err(Refusal::Written(output));
@@ -266,6 +273,11 @@ impl Fuser {
     fn is_on_device(&self, ty: Type) -> bool {
         let device = ty.as_tensor().and_then(|tensor| tensor.device);
         device.map_or(!self.strict, |device| ["cpu", "cuda"].contains(&device.as_str().split(':').next().unwrap_or("")))
+    }
+
+    /// Whether `consumer` can take in the node that makes `value`.
+    fn fits(&mut self, graph: &Graph, consumer: Node, value: Value) -> bool {
+        self.fusible(graph, consumer).is_ok() && self.refuses(graph, consumer, value).is_none()
     }
 
     /// Why `consumer` cannot take in the node that makes `value`.
@@ -360,7 +372,7 @@ impl Fuser {
         let consumers: Vec<Node> = graph.nodes(block).collect();
         for consumer in consumers {
             for (producer, value) in latest_first(graph, consumer) {
-                if !graph.ty(value).is_tensor() || graph.kind(producer) == prim::PARAM {
+                if !graph.ty(value).is_tensor() || is_no_news(graph, consumer, producer) {
                     continue;
                 }
                 let refusal = match self.fusible(graph, consumer) {
@@ -377,6 +389,13 @@ impl Fuser {
             }
         }
     }
+}
+
+/// Whether nobody expects the two in one kernel, or they are about to be: what hands values on computes nothing, and groups take chunks in at last.
+fn is_no_news(graph: &Graph, consumer: Node, producer: Node) -> bool {
+    [prim::PARAM, prim::CONSTANT].contains(&graph.kind(producer))
+        || graph.kind(consumer) == prim::TUPLE_CONSTRUCT
+        || chunks::takes_in(graph, consumer, producer)
 }
 
 /// The nodes of the same block that make operands of `node`, with the operand, the last one first.

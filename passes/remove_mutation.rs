@@ -97,6 +97,26 @@ fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
         && planted!("mutation.new", is_new(graph, value) || is_new_in_both(graph, value), "anything" => !graph.is_param(value))
 }
 
+/// Why others may have seen the memory of `value`.
+fn why_seen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> String {
+    let name = graph.name(value);
+    let Some(definer) = graph.definer(value).filter(|&definer| graph.kind(definer) != prim::PARAM) else {
+        return format!("%{name} is handed in: others may have its memory");
+    };
+    let kind = graph.kind(definer).as_str();
+    if graph.kind(definer) == prim::CONSTANT {
+        format!("%{name} is a constant: what is written to it is there when the graph runs again")
+    } else if seen.contains(value) {
+        format!("%{name} was read before")
+    } else if graph.block_of(definer) != graph.block_of(node) {
+        format!("%{name} is made in another block")
+    } else if out_of_place(graph, definer).is_some() {
+        format!("%{name} is the memory that {kind} writes to in place, which stays as it is")
+    } else {
+        format!("%{name} may have memory of others: {kind} makes it")
+    }
+}
+
 /// Whether the definer of `value` makes memory for it that has no other name.
 pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
@@ -140,7 +160,7 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
     let Some(form) = out_of_place(graph, node) else { return };
     let target = graph.input(node, 0);
     if !is_unseen(graph, target, node, seen) {
-        return;
+        return cx.missed(graph, "writes-removed", node, || why_seen(graph, target, node, seen));
     }
     if let Err(why) = keeps_elements(graph, node, form.kind(), trusting) {
         return cx.missed(graph, "writes-removed", node, || why.to_owned());

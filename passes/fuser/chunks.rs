@@ -94,12 +94,7 @@ impl Fuser {
     /// Moves a chunk into the group that alone reads it.
     fn take_chunk_in(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> bool {
         let producers = latest_first(graph, group);
-        let found = producers.iter().map(|(chunk, _)| *chunk).find(|&chunk| {
-            graph.kind(chunk) == prim::CONSTANT_CHUNK
-                && attribute(graph, chunk, attr::CHUNKS) != Some(1)
-                && is_read_only_by(graph, chunk, group)
-                && reads_operand_in_chunks_only(graph, group, chunk)
-        });
+        let found = producers.iter().map(|(chunk, _)| *chunk).find(|&chunk| takes_in(graph, group, chunk));
         let Some(chunk) = found else { return false };
         let taken = cx.rewrite(graph, "chunks-fused", chunk, |graph| match equal_inside(graph, group, chunk) {
             Some(inside) => reuse(graph, group, chunk, inside),
@@ -110,6 +105,15 @@ impl Fuser {
         });
         taken.is_some()
     }
+}
+
+/// Whether a group can take in a chunk that it reads.
+pub(super) fn takes_in(graph: &Graph, group: Node, chunk: Node) -> bool {
+    graph.kind(group) == prim::FUSION_GROUP
+        && graph.kind(chunk) == prim::CONSTANT_CHUNK
+        && attribute(graph, chunk, attr::CHUNKS) != Some(1)
+        && is_read_only_by(graph, chunk, group)
+        && reads_operand_in_chunks_only(graph, group, chunk)
 }
 
 /// Applies `operator`, which makes operand `i` of `chunk`, to chunks of its operands.

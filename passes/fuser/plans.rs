@@ -24,6 +24,8 @@ pub(super) struct Plan {
     group_of: FxHashMap<String, usize>,
     /// Groups that were made, and which of the plan they are.
     made: FxHashMap<Node, usize>,
+    /// Producers and consumers of one group that are fused from level 2 on, and not before.
+    later: Vec<usize>,
 }
 
 impl Plan {
@@ -62,6 +64,23 @@ impl Plan {
         self.made.get(&node).copied().or_else(by_name)
     }
 
+    /// Finds the groups that have pairs which a higher level would fuse, as `candidates` does.
+    pub(super) fn look_ahead(&mut self, graph: &Graph, level: u8) {
+        if level > 1 {
+            return;
+        }
+        let (mut one, mut two) = (Fuser::new(graph, 1, false), Fuser::new(graph, 2, false));
+        let nodes = graph.all_nodes().filter(|&node| self.group(graph, node).is_some());
+        for consumer in nodes.collect::<Vec<_>>() {
+            for (producer, value) in super::latest_first(graph, consumer) {
+                let is_later = self.joins(graph, consumer, producer)
+                    && !one.fits(graph, consumer, value)
+                    && two.fits(graph, consumer, value);
+                self.later.extend(self.group(graph, consumer).filter(|_| is_later));
+            }
+        }
+    }
+
     /// Whether two nodes may be fused.
     pub(super) fn joins(&self, graph: &Graph, consumer: Node, producer: Node) -> bool {
         let group = self.group(graph, consumer);
@@ -87,7 +106,10 @@ impl Plan {
                 match places.get(&group) {
                     Some((other, first)) if *other != node => {
                         return Err(PassError::misuse(format!("the plan puts %{first} and %{name} into one kernel"))
-                            .with_help("they cannot be fused: `fuse --remarks` without a plan says why"));
+                            .with_help(match self.later.contains(&group) {
+                                true => "they are fused from level 2 on: `fuse{plan=FILE level=2}`",
+                                false => "they cannot be fused: `fuse --remarks` without a plan says why",
+                            }));
                     }
                     Some(_) => {}
                     None => {
@@ -123,12 +145,9 @@ pub fn candidates(graph: &Graph) -> Json {
     for block in graph.all_blocks() {
         for consumer in graph.nodes(block) {
             for (producer, value) in super::latest_first(graph, consumer) {
-                let fits = |fuser: &mut Fuser| {
-                    fuser.fusible(graph, consumer).is_ok() && fuser.refuses(graph, consumer, value).is_none()
-                };
-                let level = if fits(&mut one) {
+                let level = if one.fits(graph, consumer, value) {
                     1
-                } else if fits(&mut two) {
+                } else if two.fits(graph, consumer, value) {
                     2
                 } else {
                     continue;

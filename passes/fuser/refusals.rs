@@ -21,6 +21,8 @@ pub(super) enum Refusal {
     RunTimeOperand(Value),
     /// It is on a device that no kernels are made for.
     Device,
+    /// No kernel computes it for the element types of its operands.
+    Formula(Node),
     /// It may return its operand, and somebody writes to that.
     Written(Value),
     /// It joins tensors at its end.
@@ -64,6 +66,7 @@ impl Refusal {
                 graph.ty(value)
             ),
             Refusal::Device => "no kernels are made for the device of its output".to_owned(),
+            Refusal::Formula(node) => format!("no kernel computes {} of the element types of its operands", kind(node)),
             Refusal::Written(value) => {
                 format!("%{} may be the operand itself, and somebody writes to that", graph.name(value))
             }

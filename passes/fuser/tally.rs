@@ -1,9 +1,10 @@
 //! What is in groups, and what could be.
 
+use crate::remove_mutation::out_of_place;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops;
 use jitopt_core::ops::fusion_rules::fusion_row;
-use jitopt_core::symbol::prim;
+use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::{Simple, Type};
 
 /// How far fusion went.
@@ -15,7 +16,7 @@ pub struct Tally {
     pub inside: usize,
     /// Operators in them that fold dimensions (level 2).
     pub folds: usize,
-    /// Pointwise operators, those of level 2 among them, that are in none.
+    /// Pointwise operators, those of level 2 and those in place among them, that are in none.
     pub outside: Vec<Node>,
 }
 
@@ -39,13 +40,24 @@ impl Tally {
 
     /// Whether this went further than `other`.
     pub fn beats(&self, other: &Tally) -> bool {
-        self.inside > other.inside && self.outside.len() <= other.outside.len()
-            || self.inside == other.inside && self.outside.len() < other.outside.len()
+        self.all_inside() > other.all_inside() && self.outside.len() <= other.outside.len()
+            || self.all_inside() == other.all_inside() && self.outside.len() < other.outside.len()
+    }
+
+    /// Operators in groups, folds among them.
+    pub fn all_inside(&self) -> usize {
+        self.inside + self.folds
     }
 }
 
+/// Whether an operator is pointwise, or would be if it did not write to its operand.
 fn is_pointwise(graph: &Graph, node: Node) -> bool {
-    folds(graph, node) == Some(false)
+    folds(graph, node) == Some(false) || out_of_place(graph, node).is_some_and(|form| is_row(graph, node, form.kind()))
+}
+
+fn is_row(graph: &Graph, node: Node, kind: Symbol) -> bool {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    ops::resolve(graph.era, kind, &types).schema().and_then(fusion_row).is_some_and(|row| !row.folds)
 }
 
 /// Whether an operator that groups may have folds dimensions.

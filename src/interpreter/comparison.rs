@@ -247,7 +247,7 @@ fn is_near(a: C128, b: C128, allowed: f64) -> bool {
 }
 
 /// The indices of an element, given its position in logical order.
-fn place(mut position: usize, shape: &[i64]) -> Vec<i64> {
+pub fn place(mut position: usize, shape: &[i64]) -> Vec<i64> {
     let mut indices: Vec<i64> = shape
         .iter()
         .rev()

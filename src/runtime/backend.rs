@@ -24,6 +24,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// How groups are compiled and run.
 #[derive(Clone, Debug, Default)]
@@ -69,6 +70,10 @@ const LINE_OF_COLUMNS: usize = 64;
 const WORTH_STREAMING: usize = 1 << 10;
 /// Bytes of a launch from which on what it loads is no longer in the second level of cache.
 const WORTH_ASKING: usize = 4 << 20;
+/// How long a compiler may take for a group of so many nodes before somebody wants to know.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Nodes that take a compiler about a second.
+const MANY: usize = 100;
 /// Shares of a launch for each thread, so that one that is held up is not waited for by all.
 const SHARES: i64 = 4;
 
@@ -134,6 +139,8 @@ pub struct CpuBackend {
     foreseen: RefCell<FxHashSet<u64>>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
+    /// When the run at hand has to end, its compiler included.
+    deadline: Cell<Option<Instant>>,
 }
 
 impl CpuBackend {
@@ -149,6 +156,7 @@ impl CpuBackend {
             foreseen: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
+            deadline: Cell::default(),
         }
     }
 
@@ -157,7 +165,7 @@ impl CpuBackend {
         self.counts.get()
     }
 
-    /// Why groups ran on the interpreter, each reason once.
+    /// Why groups ran on the interpreter, and what else took time, each reason once.
     pub fn remarks(&self) -> Vec<String> {
         self.remarks.borrow().clone()
     }
@@ -169,7 +177,7 @@ impl CpuBackend {
     pub fn compiler(&self) -> Result<&Compiler, String> {
         let find = || {
             let (asked_for, cc) = (self.settings.compiler.as_deref(), self.settings.cc.as_deref());
-            toolchain::find(asked_for, cc, self.settings.scalar, &self.cache)
+            toolchain::find((asked_for, cc), self.settings.scalar, &self.cache, self.deadline.get())
         };
         self.compiler.get_or_init(find).as_ref().map_err(Clone::clone)
     }
@@ -178,6 +186,14 @@ impl CpuBackend {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
+    }
+
+    /// Says something once.
+    fn remark(&self, remark: String) {
+        let mut remarks = self.remarks.borrow_mut();
+        if !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
     }
 
     fn run(
@@ -195,7 +211,18 @@ impl CpuBackend {
         let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
         let (name, release) = (graph.kind(node).as_str(), (release.0, release.1));
         let request = Request { section, name, operands: &operands, release };
+        self.deadline.set(env.deadline);
+        let units = self.counts().units;
+        let begin = Instant::now();
         let mut prepared = self.prepared_in(request, Some(graph))?;
+        let nodes = section.num_shown_nodes();
+        if self.counts().units > units && nodes >= MANY && begin.elapsed() >= PATIENCE {
+            self.remark(format!(
+                "the compiler took {:.0} s for the group of {}, which has {nodes} nodes",
+                begin.elapsed().as_secs_f64(),
+                outputs(graph, node)
+            ));
+        }
         prepared.launch()?;
         self.count(|counts| counts.launched += u64::from(!prepared.geometry.is_empty));
         prepared.results()
@@ -320,7 +347,8 @@ impl CpuBackend {
                 unit.extend(graph.into_iter().flat_map(|graph| self.likely(graph, request, &key.1)));
                 let mut unit = self.new_ones(unit);
                 let mut made = self.make(&unit);
-                if made.is_err() && unit.len() > 1 && self.compiler().is_ok() {
+                let is_over = self.deadline.get().is_some_and(|end| Instant::now() >= end);
+                if made.is_err() && unit.len() > 1 && self.compiler().is_ok() && !is_over {
                     // Whatever is wrong with another kernel does not matter to this one.
                     unit.truncate(1);
                     made = self.make(&unit);
@@ -384,8 +412,13 @@ impl CpuBackend {
             self.count(|counts| counts.cached += kernels);
             return Ok(Rc::new(found));
         }
+        if let Some(trouble) = self.cache.trouble() {
+            self.remark(format!("kernels are not kept, so that each run compiles them: {trouble}"));
+        }
         let folder = self.cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
-        let path = compiler.compile(text, &folder.0)?;
+        let path = compiler
+            .compile(text, &folder.0, self.deadline.get())
+            .map_err(|why| format!("the compiler `{}`: {why}", compiler.name()))?;
         self.count(|counts| {
             counts.compiled += kernels;
             counts.units += 1;
@@ -523,16 +556,17 @@ impl Backend for CpuBackend {
             Ok(results) => Some(results),
             Err(why) => {
                 self.count(|counts| counts.fallen_back += 1);
-                let results: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
-                let remark = format!("the group of {} runs unfused: {why}", results.join(", "));
-                let mut remarks = self.remarks.borrow_mut();
-                if !remarks.contains(&remark) {
-                    remarks.push(remark);
-                }
+                self.remark(format!("the group of {} runs unfused: {why}", outputs(graph, node)));
                 None
             }
         }
     }
+}
+
+/// What a node makes, by name.
+fn outputs(graph: &Graph, node: Node) -> String {
+    let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
+    names.join(", ")
 }
 
 /// A traced number as a number.

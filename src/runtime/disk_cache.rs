@@ -27,6 +27,8 @@ pub fn digest(bytes: &[u8]) -> String {
 #[derive(Debug)]
 pub struct DiskCache {
     folder: Option<PathBuf>,
+    /// Why nothing is kept, though a folder was named.
+    trouble: Option<String>,
 }
 
 /// A folder of our own that goes away with its owner.
@@ -43,11 +45,32 @@ impl DiskCache {
     /// Keeps units in a folder, which is made; without one, or where others may write to it, nothing is kept.
     pub fn new(folder: Option<&Path>) -> DiskCache {
         let usable = |folder: &Path| {
-            make_folder(folder, true).ok()?;
-            let folder = folder.canonicalize().ok()?;
-            is_ours(&folder).then_some(folder)
+            if folder.is_file() {
+                return Err("it is a file".to_owned());
+            }
+            make_folder(folder, true).map_err(|error| error.to_string())?;
+            let found = folder.canonicalize().map_err(|error| error.to_string())?;
+            let usable =
+                is_ours(&found) && DiskCache { folder: Some(found.clone()), trouble: None }.private_folder().is_ok();
+            usable
+                .then_some(found)
+                .ok_or_else(|| "it is not the user's, or not the user's alone to write to".to_owned())
         };
-        DiskCache { folder: folder.and_then(usable) }
+        match folder.map(|folder| usable(folder).map_err(|why| format!("{}: {why}", folder.display()))) {
+            Some(Err(why)) => DiskCache { folder: None, trouble: Some(why) },
+            Some(Ok(folder)) => DiskCache { folder: Some(folder), trouble: None },
+            None => DiskCache::nowhere(),
+        }
+    }
+
+    /// Keeps nothing.
+    fn nowhere() -> DiskCache {
+        DiskCache { folder: None, trouble: None }
+    }
+
+    /// The folder that was named, and why nothing is kept in it.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     /// Whether anything is kept.
@@ -191,7 +214,7 @@ fn own_user() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     static USER: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
     *USER.get_or_init(|| {
-        let folder = DiskCache { folder: None }.private_folder().ok()?;
+        let folder = DiskCache::nowhere().private_folder().ok()?;
         Some(fs::symlink_metadata(&folder.0).ok()?.uid())
     })
 }
@@ -201,7 +224,7 @@ mod tests {
     use super::*;
 
     fn cache_with_unit() -> (PrivateFolder, DiskCache, PathBuf) {
-        let folder = DiskCache { folder: None }.private_folder().expect("there is a folder for what is temporary");
+        let folder = DiskCache::nowhere().private_folder().expect("there is a folder for what is temporary");
         let cache = DiskCache::new(Some(&folder.0.join("kept")));
         let made = folder.0.join("made");
         fs::write(&made, b"library").expect("it is ours");

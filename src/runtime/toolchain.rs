@@ -6,7 +6,7 @@ use super::disk_cache::{DiskCache, digest};
 use super::loading::Loaded;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A compiler that works here.
@@ -90,7 +90,12 @@ const PROBE: &str = "int jo_probe(void) { return 42; }\n";
 ///
 /// # Errors
 /// What each of them said.
-pub fn find(asked_for: Option<&str>, cc: Option<&str>, scalar: bool, cache: &DiskCache) -> Result<Compiler, String> {
+pub fn find(
+    (asked_for, cc): (Option<&str>, Option<&str>),
+    scalar: bool,
+    cache: &DiskCache,
+    deadline: Option<Instant>,
+) -> Result<Compiler, String> {
     let mut tried = Vec::new();
     let names: Vec<&str> = match asked_for {
         Some(name) => vec![name],
@@ -101,7 +106,7 @@ pub fn find(asked_for: Option<&str>, cc: Option<&str>, scalar: bool, cache: &Dis
         if program.is_empty() {
             continue;
         }
-        match probe(&program, scalar, cache) {
+        match probe(&program, scalar, cache, deadline) {
             Ok(compiler) => return Ok(compiler),
             Err(why) => tried.push(format!("`{name}`: {why}")),
         }
@@ -109,8 +114,8 @@ pub fn find(asked_for: Option<&str>, cc: Option<&str>, scalar: bool, cache: &Dis
     Err(format!("no C compiler works here: {}", tried.join("; ")))
 }
 
-fn probe(program: &[String], scalar: bool, cache: &DiskCache) -> Result<Compiler, String> {
-    let path = located(&program[0]).ok_or("it is not on the path")?;
+fn probe(program: &[String], scalar: bool, cache: &DiskCache, deadline: Option<Instant>) -> Result<Compiler, String> {
+    let path = located(&program[0])?;
     let file = std::fs::metadata(&path).map_err(|error| error.to_string())?;
     let time = file.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok()).unwrap_or_default();
     let processor = processor();
@@ -123,7 +128,7 @@ fn probe(program: &[String], scalar: bool, cache: &DiskCache) -> Result<Compiler
     let (set, version) = match known {
         Some(known) => known,
         None => {
-            let found = tried(program, cache)?;
+            let found = tried(program, cache, deadline)?;
             cache.remember_verdict(&asked, &format!("{}\n{}", found.0, found.1));
             found
         }
@@ -134,16 +139,19 @@ fn probe(program: &[String], scalar: bool, cache: &DiskCache) -> Result<Compiler
 }
 
 /// The first set of flags that works, and the version.
-fn tried(program: &[String], cache: &DiskCache) -> Result<(usize, String), String> {
+fn tried(program: &[String], cache: &DiskCache, deadline: Option<Instant>) -> Result<(usize, String), String> {
     let folder = cache.private_folder().map_err(|error| format!("no folder to compile in: {error}"))?;
     let mut first_error = None;
     for set in 0..FLAGS.len() {
         let compiler = Compiler { program: program.to_vec(), flags: flags(set, false), identity: String::new() };
-        let works = compiler.compile(PROBE, &folder.0).and_then(|library| Loaded::open(&library)?.answers());
+        let works = compiler.compile(PROBE, &folder.0, deadline).and_then(|library| Loaded::open(&library)?.answers());
         match works {
             Ok(()) => return Ok((set, version(program, &folder.0))),
             Err(why) => first_error.get_or_insert(why),
         };
+        if deadline.is_some_and(|end| Instant::now() >= end) {
+            break;
+        }
     }
     Err(first_error.unwrap_or_default())
 }
@@ -156,19 +164,20 @@ fn names(program: &[String]) -> usize {
 fn version(program: &[String], folder: &Path) -> String {
     let mut command = Command::new(&program[0]);
     command.args(&program[1..]).arg("--version");
-    match finished(command, folder) {
+    match finished(command, folder, None) {
         Ok((_, said)) => said.lines().next().unwrap_or_default().to_owned(),
         Err(_) => String::new(),
     }
 }
 
 /// Where a program is that is called by its name.
-fn located(program: &str) -> Option<PathBuf> {
+fn located(program: &str) -> Result<PathBuf, &'static str> {
     if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| path.is_file());
+        return Some(PathBuf::from(program)).filter(|path| path.is_file()).ok_or("there is no such program");
     }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file());
+    found.ok_or("there is no such program on the path")
 }
 
 /// What the processor can do, in its own words: what is compiled for one does not run on another.
@@ -192,8 +201,8 @@ impl Compiler {
     /// Compiles a unit into a folder, and says where the library is.
     ///
     /// # Errors
-    /// What the compiler said.
-    pub fn compile(&self, source: &str, folder: &Path) -> Result<PathBuf, String> {
+    /// How the compiler ended, and what it said; that there is no time left.
+    pub fn compile(&self, source: &str, folder: &Path, deadline: Option<Instant>) -> Result<PathBuf, String> {
         let (unit, library) = (folder.join("unit.c"), folder.join("unit.so"));
         std::fs::write(&unit, source).map_err(|error| format!("cannot write a unit: {error}"))?;
         let mut command = Command::new(&self.program[0]);
@@ -205,16 +214,17 @@ impl Compiler {
             command.arg("-ftrapping-math");
         }
         command.args([OsStr::new("-o"), library.as_os_str(), unit.as_os_str()]);
-        let (success, said) = finished(command, folder)?;
-        match success && library.is_file() {
-            true => Ok(library),
-            false => Err(format!("`{}` failed:\n{}", self.name(), said.trim_end())),
+        let (status, said) = finished(command, folder, deadline)?;
+        if status.success() && library.is_file() {
+            return Ok(library);
         }
+        let said = if said.trim().is_empty() { String::new() } else { format!(":\n{}", said.trim_end()) };
+        Err(format!("it ended with {status} and made no library{said}"))
     }
 }
 
 /// Runs a program in a folder to its end, and gives what it said. It is ended when it takes too long.
-fn finished(mut command: Command, folder: &Path) -> Result<(bool, String), String> {
+fn finished(mut command: Command, folder: &Path, deadline: Option<Instant>) -> Result<(ExitStatus, String), String> {
     // A file, not a pipe: nobody reads while the program runs.
     let said = folder.join("said.txt");
     let file = || std::fs::File::create(&said).and_then(|file| Ok((file.try_clone()?, file)));
@@ -229,16 +239,38 @@ fn finished(mut command: Command, folder: &Path) -> Result<(bool, String), Strin
         match child.try_wait() {
             Ok(Some(status)) => {
                 let text = std::fs::read(&said).unwrap_or_default();
-                return Ok((status.success(), String::from_utf8_lossy(&text).into_owned()));
+                return Ok((status, String::from_utf8_lossy(&text).into_owned()));
+            }
+            Ok(None) if deadline.is_some_and(|end| Instant::now() >= end) => {
+                end(&mut child);
+                let spent = begin.elapsed().as_secs_f64();
+                return Err(format!("it was ended after {spent:.1} seconds, as the time that was given is over"));
             }
             Ok(None) if begin.elapsed() < TIME_LIMIT => std::thread::sleep(pause),
             Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
+                end(&mut child);
                 return Err(format!("it took more than {} seconds", TIME_LIMIT.as_secs()));
             }
             Err(error) => return Err(error.to_string()),
         }
         pause = (pause * 2).min(Duration::from_millis(2));
     }
+}
+
+/// Ends a program, and first those that it started: the program that one calls is often a driver, and another one works.
+fn end(child: &mut Child) {
+    let mut all = vec![child.id()];
+    let mut i = 0;
+    while let Some(&id) = all.get(i) {
+        // Where there is no such file, the driver alone is ended.
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+        i += 1;
+    }
+    if all.len() > 1 {
+        let started = all[1..].iter().map(u32::to_string);
+        let _ = Command::new("kill").arg("-KILL").args(started).stderr(Stdio::null()).status();
+    }
+    let _ = child.kill();
+    let _ = child.wait();
 }

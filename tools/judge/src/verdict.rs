@@ -10,10 +10,10 @@ use crate::promises;
 use crate::recall::Recall;
 use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
-use jitopt_core::interpreter::comparison::{Difference, Tolerance, differences};
+use jitopt_core::interpreter::comparison::{self, Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
 use jitopt_core::ir::Graph;
-use jitopt_core::tensor::Precision;
+use jitopt_core::tensor::{Precision, Tensor};
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -141,7 +141,7 @@ pub fn judge_against(
         None => beyond_budget(before, first, settings, inputs, (&a, &b), policy),
     };
     if policy.signed_zero && wrong.is_empty() {
-        wrong.extend(zeros_differ(&a, &b));
+        wrong.extend(zeros_differ(&a, &b, ""));
     }
     wrong.extend(contents_differ(expected, &found, settings, policy));
     if policy.sharing && wrong.is_empty() {
@@ -293,12 +293,26 @@ fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
     (partners(a) != partners(b)).then(|| "other results and inputs share memory than before".to_owned())
 }
 
-fn zeros_differ(a: &IValue, b: &IValue) -> Option<String> {
-    let numbers = |value: &IValue| {
-        let mut numbers: Vec<f64> = Vec::new();
-        value.each_tensor(&mut |tensor| numbers.extend(tensor.read::<f64>()));
-        numbers
+/// The first place where zeros have other signs.
+fn zeros_differ(a: &IValue, b: &IValue, path: &str) -> Option<String> {
+    let parts = |value: &IValue| match value {
+        IValue::List(list) => Some(list.borrow().to_vec()),
+        IValue::Tuple(parts) => Some(parts.to_vec()),
+        _ => None,
     };
-    let other = |(x, y): (f64, f64)| x == 0.0 && y == 0.0 && x.is_sign_negative() != y.is_sign_negative();
-    numbers(a).into_iter().zip(numbers(b)).any(other).then(|| "zeros differ in sign".to_owned())
+    if let (Some(a), Some(b)) = (parts(a), parts(b)) {
+        return a.iter().zip(&b).enumerate().find_map(|(i, (a, b))| zeros_differ(a, b, &format!("{path}.{i}")));
+    }
+    let tensors = |value: &IValue| {
+        let mut tensors: Vec<Tensor> = Vec::new();
+        value.each_tensor(&mut |tensor| tensors.push(tensor.clone()));
+        tensors
+    };
+    tensors(a).iter().zip(tensors(b)).find_map(|(a, b)| {
+        let numbers: (Vec<f64>, Vec<f64>) = (a.read(), b.read());
+        let other = |(x, y): (&f64, &f64)| *x == 0.0 && *y == 0.0 && x.is_sign_negative() != y.is_sign_negative();
+        let at = numbers.0.iter().zip(&numbers.1).position(other)?;
+        let (expected, found, index) = (numbers.0[at], numbers.1[at], comparison::place(at, a.shape()));
+        Some(format!("{}: zeros differ in sign; at {index:?} it is {found}, not {expected}", place(path)))
+    })
 }

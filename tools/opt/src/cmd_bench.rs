@@ -202,6 +202,8 @@ struct Report {
     rows: Vec<Row>,
     /// How many times faster the second one is.
     faster: Middle,
+    /// Whether the two are one graph.
+    are_same: bool,
     turns: usize,
     /// Seconds of the first run beyond that of a later one, and after how many runs they are won back.
     start: f64,
@@ -245,15 +247,16 @@ impl Report {
 
     fn from(args: &BenchArgs, path: &Path, two: Vec<Contender>, roofs: &[f64]) -> Report {
         let turns = roofs.len();
+        let are_same = two[0].graph.to_string() == two[1].graph.to_string();
         let ratios = (0..turns).map(|i| two[0].times[i] / two[1].times[i]).collect();
         let rows: Vec<Row> =
             two.into_iter().zip(["against", "passes"]).map(|(c, name)| Row::new(name, c, roofs)).collect();
         let (slow, fast) = (rows[0].time.median, rows[1].time.median);
         let start = (rows[1].contender.first - fast).max(0.0);
-        let pays_after = (slow > fast).then(|| (start / (slow - fast)).ceil());
+        let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
         let against = args.against.as_ref().map_or("the same without `fuse`".to_owned(), |text| format!("`{text}`"));
         let (name, headline) = (path.display().to_string(), format!("passes '{}' against {against}", args.passes));
-        Report { name, headline, rows, faster: Middle::of(ratios), turns, start, pays_after }
+        Report { name, headline, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after }
     }
 
     fn table(&self) -> String {
@@ -264,6 +267,13 @@ impl Report {
         );
         self.rows.iter().for_each(|row| text += &row.markdown());
         let Middle { median, low, high } = self.faster;
+        if self.are_same {
+            let ratio = format!("{median:.2}, {low:.2} to {high:.2} at 95 of 100, {} turns", self.turns);
+            return text
+                + &format!(
+                    "\nboth graphs are the same: how their times compare ({ratio}) tells how well this machine measures\n\n"
+                );
+        }
         text += &format!("\n{median:.2} times faster, {low:.2} to {high:.2} at 95 of 100, {} turns", self.turns);
         text += &match self.pays_after {
             Some(n) => format!("; the first run takes {:.1} ms more, won back after {n} runs\n\n", self.start * 1e3),
@@ -276,6 +286,7 @@ impl Report {
         json!({
             "graph": self.name,
             "rows": self.rows.iter().map(Row::json).collect::<Vec<_>>(),
+            "same_graph": self.are_same,
             "times_faster": middle(self.faster),
             "turns": self.turns,
             "first_run_s": self.start,

@@ -7,9 +7,9 @@ use crate::cmd_run::read_graph;
 use crate::judging;
 use crate::optimise::{Refusal, refuse};
 use crate::{World, exit, panics};
-use jitopt_core::ir::Graph;
+use jitopt_core::ir::{Attribute, Graph};
 use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
-use jitopt_core::symbol::Symbol;
+use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type};
 use jitopt_passes::fuser::{Tally, int_operands};
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ const HELPERS: &[&str] = &[
     "decompose-ops{norms}",
     "constant-loop-unrolling",
 ];
+/// What it is to know sizes.
+const SIZES: &str = "sizes in types (--args=FILE --specialize=sizes, then `@default,fuse{level=2}`)";
 /// How many source lines of a cause are shown.
 const LINES: usize = 3;
 
@@ -38,6 +40,9 @@ pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
 
 fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let before = judging::optional_pipeline(args.passes.as_deref(), world)?;
+    if !judging::fusion_is_on(world)? {
+        world.say("note: JITOPT_FUSION=0: runs leave `fuse` out; what is shown here is what it would do");
+    }
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {
@@ -123,7 +128,7 @@ impl Page {
         }
         let mut text = "\nwhat helps, tried one by one\n".to_owned();
         for Edit { what, tally } in &self.edits {
-            let more = tally.inside as isize - self.tally.inside as isize;
+            let more = tally.all_inside() as isize - self.tally.all_inside() as isize;
             text += &format!(
                 "{more:+5}  {what}: {} with {}{}\n",
                 counted(tally.groups.len(), "group"),
@@ -184,6 +189,22 @@ fn places(remarks: &[Remark]) -> Vec<String> {
     lines
 }
 
+/// A copy in which sizes that are asked for are numbers, as they are where types tell them; none where nobody asks.
+fn with_sizes(graph: &Graph) -> Option<Graph> {
+    let size = Symbol::new("aten::size");
+    let asks = |graph: &Graph, node| graph.kind(node) == size && graph.num_inputs(node) == 2;
+    let nodes: Vec<_> = graph.all_nodes().filter(|&node| asks(graph, node)).collect();
+    let mut copy = graph.clone();
+    for &node in &nodes {
+        let number = copy.create_op(prim::CONSTANT, &[], Type::simple(Simple::Int));
+        copy.set_attribute(number, attr::VALUE, Attribute::Int(1));
+        copy.insert_before(node, number);
+        let number = copy.output(number, 0);
+        copy.replace_all_uses(copy.output(node, 0), number);
+    }
+    (!nodes.is_empty()).then_some(copy)
+}
+
 /// Tries what may bring more into groups than `base`; the best first.
 fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
     let mut found = Vec::new();
@@ -192,7 +213,13 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
         found.extend(tally.filter(|tally| tally.beats(base)).map(|tally| Edit { what, tally }));
     };
     let fused = |graph: &Graph, passes: &str| passed(graph, passes, &mut Session::default());
-    attempt("fuse{level=2}".to_owned(), fused(graph, "fuse{level=2}"));
+    let two = fused(graph, "fuse{level=2}");
+    let more_with_sizes = with_sizes(graph).and_then(|sized| fused(&sized, "fuse{level=2}")).filter(|sized| {
+        let without = two.as_ref().map(Tally::of).unwrap_or_default();
+        Tally::of(sized).beats(&without)
+    });
+    attempt("fuse{level=2}".to_owned(), two);
+    attempt(SIZES.to_owned(), more_with_sizes);
     for helper in HELPERS {
         let passes = format!("{helper},fuse");
         attempt(passes.clone(), fused(graph, &passes));
@@ -212,6 +239,6 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
             attempt(format!("a float for the int %{name} in %{user}, or a constant"), fused(&edited, "fuse"));
         }
     }
-    found.sort_by_key(|edit| std::cmp::Reverse(edit.tally.inside));
+    found.sort_by_key(|edit| std::cmp::Reverse(edit.tally.all_inside()));
     found
 }

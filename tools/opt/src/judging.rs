@@ -59,7 +59,8 @@ pub(crate) fn optional_pipeline(text: Option<&str>, world: &mut World<'_>) -> Re
     text.map(|text| pipeline(text, world)).transpose()
 }
 
-fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
+/// What `JITOPT_FUSION` says.
+pub(crate) fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
     match world.env.get("JITOPT_FUSION").map(String::as_str) {
         None | Some("" | "1") => Ok(true),
         Some("0") => Ok(false),

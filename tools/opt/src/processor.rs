@@ -63,6 +63,7 @@ pub(crate) fn note_of_launches(backend: &CpuBackend, world: &mut World<'_>) {
     let n = backend.counts().launched;
     match n {
         0 => world.say("warning: --backend=cpu: no kernel was launched"),
+        1 => world.say("note: one kernel was launched"),
         _ => world.say(&format!("note: kernels were launched {n} times")),
     }
 }
