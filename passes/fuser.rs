@@ -32,10 +32,10 @@
 
 mod chunks;
 mod concats;
-mod formulas;
 mod gradient_sums;
 mod group_sizes;
 mod groups;
+mod missing_formulas;
 mod plans;
 mod refusals;
 mod spaces;
@@ -252,7 +252,7 @@ impl Fuser {
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
             return Err(Refusal::Device);
         }
-        if self.level > 1 && formulas::lacks_formula(graph, node) {
+        if self.level > 1 && missing_formulas::lacks_formula(graph, node) {
             return Err(Refusal::Formula(node));
         }
         let may_return_operand = matches!(operator.rule.alias, AliasRule::MayReturn(_));

@@ -215,7 +215,7 @@ impl CpuBackend {
         let units = self.counts().units;
         let begin = Instant::now();
         let mut prepared = self.prepared_in(request, Some(graph))?;
-        let nodes = section.num_shown_nodes();
+        let nodes = section.all_nodes().filter(|&node| section.kind(node) != prim::CONSTANT).count();
         if self.counts().units > units && nodes >= MANY && begin.elapsed() >= PATIENCE {
             self.remark(format!(
                 "the compiler took {:.0} s for the group of {}, which has {nodes} nodes",

@@ -24,8 +24,8 @@ pub const LAYERS: [&str; 18] = [
     "verify",
     "analysis",
     "interpreter",
-    "pass",
     "codegen",
+    "pass",
     "runtime",
     "report",
     "lint",
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(wrong("src/ir/graph.rs", text), 1, "{text}");
         }
         assert_eq!(wrong("src/ir.rs", "mod tests { fn f() { super::super::verify::verify() } }"), 1);
-        assert_eq!(wrong("passes/x.rs", "use jitopt_core::{ir, codegen};"), 1);
+        assert_eq!(wrong("passes/x.rs", "use jitopt_core::{ir, runtime};"), 1);
         assert_eq!(wrong("src/gadget.rs", ""), 1);
     }
 }
