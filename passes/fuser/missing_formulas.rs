@@ -21,7 +21,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let (arguments, _) = arguments_of_types(&section, DType::Float);
     let Release(major, minor) = Release::of(graph.era);
     // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
-    lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| refusal.0.contains("has no formula"))
+    let is_final = |why: &str| why.contains("has no formula") || why.contains("has no recipe");
+    lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
 }
 
 /// A node as a section of its own, with the constants that it reads.
