@@ -42,7 +42,9 @@ use jitopt_core::ops;
 use jitopt_core::ops::rules::Effect;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
+use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::with_most_elements;
+use jitopt_core::tensor::promotion::stands_for_number;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
@@ -310,6 +312,11 @@ impl Folder {
                 self.known.insert(output, Some(value.clone()));
             }
             match literal {
+                Ok(_) if reads_as_number(value) && takes_part(graph, output) => {
+                    cx.missed(graph, "nodes-evaluated", node, || {
+                        "its text reads as a number that was traced".to_owned()
+                    });
+                }
                 Ok(literal) if self.may_be_shared(graph, output) => literals.push((i, literal)),
                 Ok(_) => cx.missed(graph, "nodes-evaluated", node, || {
                     "it would be one object in every call, and somebody outside may write to it".to_owned()
@@ -383,6 +390,28 @@ fn leave_branch(graph: &mut Graph, node: Node, block: Block, anchor: Option<Node
     if anchor.is_none() {
         graph.erase(node);
     }
+}
+
+/// Whether the text of a tensor says of it that it is a number that was traced, which was computed here.
+fn reads_as_number(value: &IValue) -> bool {
+    let reads = |tensor: &Tensor| !tensor.is_number() && tensor.rank() == 0 && stands_for_number(tensor.dtype());
+    value.tensor().is_some_and(reads)
+}
+
+/// Whether the element type of a tensor may count in that of others: it does not where it is returned, or made a number.
+fn takes_part(graph: &Graph, value: Value) -> bool {
+    let is_returned = |user: Node| user == graph.return_node(graph.root());
+    let makes_no_tensor = |user: Node| {
+        let is_plain = graph.num_blocks(user) == 0 && !graph.kind(user).as_str().starts_with("prim::");
+        is_plain && graph.num_outputs(user) > 0 && graph.outputs(user).all(|output| !graph.ty(output).is_tensor())
+    };
+    let is_harmless = |user: Node| {
+        let is_packed = graph.kind(user) == prim::TUPLE_CONSTRUCT;
+        is_returned(user)
+            || makes_no_tensor(user)
+            || (is_packed && graph.outputs(user).all(|tuple| graph.users(tuple).all(is_returned)))
+    };
+    !graph.users(value).all(is_harmless)
 }
 
 /// Whether a literal tells all of its value. What was printed of a tensor of reals is rounded.

@@ -319,7 +319,7 @@ mod tests {
                 format!("  %a{i} : Float(4) = aten::relu(%h{i})\n  %h{} : Float(4) = aten::mul(%a{i}, %x)\n", i + 1);
             text.write_str(&step).expect("a text can be written to");
         }
-        write!(text, "  return (%h{})\n", MOST_VALUES / 2 + 1).expect("a text can be written to");
+        writeln!(text, "  return (%h{})", MOST_VALUES / 2 + 1).expect("a text can be written to");
         let mut graph = parse(text.as_bytes(), ParseOptions::default()).expect("a graph").graph;
         let pipeline = Pipeline::parse("differentiate{defined},recompute-captures", &REGISTRY).expect("passes");
         let mut session = Session::default();

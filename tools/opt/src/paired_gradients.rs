@@ -211,6 +211,6 @@ fn made_up(result: &Tensor) -> Tensor {
     const STEP: usize = 37;
     const PERIOD: usize = 101;
     let number = |i: usize| ((i * STEP + STEP) % PERIOD) as f64 / (PERIOD / 2) as f64 - 1.0;
-    let numbers: Vec<f64> = (0..result.numel()).map(|i| number(i as usize)).collect();
+    let numbers: Vec<f64> = (0..result.numel()).map(number).collect();
     Tensor::of(&numbers, result.dtype(), result.shape(), Precision::Typed)
 }
