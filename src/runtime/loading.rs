@@ -5,7 +5,8 @@
 use libloading::Library;
 use std::path::Path;
 
-/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream, ask, columns`, see [`crate::codegen::c_form`].
+/// A kernel: `shape, rank, kept, begin, end, data, strides, reals, wholes, stream, ask, columns`, see [`crate::codegen::c_form`]. One whose rows are parted has an address more in `data`, of what
+/// parts leave for each other, and three whole numbers more: the turn, the part, and how many parts there are.
 type Entry = unsafe extern "C" fn(
     *const i64,
     i64,
@@ -98,13 +99,14 @@ impl Function {
     /// The library must be open. The access patterns that the kernel was written for are those of the innermost strides. For each point of
     /// the space, each access must be within memory that holds elements of its type, initialised where it is loaded from;
     /// nothing else reads or writes meanwhile what is stored to, and no two points store to the same element, but for sums aside, which are only added to.
+    /// Where rows are parted, the last address is that of as many places for each part of each row as [`crate::codegen::c_form::Turns`] says, and no two calls of a turn are of one part.
     pub unsafe fn run(self, arguments: &Arguments<'_>, begin: i64, end: i64) {
         let rank = arguments.shape.len();
         debug_assert!(arguments.strides.len() <= rank * arguments.data.len());
         let data: smallvec::SmallVec<[*mut u8; 16]> =
             arguments.data.iter().map(|&address| std::ptr::with_exposed_provenance_mut(address)).collect();
         // SAFETY: the function's parameters are those of `Entry`; it reads `rank` sizes, a row of strides and a pointer for each
-        // access, and as many numbers as the kernel has operands that are numbers. The rest is what the caller promises.
+        // access, and as many numbers as the kernel has operands that are numbers; where rows are parted an address and three numbers more. The rest is what the caller promises.
         unsafe {
             (self.0)(
                 arguments.shape.as_ptr(),

@@ -194,7 +194,7 @@ impl Writer<'_> {
                     format!("{total} = {value} {compared} {total} ? {value} : {total};")
                 }
                 (_, fold) => {
-                    format!("{total} {}= {value};", operator(if fold == Fold::Product { fold } else { Fold::Sum }))
+                    format!("{total} {}= {value};", operator(fold))
                 }
             };
             self.line(12, &statement);
