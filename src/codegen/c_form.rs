@@ -89,6 +89,8 @@ struct Writer<'k> {
     tile: Option<usize>,
     /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
     in_parts: bool,
+    /// Whether blocks of floats are summed in doubles, as floats were not enough.
+    in_doubles: bool,
     /// How much further in lines stand than they would without the loop over rows that take turns.
     deeper: usize,
     out: String,
@@ -106,7 +108,17 @@ impl<'k> Writer<'k> {
     fn new(kernel: &'k Kernel, walk: &'k Walk) -> Writer<'k> {
         let schedule = Schedule::new(kernel, walk);
         let repeated = schedule.repeated(kernel, walk);
-        Writer { kernel, walk, schedule, repeated, tile: tile(walk), in_parts: false, deeper: 0, out: String::new() }
+        Writer {
+            kernel,
+            walk,
+            schedule,
+            repeated,
+            tile: tile(walk),
+            in_parts: false,
+            in_doubles: false,
+            deeper: 0,
+            out: String::new(),
+        }
     }
 }
 

@@ -133,7 +133,10 @@ impl Writer<'_> {
         for &k in &still {
             self.line(indent, &format!("{} {} = 0;", self.type_aside(k), self.part_aside(k)));
         }
-        self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
+        // What hardly ever runs is not worth vectors: they would be a fifth of what a compiler does for a norm.
+        if !self.in_doubles || self.is_across() {
+            self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
+        }
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
             let step = &self.kernel.steps[i];

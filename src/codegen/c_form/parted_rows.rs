@@ -117,11 +117,10 @@ impl Writer<'_> {
         self.schedule.steps(self.kernel, phase, aims).into_iter().find(|&i| self.kernel.steps[i].running.is_some())
     }
 
-    /// The totals of a fold that others have to know. What is taken from all elements is the same in all parts.
+    /// The totals of a fold that others have to know.
     fn left_names(&self, k: usize) -> Vec<(&'static str, char)> {
         let all = self.totals_of(k).into_iter();
-        let letters = all.filter_map(|(ty, name, _)| name.chars().next().map(|letter| (ty, letter)));
-        letters.filter(|&(_, letter)| letter != 'h').collect()
+        all.filter_map(|(ty, name, _)| name.chars().next().map(|letter| (ty, letter))).collect()
     }
 
     /// A phase of a part, and what all have found in it.
@@ -182,7 +181,7 @@ impl Writer<'_> {
         let folding = &self.kernel.foldings[k];
         let name = |letter: char| beside(letter, &folding.name);
         let read = |letter: char| all.iter().find(|left| left.letter == letter).map_or(String::new(), Left::read);
-        if self.is_centred(k) {
+        if self.is_variance(k) {
             return self.put_variances_together(&name, &read);
         }
         for left in all {

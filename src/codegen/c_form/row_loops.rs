@@ -21,6 +21,10 @@ pub(super) const BLOCK: usize = 1024;
 const SHORT_BLOCK: usize = 256;
 /// Elements of each of several rows.
 const ROWS: usize = 16;
+/// The same where only variances are folded, which are looked at again where floats were not enough.
+const MANY_ROWS: usize = 64;
+/// And of them in the first block.
+const FEW_ROWS: usize = 8;
 
 /// What the loops of a phase over elements are for.
 pub(super) struct Phase {
@@ -240,7 +244,7 @@ impl Writer<'_> {
         let (first, behind) = if self.is_parted() { ("first_block", "behind") } else { ("0", "blocks") };
         if self.is_parted() {
             let start = format!(
-                "jo_first(shape + kept, rank, folded - kept, first_block, strides + kept, {accesses}, along + kept, o);"
+                "if (blocks > 0) jo_first(shape + kept, rank, folded - kept, first_block, strides + kept, {accesses}, along + kept, o);"
             );
             self.line(12, &start);
         }
@@ -264,8 +268,8 @@ impl Writer<'_> {
         // What another fold finds on its way needs no loop of its own.
         let led = |&k: &usize| self.leader(k).is_none_or(|leader| leader == k);
         let (own, others): (Vec<usize>, Vec<usize>) = folds.into_iter().partition(led);
-        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k) || self.is_shifted(k));
-        let squares = own.iter().copied().filter(|&k| self.is_centred(k)).map(Aim::Square).collect();
+        let (found, along) = others.into_iter().partition(|&k| self.is_variance(k));
+        let squares = own.iter().copied().filter(|&k| self.is_read_twice(k)).map(Aim::Square).collect();
         let aims = aims.iter().copied().filter(|aim| !matches!(aim, Aim::Fold(k) if !own.contains(k))).collect();
         Phase { number, aims, squares, own, along, found }
     }
@@ -283,26 +287,39 @@ impl Writer<'_> {
         let stages = |aims: &[Aim]| self.count_of_stages(phase.number, aims);
         let staged = stages(&phase.aims).max(stages(&phase.squares)) > 1;
         let is_short = staged || self.streams_any(&phase.aims) || phase.own.iter().any(|&k| self.sums_floats(k));
+        let only_tried = !phase.own.is_empty() && phase.own.iter().all(|&k| self.is_summed_in_floats(k));
         let (at, many, block) = match self.is_across() {
-            true => ("first", "rows", ROWS),
+            true => ("first", "rows", if only_tried { MANY_ROWS } else { ROWS }),
             false => ("from", "m", if is_short { SHORT_BLOCK } else { BLOCK }),
         };
         let (left, right) = if self.is_parted() { ("left", "right") } else { ("0", "width") };
-        self.line(16, &format!("for (i64 {at} = {left}; {at} < {right}; {at} += {block}) {{"));
-        self.line(20, &format!("const i64 {many} = {right} - {at} < {block} ? {right} - {at} : {block};"));
+        let number = phase.own.first().map(|&k| beside('k', &self.kernel.foldings[k].name));
+        let (most, length) = match number.filter(|_| self.is_across() && only_tried) {
+            // What is taken from the elements of the first block is a guess.
+            Some(number) => (", most", format!("most = {number} > 0 ? {block} : {FEW_ROWS}")),
+            None => ("", block.to_string()),
+        };
+        let step = if most.is_empty() { length.as_str() } else { "most" };
+        self.line(16, &format!("for (i64 {at} = {left}{most}; {at} < {right}; {at} += {step}) {{"));
+        if !most.is_empty() {
+            self.line(20, &format!("{length};"));
+        }
+        self.line(20, &format!("const i64 {many} = {right} - {at} < {step} ? {right} - {at} : {step};"));
         self.parts(&phase.own);
-        self.block(phase.number, &phase.aims, block);
+        self.summed_block(phase, block);
         if !phase.squares.is_empty() {
-            let centred: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_centred(k)).collect();
-            centred.into_iter().for_each(|k| self.centre(k));
+            let twice: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_read_twice(k)).collect();
+            twice.into_iter().for_each(|k| self.centre(k));
             self.block(phase.number, &phase.squares, block);
         }
-        phase.own.iter().chain(&phase.along).for_each(|&k| self.merge(k));
+        for &k in phase.own.iter().chain(&phase.along) {
+            if self.is_variance(k) { self.end_of_block(phase, k, block) } else { self.merge(k) }
+        }
         self.line(16, "}");
     }
 
     /// The loops over a block.
-    fn block(&mut self, phase: usize, aims: &[Aim], block: usize) {
+    pub(super) fn block(&mut self, phase: usize, aims: &[Aim], block: usize) {
         let accesses = self.accesses_of(phase, aims);
         if self.is_across() {
             self.line(20, "for (i64 j = 0; j < rows; j++) {");
@@ -343,7 +360,11 @@ impl Writer<'_> {
     /// many elements in a vector.
     pub(super) fn is_heavy(&self, k: usize) -> bool {
         let folding = &self.kernel.foldings[k];
-        folding.is_real() && folding.accumulates() && !self.sums_floats(k) && self.computes_heavy(Aim::Fold(k))
+        folding.is_real()
+            && folding.accumulates()
+            && !self.sums_floats(k)
+            && !self.is_summed_in_floats(k)
+            && self.computes_heavy(Aim::Fold(k))
     }
 
     /// Whether a block is summed in floats. Of rows side by side a few floats are: arrays of doubles would be read and written for each. And what is
@@ -434,12 +455,17 @@ impl Writer<'_> {
 
     /// Totals of a block.
     fn parts(&mut self, folds: &[usize]) {
-        let part = |&k: &usize| {
+        let parts = |&k: &usize| {
             let folding = &self.kernel.foldings[k];
-            let has_part = folding.accumulates() && !self.is_shifted(k);
-            has_part.then(|| (self.part(k), beside('p', &folding.name), folding.nothing()))
+            let (ty, letters) = match () {
+                () if self.is_summed_in_floats(k) => ("", Vec::new()),
+                () if self.is_variance(k) => self.parts_of_variance(k),
+                () if folding.accumulates() => (self.part(k), vec!['p']),
+                () => ("", Vec::new()),
+            };
+            letters.into_iter().map(move |letter| (ty, beside(letter, &folding.name), folding.nothing()))
         };
-        let all: Vec<_> = folds.iter().filter_map(part).collect();
+        let all: Vec<_> = folds.iter().flat_map(parts).collect();
         self.begin_all(20, &all);
     }
 
@@ -453,10 +479,10 @@ impl Writer<'_> {
         let clause = |aim: &Aim| {
             let folding = |k: usize| &self.kernel.foldings[k];
             match *aim {
-                Aim::Square(k) => format!(" reduction(+:{})", beside('e', &folding(k).name)),
-                Aim::Fold(k) if self.is_shifted(k) => {
-                    format!(" reduction(+:{}, {})", beside('a', &folding(k).name), beside('q', &folding(k).name))
+                Aim::Fold(k) | Aim::Square(k) if self.is_variance(k) => {
+                    format!(" reduction(+:{})", self.sums_of(*aim).join(", "))
                 }
+                Aim::Square(_) => String::new(),
                 Aim::Fold(k) if folding(k).accumulates() => {
                     format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))
                 }
@@ -475,8 +501,8 @@ impl Writer<'_> {
 
     /// Takes an element into the total of its block.
     pub(super) fn fold(&mut self, indent: usize, k: usize) {
-        if self.is_shifted(k) {
-            return self.fold_shifted(indent, k);
+        if self.is_variance(k) {
+            return self.fold_into_variance(indent, k);
         }
         let folding = &self.kernel.foldings[k];
         let value = self.input(&folding.input);
@@ -497,12 +523,13 @@ impl Writer<'_> {
 
     /// Adds a block to the totals.
     fn merge(&mut self, k: usize) {
-        if self.is_variance(k) {
-            return self.merge_variance(k);
-        }
         let folding = &self.kernel.foldings[k];
         if folding.accumulates() {
-            let (head, part) = (self.each_row(), self.of_row('p', self.leader(k).unwrap_or(k)));
+            let part = match self.leader(k) {
+                Some(leader) => format!("{} * {}", self.of_row('b', leader), self.in_block()),
+                None => self.of_row('p', k),
+            };
+            let head = self.each_row();
             self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), folding.operator()));
         }
     }
@@ -519,7 +546,7 @@ impl Writer<'_> {
         let total = self.total('a', k);
         let value = match folding.fold {
             Fold::Sum | Fold::Product => total,
-            Fold::Mean => self.mean(k),
+            Fold::Mean => format!("{total} / count"),
             Fold::Variance => self.variance(k),
             Fold::Deviation => format!("jo_sqrt({})", self.variance(k)),
             Fold::Largest | Fold::Smallest if folding.is_real() && !self.is_across() => {
