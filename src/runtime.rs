@@ -2,6 +2,7 @@
 //!
 //! - [`backend`] answers the interpreter when it comes to a fusion group: it runs a kernel, or says why the group runs unfused
 //! - [`geometry`] maps operands into one iteration space and collapses its dimensions
+//! - `division` makes a few kernels of a group that one cannot run
 //! - `destinations` is the memory that kernels write to: results, and totals of sums aside
 //! - [`caches`] tells how large the caches are: results of large launches go past them
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
@@ -14,6 +15,7 @@ pub mod backend;
 pub mod caches;
 mod destinations;
 pub mod disk_cache;
+mod division;
 pub mod geometry;
 pub mod loading;
 pub mod toolchain;

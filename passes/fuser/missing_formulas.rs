@@ -1,4 +1,4 @@
-//! What no kernel computes, where types tell it: remainders and powers of whole numbers, say, and what fills them under a mask.
+//! What no kernel computes, where types tell it: remainders and powers of whole numbers, say, what fills them under a mask, and complex products.
 //!
 //! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they stay outside, where their operators run without
 //! a warning.
@@ -6,15 +6,16 @@
 use jitopt_core::codegen::lowering::{arguments_of_types, lower};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::ops::formulas::formulas;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
 
-/// Whether no kernel has a formula for an operator of tensors of whole numbers or truth values.
+/// Whether no kernel has a formula for an operator of tensors of whole, complex or truth values.
 pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().map(|tensor| tensor.dtype);
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
-    let is_exact = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float() && !dtype.is_complex());
-    if dtypes.contains(&None) || !dtypes.iter().any(is_exact) {
+    let is_no_real = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
+    if dtypes.contains(&None) || !dtypes.iter().any(is_no_real) {
         return false;
     }
     let section = alone(graph, node);
@@ -23,6 +24,18 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
     let is_final = |why: &str| why.contains("has no formula") || why.contains("has no recipe");
     lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
+}
+
+/// Whether an operator may do nothing but hand its operand on, as far as types tell: no kernel is needed for that alone.
+pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
+    let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
+    let rows = formulas(graph.kind(node));
+    let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
+    let given = operands.next().and_then(dtype);
+    // Another operand is the one whose type the result has.
+    let made = operands.next().map_or(graph.output(node, 0), |like| like);
+    let converts = given.is_some_and(|given| dtype(made).is_some_and(|made| made != given));
+    !rows.is_empty() && rows.iter().all(|row| row.only_converts()) && !converts
 }
 
 /// A node as a section of its own, with the constants that it reads.

@@ -551,13 +551,6 @@ fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {
     values.iter().map(|value| value.scalar().filter(|scalar| scalar.kind() == Kind::Int).map(Scalar::int)).collect()
 }
 
-impl Formula {
-    /// Whether it does nothing where the type is the right one already.
-    fn only_converts(&self) -> bool {
-        matches!(self.typing, Typing::Cast(_) | Typing::Like)
-    }
-}
-
 /// The text for the numbers of a type.
 fn text_of(row: &Formula, kind: Symbol, computed: DType) -> Result<&'static str, Refusal> {
     let text = match computed.arithmetic() {

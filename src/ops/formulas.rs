@@ -118,6 +118,11 @@ const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula 
 }
 
 impl Formula {
+    /// Whether it does nothing where the type is the right one already.
+    pub fn only_converts(&self) -> bool {
+        matches!(self.typing, Cast(_) | Like)
+    }
+
     const fn in_a_row(self) -> Formula {
         Formula { in_a_row: true, ..self }
     }
@@ -233,6 +238,13 @@ const ROWS: &[Formula] = &[
     reals("aten::cosh", Real, "cosh(a)"),
     reals("aten::tanh", Real, "tanh(a)"),
     reals("aten::sigmoid", Real, "sigmoid(a)"),
+    reals("aten::logit", Real, "log(a / (1 - a))").when(&[Missing(1)]),
+    // Bounds below 0 are none.
+    reals(
+        "aten::logit",
+        Real,
+        "log(((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a) / (1 - ((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a)))",
+    ),
     reals("aten::erf", Real, "erf(a)"),
     reals("aten::erfc", Real, "erfc(a)"),
     reals("aten::lgamma", Real, "lgamma(a)"),

@@ -1,8 +1,11 @@
 //! What the interpreter asks when it comes to a fusion group.
 
+mod divided_groups;
+
 use super::caches::largest_cache;
 use super::destinations::{Destination, Totals};
 use super::disk_cache::DiskCache;
+use super::division::{Known, Piece};
 use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
@@ -54,6 +57,8 @@ pub struct Counts {
     pub launched: u64,
     /// Groups that ran on the interpreter.
     pub fallen_back: u64,
+    /// Groups that ran as several kernels, as one cannot do them.
+    pub divided: u64,
     /// Kernels that the compiler made.
     pub compiled: u64,
     /// Kernels that were on disk.
@@ -86,6 +91,9 @@ type Key = (u64, Vec<Argument>, Walk);
 /// What became of sections with operands of some element types.
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 
+/// The pieces of a section, for sizes that have come by.
+type Divisions = Vec<Rc<Vec<Piece>>>;
+
 /// A kernel that can be called. The library stays open as long.
 #[derive(Debug)]
 struct Compiled {
@@ -107,6 +115,9 @@ pub struct Request<'a> {
     /// The release of PyTorch whose semantics it has.
     pub release: (u32, u32),
 }
+
+/// What the operands of a request are, the kernel for them, and how it walks.
+type Settled = (Vec<Argument>, Rc<Kernel>, Geometry);
 
 /// A kernel that is to be compiled.
 struct Wanted {
@@ -137,6 +148,10 @@ pub struct CpuBackend {
     by_text: RefCell<FxHashMap<String, Rc<Compiled>>>,
     /// Sections that have been compiled once, for their operands or for what types say of them.
     foreseen: RefCell<FxHashSet<u64>>,
+    /// The pieces of groups that no kernel can run, for sizes that have come by.
+    divisions: RefCell<FxHashMap<(u64, Vec<Argument>), Divisions>>,
+    /// Groups that cannot be divided either, with what they were to run on.
+    undivided: RefCell<FxHashSet<(u64, Vec<Known>)>>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
     /// When the run at hand has to end, its compiler included.
@@ -154,6 +169,8 @@ impl CpuBackend {
             compiled: RefCell::default(),
             by_text: RefCell::default(),
             foreseen: RefCell::default(),
+            divisions: RefCell::default(),
+            undivided: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
             deadline: Cell::default(),
@@ -214,7 +231,10 @@ impl CpuBackend {
         self.deadline.set(env.deadline);
         let units = self.counts().units;
         let begin = Instant::now();
-        let mut prepared = self.prepared_in(request, Some(graph))?;
+        let mut prepared = match self.settled(&request) {
+            Ok(settled) => self.prepared_from(settled, request, Some(graph))?,
+            Err(why) => return self.run_divided(request).ok_or(why)?,
+        };
         let nodes = section.all_nodes().filter(|&node| section.kind(node) != prim::CONSTANT).count();
         if self.counts().units > units && nodes >= MANY && begin.elapsed() >= PATIENCE {
             self.remark(format!(
@@ -233,7 +253,7 @@ impl CpuBackend {
     /// # Errors
     /// Why no kernel can do it, in words for people.
     pub fn prepared(&self, request: Request<'_>) -> Result<Prepared, String> {
-        self.prepared_in(request, None)
+        self.prepared_from(self.settled(&request)?, request, None)
     }
 
     /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out: who runs them is told why.
@@ -249,15 +269,26 @@ impl CpuBackend {
         }
     }
 
-    fn settled(&self, request: &Request<'_>) -> Result<(Vec<Argument>, Rc<Kernel>, Geometry), String> {
-        let arguments: Vec<Argument> = request.operands.iter().map(argument).collect();
-        let kernel = self.lowered(request.section, request.name, &arguments, request.release)?;
-        let views: Vec<Option<View>> = request.operands.iter().map(|value| value.tensor().map(View::of)).collect();
+    fn settled(&self, request: &Request<'_>) -> Result<Settled, String> {
+        let known: Vec<Known> = request.operands.iter().map(known).collect();
+        let (kernel, geometry) = self.settled_for(request.section, request.name, &known, request.release)?;
+        Ok((known.into_iter().map(|(argument, _)| argument).collect(), kernel, geometry))
+    }
+
+    fn settled_for(
+        &self,
+        section: &Graph,
+        name: &str,
+        known: &[Known],
+        release: (u32, u32),
+    ) -> Result<(Rc<Kernel>, Geometry), String> {
+        let (arguments, views): (Vec<Argument>, Vec<Option<View>>) = known.iter().cloned().unzip();
+        let kernel = self.lowered(section, name, &arguments, release)?;
         let mut geometry = settle(&kernel, &views)?;
         if self.parts_rows(&kernel, &geometry) {
             geometry.walk.direction = Direction::Parted;
         }
-        Ok((arguments, kernel, geometry))
+        Ok((kernel, geometry))
     }
 
     /// How many threads a launch has.
@@ -276,8 +307,8 @@ impl CpuBackend {
             && c_form::can_be_parted(kernel)
     }
 
-    fn prepared_in(&self, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
-        let (arguments, kernel, geometry) = self.settled(&request)?;
+    fn prepared_from(&self, settled: Settled, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
+        let (arguments, kernel, geometry) = settled;
         let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
         let threads = self.threads(&kernel, &geometry);
         let parts = self.settings.parts.unwrap_or(threads);
@@ -561,6 +592,11 @@ impl Backend for CpuBackend {
             }
         }
     }
+}
+
+/// What is known of an operand before anything runs.
+fn known(value: &IValue) -> Known {
+    (argument(value), value.tensor().map(View::of))
 }
 
 /// What a node makes, by name.

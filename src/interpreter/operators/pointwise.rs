@@ -776,7 +776,8 @@ fn shift(call: &Call<'_>, left: bool) -> Answer {
 }
 
 fn logit(call: &Call<'_>) -> Answer {
-    let eps = call.opt_float("eps")?;
+    // Below 0 there is no bound.
+    let eps = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
     let f = |x: f64| {
         let x = eps.map_or(x, |eps| {
             if x < eps {

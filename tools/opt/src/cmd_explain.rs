@@ -22,12 +22,15 @@ const HELPERS: &[&str] = &[
     "constant-propagation",
     "peephole",
     "remove-mutation",
+    TRUSTING,
     "remove-expands",
     "canonicalize-ops",
     "decompose-ops",
     "decompose-ops{norms}",
     "constant-loop-unrolling",
 ];
+/// Takes writes out as PyTorch does, whatever types tell.
+const TRUSTING: &str = "remove-mutation{trusting}";
 /// What it is to know sizes.
 const SIZES: &str = "sizes in types (--args=FILE --specialize=sizes, then `@default,fuse{level=2}`)";
 /// How many source lines of a cause are shown.
@@ -76,6 +79,8 @@ struct Page {
     tally: Tally,
     /// Reasons, with where they hold.
     apart: Vec<(String, Vec<Remark>)>,
+    /// Operators that write to their operand and would be pointwise otherwise.
+    in_place: usize,
     edits: Vec<Edit>,
 }
 
@@ -85,7 +90,9 @@ impl Page {
         let fused = passed(graph, "fuse", &mut session).unwrap_or_else(|| graph.clone());
         let tally = Tally::of(&fused);
         let edits = edits(graph, &tally);
-        Page { tally, apart: causes(session.remarks), edits, fused }
+        let writes = |node| fused.kind(node).as_str().ends_with('_');
+        let in_place = tally.outside.iter().filter(|&&node| writes(node)).count();
+        Page { tally, apart: causes(session.remarks), in_place, edits, fused }
     }
 
     fn text(&self, path: &Path, passes: Option<&str>) -> String {
@@ -118,6 +125,9 @@ impl Page {
             for line in places(remarks) {
                 text += &format!("         {line}\n");
             }
+        }
+        if self.in_place > 0 {
+            text += &format!("\n{} in place, which no group takes\n", counted(self.in_place, "pointwise operator"));
         }
         text + &self.help()
     }
@@ -214,6 +224,7 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
     };
     let fused = |graph: &Graph, passes: &str| passed(graph, passes, &mut Session::default());
     let two = fused(graph, "fuse{level=2}");
+    let beyond = two.as_ref().map(Tally::of).filter(|tally| tally.beats(base)).unwrap_or_else(|| base.clone());
     let more_with_sizes = with_sizes(graph).and_then(|sized| fused(&sized, "fuse{level=2}")).filter(|sized| {
         let without = two.as_ref().map(Tally::of).unwrap_or_default();
         Tally::of(sized).beats(&without)
@@ -221,8 +232,16 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
     attempt("fuse{level=2}".to_owned(), two);
     attempt(SIZES.to_owned(), more_with_sizes);
     for helper in HELPERS {
+        let granted = if *helper == TRUSTING { " (what is written has its element type before)" } else { "" };
         let passes = format!("{helper},fuse");
-        attempt(passes.clone(), fused(graph, &passes));
+        let with_two = format!("{passes}{{level=2}}");
+        let more = fused(graph, &with_two).filter(|graph| Tally::of(graph).beats(&beyond));
+        let one = fused(graph, &passes).filter(|graph| Tally::of(graph).beats(base));
+        // What level 2 adds is told of where it is level 2 that needs the edit.
+        match (one, more) {
+            (Some(one), _) => attempt(passes + granted, Some(one)),
+            (None, more) => attempt(with_two + granted, more),
+        }
     }
     for node in Tally::of(graph).outside {
         for operand in int_operands(graph, node) {

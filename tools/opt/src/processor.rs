@@ -41,6 +41,7 @@ pub(crate) fn tell(
         let named = [
             ("kernels-launched", counts.launched),
             ("groups-fallen-back", counts.fallen_back),
+            ("groups-divided", counts.divided),
             ("kernels-compiled", counts.compiled),
             ("kernels-cached", counts.cached),
             ("units-compiled", counts.units),

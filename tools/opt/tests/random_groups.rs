@@ -640,6 +640,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let counts = Counts {
         launched: after.launched - before.launched,
         fallen_back: after.fallen_back - before.fallen_back,
+        divided: after.divided - before.divided,
         compiled: after.compiled - before.compiled,
         cached: after.cached - before.cached,
         units: after.units - before.units,
@@ -672,6 +673,7 @@ fn random_groups() {
     let wrong: Vec<&String> = all.iter().filter_map(|found| found.wrong.as_ref()).collect();
     let sum = |f: fn(&Counts) -> u64| all.iter().map(|found| f(&found.counts)).sum::<u64>();
     let (launched, fallen_back) = (sum(|counts| counts.launched), sum(|counts| counts.fallen_back));
+    let divided = sum(|counts| counts.divided);
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for reason in all.iter().flat_map(|found| &found.reasons) {
         *reasons.entry(reason.split("unfused: ").last().unwrap_or(reason).to_owned()).or_default() += 1;
@@ -681,10 +683,11 @@ fn random_groups() {
     let told: String = reasons.iter().take(12).map(|(why, n)| format!("{n:6} {why}\n")).collect();
     let (kernels, units) = (sum(|counts| counts.compiled), sum(|counts| counts.units));
     println!(
-        "{} groups, {kernels} kernels in {units} units, {launched} launches, {fallen_back} unfused\n{told}",
+        "{} groups, {kernels} kernels in {units} units, {launched} launches, {divided} divided, {fallen_back} unfused\n{told}",
         seeds.len()
     );
     let shown: Vec<&str> = wrong.iter().take(30).map(|text| text.as_str()).collect();
     assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
     assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{told}");
+    assert!(divided * 100 > seeds.len() as u64, "hardly a group is divided");
 }

@@ -1,0 +1,162 @@
+//! Groups that no single kernel can run, as a few that can.
+//!
+//! A kernel has one space. Whether all of a group goes into one is a matter of sizes, which types need not tell, and PyTorch's own rules make groups that do not:
+//!
+//! ```text
+//! %s : Float(2, 1) = aten::sqrt(%a)               | a kernel over [2, 1]
+//! %y : Float(2, 64) = aten::mul(%x, %s)           | a kernel over [2, 64], which reads %s
+//! return (%y, %s)                                 | one kernel cannot write both
+//! ```
+//!
+//! Nodes are gone through in order, and each joins the last piece that it can: behind those that make its operands, and so that the piece is still a kernel. What a later piece or the
+//! group's reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece that reads them.
+
+use super::geometry::View;
+use crate::codegen::lowering::Argument;
+use crate::ir::{Graph, Node, Value, ValueMap};
+use crate::symbol::prim;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Most nodes of a group that is worth it: each may be tried in several pieces.
+const MOST_NODES: usize = 128;
+/// Pieces that a node is tried in, from the last one on.
+const TRIES: usize = 4;
+
+/// What is known of a value before anything runs: what it is, and how a tensor lies.
+pub type Known = (Argument, Option<View>);
+
+/// What a section makes of its operands, if one kernel can run it.
+pub type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
+
+/// A part of a group, as a section of its own.
+#[derive(Debug)]
+pub struct Piece {
+    /// The nodes.
+    pub section: Graph,
+    /// What its params are in the group.
+    pub operands: Vec<Value>,
+    /// What its results are in the group.
+    pub results: Vec<Value>,
+}
+
+/// The pieces of a section whose operands are known, in the order in which they run. `fits` tells what the results of a piece are, if a kernel can run it.
+///
+/// Nothing where one of the nodes alone has no kernel, or where there would be one piece.
+pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Piece>> {
+    let root = section.root();
+    let known: FxHashMap<Value, Known> = section.params(root).zip(operands.iter().cloned()).collect();
+    let nodes: Vec<Node> = section.nodes(root).filter(|&node| !goes_along(section, node)).collect();
+    if nodes.len() > MOST_NODES {
+        return None;
+    }
+    let mut division = Divider { section, fits, known, pieces: Vec::new(), piece_of: FxHashMap::default() };
+    nodes.into_iter().try_for_each(|node| division.place(node))?;
+    let pieces: Vec<Piece> = division.pieces.iter().map(|nodes| piece(section, nodes)).collect();
+    let made: FxHashSet<Value> = pieces.iter().flat_map(|piece| piece.results.iter().copied()).collect();
+    (pieces.len() > 1 && section.results(root).all(|result| made.contains(&result))).then_some(pieces)
+}
+
+/// Whether a node goes into each piece that reads it.
+fn goes_along(section: &Graph, node: Node) -> bool {
+    [prim::CONSTANT, prim::LIST_CONSTRUCT, prim::CONSTANT_CHUNK].contains(&section.kind(node))
+}
+
+struct Divider<'g> {
+    section: &'g Graph,
+    fits: &'g Fits<'g>,
+    known: FxHashMap<Value, Known>,
+    pieces: Vec<Vec<Node>>,
+    piece_of: FxHashMap<Node, usize>,
+}
+
+impl Divider<'_> {
+    /// Puts a node into the last piece that it can join, or into a new one.
+    fn place(&mut self, node: Node) -> Option<()> {
+        let first = self.first_piece(node);
+        let last = self.pieces.len();
+        for at in (first..last).rev().take(TRIES) {
+            let nodes: Vec<Node> = self.pieces[at].iter().copied().chain([node]).collect();
+            if self.settle(&nodes).is_some() {
+                self.pieces[at] = nodes;
+                self.piece_of.insert(node, at);
+                return Some(());
+            }
+        }
+        self.settle(&[node])?;
+        self.pieces.push(vec![node]);
+        self.piece_of.insert(node, last);
+        Some(())
+    }
+
+    /// The first piece behind which all operands of a node are known.
+    fn first_piece(&self, node: Node) -> usize {
+        let (mut open, mut first) = (vec![node], 0);
+        while let Some(node) = open.pop() {
+            for definer in self.section.inputs(node).filter_map(|value| self.section.definer(value)) {
+                match self.piece_of.get(&definer) {
+                    Some(&piece) => first = first.max(piece),
+                    None if goes_along(self.section, definer) => open.push(definer),
+                    None => {}
+                }
+            }
+        }
+        first
+    }
+
+    /// Notes what the results of a piece are, if a kernel can run it.
+    fn settle(&mut self, nodes: &[Node]) -> Option<()> {
+        let piece = piece(self.section, nodes);
+        let operands: Option<Vec<Known>> = piece.operands.iter().map(|value| self.known.get(value).cloned()).collect();
+        let results = (self.fits)(&piece.section, &operands?)?;
+        self.known.extend(piece.results.into_iter().zip(results));
+        Some(())
+    }
+}
+
+/// Some nodes of a section, as a section of their own.
+fn piece(section: &Graph, nodes: &[Node]) -> Piece {
+    let mut own = Graph::new();
+    (own.era, own.dialect, own.layout) = (section.era, section.dialect, section.layout);
+    let mut piece = Piece { section: own, operands: Vec::new(), results: Vec::new() };
+    let mut map = ValueMap::default();
+    for &node in nodes {
+        piece.take(section, node, &mut map);
+    }
+    let inside: FxHashSet<Node> = nodes.iter().copied().collect();
+    for value in nodes.iter().flat_map(|&node| section.outputs(node)) {
+        if section.users(value).any(|user| !inside.contains(&user)) {
+            let root = piece.section.root();
+            piece.section.add_result(root, map[&value]);
+            piece.results.push(value);
+        }
+    }
+    piece
+}
+
+impl Piece {
+    /// Copies a node, behind what goes along with it.
+    fn take(&mut self, section: &Graph, node: Node, map: &mut ValueMap) {
+        let mut open = vec![node];
+        while let Some(&node) = open.last() {
+            let missing = |value: &Value| !map.contains_key(value);
+            let before = section.inputs(node).filter(missing).find_map(|value| {
+                let definer = section.definer(value)?;
+                (goes_along(section, definer) && definer != node).then_some(definer)
+            });
+            if let Some(before) = before {
+                open.push(before);
+                continue;
+            }
+            open.pop();
+            let root = self.section.root();
+            for value in section.inputs(node) {
+                if !map.contains_key(&value) {
+                    map.insert(value, self.section.add_param(root, section.ty(value)));
+                    self.operands.push(value);
+                }
+            }
+            let copy = self.section.copy_node(Some(section), node, map);
+            self.section.append(root, copy);
+        }
+    }
+}
