@@ -150,10 +150,10 @@ impl Piece {
             open.pop();
             let root = self.section.root();
             for value in section.inputs(node) {
-                if !map.contains_key(&value) {
-                    map.insert(value, self.section.add_param(root, section.ty(value)));
+                map.entry(value).or_insert_with(|| {
                     self.operands.push(value);
-                }
+                    self.section.add_param(root, section.ty(value))
+                });
             }
             let copy = self.section.copy_node(Some(section), node, map);
             self.section.append(root, copy);
