@@ -17,7 +17,7 @@
 //! - A sum with a gradient that is not defined is the other one; a sum of two that are is `aten::add`.
 //!
 //! What is not decided stays. Up to 1.4 PyTorch ran this on graphs whose params had the types of one call: a param that is
-//! not defined is printed so, and any other is defined. From 1.5 on a plain `Tensor` may be either; one with an element type is defined. What operators compute of
+//! not defined is printed so, and any other is defined; not so in `backward(…)`, where gradients of what is kept are none. From 1.5 on a plain `Tensor` may be either; one with an element type is defined. What operators compute of
 //! defined operands is defined; of others too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
 //! Linear in nodes; idempotent.
 
@@ -48,7 +48,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before specializing gradients", graph);
     let mut walk = Walk { known: FxHashMap::default() };
-    walk.params(graph);
+    walk.params(graph, cx.is_inside());
     let mut cursor = graph.first(graph.root());
     while let Some(node) = cursor {
         cursor = walk.visit(graph, cx, node);
@@ -75,7 +75,7 @@ impl Walk {
         self.known.get(&value).copied().unwrap_or(State::Unknown)
     }
 
-    fn params(&mut self, graph: &Graph) {
+    fn params(&mut self, graph: &Graph, is_inside: bool) {
         for param in graph.params(graph.root()) {
             let state = match graph.ty(param).kind() {
                 TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
@@ -86,8 +86,8 @@ impl Walk {
                     State::Defined
                 }
                 TypeKind::Tensor(_) => match graph.era {
-                    Era::V1_3 => State::Defined,
-                    Era::V2 => State::Unknown,
+                    Era::V1_3 if !is_inside => State::Defined,
+                    _ => State::Unknown,
                 },
                 _ if holds_tensors(graph.ty(param)) => State::Unknown,
                 _ => State::Defined,
@@ -229,10 +229,13 @@ impl Walk {
                 graph.replace_all_uses(old, kept);
                 graph.erase(node);
             }),
-            (None, [State::Defined, State::Defined]) => cx.rewrite(graph, "sums-defined", node, |graph| {
-                let sum = add(graph, node, [a, b]);
-                self.known.insert(sum, State::Defined);
-            }),
+            // For a sum of lists there is no other operator.
+            (None, [State::Defined, State::Defined]) if graph.ty(old).is_tensor() => {
+                cx.rewrite(graph, "sums-defined", node, |graph| {
+                    let sum = add(graph, node, [a, b]);
+                    self.known.insert(sum, State::Defined);
+                })
+            }
             _ => None,
         };
         if done.is_none() {

@@ -73,7 +73,7 @@ fn from_outside(reverse: &mut Reverse, value: Value) -> Option<Value> {
     let gradient = *reverse.gradients.get(&value)?;
     let graph = &mut reverse.graph;
     let definer = graph.definer(gradient).filter(|&node| graph.block_of(node).is_some())?;
-    if !graph.has_uses(gradient) {
+    if !graph.has_uses(gradient) || !graph.ty(gradient).is_tensor() {
         return None;
     }
     let param = graph.add_param(graph.root(), Type::tensor());

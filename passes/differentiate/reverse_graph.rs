@@ -208,7 +208,8 @@ impl Reverse {
 
     fn set(&mut self, value: Value, gradient: Value) {
         let sum = match self.gradients.get(&value) {
-            Some(&before) => self.append(prim::AUTOGRAD_ADD, &[before, gradient], Type::tensor()),
+            // Of a list that several operators read, each element has a sum of its own.
+            Some(&before) => self.append(prim::AUTOGRAD_ADD, &[before, gradient], plain(self.graph.ty(gradient))),
             None => gradient,
         };
         self.gradients.insert(value, sum);

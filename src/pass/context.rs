@@ -106,6 +106,11 @@ impl<'a> PassContext<'a> {
         PassContext { pass: stage.pass, stage, session, counts, asked, whole, unseen: None }
     }
 
+    /// Whether the pass runs over a graph of a differentiable subgraph.
+    pub fn is_inside(&self) -> bool {
+        self.session.is_inside
+    }
+
     /// Hands the counters to the session.
     pub(super) fn finish(mut self, graph: &Graph) {
         self.show(graph);

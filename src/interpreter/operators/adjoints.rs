@@ -60,12 +60,24 @@ fn is_defined(value: &IValue) -> bool {
     !matches!(value, IValue::Undefined | IValue::None)
 }
 
-/// The sum of those that are there.
+/// The sum of those that are there; of lists, element by element.
 fn autograd_add(call: &Call) -> Answer {
     match call.args {
-        [a, b] if !is_defined(a) => one(b.clone()),
-        [a, b] if !is_defined(b) => one(a.clone()),
-        [IValue::Tensor(a), IValue::Tensor(b)] => one(add(call, a, b)?),
+        [a, b] => one(sum_of_gradients(call, a, b)?),
+        _ => Err(Stop::unsupported("gradients that are not two")),
+    }
+}
+
+fn sum_of_gradients(call: &Call, a: &IValue, b: &IValue) -> Result<IValue, Stop> {
+    match (a, b) {
+        (a, b) if !is_defined(a) => Ok(b.clone()),
+        (a, b) if !is_defined(b) => Ok(a.clone()),
+        (IValue::Tensor(a), IValue::Tensor(b)) => Ok(IValue::Tensor(add(call, a, b)?)),
+        (IValue::List(a), IValue::List(b)) if a.borrow().len() == b.borrow().len() => {
+            let (a, b) = (a.borrow(), b.borrow());
+            let sums = a.iter().zip(b.iter()).map(|(a, b)| sum_of_gradients(call, a, b));
+            Ok(IValue::list(sums.collect::<Result<Vec<IValue>, Stop>>()?))
+        }
         _ => Err(Stop::unsupported("gradients that are no tensors")),
     }
 }

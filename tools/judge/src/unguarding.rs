@@ -7,9 +7,24 @@
 //!
 //! Where a bailout is taken the run goes on in the template, which is the graph as it was before it was made for the tensors of a profile. So the template computes the same whatever
 //! the guards say, and stands for the whole. Of a graph that has guards and no template they must hold: there is no other.
+//!
+//! From 1.5 on checks of types stand before groups, and a fallback function beside those, which is the group's own graph for any tensors. So the group's nodes stand for both, and for
+//! groups that nothing checks:
+//!
+//! ```text
+//! %1 : Float(2), %2 : bool = prim::TypeCheck[types=[Float(2)]](%x)
+//! %y : Tensor = prim::If(%2)
+//!   block0():
+//!     %3 : Float(2) = prim::TensorExprGroup_0(%1)       =>     %y : Tensor = aten::tanh(%x)
+//!     -> (%3)
+//!   block1():
+//!     %f : Function = prim::Constant[name="fallback_function", fallback=1]()
+//!     %4 : (Tensor) = prim::CallFunction(%f, %x)
+//!     …
+//! ```
 
-use jitopt_core::ir::{Graph, Node, Value};
-use jitopt_core::symbol::{Symbol, prim};
+use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 
 /// A graph without guards, and whether those must hold that it had.
@@ -25,7 +40,7 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     let is_guard = |kind: Symbol| [prim::GUARD, prim::BAILOUT].contains(&kind);
     let has_guards = |graph: &Graph| graph.all_nodes().any(|node| is_guard(graph.kind(node)));
     if !has_guards(graph) {
-        return None;
+        return ungrouped(graph).map(|graph| Unguarded { graph, must_hold: false });
     }
     let types = |graph: &Graph| -> Vec<Type> {
         let root = graph.root();
@@ -48,7 +63,94 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     };
     let templates: Vec<Node> = plain.all_nodes().filter(of_nobody).collect();
     templates.into_iter().for_each(|node| plain.erase(node));
+    let plain = ungrouped(&plain).unwrap_or(plain);
     Some(Unguarded { graph: plain, must_hold })
+}
+
+/// Whether a node computes its section, and nothing else is known of it.
+fn is_group(graph: &Graph, node: Node) -> bool {
+    let kinds = [prim::FUSION_GROUP, prim::TENSOR_EXPR_GROUP, prim::DIFFERENTIABLE_GRAPH];
+    kinds.contains(&graph.kind(node)) && graph.subgraph(node).is_some() && !has_backward(graph, node)
+}
+
+/// Whether a graph of its gradients comes with a group.
+fn has_backward(graph: &Graph, node: Node) -> bool {
+    graph.attribute(node, attr::REVERSE_SUBGRAPH).is_some()
+}
+
+/// The graph with the nodes of its groups in their places, and without checks before them; nothing where it has no groups.
+fn ungrouped(graph: &Graph) -> Option<Graph> {
+    let has_groups = graph.all_nodes().any(|node| is_group(graph, node));
+    if !has_groups || graph.all_nodes().any(|node| has_backward(graph, node)) {
+        return None;
+    }
+    let mut plain = graph.clone();
+    forget_types(&mut plain);
+    let is_check = |node: &Node| [prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK].contains(&graph.kind(*node));
+    for check in graph.all_nodes().filter(is_check) {
+        remove_check(&mut plain, check);
+    }
+    let next = |graph: &Graph| graph.all_nodes().find(|&node| is_group(graph, node));
+    while let Some(group) = next(&plain) {
+        dissolve(&mut plain, group);
+    }
+    let joins: Vec<Node> = plain.all_nodes().filter(|&node| plain.kind(node) == prim::FUSED_CONCAT).collect();
+    joins.into_iter().for_each(|join| put_as_cat(&mut plain, join));
+    Some(plain)
+}
+
+/// Puts the branch in place that is taken where a check holds, and what was checked in the place of what comes out.
+fn remove_check(graph: &mut Graph, check: Node) {
+    let outputs: Vec<Value> = graph.outputs(check).collect();
+    let Some((&answer, checked)) = outputs.split_last() else { return };
+    let branches: Vec<Node> = graph.users(answer).filter(|&user| graph.kind(user) == prim::IF).collect();
+    for (&output, operand) in checked.iter().zip(graph.inputs(check).collect::<Vec<_>>()) {
+        graph.replace_all_uses(output, operand);
+    }
+    for branch in branches {
+        let block = graph.node_block(branch, 0);
+        let results: Vec<Value> = graph.results(block).collect();
+        for node in graph.nodes(block).collect::<Vec<_>>() {
+            graph.move_before(node, branch);
+        }
+        for (output, result) in graph.outputs(branch).collect::<Vec<_>>().into_iter().zip(results) {
+            graph.replace_all_uses(output, result);
+        }
+        graph.erase(branch);
+    }
+    if !graph.has_uses(answer) {
+        graph.erase(check);
+    }
+}
+
+/// Puts the nodes of a group in its place.
+fn dissolve(graph: &mut Graph, group: Node) {
+    let Some(mut section) = graph.take_subgraph(group) else { return };
+    forget_types(&mut section);
+    let mut map: ValueMap = section.params(section.root()).zip(graph.inputs(group)).collect();
+    for node in section.nodes(section.root()) {
+        let copy = graph.copy_node(Some(&section), node, &mut map);
+        graph.insert_before(group, copy);
+    }
+    let results: Vec<Value> = section.results(section.root()).map(|result| map[&result]).collect();
+    for (output, result) in graph.outputs(group).collect::<Vec<_>>().into_iter().zip(results) {
+        graph.replace_all_uses(output, result);
+    }
+    graph.erase(group);
+}
+
+/// `prim::FusedConcat` as the `aten::cat` that it was.
+fn put_as_cat(graph: &mut Graph, join: Node) {
+    let parts: Vec<Value> = graph.inputs(join).collect();
+    let list = graph.create_op(prim::LIST_CONSTRUCT, &parts, Type::list(Type::tensor()));
+    let number = graph.create_op(prim::CONSTANT, &[], Type::int());
+    let dim = graph.attribute(join, attr::DIM).and_then(Attribute::as_int).unwrap_or(0);
+    graph.set_attribute(number, attr::VALUE, Attribute::Int(dim));
+    let operands = [graph.output(list, 0), graph.output(number, 0)];
+    let cat = graph.create_op(Symbol::new("aten::cat"), &operands, Type::tensor());
+    [list, number, cat].into_iter().for_each(|node| graph.insert_before(join, node));
+    graph.replace_all_uses(graph.output(join, 0), graph.output(cat, 0));
+    graph.erase(join);
 }
 
 /// Puts what a guard tests in its place. Bailouts of a graph have its template in front, those of the template have not.
