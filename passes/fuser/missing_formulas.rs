@@ -10,12 +10,15 @@ use jitopt_core::ops::formulas::formulas;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
 
-/// Whether no kernel has a formula for an operator of tensors of whole, complex or truth values.
+/// Whether no kernel has a formula for an operator of tensors of whole, complex or truth values, or for what it is asked beside tensors.
 pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().map(|tensor| tensor.dtype);
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
     let is_no_real = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
-    if dtypes.contains(&None) || !dtypes.iter().any(is_no_real) {
+    let told = !dtypes.contains(&None) && dtypes.iter().any(is_no_real);
+    let rows = formulas(graph.kind(node));
+    let is_asked = !rows.is_empty() && rows.iter().all(|row| !row.when.is_empty());
+    if !told && !is_asked {
         return false;
     }
     let section = alone(graph, node);
@@ -26,8 +29,13 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
 }
 
-/// Whether an operator may do nothing but hand its operand on, as far as types tell: no kernel is needed for that alone.
-pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
+/// Whether an operator is not worth a kernel of its own: it reads only the sizes of its operand, or may do nothing but hand that on, as far as types tell.
+pub(super) fn computes_nothing(graph: &Graph, node: Node) -> bool {
+    const FILLS: [&str; 2] = ["aten::zeros_like", "aten::ones_like"];
+    FILLS.contains(&graph.kind(node).as_str()) || may_hand_on(graph, node)
+}
+
+fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
     let rows = formulas(graph.kind(node));
     let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());

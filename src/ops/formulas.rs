@@ -155,6 +155,13 @@ use When::*;
 const MAX: &str = "a > b ? a : b";
 const MIN: &str = "a < b ? a : b";
 
+/// No element type, layout, device or memory is asked for, nor another order of dimensions; 1.5 is the first release that keeps that of the operand.
+const LIKE: &[When] = &[Since(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Missing(5)];
+/// The same, with `torch.preserve_format` said.
+const PRESERVING: &[When] = &[Since(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Is(5, 1.0)];
+/// The same, before.
+const IN_A_ROW: &[When] = &[Before(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Missing(5)];
+
 /// The rows. Of several for a kind the first that holds is taken.
 const ROWS: &[Formula] = &[
     // ---- arithmetic
@@ -283,6 +290,13 @@ const ROWS: &[Formula] = &[
     all("aten::bitwise_or", Promoted(2), "a | b").real(""),
     all("aten::bitwise_xor", Promoted(2), "a ^ b").real(""),
     numbers("aten::bitwise_not", Kept, "~a").real("").truth("a == 0"),
+    // ---- of the shape of their operand, of which nothing else is read
+    all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(LIKE),
+    all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(PRESERVING),
+    all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(IN_A_ROW).in_a_row(),
+    all("aten::ones_like", Kept, "a != a ? 1 : 1").when(LIKE),
+    all("aten::ones_like", Kept, "a != a ? 1 : 1").when(PRESERVING),
+    all("aten::ones_like", Kept, "a != a ? 1 : 1").when(IN_A_ROW).in_a_row(),
     // ---- conversions
     all("aten::type_as", Like, "a"),
     all("aten::_cast_Byte", Cast(DType::Byte), "a"),

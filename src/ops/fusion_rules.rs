@@ -93,6 +93,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::bitwise_not", "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::logical_xor"], PLAIN).level(2),
     row(&["aten::maximum", "aten::minimum", "aten::addcdiv", "aten::square", "aten::exp2"], PLAIN).level(2),
     row(&["aten::rsub"], BOTH).level(2),
+    row(&["aten::zeros_like", "aten::ones_like"], PLAIN).level(2).like_first(),
     row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
     row(&["aten::masked_fill"], &["Scalar"]).level(2),
     // What folds.

@@ -90,7 +90,11 @@ fn number_type(call: &Call<'_>, value: Scalar) -> DType {
 fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
     let like = self_of(call)?;
     let dtype = call.opt_dtype("dtype")?.unwrap_or(like.dtype());
-    let strides = layout::kept_strides(like.shape(), like.strides());
+    // 1.5 is the first release that keeps the order of dimensions.
+    let strides = match call.release() < Release(1, 5) {
+        true => layout::contiguous(like.shape()),
+        false => layout::kept_strides(like.shape(), like.strides()),
+    };
     let buffer = Buffer::zeros(call.precision().kept(dtype), like.numel());
     let made = Tensor::with_strides(buffer, dtype, like.shape(), strides).on(like.device());
     made.fill(value);

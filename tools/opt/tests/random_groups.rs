@@ -127,6 +127,8 @@ const OPERATORS: &[(&str, &str)] = &[
     ("leaky_relu", "tn"),
     ("logical_not", "t"),
     ("isnan", "t"),
+    ("zeros_like", "t"),
+    ("ones_like", "t"),
 ];
 
 /// Element types, frequent ones several times.
