@@ -29,6 +29,7 @@
 //!
 //! Linear in nodes and what formulas write. A subgraph that has its backward graph is left alone, and so is one that PyTorch has printed without it; so the pass is idempotent.
 
+mod activity;
 mod captured_values;
 mod formula_writer;
 pub(crate) mod joint_graph;

@@ -10,6 +10,7 @@
 //! Nodes are walked from the last to the first. The gradients of a node's outputs, `prim::AutogradZero` where there is none, are what its formula starts
 //! from; what it gives for operands is summed up with `prim::AutogradAdd`.
 
+use super::activity::Activity;
 use super::formula_writer::{Thing, Unfit, Writer};
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::entity::EntitySet;
@@ -37,6 +38,8 @@ pub(super) struct Reverse {
     pub(super) params: Vec<usize>,
     /// Whether gradients stop as in eager mode, where they are infinite too.
     is_eager: bool,
+    /// Which values may have a gradient.
+    activity: Activity,
 }
 
 /// A node that cannot be differentiated, and why.
@@ -81,13 +84,15 @@ pub(super) fn forget_claims(graph: &mut Graph) {
 
 /// The first node that cannot be differentiated: one that has gradients to hand on and no formula, writes over what has a gradient, in a branch or a loop too, or switches gradients off.
 pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
+    let activity = Activity::of(forward);
     let mut nodes = forward.all_nodes();
     nodes.find_map(|node| {
-        if writes_over(forward, node) {
-            let why = format!("`{}` writes over what has a gradient", forward.kind(node));
+        let inside = || writes_inside(forward, node).then_some("writes over what has a gradient");
+        if let Some(why) = activity.is_in_the_way(forward, node).or_else(inside) {
+            let why = format!("`{}` {why}", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
-        if hands_over(forward, node) {
+        if activity.is_lost(forward, node) {
             let why = format!("`{}` hands what has a gradient to where it is lost sight of", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
@@ -98,10 +103,8 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
         if forward.block_of(node) != Some(forward.root()) {
             return None;
         }
-        let wanted = forward.outputs(node).any(|value| requires_gradient(forward.ty(value)));
-        let has_rule = !wanted
+        let has_rule = !activity.reaches(forward, node)
             || is_structural(forward.kind(node))
-            || is_made_of_nothing(forward, node)
             || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
         (!has_rule).then(|| Undifferentiable {
             node,
@@ -110,29 +113,17 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
     })
 }
 
-/// Whether a node changes something that may have a gradient: a tensor, or a list or a dictionary of them.
-fn writes_over(graph: &Graph, node: Node) -> bool {
-    let has_gradient = |i: usize| i < graph.num_inputs(node) && requires_gradient(graph.ty(graph.input(node, i)));
-    let inside =
-        || graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)));
-    schema_of(graph, node).is_some_and(|schema| schema.writes().any(has_gradient)) || inside()
+/// Whether a section of a node changes something that may have a gradient: a tensor, or a list or a dictionary of them.
+fn writes_inside(graph: &Graph, node: Node) -> bool {
+    let writes_over = |section: &Graph, node| {
+        let operand = |i: usize| (i < section.num_inputs(node)).then(|| section.ty(section.input(node, i)));
+        let mut targets = schema_of(section, node).into_iter().flat_map(Schema::writes).filter_map(operand);
+        targets.any(requires_gradient) || writes_inside(section, node)
+    };
+    graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)))
 }
 
-/// Whether a node gives something that may have a gradient to an object, or to a function that may write to it.
-fn hands_over(graph: &Graph, node: Node) -> bool {
-    matches!(graph.kind(node), prim::SET_ATTR | prim::CALL_FUNCTION | prim::CALL_METHOD)
-        && graph.inputs(node).any(|value| requires_gradient(graph.ty(value)))
-}
-
-/// Whether no operand has a gradient, as those of `aten::zeros` have none: none comes back.
-fn is_made_of_nothing(graph: &Graph, node: Node) -> bool {
-    let is_plain = graph.num_blocks(node) == 0 && graph.subgraph(node).is_none();
-    is_plain
-        && ops::operator(graph.era, graph.kind(node)).is_known()
-        && !graph.inputs(node).any(|value| requires_gradient(graph.ty(value)))
-}
-
-fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
+pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()
 }
@@ -163,6 +154,7 @@ pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Un
         results: Vec::new(),
         params: Vec::new(),
         is_eager,
+        activity: Activity::of(forward),
     };
     let results: Vec<Value> = forward.results(forward.root()).collect();
     for (i, result) in results.into_iter().enumerate() {
@@ -247,7 +239,7 @@ impl Reverse {
                 let schema = schema_of(forward, node);
                 let row = if self.is_eager { eager_gradient_row } else { any_gradient_row };
                 let row = schema.and_then(|schema| Some((schema, row(forward.era, schema)?)));
-                if row.is_none() && is_made_of_nothing(forward, node) {
+                if row.is_none() && !self.activity.reaches(forward, node) {
                     return Ok(());
                 }
                 let (schema, row) =

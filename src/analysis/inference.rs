@@ -282,6 +282,7 @@ pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
 fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
     use Shape::*;
     let one = match call.row.shape {
+        Untold => None,
         Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
         Reduce | Scalar | TopK | Determinant | Counted(_) => collapsing::extent(call),
         Transposed | Reshaped | Expanded | Selected | Sliced | Unsqueezed | Squeezed => viewing::extent(call),

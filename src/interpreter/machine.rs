@@ -496,11 +496,35 @@ impl<'g> Machine<'g> {
             None if changes_grad_mode(&name, &inputs, self.env) => {
                 self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect())
             }
+            None if is_about_autocast(&name) => {
+                refuse_autocast(&inputs)?;
+                self.deliver(graph, node, graph.outputs(node).map(|_| IValue::None).collect())
+            }
             None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
                 "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or make up what it returns with --fill-unknown=random"
             )))),
         }
+    }
+}
+
+/// Whether a method begins or ends `torch.autocast`.
+fn is_about_autocast(method: &str) -> bool {
+    let is_context = method.starts_with("__torch__.torch.") && method.contains("amp.autocast_mode.");
+    is_context && (method.ends_with(".__enter__") || method.ends_with(".__exit__"))
+}
+
+/// Switched off it does nothing; operators in fewer bits have no kernels.
+fn refuse_autocast(inputs: &[IValue]) -> Result<(), Stop> {
+    match inputs.first() {
+        Some(IValue::Object(object))
+            if matches!(object.attributes.borrow().get("_enabled"), Some(IValue::Bool(false))) =>
+        {
+            Ok(())
+        }
+        _ => Err(Stop::unsupported(
+            "`torch.autocast` that is on: nothing chooses element types for operators here; build the module with `enabled=False`",
+        )),
     }
 }
 

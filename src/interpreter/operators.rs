@@ -12,6 +12,7 @@ pub mod comparisons;
 pub mod containers;
 pub mod conversions;
 pub mod convolution;
+pub mod correlations;
 pub mod ctc_loss;
 #[cfg(test)]
 mod dense_test;
@@ -19,6 +20,7 @@ pub mod einsum;
 mod elements;
 pub mod factories;
 pub mod factorizations;
+pub mod fake_quantization;
 pub mod gamma;
 pub mod grid_sampling;
 pub mod indexing;
@@ -46,8 +48,10 @@ pub mod scattering;
 pub mod softmax;
 pub mod sorting;
 mod spatial;
+pub mod special_functions;
 pub mod strings;
 pub mod structure;
+pub mod transformer_layers;
 pub mod unfolding;
 pub mod views;
 pub mod vision;
@@ -68,6 +72,8 @@ pub const OF_TENSORS: &[&[Row]] = &[
     rearranging::ROWS,
     joining::ROWS,
     gamma::ROWS,
+    special_functions::ROWS,
+    correlations::ROWS,
     indexing::ROWS,
     scattering::ROWS,
     reductions::ROWS,
@@ -91,6 +97,8 @@ pub const OF_TENSORS: &[&[Row]] = &[
     packed_sequences::ROWS,
     recurrent::ROWS,
     attention::ROWS,
+    transformer_layers::ROWS,
+    fake_quantization::ROWS,
     sampling::ROWS,
     vision::ROWS,
     adjoints::ROWS,

@@ -95,6 +95,8 @@ pub enum Shape {
     Padded,
     /// `pixel_shuffle`, `glu`: the rank of the first tensor.
     RankOnly,
+    /// Not told: only the element type is.
+    Untold,
 }
 
 /// The element type of results.
@@ -126,7 +128,9 @@ pub enum Element {
     Flag,
     /// Long.
     Long,
-    /// Operand 0 as in [`Element::Same`], and Long for the second result.
+    /// Long, or Int where that is asked for.
+    Places,
+    /// Operand 0 as in [`Element::Same`], and Long for the other results.
     WithIndex,
     /// That of the second tensor: `type_as`.
     Second,
@@ -342,6 +346,17 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::sort", "aten::cummax", "aten::cummin"], S::Like, WithIndex),
         row(&["aten::topk"], S::TopK, WithIndex),
         row(&["aten::argsort"], S::Like, Long).detached(),
+        row(&["aten::count_nonzero", "aten::one_hot", "aten::linalg_matrix_rank"], S::Untold, Long).detached(),
+        row(&["aten::argwhere"], S::Counted(2), Long).detached(),
+        row(&["aten::multinomial"], S::RankOnly, Long).detached(),
+        row(&["aten::randperm", "aten::tril_indices", "aten::triu_indices"], S::Untold, Long).detached(),
+        row(&["aten::searchsorted", "aten::bucketize"], S::Untold, E::Places).detached(),
+        row(&["aten::isin", "aten::isreal"], S::Untold, Bool).detached(),
+        row(&["aten::isclose", "aten::greater", "aten::greater_equal", "aten::less", "aten::less_equal", "aten::not_equal"], S::Broadcast, Bool).detached(),
+        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex),
+        row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Untold, WithIndex),
+        row(&["aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"], S::Untold, WithIndex),
+        row(&["aten::fractional_max_pool2d", "aten::fractional_max_pool3d"], S::Untold, WithIndex),
         // Views.
         row(&["aten::t"], S::Transposed, Same).told_as(SIZES),
         row(&["aten::transpose", "aten::permute"], S::Transposed, Same).told_as(RANK),
@@ -409,7 +424,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::reflection_pad1d", "aten::reflection_pad2d", "aten::replication_pad1d"], S::Padded, Same).told_as(RANK),
         row(&["aten::replication_pad2d", "aten::replication_pad3d"], S::Padded, Same).told_as(RANK),
         row(&["aten::reflection_pad3d"], S::Padded, Same).told_as(RANK).since_2(),
-        row(&["aten::constant_pad_nd"], S::Padded, Same),
+        row(&["aten::constant_pad_nd", "aten::pad"], S::Padded, Same),
         row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::polygamma"], S::Like, Real).told_as(SIZES),

@@ -41,6 +41,7 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
         Element::Bool => Some(DType::Bool),
         Element::Flag => first().map(|dtype| if dtype == DType::Byte { dtype } else { DType::Bool }),
         Element::Long => Some(DType::Long),
+        Element::Places => call.flag("out_int32").map(|narrow| if narrow { DType::Int } else { DType::Long }),
         Element::WithIndex => {
             if i == 0 {
                 first()

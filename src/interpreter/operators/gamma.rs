@@ -73,7 +73,7 @@ fn higher(n: f64, x: f64) -> f64 {
 }
 
 /// The sum of `(x + k)^-s` over all k from 0 on: the first terms, and the formula of Euler and Maclaurin for the rest.
-fn tail_sum(s: f64, mut x: f64) -> f64 {
+pub(super) fn tail_sum(s: f64, mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 12.0 {
         sum += x.powf(-s);

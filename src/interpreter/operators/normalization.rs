@@ -219,6 +219,28 @@ fn layer_norm(call: &Call) -> Result<(Tensor, Vec<f64>, Vec<f64>, usize), Stop> 
     Ok((like(call, &rows.elements, x.dtype(), x.shape(), &x), means, inverses, rank))
 }
 
+/// Rows of the last dimension normalised, then scaled and shifted element by element.
+pub(super) fn layer_norm_over(
+    call: &Call,
+    x: &Tensor,
+    weight: &Tensor,
+    bias: &Tensor,
+    eps: f64,
+) -> Result<Tensor, Stop> {
+    let mut rows = Rows::<f64>::along(x, &[x.rank() - 1]);
+    let (weight, bias) = (weight.read::<f64>(), bias.read::<f64>());
+    check(weight.len() == rows.len && bias.len() == rows.len, || {
+        format!("expected the weight and bias of a layer norm to have {} elements", rows.len)
+    })?;
+    for row in rows.iter_mut() {
+        Stats::of(row).normalize(row, eps, 1.0, 0.0);
+        for ((x, w), b) in row.iter_mut().zip(&weight).zip(&bias) {
+            *x = *x * w + b;
+        }
+    }
+    Ok(like(call, &rows.elements, x.dtype(), x.shape(), x))
+}
+
 fn native_layer_norm(call: &Call) -> Answer {
     let (out, means, inverses, rank) = layer_norm(call)?;
     // 1.3 has one dimension of rows, later ones keep the dimensions, those normalised with size 1.

@@ -1,5 +1,6 @@
 //! Arithmetic and functions, element by element.
 
+use super::elements::check;
 use super::operands::{Operand, alpha, arithmetic, both, common, factor, operand, operand_scalar, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
@@ -103,6 +104,20 @@ pub const ROWS: &[Row] = &[
         one(map2(&re, &im, Types::same(re.dtype().to_complex(), call.precision()), |re: C128, im| {
             C128::new(re.re, im.re)
         })?)
+    }),
+    ("aten::polar", |call| {
+        let (length, angle) = (call.tensor("abs")?, call.tensor("angle")?);
+        let types = (length.dtype(), angle.dtype());
+        check(types.0.is_float() && types.1.is_float(), || {
+            let (length, angle) = (types.0.name(), types.1.name());
+            format!("Expected both inputs to be Half, Float or Double tensors but got {length} and {angle}")
+        })?;
+        check(types.0 == types.1, || {
+            let (length, angle) = (types.0.name(), types.1.name());
+            format!("Expected object of scalar type {length} but got scalar type {angle} for second argument")
+        })?;
+        let types = Types::same(types.0.to_complex(), call.precision());
+        one(map2(&length, &angle, types, |length: C128, angle| C128::from_polar(length.re, angle.re))?)
     }),
     // ---- kinds of the operand stay
     ("aten::neg", |call| {

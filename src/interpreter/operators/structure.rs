@@ -8,7 +8,7 @@ use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::{Exception, Reason, Stop};
 use crate::ir::Attribute;
 use crate::symbol::{Symbol, attr};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 use crate::types::{Dim, Strides, TensorType, Type, TypeKind};
 use indexmap::IndexMap;
 use std::cell::RefCell;
@@ -60,10 +60,21 @@ pub const ROWS: &[Row] = &[
     ("prim::ModuleContainerIndex", |_| Err(Stop::unsupported("containers of modules that are indexed by a value"))),
     ("aten::set_grad_enabled", set_grad_enabled),
     ("aten::is_grad_enabled", |call| one(call.env.grad_enabled())),
+    ("aten::is_autocast_enabled", |_| one(false)),
+    ("aten::is_autocast_cpu_enabled", |_| one(false)),
+    ("aten::get_autocast_dtype", autocast_dtype),
     ("aten::_get_tracing_state", |_| one(false)),
     ("aten::is_scripting", |_| one(true)),
     ("aten::manual_seed", |_| Ok(Outs::new())),
 ];
+
+/// What `torch.autocast` would compute in when nothing else was asked for.
+fn autocast_dtype(call: &Call<'_>) -> Answer {
+    match call.str("device_type")?.as_str() {
+        "cpu" => one(DType::BFloat16.code().map_or(IValue::None, IValue::Int)),
+        device => Err(Stop::unsupported(format!("`torch.autocast` on `{device}`: graphs run on the processor"))),
+    }
+}
 
 fn first(call: &Call<'_>) -> Answer {
     call.args.first().map_or_else(|| Err(Stop::unsupported("a node without operand")), |value| one(value.clone()))

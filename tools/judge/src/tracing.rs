@@ -22,6 +22,7 @@ use jitopt_core::interpreter::shown_values::to_str;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch, library};
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
+use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{Simple, Type, TypeKind};
@@ -111,6 +112,8 @@ struct Tracer<'a> {
     /// What values that are neither plain nor tensors are called in the copy, and constants.
     there: ValueMap,
     held: Vec<IValue>,
+    /// How many of the first params of the copy are leaves of the inputs.
+    given_params: usize,
     /// What constants hold that came by.
     constants: FxHashMap<Node, IValue>,
     /// What an operator on containers made of tokens, in the place of tensors.
@@ -142,6 +145,7 @@ impl<'a> Tracer<'a> {
             unseen: FxHashMap::default(),
             there: ValueMap::default(),
             held: Vec::new(),
+            given_params: 0,
             constants: FxHashMap::default(),
             moved: None,
             texts: Vec::new(),
@@ -154,6 +158,7 @@ impl<'a> Tracer<'a> {
         for (param, input) in source.params(source.root()).zip(inputs) {
             tracer.param(param, input);
         }
+        tracer.given_params = tracer.made.params(tracer.made.root()).len();
         tracer
     }
 
@@ -344,9 +349,11 @@ impl<'a> Tracer<'a> {
         if let Some(known) = self.constants.get(&node) {
             self.shadows.insert(output, known.clone());
         } else if hidden {
+            let mut copier = Copier::new(self.env.precision);
             let shadow = with_leaves(found, &mut |leaf| {
                 let param = self.made.add_param(self.made.root(), leaf.ty());
-                self.held.push(leaf.clone());
+                // The program may write to it later.
+                self.held.push(copier.copy(leaf));
                 self.token(param)
             });
             self.shadows.insert(output, shadow);
@@ -404,6 +411,30 @@ impl<'a> Tracer<'a> {
         let copy = self.made.copy_node(Some(self.source), node, &mut map);
         self.made.append(self.made.root(), copy);
         Ok(())
+    }
+
+    /// Whether a tensor would want a gradient if all inputs do: reals of which one is in it, by operators that hand gradients on. The run itself does not know.
+    fn wants_gradient(&self, token: &Tensor) -> bool {
+        let Some((_, Meaning::Value(value))) = self.tokens.get(&token.storage().address()) else { return false };
+        let given: FxHashSet<Value> = self.made.params(self.made.root()).take(self.given_params).collect();
+        let is_stopped = |node: Node| {
+            let types: Vec<Type> = self.made.inputs(node).map(|value| self.made.ty(value)).collect();
+            let schema = ops::operator(self.made.era, self.made.kind(node)).resolve(&types).schema();
+            let row = schema.and_then(|schema| any_gradient_row(self.made.era, schema));
+            row.is_some_and(|row| row.formula().lines.is_empty())
+        };
+        let (mut open, mut seen) = (vec![*value], FxHashSet::default());
+        while let Some(value) = open.pop().filter(|_| self.env.grad_enabled()) {
+            let may_be_real =
+                self.made.ty(value).as_tensor().and_then(|ty| ty.dtype).is_none_or(|dtype| dtype.is_float());
+            if given.contains(&value) && may_be_real {
+                return true;
+            }
+            if let Some(node) = self.made.definer(value).filter(|&node| seen.insert(node) && !is_stopped(node)) {
+                open.extend(self.made.inputs(node));
+            }
+        }
+        false
     }
 
     /// Whether all tensors that a shadow holds stand for something: what made others has computed.
@@ -569,6 +600,11 @@ impl Watch for Tracer<'_> {
             return Err(Stop::new(Reason::Budget("time is up".to_owned())));
         }
         match source.kind(node) {
+            kind if kind.as_str() == "prim::requires_grad" => {
+                let shadow = self.shadows.get(&source.input(node, 0)).and_then(IValue::tensor).cloned();
+                outputs[0] = IValue::Bool(shadow.is_some_and(|token| self.wants_gradient(&token)));
+                self.ran(node, outputs)?;
+            }
             prim::IF => {
                 let block = self.taken[&node];
                 self.pass_on(source.results(block), source.outputs(node));

@@ -19,7 +19,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached, give_types};
-use jitopt_judge::sharing::copies;
+use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace, with_leaves};
 use jitopt_judge::unguarding::unguarded;
 use serde_json::{Map, Value as Json, json};
@@ -58,6 +58,8 @@ struct Run<'a> {
     pipeline: Option<Pipeline>,
     backend: Option<CpuBackend>,
     env: Environment,
+    /// What attributes and constants were bound to, before anything ran that may write to it.
+    bound: BTreeMap<String, IValue>,
     /// What passes counted.
     stats: BTreeMap<String, u64>,
     /// Whether the passes have differentiated the graph, and done what they do on both.
@@ -148,7 +150,8 @@ pub(crate) fn run(
     }
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
-    let mut run = Run { args, path, pipeline, backend, env, stats: BTreeMap::new(), is_whole: false };
+    let bound = copied(&env.bindings.borrow(), env.precision);
+    let mut run = Run { args, path, pipeline, backend, env, bound, stats: BTreeMap::new(), is_whole: false };
     let graph = match run.without_guards(graph, &inputs) {
         Ok(graph) => graph,
         Err(stop) => return Ok(stopped(path, &stop, all_given, world)),
@@ -166,13 +169,25 @@ pub(crate) fn run(
     }
 }
 
+/// Copies of what names are bound to, in which shares memory what shared it before.
+fn copied(bound: &BTreeMap<String, IValue>, precision: Precision) -> BTreeMap<String, IValue> {
+    let mut copier = Copier::new(precision);
+    bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect()
+}
+
 impl Run<'_> {
+    /// The next run starts as the first: also where that has written to what attributes hold.
+    fn begin_anew(&self) {
+        self.env.reset();
+        self.env.bindings.borrow_mut().extend(copied(&self.bound, self.env.precision));
+    }
+
     /// The graph that computes the same without guards, which have no gradient. Where nothing tells what to do when one fails, all are to hold.
     fn without_guards(&self, graph: Graph, inputs: &[IValue]) -> Result<Graph, Stop> {
         let Some(plain) = unguarded(&graph) else { return Ok(graph) };
         if plain.must_hold {
             Machine::new(&graph, &self.env).run(copies(inputs, self.env.precision))?;
-            self.env.reset();
+            self.begin_anew();
         }
         Ok(plain.graph)
     }
@@ -208,7 +223,7 @@ impl Run<'_> {
             (Err(_), Some(why)) => return Err(why),
             (Err(stop), None) => return Ok(Err(stop)),
         };
-        self.env.reset();
+        self.begin_anew();
         if is_decided {
             world
                 .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
@@ -348,7 +363,7 @@ impl Run<'_> {
             }
         }
         if let (Some(joint), Some(inputs)) = (&derived.joint, before) {
-            self.env.reset();
+            self.begin_anew();
             let operands = inputs.into_iter().chain(derived.both.of_results(&gradients)).collect();
             let ran = self.execute(joint, operands, world);
             return Ok(ran.map(|results| {
