@@ -274,6 +274,8 @@ pub const SHAPES: &[ShapeRow] = &{
             .told_as(RANK),
         row(&["aten::acosh", "aten::asinh", "aten::atanh", "aten::deg2rad", "aten::rad2deg", "aten::sinc", "aten::exp2", "aten::i0"], S::Like, Real),
         row(&["aten::special_entr", "aten::special_erf", "aten::special_expit", "aten::special_expm1", "aten::special_log1p"], S::Like, Real),
+        row(&["aten::special_i0", "aten::special_i0e", "aten::special_i1", "aten::special_i1e", "aten::special_ndtri", "aten::special_log_ndtr"], S::Like, Real),
+        row(&["aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_channel_affine"], S::Like, Same),
         row(&["aten::logit"], S::Like, Real).told_as(SIZES).since_2(),
         row(&["aten::ceil", "aten::floor", "aten::round", "aten::trunc", "aten::frac", "aten::relu"], S::Like, Same).told_as(RANK),
         row(&["aten::sign", "aten::leaky_relu", "aten::elu", "aten::selu", "aten::celu"], S::Like, Same).told_as(RANK),

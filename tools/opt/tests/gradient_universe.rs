@@ -80,7 +80,19 @@ const OF_STATISTICS: &[&str] = &[
 const OF_LOG_SOFTMAX: &[&str] = &["aten::_ctc_loss", "aten::ctc_loss"];
 
 /// Gradients of both halves of a symmetric matrix, of which one was looked at, as eager mode has them.
-const OF_SYMMETRIC: &[&str] = &["aten::cholesky", "aten::linalg_cholesky"];
+const OF_SYMMETRIC: &[&str] = &["aten::cholesky", "aten::linalg_cholesky", "aten::cholesky_solve"];
+
+/// Gradients that count places as different, of which the last one counts otherwise, as eager mode does.
+const PLACED: &[&str] = &["aten::max_unpool2d"];
+
+/// Gradients that go straight past what is rounded.
+const ROUNDED: &[&str] = &[
+    "aten::fake_quantize_per_tensor_affine",
+    "aten::fake_quantize_per_channel_affine",
+    "aten::fake_quantize_per_tensor_affine_cachemask",
+    "aten::fake_quantize_per_channel_affine_cachemask",
+    "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
+];
 
 /// Operators whose gradients have none in eager mode, and none here.
 const ONCE: &[&str] = &["aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"];
@@ -543,7 +555,7 @@ fn is_tried(era: Era, schema: &Schema) -> bool {
     let random = ops::operator(era, schema.kind).nondeterminism(Some(schema));
     // A probability that is given is 0 in the rows of [`OPERANDS`].
     let is_same = matches!(random, Nondeterminism::Deterministic | Nondeterminism::UnlessZero(_));
-    let dependent = OF_STATISTICS.iter().chain(OF_LOG_SOFTMAX).chain(OF_SYMMETRIC);
+    let dependent = OF_STATISTICS.iter().chain(OF_LOG_SOFTMAX).chain(OF_SYMMETRIC).chain(PLACED).chain(ROUNDED);
     let is_independent = !dependent.copied().any(|kind| kind == schema.kind.as_str());
     !row.is_flat && !schema.is_writing() && has_tensor && is_independent && is_same
 }
