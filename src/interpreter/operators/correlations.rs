@@ -116,7 +116,9 @@ fn corrcoef(call: &Call) -> Answer {
     let roots: Vec<f64> = (0..rows).map(|i| found.elements[i * rows + i].sqrt()).collect();
     for (at, element) in found.elements.iter_mut().enumerate() {
         *element = match found.is_number {
-            true => *element / *element,
+            // What does not vary has no correlation, not with itself either.
+            true if *element == 0.0 || !element.is_finite() => f64::NAN,
+            true => 1.0,
             false => (*element / roots[at / rows] / roots[at % rows]).clamp(-1.0, 1.0),
         };
     }
