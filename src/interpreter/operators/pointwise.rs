@@ -116,6 +116,9 @@ pub const ROWS: &[Row] = &[
             let (length, angle) = (types.0.name(), types.1.name());
             format!("Expected object of scalar type {length} but got scalar type {angle} for second argument")
         })?;
+        if !matches!(types.0, DType::Float | DType::Double) {
+            return Err(not_implemented("polar_cpu", types.0));
+        }
         let types = Types::same(types.0.to_complex(), call.precision());
         one(map2(&length, &angle, types, |length: C128, angle| C128::from_polar(length.re, angle.re))?)
     }),
