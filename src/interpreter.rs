@@ -9,6 +9,7 @@
 //!   which values nobody reads after it
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
+//! - [`content_names`] what contents are called that the text does not show, wherever passes put them
 //! - [`shown_values`] values as `print` shows them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //! - [`resumption`] where a run goes on that leaves its graph
@@ -31,6 +32,7 @@
 
 pub mod call;
 pub mod comparison;
+pub mod content_names;
 pub mod description;
 pub mod effort;
 pub mod environment;

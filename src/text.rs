@@ -13,6 +13,7 @@ mod frame;
 pub mod literal;
 pub mod number;
 pub mod parser;
+pub mod printed_list;
 pub mod printer;
 pub mod quoted;
 

@@ -1,5 +1,6 @@
 //! What holds for a run.
 
+use super::content_names::ContentNames;
 use super::ivalue::IValue;
 use super::profile::Recording;
 use super::random::Philox;
@@ -42,8 +43,8 @@ pub struct Environment {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// Contents of constants and objects that the text does not show, by the name of the value that they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
-    /// What constants were called when their contents were bound, by what passes call them now.
-    pub renamed: BTreeMap<String, String>,
+    /// What contents are called that the text does not show, of the graph that they were bound for; without, they go by the names of values.
+    pub content_names: Rc<ContentNames>,
     /// Most nodes to run.
     pub max_steps: Option<u64>,
     /// When to give up.

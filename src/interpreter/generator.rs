@@ -232,7 +232,7 @@ impl<'a> Search<'a> {
         }
         let bound = env.bindings.borrow().clone();
         let draws = Philox::new(generator.seed, u64::MAX - 1, 0);
-        let places = unbound_places(graph).into_iter().map(|(path, value)| (value, Source::Unbound(path)));
+        let places = unbound_places(graph, env).into_iter().map(|(path, value)| (value, Source::Unbound(path)));
         let params = graph.params(graph.root()).enumerate().map(|(i, param)| (param, Source::Param(i)));
         let direct = places.chain(params).collect();
         let mut search = Search {
@@ -343,7 +343,8 @@ impl<'a> Search<'a> {
 
     /// A sketch of what was invented: its type was seen by whoever invented it.
     fn sketch_unbound(&self, name: &str, value: &IValue) -> Sketch {
-        let place = unbound_places(self.graph).into_iter().find(|(path, _)| path == name).map(|(_, value)| value);
+        let place =
+            unbound_places(self.graph, self.env).into_iter().find(|(path, _)| path == name).map(|(_, value)| value);
         let declared = place.map(|value| (self.graph.ty(value), hint(self.graph, value)));
         let sketch = match declared {
             // Layers have what is optional in few cases: biases of keys, say.
@@ -405,7 +406,7 @@ impl<'a> Search<'a> {
     fn change(&mut self, run: &Run) -> bool {
         let Some(node) = run.failed else { return false };
         let operands = self.operands_around(node);
-        let mut sources: Vec<Source> = sources_of(self.graph, &operands).into_iter().collect();
+        let mut sources: Vec<Source> = sources_of(self.graph, self.env, &operands).into_iter().collect();
         sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
         if sources.is_empty() {
             return false;
@@ -480,7 +481,7 @@ impl<'a> Search<'a> {
     /// Puts the key that a program looks for into a dict.
     fn add_key(&mut self, node: Node, wanted: &str) -> bool {
         let mut added = false;
-        for source in sources_of(self.graph, &self.operands_around(node)) {
+        for source in sources_of(self.graph, self.env, &self.operands_around(node)) {
             added |= self.sketches.get_mut(&source).is_some_and(|sketch| add_key(sketch, wanted));
         }
         added
@@ -797,7 +798,7 @@ fn sizes_in(graph: &Graph) -> Vec<i64> {
 }
 
 /// The values whose content may be invented, with the path under which that happens.
-fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
+fn unbound_places(graph: &Graph, env: &Environment) -> Vec<(String, Value)> {
     let mut paths: BTreeMap<Value, String> =
         graph.params(graph.root()).map(|param| (param, graph.name(param))).collect();
     let mut places = Vec::new();
@@ -805,8 +806,13 @@ fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
         let Some(output) = graph.single_output(node) else { continue };
         match graph.kind(node) {
             prim::CONSTANT => {
-                places.push((graph.name(output), output));
-                paths.insert(output, graph.name(output));
+                let name = match graph.attribute(node, attr::VALUE) {
+                    Some(Attribute::Opaque(text) | Attribute::Tensor(text)) => env.content_names.get(text),
+                    _ => None,
+                };
+                let name = name.map_or_else(|| graph.name(output), str::to_owned);
+                places.push((name.clone(), output));
+                paths.insert(output, name);
             }
             prim::GET_ATTR => {
                 let object = graph.inputs(node).next().and_then(|value| paths.get(&value));
@@ -833,9 +839,9 @@ fn unbound_places(graph: &Graph) -> Vec<(String, Value)> {
 }
 
 /// The sketches that these values are computed from.
-fn sources_of(graph: &Graph, values: &[Value]) -> BTreeSet<Source> {
+fn sources_of(graph: &Graph, env: &Environment, values: &[Value]) -> BTreeSet<Source> {
     let places: BTreeMap<Value, String> =
-        unbound_places(graph).into_iter().map(|(path, value)| (value, path)).collect();
+        unbound_places(graph, env).into_iter().map(|(path, value)| (value, path)).collect();
     let params: BTreeMap<Value, usize> = graph.params(graph.root()).enumerate().map(|(i, v)| (v, i)).collect();
     let owners: BTreeMap<Node, Block> = graph.all_blocks().map(|block| (graph.param_node(block), block)).collect();
     let (mut sources, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), values.to_vec());

@@ -1,5 +1,6 @@
 //! Values of constants, and of what the text does not show.
 
+use super::content_names::{has_text, part_name};
 use super::environment::Environment;
 use super::ivalue::{EnumMember, IValue, Object};
 use super::stop::{Reason, Stop};
@@ -7,10 +8,12 @@ use crate::ir::{Attribute, Graph, Node};
 use crate::symbol::{Symbol, attr};
 use crate::tensor::layout::numel;
 use crate::tensor::{C128, DType, Device, Tensor};
+use crate::text::printed_list;
 use crate::types::{Dim, Simple, TensorType, Type, TypeKind};
 use indexmap::IndexMap;
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The value of a `prim::Constant`.
 pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, Stop> {
@@ -23,11 +26,11 @@ pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, 
     }
     match graph.attribute(node, attr::VALUE) {
         None => Ok(IValue::None),
-        Some(value) => of(env, value, ty, env.renamed.get(&name).unwrap_or(&name)),
+        Some(value) => of(env, value, ty, &name),
     }
 }
 
-/// The value of a literal of a constant of this type; `name` is what the value is called, for what the text does not show.
+/// The value of a literal of a constant of this type; `name` is what the value is called, for what the text does not show and no name is known of.
 pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IValue, Stop> {
     let ty = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
     Ok(match (value, ty.kind()) {
@@ -49,23 +52,28 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
         (Attribute::Tuple(parts), _) => IValue::tuple(of_parts(env, parts, &element_types(ty, parts.len()), name)?),
         (Attribute::Dict(items), kind) => {
             let (key, item) = if let TypeKind::Dict(k, v) = kind { (*k, *v) } else { (any(), any()) };
-            let pairs = items.iter().map(|(k, v)| Ok((of(env, k, key, name)?, of(env, v, item, name)?)));
+            let pairs = items.iter().enumerate();
+            let pairs = pairs.map(|(i, (k, v))| Ok((of(env, k, key, name)?, of_part(env, v, item, (name, i))?)));
             IValue::dict(pairs.collect::<Result<Vec<_>, Stop>>()?)
         }
         (Attribute::Enum(member), _) => member_of(*member),
         (Attribute::Tensor(text), kind) => match printed_tensor(text, kind, env) {
             // What is bound has the digits that the text lacks.
-            Some(tensor) if !env.bindings.borrow().contains_key(name) => tensor,
-            _ => unbound(env, name, ty)?,
+            Some(tensor) if !is_bound(env, text, name) => tensor,
+            _ => unbound(env, name_of(env, text, name), ty)?,
         },
-        // Lists of tensors become constants when they are empty: others hold what is computed.
-        (Attribute::Opaque(text), TypeKind::List(_))
-            if &**text == "[<Tensors>]" && env.invent.is_some() && !env.bindings.borrow().contains_key(name) =>
-        {
-            env.invented.borrow_mut().insert(name.to_owned(), "an empty list".to_owned());
-            IValue::list(Vec::<IValue>::new())
+        (Attribute::Opaque(text), kind) => {
+            let name = name_of(env, text, name);
+            match printed_list::parts(text) {
+                Some(parts) => {
+                    let types = element_types(ty, parts.len()).into_iter().zip(&parts);
+                    let types: Vec<Type> =
+                        types.map(|(ty, part)| if is_unshaped(part) { one_element() } else { ty }).collect();
+                    IValue::list(of_parts(env, &parts, &types, name)?)
+                }
+                None => hidden(env, text, kind, name).map_or_else(|| unbound(env, name, ty), Ok)?,
+            }
         }
-        (Attribute::Opaque(_), _) => unbound(env, name, ty)?,
         (Attribute::Type(_) | Attribute::Graph(_), _) => {
             return Err(Stop::unsupported("a constant that is a type or a graph"));
         }
@@ -90,7 +98,44 @@ fn element_types(ty: Type, n: usize) -> Vec<Type> {
 }
 
 fn of_parts(env: &Environment, parts: &[Attribute], types: &[Type], name: &str) -> Result<Vec<IValue>, Stop> {
-    parts.iter().zip(types).map(|(part, &ty)| of(env, part, ty, name)).collect()
+    parts.iter().zip(types).enumerate().map(|(i, (part, &ty))| of_part(env, part, ty, (name, i))).collect()
+}
+
+/// A part of what is called `name`. Few parts have contents that must be called something.
+fn of_part(env: &Environment, part: &Attribute, ty: Type, (name, i): (&str, usize)) -> Result<IValue, Stop> {
+    if has_text(part) { of(env, part, ty, &part_name(name, i)) } else { of(env, part, ty, name) }
+}
+
+/// Whether the text of a part of a list tells no dimensions: one element, `{1}`. Types of lists tell none either.
+pub fn is_unshaped(part: &Attribute) -> bool {
+    matches!(part, Attribute::Tensor(text) if text.starts_with('{'))
+}
+
+/// What such a part is taken for: `x[:, [-1]]` has one dimension.
+fn one_element() -> Type {
+    Type::new(TypeKind::Tensor(TensorType { sizes: Some([Dim::Known(1)].into()), ..TensorType::default() }))
+}
+
+/// What the content is called for which a text stands.
+fn name_of<'a>(env: &'a Environment, text: &Arc<str>, name: &'a str) -> &'a str {
+    env.content_names.get(text).unwrap_or(name)
+}
+
+/// Whether somebody bound the content of a tensor that the text shows. Values that passes made are not meant, whatever they are called.
+fn is_bound(env: &Environment, text: &Arc<str>, name: &str) -> bool {
+    let known = env.content_names.get(text);
+    let name = if env.content_names.is_empty() || name.ends_with(']') { known.or(Some(name)) } else { known };
+    name.is_some_and(|name| env.bindings.borrow().contains_key(name))
+}
+
+/// What is made up for a list of which the text tells no part: lists of tensors become constants when they are empty, others hold what is computed.
+fn hidden(env: &Environment, text: &str, kind: &TypeKind, name: &str) -> Option<IValue> {
+    let is_list = matches!(kind, TypeKind::List(_)) && text == "[<Tensors>]";
+    if !is_list || env.invent.is_none() || env.bindings.borrow().contains_key(name) {
+        return None;
+    }
+    env.invented.borrow_mut().insert(name.to_owned(), "an empty list".to_owned());
+    Some(IValue::list(Vec::<IValue>::new()))
 }
 
 fn member_of(member: Symbol) -> IValue {
@@ -114,17 +159,48 @@ pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> 
             Ok(value)
         }
         None => {
-            let (what, called) = match ty.kind() {
-                TypeKind::List(_) => ("FILE'", ", whose tensors are called `0`, `1`, …"),
-                TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool) => ("VALUE'", ""),
-                TypeKind::Optional(_) => ("FILE'", ", or =None"),
-                _ => ("FILE'", ""),
-            };
+            let what = how_to_bind(ty);
+            let spelled = spelled(name);
             Err(Stop::new(Reason::Unbound(format!(
-                "the text does not show what `%{name}` holds (a {ty}); bind it with --bind '%{name}={what}{called}, or invent it with --fill-unknown=random"
+                "the text does not show what `{spelled}` holds (a {ty}); bind it with --bind '{spelled}={what}, or invent it with --fill-unknown=random"
             ))))
         }
     }
+}
+
+/// What a content is called in flags: `%w`, `prim::fork_0/%w`.
+pub fn spelled(name: &str) -> String {
+    if name.contains("/%") { name.to_owned() } else { format!("%{name}") }
+}
+
+/// What stands behind `=` in `--bind`.
+fn how_to_bind(ty: Type) -> String {
+    match (ty.kind(), example(ty)) {
+        (TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool), _) => "VALUE'".to_owned(),
+        (TypeKind::Optional(_), Some(example)) => format!("VALUE', such as {example}, or =None"),
+        (_, Some(example)) => format!("VALUE', such as {example}"),
+        (TypeKind::List(_), None) => "FILE', whose tensors are called `0`, `1`, …".to_owned(),
+        (TypeKind::Optional(_), None) => "FILE', or =None".to_owned(),
+        _ => "FILE'".to_owned(),
+    }
+}
+
+/// A literal of a type, of those that have no tensors.
+pub fn example(ty: Type) -> Option<String> {
+    Some(match ty.kind() {
+        TypeKind::Simple(Simple::Int) => "1".to_owned(),
+        TypeKind::Simple(Simple::Float) => "0.5".to_owned(),
+        TypeKind::Simple(Simple::Bool) => "True".to_owned(),
+        TypeKind::Simple(Simple::Str) => "\"a\"".to_owned(),
+        TypeKind::Optional(inner) => example(*inner)?,
+        TypeKind::List(element) => format!("[{0}, {0}]", example(*element)?),
+        TypeKind::Dict(key, value) => format!("{{{}: {}}}", example(*key)?, example(*value)?),
+        TypeKind::Tuple(parts) if parts.len() == 1 => format!("({},)", example(parts[0])?),
+        TypeKind::Tuple(parts) => {
+            format!("({})", parts.iter().map(|&part| example(part)).collect::<Option<Vec<_>>>()?.join(", "))
+        }
+        _ => return None,
+    })
 }
 
 /// An object whose attributes are looked up when they are read, under `path` and a dot.

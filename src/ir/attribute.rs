@@ -4,8 +4,11 @@ use super::graph::Graph;
 use crate::planted;
 use crate::symbol::Symbol;
 use crate::types::{DType, Type};
+use std::sync::Arc;
 
 /// An attribute value, as the text shows it.
+///
+/// Texts that do not show all of a tensor are shared by the copies of an attribute: by that it is known, wherever passes put it, whose content is meant.
 #[derive(Clone, Debug)]
 pub enum Attribute {
     /// `3`; also a bool constant, which prints as 0 or 1.
@@ -35,9 +38,9 @@ pub enum Attribute {
     /// `__torch__.Color.RED`
     Enum(Symbol),
     /// `{1}`, ` 1  2 [ CPULongType{2} ]`: a tensor whose elements PyTorch printed, rounded unless they are whole numbers.
-    Tensor(Box<str>),
+    Tensor(Arc<str>),
     /// `<Tensor>`, `[<Tensors>]`, `object(0x55..)`, `MKLDNN Tensor: [...]`: content unknown, equal to nothing.
-    Opaque(Box<str>),
+    Opaque(Arc<str>),
     /// The `Subgraph` of a node, printed as a section of its own.
     Graph(Box<Graph>),
 }

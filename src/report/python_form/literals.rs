@@ -7,13 +7,14 @@ use crate::text::number::{parse_float, print_float};
 use crate::text::quoted;
 use crate::types::{Simple, TensorType, Type, TypeKind};
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// The constants that stand beside the code, `CONSTANTS.c0`, `CONSTANTS.c1`, …: tensors, objects, strings beyond ASCII.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     len: usize,
     /// Tensors whose elements the text shows, by that text and what else of their type makes them equal.
-    tensors: FxHashMap<(Box<str>, Type), usize>,
+    tensors: FxHashMap<(Arc<str>, Type), usize>,
 }
 
 impl Table {

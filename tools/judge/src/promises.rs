@@ -47,7 +47,7 @@ impl Watch for Facts {
 pub fn broken(
     before: &Graph,
     after: &Graph,
-    (settings, renamed): (&Settings, &Settings),
+    (settings, named): (&Settings, &Settings),
     inputs: &[IValue],
     fitting: &[IValue],
 ) -> Option<String> {
@@ -65,7 +65,7 @@ pub fn broken(
         Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut facts));
         facts.wrong
     };
-    let wrong = watched(after, renamed, fitting)?;
+    let wrong = watched(after, named, fitting)?;
     watched(before, settings, inputs).is_none().then_some(wrong)
 }
 

@@ -1,9 +1,7 @@
 //! What values were called before passes gave them other names.
 
-use crate::showing::Settings;
 use jitopt_core::ir::{Graph, Node, Value};
-use jitopt_core::symbol::prim;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 /// The names that outputs of nodes had in the graph that passes made the second graph of. What a pass made anew has none.
 pub fn old_names(before: &Graph, after: &Graph) -> HashMap<Value, String> {
@@ -17,15 +15,4 @@ pub fn old_names(before: &Graph, after: &Graph) -> HashMap<Value, String> {
         }
     }
     names
-}
-
-/// What constants are called after passes, and what their contents were bound as. Of graphs that were not made from
-/// one another names must be the same.
-pub fn renamed(before: &Graph, after: &Graph, settings: &Settings) -> BTreeMap<String, String> {
-    if settings.by_origin || (settings.bindings.is_empty() && settings.invent.is_none()) {
-        return BTreeMap::new();
-    }
-    let is_constant = |value: &Value| after.definer(*value).is_some_and(|node| after.kind(node) == prim::CONSTANT);
-    let constants = old_names(before, after).into_iter().filter(|(value, _)| is_constant(value));
-    constants.map(|(value, then)| (after.name(value), then)).filter(|(now, then)| now != then).collect()
 }

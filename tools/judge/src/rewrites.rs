@@ -1,6 +1,6 @@
 //! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
 
-use crate::renaming::{old_names, renamed};
+use crate::renaming::old_names;
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::{Expected, Policy, Verdict, judge_against};
@@ -183,9 +183,9 @@ fn recorded(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue
         Outcome::watched(graph, settings, inputs, Precision::Typed, Some(&mut recorder));
         recorder
     };
-    let as_renamed = Settings { renamed: renamed(before, after, settings), ..settings.clone() };
+    let same_names = Settings { content_names: settings.names_of(before), ..settings.clone() };
     let names = (!settings.by_origin).then(|| old_names(before, after));
-    (record(before, settings, None), record(after, &as_renamed, names))
+    (record(before, settings, None), record(after, &same_names, names))
 }
 
 /// The first node of the second graph that makes something else than the first graph made under the same name.

@@ -2,6 +2,7 @@
 
 use crate::sharing::Copier;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
+use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::environment::Invent;
 use jitopt_core::interpreter::{Backend, Environment, Exception, IValue, Machine, Release, Stop, Watch};
 use jitopt_core::ir::Graph;
@@ -21,8 +22,8 @@ pub struct Settings {
     pub callees: Rc<BTreeMap<String, Graph>>,
     /// What the text does not show, by name.
     pub bindings: BTreeMap<String, IValue>,
-    /// What constants of the graph were called when their contents were bound, by what they are called now.
-    pub renamed: BTreeMap<String, String>,
+    /// What contents of the graph are called that is judged by, wherever passes put them; found out where nobody says it.
+    pub content_names: Rc<ContentNames>,
     /// Makes up what nobody bound.
     pub invent: Option<Invent>,
     /// Seed of what is made up.
@@ -38,13 +39,23 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What contents of a graph are called: as in the graph that it was made from; of two that were not made from one another names must be
+    /// the same.
+    pub fn names_of(&self, graph: &Graph) -> Rc<ContentNames> {
+        let known = !self.content_names.is_empty() && !self.by_origin;
+        match known || (self.bindings.is_empty() && self.invent.is_none()) {
+            true => self.content_names.clone(),
+            false => Rc::new((*self.content_names).clone().and_of(graph, &self.callees)),
+        }
+    }
+
     /// An environment of its own for one run. Bindings are copied: a run may write to them.
     pub fn environment(&self, precision: Precision, copier: &mut Copier) -> Environment {
         let mut env = Environment::default();
         env.precision = precision;
         env.release = self.release;
         env.seed = self.seed;
-        env.renamed = self.renamed.clone();
+        env.content_names = self.content_names.clone();
         env.callees = self.callees.clone();
         env.max_steps = self.max_steps;
         env.deadline = self.timeout.map(|timeout| Instant::now() + timeout);
@@ -105,7 +116,8 @@ impl Outcome {
         (watch, backend): (Option<&mut dyn Watch>, Option<&dyn Backend>),
     ) -> Outcome {
         let mut copier = Copier::new(precision);
-        let env = settings.environment(precision, &mut copier);
+        let mut env = settings.environment(precision, &mut copier);
+        env.content_names = settings.names_of(graph);
         let inputs: Vec<IValue> = inputs.iter().map(|value| copier.copy(value)).collect();
         let mut machine = Machine::new(graph, &env);
         if let Some(watch) = watch {

@@ -8,7 +8,6 @@
 use crate::budget::Budget;
 use crate::promises;
 use crate::recall::Recall;
-use crate::renaming::renamed;
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::comparison::{self, Difference, Tolerance, differences};
 use jitopt_core::interpreter::{IValue, Reason, Stop};
@@ -109,8 +108,8 @@ pub fn judge_against(
     if let Some(stop) = unjudged(expected) {
         return Verdict::Unjudged(stop.clone());
     }
-    let renamed = Settings { renamed: renamed(before, after, settings), ..settings.clone() };
-    let found = first.run(after, &renamed, &fitting(after, inputs));
+    let same_names = Settings { content_names: settings.names_of(before), ..settings.clone() };
+    let found = first.run(after, &same_names, &fitting(after, inputs));
     if let Some(name) = expected.made_up_calls.symmetric_difference(&found.made_up_calls).next() {
         let why = format!("only one of the two graphs calls `{name}`, whose graph is not given");
         return Verdict::Unjudged(Stop::new(Reason::Unbound(why)));
@@ -151,7 +150,7 @@ pub fn judge_against(
         wrong.push(format!("it prints {:?}, not {:?}", found.printed, expected.printed));
     }
     if wrong.is_empty() {
-        wrong.extend(promises::broken(before, after, (settings, &renamed), inputs, &fitting(after, inputs)));
+        wrong.extend(promises::broken(before, after, (settings, &same_names), inputs, &fitting(after, inputs)));
     }
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
 }

@@ -346,10 +346,11 @@ pub(crate) struct RunValues {
     #[arg(value_parser = PossibleValuesParser::new(["ordinary", "adversarial", "broadcasting", "tiny", "aliased"]))]
     pub(crate) style: Option<String>,
     /// Content of a constant, an attribute or a param that the text does not show; FILE:KEY names one tensor of several,
-    /// those of a list are called `0`, `1`, …; may be repeated
+    /// those of a list are called `0`, `1`, …; `prim::fork_0/%v` is one of a section, `%list[1]` a part; without tensors
+    /// it is spelt in place, `[1, 2]` or `{"a": 1}`; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
-    /// Folder of such contents: V.npy binds %V, and V.safetensors the attributes of %V
+    /// Folder of such contents: V.npy binds %V, prim::fork_0/V.npy that of a section, V.safetensors the attributes of %V
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
     /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
@@ -666,6 +667,9 @@ pub(crate) struct BenchArgs {
     /// Content of a constant, an attribute or a param that the text does not show; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
+    /// Folder of such contents
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bind_dir: Option<PathBuf>,
     /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,

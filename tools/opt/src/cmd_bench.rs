@@ -4,6 +4,7 @@
 //! all three. What is said of "how many times faster" is the middle of the ratios of the turns.
 
 use crate::arguments::{BackendArgs, BenchArgs, RunArgs, RunSemantics, RunValues};
+use crate::bindings::bindings;
 use crate::cmd_run::{environment, make_up, read_graph, transform};
 use crate::given_values::{self, Given};
 use crate::optimise::{Refusal, refuse};
@@ -20,10 +21,11 @@ use jitopt_core::runtime::backend::{Prepared, Request};
 use jitopt_core::tensor::storage::with_peak;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
-use jitopt_judge::sharing::copies;
+use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::verdict::{fitting, leaves};
 use jitopt_passes::fuser::Tally;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
@@ -93,12 +95,15 @@ impl Contender {
         graph: &Graph,
         pipeline: &Pipeline,
         profile: Option<&Profile>,
+        bound: &BTreeMap<String, IValue>,
         world: &mut World<'_>,
     ) -> Result<Contender, Refusal> {
         let run = as_run(args);
         let (mut graph, mut env) = (graph.clone(), environment(&run, graph, world)?);
+        let mut copier = Copier::new(Precision::Typed);
+        env.bindings =
+            bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect::<BTreeMap<_, _>>().into();
         transform(path, &mut graph, pipeline, &env, profile, false)?;
-        env.bindings = given_values::bindings(&run, &graph, &env, world)?.into();
         let threads = args.threads.map(|n| n as usize);
         let backend = processor::with_threads(&run.semantics.backend, threads, world);
         let tally = Tally::of(&graph);
@@ -147,6 +152,7 @@ fn as_run(args: &BenchArgs) -> RunArgs {
             seed: args.seed,
             shape: args.shape.clone(),
             bind: args.bind.clone(),
+            bind_dir: args.bind_dir.clone(),
             fill_unknown: args.fill_unknown.clone(),
             ..RunValues::default()
         },
@@ -229,11 +235,11 @@ impl Report {
     ) -> Result<Report, Refusal> {
         let run = as_run(args);
         let graph = read_graph(&run, path, world)?;
-        let inputs = inputs(&run, path, &graph, world)?;
+        let (inputs, bound) = inputs(&run, path, &graph, world)?;
         let mut two = Vec::new();
         let mut results = Vec::new();
         for pipeline in pipelines {
-            let mut contender = Contender::new(args, path, &graph, pipeline, profile, world)?;
+            let mut contender = Contender::new(args, path, &graph, pipeline, profile, &bound, world)?;
             results.push(IValue::tuple(leaves(&IValue::tuple(contender.warm_up(path, &inputs)?))));
             two.push(contender);
         }
@@ -274,7 +280,11 @@ impl Report {
                     "\nboth graphs are the same: how their times compare ({ratio}) tells how well this machine measures\n\n"
                 );
         }
-        text += &format!("\n{median:.2} times faster, {low:.2} to {high:.2} at 95 of 100, {} turns", self.turns);
+        text += &match median < 1.0 {
+            true => format!("\n{:.2} times slower, {:.2} to {:.2}", 1.0 / median, 1.0 / high, 1.0 / low),
+            false => format!("\n{median:.2} times faster, {low:.2} to {high:.2}"),
+        };
+        text += &format!(" at 95 of 100, {} turns", self.turns);
         text += &match self.pays_after {
             Some(n) => format!("; the first run takes {:.1} ms more, won back after {n} runs\n\n", self.start * 1e3),
             None => format!("; the first run takes {:.1} ms more\n\n", self.start * 1e3),
@@ -346,13 +356,20 @@ fn middle(middle: Middle) -> Value {
     json!({"median": middle.median, "low": middle.low, "high": middle.high})
 }
 
-/// The inputs that lie beside the graph or that flags name, the others made up on request.
-fn inputs(run: &RunArgs, path: &Path, graph: &Graph, world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
+/// The inputs that lie beside the graph or that flags name, the others made up on request; and contents that the text does not show.
+#[allow(clippy::type_complexity, reason = "it is asked for in one place")]
+fn inputs(
+    run: &RunArgs,
+    path: &Path,
+    graph: &Graph,
+    world: &mut World<'_>,
+) -> Result<(Vec<IValue>, BTreeMap<String, IValue>), Refusal> {
     let given = Given::read(run, path, world)?;
-    let env = environment(run, graph, world)?;
+    let mut env = environment(run, graph, world)?;
+    env.bindings = bindings(run, graph, &env, world)?.into();
     let mut inputs = given_values::inputs(run, graph, &given, &env)?;
     make_up(run, graph, &env, &given, &mut inputs, world)?;
-    given_values::complete(graph, inputs, &given)
+    Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))
 }
 
 /// What computes something else is not worth a time.

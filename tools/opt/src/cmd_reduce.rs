@@ -146,7 +146,8 @@ fn reproducer<'a>(args: &'a ReduceArgs, trial: &'a Trial, case: &'a Case, note: 
         None => (format!("jitopt validate %s{flags} --samples 0"), reproducers::SAME.to_owned()),
     };
     let (graph, inputs, contents, judge) = (&case.graph, &case.inputs[..], &trial.settings.bindings, &args.judge);
-    Reproducer { command, profile: None, piped, note, graph, inputs, contents, judge }
+    let names = &*trial.settings.content_names;
+    Reproducer { command, profile: None, piped, note, graph, inputs, contents, names, judge }
 }
 
 fn finish(

@@ -1,6 +1,7 @@
 //! `jitopt run`: a graph, values in, values out.
 
 use crate::arguments::RunArgs;
+use crate::bindings::bindings;
 use crate::callees::{self, Calls};
 use crate::cmd_profile;
 use crate::given_values::{self, Given};
@@ -12,9 +13,11 @@ use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
 use crate::verdicts::{self, Expectations};
 use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, reporting};
+use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
 use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason, Stop};
 use jitopt_core::ir::Graph;
@@ -90,8 +93,9 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let profile = cmd_profile::asked_for(&args.semantics.seen, &passes, true, world)?;
     let path = args.files.first().cloned().unwrap_or_else(|| PathBuf::from("-"));
     let mut graph = read_graph(args, &path, world)?;
-    let given = Given::read(args, &path, world)?;
+    let given = Given::read(args, &path, world)?.bound_for(&graph);
     let mut env = environment(args, &graph, world)?;
+    env.bindings = bindings(args, &graph, &env, world)?.into();
     let time = args.checks.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     env.deadline = time.and_then(|left| Instant::now().checked_add(left));
     if gradient_run::is_asked_for(args) {
@@ -106,7 +110,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         let pipeline = judging::pipeline(passes, world)?;
         transform(&path, &mut graph, &pipeline, &env, None, args.semantics.no_verify)?;
     }
-    let (inputs, all_given) = inputs(args, &graph, &given, &mut env, world)?;
+    let (inputs, all_given) = inputs(args, &graph, &given, &env, world)?;
     let mut expectations = Expectations::read(args, &graph, world)?;
     let backend = processor::backend(&args.semantics.backend, world);
     let held = inputs.clone();
@@ -149,10 +153,9 @@ pub(crate) fn inputs(
     args: &RunArgs,
     graph: &Graph,
     given: &Given,
-    env: &mut Environment,
+    env: &Environment,
     world: &mut World<'_>,
 ) -> Result<(Vec<IValue>, bool), Refusal> {
-    env.bindings = given_values::bindings(args, graph, env, world)?.into();
     let mut inputs = given_values::inputs(args, graph, given, env)?;
     let all_given = inputs.iter().all(Option::is_some);
     make_up(args, graph, env, given, &mut inputs, world)?;
@@ -210,6 +213,7 @@ pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) 
             graphs.entry(whole.clone()).or_insert(callee);
         }
     }
+    env.content_names = ContentNames::of(graph, &graphs).into();
     env.callees = graphs.into();
     Ok(env)
 }
@@ -243,7 +247,7 @@ pub(crate) fn make_up(
     inputs: &mut Vec<Option<IValue>>,
     world: &mut World<'_>,
 ) -> Result<(), Refusal> {
-    let shapes = given_values::shapes(args, graph, inputs)?;
+    let shapes = given_values::shapes(args, graph, &env.callees, inputs)?;
     let unknown = env.invent.is_some();
     let Some(seed) = args.values.seed.or(unknown.then_some(env.invent_seed)) else { return Ok(()) };
     if args.values.seed.is_none() && inputs.iter().any(Option::is_none) {
@@ -308,7 +312,7 @@ pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
     let bindings = env.bindings.borrow();
     for (name, ty) in env.invented.borrow().iter() {
         let value = bindings.get(name).map_or(ty.clone(), verdicts::summary);
-        world.say(&format!("note: %{name} is made up: {value}"));
+        world.say(&format!("note: {} is made up: {value}", spelled(name)));
     }
 }
 

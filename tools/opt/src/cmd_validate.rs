@@ -186,6 +186,7 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut
         graph: reference.graph(),
         inputs: &sample.inputs,
         contents: &reference.settings().bindings,
+        names: &reference.settings().content_names,
         judge: &args.judge,
     };
     match reproducer.write_into(&world.path(dir), &stem, &world.cwd) {

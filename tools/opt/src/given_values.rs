@@ -2,24 +2,23 @@
 
 use crate::arguments::RunArgs;
 use crate::batch::unreadable;
+use crate::bindings::Bindable;
 use crate::named_values::{self, Named};
 use crate::optimise::{Refusal, refuse};
 use crate::verdicts::summary;
 use crate::{World, exit};
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
 use jitopt_core::interpreter::environment::Invent;
-use jitopt_core::interpreter::exact_literals::may_be_rounded;
 use jitopt_core::interpreter::files::{Tensors, read_any};
 use jitopt_core::interpreter::generator;
 use jitopt_core::interpreter::literal_values;
-use jitopt_core::interpreter::{Environment, IValue, Reason};
-use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::interpreter::{Environment, IValue};
+use jitopt_core::ir::{Graph, Value};
 use jitopt_core::log::did_you_mean;
-use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::{self, Dims};
-use jitopt_core::types::{Dim, Simple, Type, TypeKind};
-use std::collections::{BTreeMap, BTreeSet};
+use jitopt_core::types::{Dim, TypeKind};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What was read of inputs.
@@ -31,6 +30,8 @@ pub(crate) struct Given {
     described_in: Option<String>,
     tensors: Tensors,
     tensors_in: Option<String>,
+    /// What the params were called when contents were bound, before passes gave them other names.
+    names: Vec<String>,
 }
 
 impl Given {
@@ -60,6 +61,18 @@ impl Given {
             given.tensors_in = Some(path.display().to_string());
         }
         Ok(given)
+    }
+
+    /// Contents were bound for this graph, of which passes made the one that takes the inputs.
+    pub(crate) fn bound_for(mut self, graph: &Graph) -> Given {
+        self.names = graph.params(graph.root()).map(|param| graph.name(param)).collect();
+        self
+    }
+
+    /// What a param was called then.
+    fn name(&self, graph: &Graph, i: usize, param: Value) -> String {
+        let are_the_same = self.names.len() == graph.params(graph.root()).len();
+        if are_the_same { self.names[i].clone() } else { graph.name(param) }
     }
 
     /// For each param the key of its tensors, and which of the described inputs it is.
@@ -168,7 +181,7 @@ pub(crate) fn read_tensors(path: &Path, world: &World<'_>) -> Result<Tensors, Re
 }
 
 /// Whether a param is an object: those are bound by attribute, and descriptions may leave them out.
-fn is_object(graph: &Graph, param: Value) -> bool {
+pub(crate) fn is_object(graph: &Graph, param: Value) -> bool {
     matches!(graph.ty(param).kind(), TypeKind::Class(_) | TypeKind::Interface(_))
 }
 
@@ -210,11 +223,12 @@ pub(crate) fn inputs(
         return refuse(format_args!("`{file}`: tensor `{lost}` is no input of the graph{near}"));
     }
     for (i, &param) in params.iter().enumerate() {
-        let bound = env.bindings.borrow().get(&graph.name(param)).cloned();
+        let name = given.name(graph, i, param);
+        let bound = env.bindings.borrow().get(&name).cloned();
         if bound.is_some() && inputs[i].is_some() {
-            return refuse(format_args!("--bind: %{} is given as an input too", graph.name(param)));
+            return refuse(format_args!("--bind: %{name} is given as an input too"));
         }
-        let object = |class| literal_values::object(class, &graph.name(param));
+        let object = |class| literal_values::object(class, &name);
         inputs[i] = inputs[i].take().or(bound).or_else(|| match graph.ty(param).kind() {
             TypeKind::Class(class) | TypeKind::Interface(class) => Some(object(*class)),
             _ => None,
@@ -315,8 +329,10 @@ pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given
 pub(crate) fn shapes(
     args: &RunArgs,
     graph: &Graph,
+    callees: &BTreeMap<String, Graph>,
     inputs: &[Option<IValue>],
 ) -> Result<BTreeMap<String, Dims>, Refusal> {
+    let bindable = Bindable::of(graph, callees);
     let mut shapes = BTreeMap::new();
     for text in &args.values.shape {
         let wrong = || refuse(format_args!("--shape {text}: write `--shape '%x=3,4'`"));
@@ -331,7 +347,7 @@ pub(crate) fn shapes(
         let param = graph.params(graph.root()).position(|param| graph.name(param) == name);
         let made_up = match param {
             Some(i) => inputs.get(i).is_some_and(Option::is_none),
-            None => args.values.fill_unknown.is_some() && bindable(graph).0.contains_key(name),
+            None => args.values.fill_unknown.is_some() && bindable.is_known(name),
         };
         if !made_up {
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
@@ -346,19 +362,10 @@ pub(crate) fn shapes(
     Ok(shapes)
 }
 
-// ---- bindings
-
-/// `%name=FILE` or `%name=FILE:KEY`
-fn named_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
-    let parts = text.strip_prefix('%').and_then(|rest| rest.split_once('='));
-    match parts.filter(|(name, file)| !name.is_empty() && !file.is_empty()) {
-        Some(parts) => Ok(parts),
-        None => refuse(format_args!("{flag} {text}: write `{flag} '%value=FILE'`")),
-    }
-}
+// ---- tensors of files
 
 /// The tensors of `FILE`, or the one of `FILE:KEY`.
-fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
+pub(crate) fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
     let parts = text.rsplit_once(':').filter(|_| !world.path(Path::new(text)).exists());
     let Some((file, key)) = parts else { return read_tensors(Path::new(text), world) };
     let mut tensors = read_tensors(Path::new(file), world)?;
@@ -381,242 +388,6 @@ pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor
     match tensors.len() {
         1 => Ok(tensors.pop_first().map(|(_, tensor)| tensor).expect("there is one")),
         n => refuse(format_args!("`{file}` has {n} tensors, none of them `{name}`: write {file}:KEY")),
-    }
-}
-
-/// Contents that flags name, by the path of a value or an attribute.
-pub(crate) fn bindings(
-    args: &RunArgs,
-    graph: &Graph,
-    env: &Environment,
-    world: &mut World<'_>,
-) -> Result<BTreeMap<String, IValue>, Refusal> {
-    let mut bindings = BTreeMap::new();
-    let (known, open) = bindable(graph);
-    let mut bind = |flag: &str, name: String, content: &Content| {
-        check_bindable(flag, &name, graph, &known, &open)?;
-        let kept = |tensor: &Tensor| IValue::Tensor(tensor.converted(tensor.dtype(), env.precision));
-        let number = known.get(&name).and_then(|ty| number_kind(*ty));
-        let value = match content {
-            Content::Plain(value) => value.clone(),
-            Content::One(tensor) if number.is_some() && tensor.numel() == 1 => IValue::from(tensor.item()),
-            Content::One(tensor) => kept(tensor),
-            Content::List(tensors) => IValue::list(tensors.iter().map(kept).collect::<Vec<_>>()),
-        };
-        match bindings.insert(name.clone(), value) {
-            None => Ok(()),
-            Some(_) => refuse(format_args!("{flag}: %{name} is bound before")),
-        }
-    };
-    for text in &args.values.bind {
-        let (name, file) = named_file("--bind", text)?;
-        let flag = format!("--bind {text}");
-        if let Some(value) = known.get(name).and_then(|ty| plain(file, *ty)) {
-            bind(&flag, name.to_owned(), &Content::Plain(value))?;
-            continue;
-        }
-        for (key, content) in contents(name, file, &known, world)? {
-            bind(&flag, key, &content)?;
-        }
-    }
-    if let Some(folder) = &args.values.bind_dir {
-        let flag = format!("--bind-dir {}", folder.display());
-        let found = in_folder(folder, &known, world)?;
-        let wanted: Vec<_> =
-            found.into_iter().filter(|(name, _)| check_bindable("", name, graph, &known, &open).is_ok()).collect();
-        if wanted.is_empty() {
-            return refuse(format_args!("{flag}: no file there is named as a value that the text does not show"));
-        }
-        for (name, content) in wanted {
-            if args.values.bind.iter().all(|text| !text.starts_with(&format!("%{name}="))) {
-                bind(&flag, name, &content)?;
-            }
-        }
-    }
-    note_rounded(graph, &bindings, world);
-    Ok(bindings)
-}
-
-/// What a value holds that the text does not show.
-enum Content {
-    Plain(IValue),
-    One(Tensor),
-    List(Vec<Tensor>),
-}
-
-/// The tensor of a value, those of a list, or those of the attributes of an object.
-fn contents(
-    name: &str,
-    file: &str,
-    known: &BTreeMap<String, Type>,
-    world: &World<'_>,
-) -> Result<Vec<(String, Content)>, Refusal> {
-    let is_prefix = known.keys().any(|path| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')));
-    if known.get(name).is_some_and(|ty| matches!(ty.kind(), TypeKind::List(_))) {
-        return Ok(vec![(name.to_owned(), Content::List(listed(name, file, world)?))]);
-    }
-    if !is_prefix || known.contains_key(name) {
-        return Ok(vec![(name.to_owned(), Content::One(single(name, file, world)?))]);
-    }
-    let path = |key: String| if key.is_empty() { name.to_owned() } else { format!("{name}.{key}") };
-    Ok(tensors_of(file, world)?.into_iter().map(|(key, tensor)| (path(key), Content::One(tensor))).collect())
-}
-
-/// The tensors of a list, which are called `0`, `1` and so on, with or without a name and a dot in front, as `--outputs` calls them; NumPy says `arr_0`.
-fn listed(name: &str, file: &str, world: &World<'_>) -> Result<Vec<Tensor>, Refusal> {
-    let place = |key: &str| -> Option<usize> {
-        let behind_name = key.rsplit_once('.').map(|(_, last)| last);
-        behind_name.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
-    };
-    let mut places: BTreeMap<usize, Tensor> = BTreeMap::new();
-    for (key, tensor) in tensors_of(file, world)? {
-        let Some(place) = place(&key) else {
-            let found =
-                if key.is_empty() { "this is a tensor without a name".into() } else { format!("here is `{key}`") };
-            return refuse(format_args!(
-                "`{file}`: %{name} is a list, whose tensors are called `0`, `1` and so on, and {found}"
-            ));
-        };
-        if places.insert(place, tensor).is_some() {
-            return refuse(format_args!("`{file}` has two tensors {place} of %{name}"));
-        }
-    }
-    if let Some(gap) = places.keys().enumerate().find(|(i, place)| i != *place).map(|(i, _)| i) {
-        return refuse(format_args!("`{file}` has no tensor {gap} of %{name}, and one behind it"));
-    }
-    Ok(places.into_values().collect())
-}
-
-/// What the files of a folder are for, by their names.
-fn in_folder(
-    folder: &Path,
-    known: &BTreeMap<String, Type>,
-    world: &World<'_>,
-) -> Result<Vec<(String, Content)>, Refusal> {
-    let entries = std::fs::read_dir(world.path(folder))
-        .or_else(|error| refuse(format_args!("cannot read `{}`: {error}", folder.display())))?;
-    let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    let mut found = Vec::new();
-    for name in names {
-        let Some((value, "npy" | "npz" | "safetensors")) = name.rsplit_once('.') else { continue };
-        let path = folder.join(&name);
-        let prefix = known.keys().any(|path| path == value || path.starts_with(&format!("{value}.")));
-        if prefix {
-            found.extend(contents(value, &path.to_string_lossy(), known, world)?);
-        }
-    }
-    Ok(found)
-}
-
-fn check_bindable(
-    flag: &str,
-    name: &str,
-    graph: &Graph,
-    known: &BTreeMap<String, Type>,
-    open: &[String],
-) -> Result<(), Refusal> {
-    let below = |path: &String| name.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.'));
-    if known.contains_key(name) || open.iter().any(below) {
-        return Ok(());
-    }
-    let near = did_you_mean(name, known.keys().map(String::as_str));
-    let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
-    match graph.value_named(name.as_bytes()).and_then(|value| graph.definer(value)) {
-        Some(node) if graph.kind(node) == prim::CONSTANT => {
-            refuse(format_args!("{flag}: the text shows what %{name} is; --replay puts another value in its place"))
-        }
-        Some(_) => refuse(format_args!("{flag}: %{name} is computed; --replay puts another value in its place{near}")),
-        None => refuse(format_args!("{flag}: there is no value %{name}{near}")),
-    }
-}
-
-/// What kind of number a type is of, where it may be missing too.
-fn number_kind(ty: Type) -> Option<Simple> {
-    match ty.kind() {
-        TypeKind::Optional(inner) => number_kind(*inner),
-        TypeKind::Simple(kind @ (Simple::Int | Simple::Float | Simple::Bool)) => Some(*kind),
-        _ => None,
-    }
-}
-
-/// A value that stands in the place of a file: `None`, `True`, or a number of the type.
-fn plain(text: &str, ty: Type) -> Option<IValue> {
-    match (text, number_kind(ty)) {
-        ("None", _) if matches!(ty.kind(), TypeKind::Optional(_)) => Some(IValue::None),
-        ("True" | "true", Some(Simple::Bool)) => Some(IValue::Bool(true)),
-        ("False" | "false", Some(Simple::Bool)) => Some(IValue::Bool(false)),
-        (_, Some(Simple::Int)) => text.parse().ok().map(IValue::Int),
-        (_, Some(Simple::Float)) => text.parse().ok().map(IValue::Float),
-        _ => None,
-    }
-}
-
-/// Whether a value is a tensor of which the text has a few digits.
-fn is_rounded(graph: &Graph, value: Value) -> bool {
-    matches!(graph.constant(value), Some(Some(Attribute::Tensor(text))) if may_be_rounded(text))
-}
-
-/// Says which constants have few digits.
-fn note_rounded(graph: &Graph, bound: &BTreeMap<String, IValue>, world: &mut World<'_>) {
-    let outputs = graph.all_nodes().filter_map(|node| graph.single_output(node));
-    let names: Vec<String> = outputs.filter(|&value| is_rounded(graph, value)).map(|value| graph.name(value)).collect();
-    let names: Vec<&String> = names.iter().filter(|name| !bound.contains_key(*name)).collect();
-    if let Some(first) = names.first() {
-        let others = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
-        world.say(&format!(
-            "note: the text rounds the constant %{first}{others} to a few digits: --bind '%{first}=FILE' gives all of them"
-        ));
-    }
-}
-
-/// The paths that may be bound with the types of what is there, and those of objects that are passed on, of which anything may be asked.
-fn bindable(graph: &Graph) -> (BTreeMap<String, Type>, Vec<String>) {
-    let (mut known, mut open) = (BTreeMap::new(), Vec::new());
-    let mut objects: BTreeMap<Value, String> = BTreeMap::new();
-    for param in graph.params(graph.root()) {
-        match is_object(graph, param) {
-            true => drop(objects.insert(param, graph.name(param))),
-            false => drop(known.insert(graph.name(param), graph.ty(param))),
-        }
-    }
-    let probe = Environment::default();
-    for node in graph.all_nodes() {
-        let output = graph.single_output(node);
-        let object = graph.inputs(node).next().and_then(|value| objects.get(&value)).cloned();
-        match (graph.kind(node), output, object) {
-            (prim::GET_ATTR, Some(output), Some(object)) => {
-                let path = format!("{object}.{}", text_of(graph, node));
-                if is_object(graph, output) {
-                    objects.insert(output, path);
-                } else {
-                    known.insert(path, graph.ty(output));
-                }
-            }
-            (prim::CONSTANT, Some(output), _) => match literal_values::constant(graph, &probe, node) {
-                Ok(IValue::Object(_)) => drop(objects.insert(output, graph.name(output))),
-                Err(stop) if matches!(stop.reason, Reason::Unbound(_)) => {
-                    known.insert(graph.name(output), graph.ty(output));
-                }
-                Ok(_) if is_rounded(graph, output) => drop(known.insert(graph.name(output), graph.ty(output))),
-                _ => {}
-            },
-            _ => open.extend(graph.inputs(node).filter_map(|value| objects.get(&value).cloned())),
-        }
-        if let Some(inner) = graph.subgraph(node) {
-            let (names, more) = bindable(inner);
-            let params: BTreeSet<String> = inner.params(inner.root()).map(|param| inner.name(param)).collect();
-            known.extend(names.into_iter().filter(|(name, _)| !params.contains(name)));
-            open.extend(more);
-        }
-    }
-    (known, open)
-}
-
-fn text_of(graph: &Graph, node: Node) -> String {
-    match graph.attribute(node, attr::NAME) {
-        Some(Attribute::Str(name)) => String::from_utf8_lossy(name).into_owned(),
-        _ => String::new(),
     }
 }
 

@@ -134,13 +134,13 @@ pub(crate) fn run(
     path: &Path,
     graph: Graph,
     given: &Given,
-    mut env: Environment,
+    env: Environment,
     world: &mut World<'_>,
 ) -> Result<i32, Refusal> {
     refuse_nonsense(args)?;
     let pipeline = judging::optional_pipeline(args.semantics.passes.as_deref(), world)?;
     let expected = Expected::read(args, world)?;
-    let (inputs, all_given) = inputs(args, &graph, given, &mut env, world)?;
+    let (inputs, all_given) = inputs(args, &graph, given, &env, world)?;
     let keys = given.keys(&graph)?;
     let all_described = given.described(&graph);
     let described = |i: usize| all_described.get(i).map(|(_, value)| value);

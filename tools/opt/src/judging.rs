@@ -1,13 +1,16 @@
 //! What `validate`, `bisect` and `reduce` share: a graph, and samples to run it on.
 
 use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
+use crate::bindings::bindings;
 use crate::callees::{self, Calls};
 use crate::cmd_run::read_graph;
 use crate::given_values::{self, Given};
 use crate::optimise::{Refusal, named, refuse};
 use crate::{World, exit, reporting};
 use jitopt_core::interpreter::comparison::Tolerance;
+use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::generator::{Generator, Style};
+use jitopt_core::interpreter::literal_values::spelled;
 use jitopt_core::interpreter::{IValue, Release};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, GRAPH_FILE, Gate, Pipeline, Session, never_came_up};
@@ -190,8 +193,9 @@ impl Trial {
         let policy = policy(args)?;
         let mut settings = settings(args, world)?;
         with_whole_names(&mut settings, &graph);
+        settings.content_names = Rc::new(ContentNames::of(&graph, &settings.callees));
         let env = settings.environment(Precision::Typed, &mut Copier::default());
-        settings.bindings = given_values::bindings(&run, &graph, &env, world)?;
+        settings.bindings = bindings(&run, &graph, &env, world)?;
         let mut trial = Trial { graph, settings, samples: Vec::new(), policy };
         trial.given(&run, path, world)?;
         trial.made_up(args, &run, path, world)?;
@@ -216,7 +220,7 @@ impl Trial {
     fn made_up(&mut self, args: &JudgeArgs, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
         let given = Given::read(run, path, world)?;
         let n = self.graph.params(self.graph.root()).len();
-        let shapes = given_values::shapes(run, &self.graph, &vec![None; n])?;
+        let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;
         // Without params there is one run, and what nobody bound is made up for it.
         let rounds = if n == 0 { args.samples.min(1) } else { args.samples };
         for k in 0..rounds {
@@ -229,7 +233,8 @@ impl Trial {
             let known = env.bindings.borrow().clone();
             for (name, value) in known {
                 if let Entry::Vacant(place) = self.settings.bindings.entry(name) {
-                    world.say(&format!("note: %{} is made up: {}", place.key(), crate::verdicts::summary(&value)));
+                    let name = spelled(place.key());
+                    world.say(&format!("note: {name} is made up: {}", crate::verdicts::summary(&value)));
                     place.insert(value);
                 }
             }

@@ -5,6 +5,7 @@
 
 mod arguments;
 mod batch;
+mod bindings;
 mod cache_folder;
 mod caching;
 mod callees;
@@ -37,6 +38,7 @@ mod page;
 mod paired;
 mod paired_gradients;
 mod panics;
+mod plain_values;
 mod processor;
 mod reporting;
 mod reproducers;

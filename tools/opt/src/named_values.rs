@@ -4,6 +4,7 @@
 //! `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
 
 use crate::optimise::{Refusal, refuse};
+use jitopt_core::interpreter::content_names::sections;
 use jitopt_core::interpreter::{Backend, Environment, IValue, Outs};
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
@@ -40,12 +41,6 @@ pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &
 pub(crate) fn is_name(text: &str) -> bool {
     let (path, name) = text.rsplit_once("/%").map_or(("", text.strip_prefix('%')), |(path, name)| (path, Some(name)));
     name.is_some_and(|name| !name.is_empty()) && (path.is_empty() || path.split('/').all(|part| part.contains("::")))
-}
-
-/// The sections of a graph, with their names.
-fn sections(graph: &Graph) -> impl Iterator<Item = (String, &Graph)> {
-    let owners = graph.all_nodes().filter_map(|node| Some((node, graph.subgraph(node)?)));
-    owners.enumerate().map(|(i, (node, section))| (format!("{}_{i}", graph.kind(node).as_str()), section))
 }
 
 /// A value of the graph or of a section in it, which a flag names without the first `%`.

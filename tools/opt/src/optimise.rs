@@ -590,6 +590,7 @@ impl Validation {
             graph: self.reference.graph(),
             inputs: &sample.inputs,
             contents: &self.reference.settings().bindings,
+            names: &self.reference.settings().content_names,
             judge: &self.args,
         };
         match reproducer.write_into(&self.folder.join(dir), "wrong", &self.folder) {

@@ -1,9 +1,13 @@
 //! Commands and files that show a failure again: flags that must be repeated, lit files with inputs and contents.
 
 use crate::arguments::{GateArgs, JudgeArgs};
+use crate::bindings::Bindable;
+use crate::plain_values;
 use jitopt_core::interpreter::IValue;
+use jitopt_core::interpreter::content_names::{ContentNames, all_graphs, contents};
 use jitopt_core::interpreter::description::{Described, MOST_WRITTEN, describe};
 use jitopt_core::interpreter::files::{Tensors, write_safetensors};
+use jitopt_core::interpreter::literal_values::{PATH, spelled};
 use jitopt_core::ir::Graph;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{PrintOptions, print};
@@ -95,9 +99,12 @@ pub(crate) fn gates(args: &GateArgs) -> String {
 pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IValue]) -> String {
     let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
     text += &format!("# RUN: {run_line}\n");
-    let (described, _) = described(inputs);
-    for (i, described) in described.iter().enumerate() {
-        text += &format!("# ARGS: {}{}\n", described.json(), if i + 1 < inputs.len() { "," } else { "" });
+    // Objects whose attributes are bound stand in no description.
+    let is_bound = |input: &IValue| matches!(input, IValue::Object(it) if it.attributes.borrow().contains_key(PATH));
+    let described = described(inputs).0.into_iter().zip(inputs).filter(|(_, input)| !is_bound(input));
+    let lines: Vec<String> = described.map(|(described, _)| format!("# ARGS: {}", described.json())).collect();
+    if !lines.is_empty() {
+        text += &(lines.join(",\n") + "\n");
     }
     text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
 }
@@ -154,6 +161,8 @@ pub(crate) struct Reproducer<'a> {
     pub(crate) inputs: &'a [IValue],
     /// Contents that the text of the graph does not show.
     pub(crate) contents: &'a BTreeMap<String, IValue>,
+    /// What they were called when they were bound.
+    pub(crate) names: &'a ContentNames,
     pub(crate) judge: &'a JudgeArgs,
 }
 
@@ -166,8 +175,38 @@ impl Reproducer<'_> {
         self.profile.iter().for_each(|file| flags.give("profile", absolute(file, cwd)));
         // lit takes `%` for the begin of a substitution.
         let flags = format!("{}{}", rules(self.judge), flags.0).replace('%', "%%");
-        let bound = folder.map_or(String::new(), |folder| format!(" --bind-dir %S/{folder}"));
+        let bound = folder.map_or(String::new(), |folder| format!(" --bind-dir %S/{folder}")) + &self.plain_flags();
         lit_file(&format!("{}{flags}{bound}{}", self.command, self.piped), self.note, self.graph, self.inputs)
+    }
+
+    /// Contents by the names that they have in this graph: sections may be others than when they were bound.
+    fn named_contents(&self) -> Vec<(String, &IValue)> {
+        let mut now: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (path, graph) in all_graphs(self.graph, &BTreeMap::new()) {
+            for content in contents(&path, graph) {
+                if let Some(name) = self.names.get(&content.text) {
+                    now.entry(name).or_default().push(content.name);
+                }
+            }
+        }
+        let gone = |name: &str| name.starts_with("prim::") && name.contains("/%");
+        let named = |(name, value)| {
+            let same = || if gone(name) { Vec::new() } else { vec![name.to_owned()] };
+            now.get(name).cloned().unwrap_or_else(same).into_iter().map(move |name| (name, value))
+        };
+        self.contents.iter().map(|(name, value)| (name.as_str(), value)).flat_map(named).collect()
+    }
+
+    /// Flags that bind contents without tensors.
+    fn plain_flags(&self) -> String {
+        let (mut flags, none) = (Flags::default(), BTreeMap::new());
+        let bindable = Bindable::of(self.graph, &none);
+        for (name, value) in self.named_contents().into_iter().filter(|(name, _)| bindable.takes(name)) {
+            if let Some(text) = plain_values::spelling(value) {
+                flags.give("bind", format!("{}={text}", spelled(&name)));
+            }
+        }
+        flags.0.replace('%', "%%")
     }
 
     /// The lit file by itself: contents that were bound from files are not in it, nor large inputs.
@@ -188,13 +227,14 @@ impl Reproducer<'_> {
     pub(crate) fn write(&self, path: &Path, cwd: &Path) -> std::io::Result<()> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let folder = format!("{stem}.contents");
-        let contents = self.contents.iter().map(|(name, value)| (name, of_content(name, value)));
-        let contents: Vec<_> = contents.filter(|(_, tensors)| !tensors.is_empty()).collect();
-        if !contents.is_empty() {
-            std::fs::create_dir_all(path.with_file_name(&folder))?;
-        }
-        for (name, tensors) in &contents {
-            write_tensors(&path.with_file_name(&folder).join(format!("{name}.safetensors")), tensors)?;
+        let contents = self.named_contents().into_iter().map(|(name, value)| (of_content(&name, value), name));
+        let contents: Vec<_> = contents.filter(|(tensors, _)| !tensors.is_empty()).collect();
+        for (tensors, name) in &contents {
+            // Those of sections are in folders that are named as the sections.
+            let file = format!("{}.safetensors", name.replace("/%", "/"));
+            let file = path.with_file_name(&folder).join(file);
+            std::fs::create_dir_all(file.parent().unwrap_or(Path::new("")))?;
+            write_tensors(&file, tensors)?;
         }
         let (_, mut large) = described(self.inputs);
         large.retain(|_, tensor| tensor.numel() > MOST_WRITTEN);
