@@ -207,9 +207,13 @@ impl Walk {
             return;
         };
         if planted!("cse.sharing", !self.may_share_memory(graph, node, existing), "ignored" => false) {
-            cx.missed(graph, "nodes-merged", node, || {
-                "merging would make two results of the graph share memory".to_owned()
-            });
+            // Two reads of a submodule are one object anyway.
+            let is_object = |value| matches!(graph.ty(value).kind(), TypeKind::Class(_) | TypeKind::Interface(_));
+            if !graph.outputs(node).all(is_object) {
+                cx.missed(graph, "nodes-merged", node, || {
+                    "merging would make two results of the graph share memory".to_owned()
+                });
+            }
             return;
         }
         if !cx.may("nodes-merged") {

@@ -18,12 +18,10 @@ pub(super) fn unsigned_subtraction(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         };
         let scalar = !facts.ty(number).is_tensor() && facts.number(alpha) == Some(1.0);
         let Some(x) = negated.filter(|&x| scalar && facts.ty(x).is_tensor()) else { continue };
-        let dtype = facts.ty(x).as_tensor().and_then(|tensor| tensor.dtype);
-        // What is computed is rarely of whole numbers; what comes from outside often is, pictures above all.
-        if dtype.map_or(facts.graph.is_param(x), |dtype| dtype == DType::Byte) {
+        // Where no type says so, elements are hardly ever of bytes.
+        if facts.ty(x).as_tensor().and_then(|tensor| tensor.dtype) == Some(DType::Byte) {
             let text = format!("`-{}` wraps before `{}` is added", facts.name(x), facts.name(number));
-            let finding = sink.warning(Spot::Node(node), text);
-            finding.note = dtype.is_none().then(|| "when the elements are uint8".to_owned());
+            sink.warning(Spot::Node(node), text);
         }
     }
 }

@@ -3,9 +3,10 @@
 use super::finder::Facts;
 use crate::entity::EntitySet;
 use crate::ir::{Node, Value};
-use crate::ops::rules::{Carries, Nondeterminism, Structure};
+use crate::ops::resolve;
+use crate::ops::rules::{AliasRule, Carries, Nondeterminism, Structure};
 use crate::symbol::prim;
-use crate::types::{Dim, Simple, Type};
+use crate::types::{Dim, Simple, Type, TypeKind};
 use crate::verify::{Sink, Spot};
 
 /// `%y : float = aten::div(%i, %one)`
@@ -46,11 +47,50 @@ pub(super) fn shared_constant(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         }
         for output in facts.graph.outputs(node) {
             constant.insert(output);
-            if !is_constant && facts.ty(output).is_tensor() && facts.alias().may_alias_graph_output(output) {
+            let may_leave = || facts.alias().may_alias_graph_output(output) && may_be_returned(facts, output);
+            if !is_constant && facts.ty(output).is_tensor() && may_leave() {
                 let text = format!("`{}` is computed once and returned by every call", facts.name(output));
                 sink.warning(Spot::Node(node), text);
             }
         }
+    }
+}
+
+/// Whether a tensor, or what shares its memory or holds it, gets to a result, followed from reader to reader: the alias analysis takes what goes
+/// into a container for anything that comes out of one.
+fn may_be_returned(facts: &Facts<'_>, value: Value) -> bool {
+    let graph = facts.graph;
+    let (mut seen, mut work): (EntitySet<Value>, Vec<Value>) = (EntitySet::default(), vec![value]);
+    while let Some(value) = work.pop() {
+        if seen.contains(value) {
+            continue;
+        }
+        seen.insert(value);
+        for reader in graph.users(value) {
+            let block = graph.block_of(reader).filter(|&block| graph.return_node(block) == reader);
+            let owner = block.map(|block| graph.owner_node(block));
+            let node = match owner {
+                Some(None) => return true,
+                Some(Some(owner)) => owner,
+                None if hands_on(facts, reader) => reader,
+                None => continue,
+            };
+            work.extend(graph.outputs(node).filter(|&output| !matches!(facts.ty(output).kind(), TypeKind::Simple(_))));
+            work.extend(graph.node_blocks(node).flat_map(|block| graph.params(block).collect::<Vec<_>>()));
+        }
+    }
+    false
+}
+
+/// Whether a node may make something of an operand that shares its memory, or holds it.
+fn hands_on(facts: &Facts<'_>, node: Node) -> bool {
+    let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
+    let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
+    match facts.operator(node).alias_rule(schema) {
+        AliasRule::Fresh | AliasRule::Nothing | AliasRule::BatchNorm { .. } => false,
+        AliasRule::Schema => schema
+            .is_none_or(|schema| schema.returns.iter().any(|result| result.is_annotated() || !result.ty.is_tensor())),
+        _ => true,
     }
 }
 
