@@ -121,8 +121,11 @@ pub fn has_text(attribute: &Attribute) -> bool {
     }
 }
 
+/// Told an attribute that is a text, the text, what it is called, and how deep it is in containers.
+type Visit<'f> = dyn FnMut(&Attribute, &Arc<str>, String, usize) + 'f;
+
 /// Calls `f` with every text in an attribute, what is called so, and how deep it is in containers. Lists that are texts come before their parts.
-fn each_text(attribute: &Attribute, name: String, f: &mut dyn FnMut(&Attribute, &Arc<str>, String, usize)) {
+fn each_text(attribute: &Attribute, name: String, f: &mut Visit<'_>) {
     let mut work = vec![(attribute.clone(), name, 0)];
     while let Some((attribute, name, depth)) = work.pop() {
         let parts = match &attribute {
