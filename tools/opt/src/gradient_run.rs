@@ -148,6 +148,11 @@ pub(crate) fn run(
     for (value, (key, place)) in inputs.iter().zip(keys) {
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
     }
+    let is_complex = |leaf: &&Leaf<'_>| leaf.value.tensor().is_some_and(|tensor| tensor.dtype().is_complex());
+    if let Some(Leaf { key, .. }) = leaves.iter().find(is_complex) {
+        // Formulas multiply with factors where those of complex numbers multiply with their conjugates.
+        return refuse(format!("gradients are not computed where an input is complex, as {key} is"));
+    }
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
     let bound = copied(&env.bindings.borrow(), env.precision);
