@@ -12,6 +12,7 @@
 
 use super::activity::Activity;
 use super::formula_writer::{Thing, Unfit, Writer};
+use jitopt_core::analysis::differentiability::is_of_complex_numbers;
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
@@ -20,7 +21,7 @@ use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
 use jitopt_core::ops::gradient_table::{any_gradient_row, eager_gradient_row};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::{DType, TensorType, Type, TypeKind};
+use jitopt_core::types::{TensorType, Type, TypeKind};
 
 /// A backward graph that still belongs to its forward graph.
 pub(super) struct Reverse {
@@ -100,7 +101,8 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
             let why = "whether gradients are computed is decided while the graph runs".to_owned();
             return Some(Undifferentiable { node, why });
         }
-        if activity.reaches(forward, node) && is_of_complex_numbers(forward, node) {
+        let is_computed = activity.reaches(forward, node) && !is_structural(forward.kind(node));
+        if is_computed && is_of_complex_numbers(forward, node) {
             let why = format!("`{}` is of complex numbers, of which gradients are not computed", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
@@ -125,12 +127,6 @@ fn writes_inside(graph: &Graph, node: Node) -> bool {
         targets.any(requires_gradient) || writes_inside(section, node)
     };
     graph.subgraph(node).is_some_and(|section| section.all_nodes().any(|node| writes_over(section, node)))
-}
-
-/// Whether types tell that a node reads or makes complex numbers: formulas multiply with factors where their gradients are products with conjugates.
-fn is_of_complex_numbers(graph: &Graph, node: Node) -> bool {
-    let is_complex = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_complex);
-    graph.inputs(node).chain(graph.outputs(node)).any(is_complex)
 }
 
 pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {

@@ -4,10 +4,19 @@ use crate::ir::{Graph, Node, Value};
 use crate::ops;
 use crate::ops::gradient_table::{GradientRow, gradient_row};
 use crate::symbol::prim;
-use crate::types::Type;
+use crate::types::{DType, Type};
 
-/// The row of a node that PyTorch would differentiate by a formula.
+/// Whether types tell that a node reads or makes complex numbers. Formulas, PyTorch's too, multiply with factors where their gradients are products with conjugates.
+pub fn is_of_complex_numbers(graph: &Graph, node: Node) -> bool {
+    let is_complex = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_complex);
+    graph.inputs(node).chain(graph.outputs(node)).any(is_complex)
+}
+
+/// The row of a node that PyTorch would differentiate by a formula, and rightly.
 pub fn formula_row(graph: &Graph, node: Node) -> Option<&'static GradientRow> {
+    if is_of_complex_numbers(graph, node) {
+        return None;
+    }
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()?;
     let row = gradient_row(graph.era, schema)?;

@@ -349,8 +349,8 @@ impl Knowledge for Written<'_> {
     }
 }
 
-/// Whether `value`, which `node` makes, cannot be of this type: what is written of the operands tells otherwise.
-pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
+/// What is written of the operands of a node tells of a value that it makes.
+pub fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
     let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &operands).schema();
     let known = Written(graph);
@@ -358,8 +358,12 @@ pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
         let row = shape_row(schema)?;
         Some(Call { graph, node, schema, row, known: &known })
     });
-    let inferred = call.as_ref().and_then(infer).and_then(|all| all.into_iter().nth(graph.output_index(value)));
-    let (Some(inferred), Some(said)) = (inferred, ty.as_tensor()) else { return false };
+    call.as_ref().and_then(infer).and_then(|all| all.into_iter().nth(graph.output_index(value)))
+}
+
+/// Whether `value`, which `node` makes, cannot be of this type: what is written of the operands tells otherwise.
+pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
+    let (Some(inferred), Some(said)) = (inferred(graph, node, value), ty.as_tensor()) else { return false };
     let size = |(a, b): (&Dim, &Dim)| number(*a).is_some() && number(*b).is_some() && a != b;
     let sizes = match (&inferred.sizes, &said.sizes) {
         (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(size),

@@ -211,9 +211,10 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
     pub(crate) print_as: Option<Era>,
     /// What to print: the IR, TorchScript source as PyTorch's `.code`, the code of a register machine, a drawing for Graphviz,
-    /// the kernels of fusion groups in C, or which pairs `fuse` could fuse and what that saves, as JSON
+    /// the kernels of fusion groups in C, which pairs `fuse` could fuse and what that saves, as JSON, or where types come
+    /// from: what is declared, inferred, guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates"]))]
+    #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
     /// Print what may share memory with what instead of the graph
     #[arg(long)]

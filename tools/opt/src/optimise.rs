@@ -18,7 +18,7 @@ use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
-use jitopt_core::report::{dot_form::dot, listing::listing, python_form};
+use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_core::translation::translate;
@@ -374,6 +374,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
         _ if cli.output.print_alias => AliasDb::new(&graph).dump(&graph).into_bytes(),
         "code" => listing(&graph).into_bytes(),
         "dot" => dot(&graph).into_bytes(),
+        "types" => type_origins(&graph).into_bytes(),
         "fusion-candidates" => format!("{:#}\n", fuser::candidates(&graph)).into_bytes(),
         "c" => kernels_in_c(name, &graph, outcome).into_bytes(),
         "python" => match source(name, &graph, outcome) {

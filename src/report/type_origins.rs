@@ -1,0 +1,114 @@
+//! Where what types say comes from: `--emit=types`.
+//!
+//! ```text
+//! graph(%x : Float(2, 3)):                                  %x : Float(2, 3)
+//!   %1 : Float(2, 3) = prim::Guard(%x)                          declared: dtype, sizes
+//!   %y : Float(2, 3) = aten::tanh(%1)               =>      %1 : Float(2, 3)
+//!   return (%y)                                                 guarded: dtype, sizes
+//!                                                           %y : Float(2, 3)
+//!                                                               inferred from %1: dtype, sizes
+//! ```
+//!
+//! A fact is *declared* where nothing but the text says it, *inferred* where it follows from what types say of operands, *guarded* where a node tests it before anybody reads it, and *profiled* where it is
+//! what a run has seen. Facts need no tags that passes would have to carry: who makes a value, and of what, tells all four. Linear in nodes.
+
+use crate::analysis::inference::inferred;
+use crate::ir::{Attribute, Graph, Node, Value};
+use crate::symbol::{attr, prim};
+use crate::types::{Dim, Strides, TensorType};
+use std::fmt::Write as _;
+
+/// A fact that a type may tell.
+const FACTS: [&str; 5] = ["dtype", "sizes", "strides", "device", "requires_grad"];
+
+/// The tensors of a graph of which anything is said, in printed order, those of sections behind a line with their name.
+pub fn type_origins(graph: &Graph) -> String {
+    let mut text = String::new();
+    let mut open = vec![(String::new(), graph)];
+    while let Some((name, graph)) = open.pop() {
+        if !name.is_empty() {
+            let _ = writeln!(text, "with {name}");
+        }
+        for param in graph.params(graph.root()) {
+            tell(&mut text, graph, param, None);
+        }
+        let nodes: Vec<Node> = graph.all_nodes().collect();
+        for &node in &nodes {
+            graph.outputs(node).for_each(|output| tell(&mut text, graph, output, Some(node)));
+            let inside = graph.node_blocks(node).flat_map(|block| graph.params(block));
+            inside.for_each(|param| tell(&mut text, graph, param, None));
+        }
+        let sections = nodes.iter().rev().filter_map(|&node| {
+            let outputs: Vec<String> = graph.outputs(node).map(|output| format!("%{}", graph.name(output))).collect();
+            Some((format!("{} of {}", graph.kind(node), outputs.join(", ")), graph.subgraph(node)?))
+        });
+        open.extend(sections);
+    }
+    text
+}
+
+/// A value, and for each origin the facts that have it.
+fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
+    let Some(said) = graph.ty(value).as_tensor() else { return };
+    let is_said = known(said);
+    let profiled = maker.filter(|&node| graph.kind(node) == prim::PROFILE).and_then(|node| profile_of(graph, node));
+    if is_said == [false; 5] && profiled.is_none() {
+        return;
+    }
+    let _ = writeln!(text, "%{} : {}", graph.name(value), graph.ty(value));
+    if let Some(seen) = profiled {
+        let _ = writeln!(text, "    profiled: {seen}");
+    }
+    let is_tested =
+        |node| [prim::GUARD, prim::BAILOUT, prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK].contains(&graph.kind(node));
+    if maker.is_some_and(is_tested) {
+        return line(text, "guarded", is_said);
+    }
+    let follows = maker.and_then(|node| inferred(graph, node, value)).map_or([false; 5], |found| agrees(&found, said));
+    let from = maker.map_or(String::new(), |node| operands(graph, node));
+    let both = |i: usize| is_said[i] && follows[i];
+    line(text, &format!("inferred{from}"), std::array::from_fn(both));
+    line(text, "declared", std::array::from_fn(|i| is_said[i] && !follows[i]));
+}
+
+fn line(text: &mut String, origin: &str, which: [bool; 5]) {
+    let facts: Vec<&str> = FACTS.into_iter().zip(which).filter(|(_, is_one)| *is_one).map(|(fact, _)| fact).collect();
+    if !facts.is_empty() {
+        let _ = writeln!(text, "    {origin}: {}", facts.join(", "));
+    }
+}
+
+/// The type that a profiled run has written down.
+fn profile_of(graph: &Graph, node: Node) -> Option<String> {
+    match graph.attribute(node, attr::PROFILED_TYPE)? {
+        Attribute::Type(ty) => Some(ty.to_string()),
+        _ => None,
+    }
+}
+
+fn operands(graph: &Graph, node: Node) -> String {
+    let tensors = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
+    let names: Vec<String> = tensors.map(|value| format!("%{}", graph.name(value))).collect();
+    if names.is_empty() { String::new() } else { format!(" from {}", names.join(", ")) }
+}
+
+fn known(ty: &TensorType) -> [bool; 5] {
+    let strides = matches!(ty.strides, Strides::Known(_));
+    [ty.dtype.is_some(), ty.sizes.is_some(), strides, ty.device.is_some(), ty.requires_grad.is_some()]
+}
+
+/// The facts that follow and are the same: of sizes all that are numbers.
+fn agrees(found: &TensorType, said: &TensorType) -> [bool; 5] {
+    let size = |(found, said): (&Dim, &Dim)| !matches!(said, Dim::Known(_)) || found == said;
+    let sizes = match (&found.sizes, &said.sizes) {
+        (Some(found), Some(said)) => found.len() == said.len() && found.iter().zip(said.iter()).all(size),
+        _ => false,
+    };
+    [
+        found.dtype == said.dtype,
+        sizes,
+        found.strides == said.strides,
+        found.device == said.device,
+        found.requires_grad == said.requires_grad,
+    ]
+}
