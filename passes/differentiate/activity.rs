@@ -17,7 +17,7 @@ use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::ops::rules::AliasRule;
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{attr, prim};
-use jitopt_core::types::TypeKind;
+use jitopt_core::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
@@ -79,7 +79,11 @@ impl Activity {
 
     /// What is wrong with what a node writes to, if anything is.
     pub(super) fn is_in_the_way(&self, graph: &Graph, node: Node) -> Option<&'static str> {
-        let schema = schema_of(graph, node)?;
+        let Some(schema) = schema_of(graph, node) else {
+            let may_be_written =
+                !ops::operator(graph.era, graph.kind(node)).is_known() && self.is_any_read(graph, node);
+            return may_be_written.then_some("may write over what something with a gradient was computed of");
+        };
         let targets = schema.writes().filter(|&i| i < graph.num_inputs(node)).map(|i| graph.input(node, i));
         let mut targets = targets.filter(|&target| requires_gradient(graph.ty(target)));
         targets.find_map(|target| match self.is_apart(graph, node, target) {
@@ -94,9 +98,17 @@ impl Activity {
     pub(super) fn is_lost(&self, graph: &Graph, node: Node) -> bool {
         match graph.kind(node) {
             prim::SET_ATTR => graph.inputs(node).any(|value| self.active.contains(value)),
-            prim::CALL_FUNCTION | prim::CALL_METHOD => graph.inputs(node).any(|value| self.shares.contains(value)),
+            prim::CALL_FUNCTION | prim::CALL_METHOD => {
+                graph.inputs(node).any(|value| self.shares.contains(value)) || self.is_any_read(graph, node)
+            }
             _ => false,
         }
+    }
+
+    /// Whether a formula may keep any operand of a node that may write to all of them.
+    fn is_any_read(&self, graph: &Graph, node: Node) -> bool {
+        let mut operands = graph.inputs(node).filter(|&value| requires_gradient(graph.ty(value)));
+        operands.any(|value| self.is_read_before(graph, node, value))
     }
 
     // ---- forward
@@ -152,6 +164,10 @@ impl Activity {
             return;
         }
         let schema = schema_of(graph, node);
+        let shares = operands.iter().any(|&value| self.shares.contains(value));
+        for container in containers_written(graph, node, schema) {
+            self.add(container, false, shares);
+        }
         let is_stopped = schema
             .and_then(|schema| any_gradient_row(graph.era, schema))
             .is_some_and(|row| row.formula().lines.is_empty());
@@ -229,6 +245,12 @@ fn is_in_loop(graph: &Graph, mut node: Node) -> bool {
     false
 }
 
+/// The lists and dictionaries that a node puts something into.
+fn containers_written(graph: &Graph, node: Node, schema: Option<&Schema>) -> Vec<Value> {
+    let written = schema.into_iter().flat_map(Schema::writes).filter(|&i| i < graph.num_inputs(node));
+    written.map(|i| graph.input(node, i)).filter(|&value| !graph.ty(value).is_tensor()).collect()
+}
+
 /// Whether the i-th result may be the memory of the k-th operand, or hold it.
 fn may_be_operand(graph: &Graph, node: Node, schema: Option<&Schema>, k: usize, i: usize) -> bool {
     match ops::operator(graph.era, graph.kind(node)).alias_rule(schema) {
@@ -236,7 +258,9 @@ fn may_be_operand(graph: &Graph, node: Node, schema: Option<&Schema>, k: usize, 
         AliasRule::MayReturn(only) => k == only,
         AliasRule::Schema => schema.is_none_or(|schema| {
             let Some(result) = schema.returns.get(i) else { return true };
-            let is_annotated = schema.formals.get(k).is_none_or(|formal| formal.is_annotated());
+            let holds = |ty: Type| !ty.is_tensor() && requires_gradient(ty);
+            let holds = k < graph.num_inputs(node) && holds(graph.ty(graph.input(node, k)));
+            let is_annotated = holds || schema.formals.get(k).is_none_or(|formal| formal.is_annotated());
             let is_container = !matches!(result.ty.kind(), TypeKind::Tensor(_));
             if result.is_annotated() { is_annotated } else { is_container }
         }),
@@ -261,6 +285,10 @@ impl Memories {
                 _ => all.join_blocks(graph, node),
             }
             let schema = schema_of(graph, node);
+            for container in containers_written(graph, node, schema) {
+                let held = graph.inputs(node).filter(|&value| requires_gradient(graph.ty(value)));
+                held.for_each(|operand| all.join(operand, container));
+            }
             for (i, output) in graph.outputs(node).enumerate() {
                 for (k, operand) in graph.inputs(node).enumerate() {
                     if graph.kind(node) != prim::GET_ATTR && may_be_operand(graph, node, schema, k, i) {

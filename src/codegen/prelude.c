@@ -148,11 +148,10 @@ JO double jo_smaller(double a, double b)
 JO float jo_finitef(float x) { return x - x == 0.0f ? x : 0.0f; }
 
 // Whether a sum of n differences and that of their squares tell less of a variance than floats should: where less than a quarter of the squares is left without the mean,
-// or they left the range. Where there are no differences there is nothing to lose.
+// or they left the range.
 JO int jo_loses(float sum, float squares, float n)
 {
-    const int is_kept = sum * sum <= squares * n * 0.75f && squares > 1e-33f && squares < 1e33f;
-    return !(is_kept | (sum == 0 && squares == 0));
+    return !(sum * sum <= squares * n * 0.75f && squares > 1e-33f && squares < 1e33f);
 }
 
 JO float jo_absolutef(float x) { return jo_of_bitsf(jo_bitsf(x) & 0x7fffffff); }

@@ -86,6 +86,8 @@ pub enum Aim {
     Fold(usize),
     /// Takes the square of what it differs from the mean of its block into the total of a variance.
     Square(usize),
+    /// Notes whether it is another number than what a variance takes from all.
+    Differs(usize),
     /// Writes an element of a result.
     Store(usize),
     /// Leaves the value of a step in the memory of a result, for a later phase.
@@ -241,7 +243,7 @@ impl Schedule {
 /// What an aim reads.
 pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
-        Aim::Fold(k) | Aim::Square(k) => kernel.foldings[k].input.source,
+        Aim::Fold(k) | Aim::Square(k) | Aim::Differs(k) => kernel.foldings[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
         Aim::Carry(step, _) => Source::Step(step),
         Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),

@@ -482,6 +482,7 @@ impl Writer<'_> {
                 Aim::Fold(k) | Aim::Square(k) if self.is_variance(k) => {
                     format!(" reduction(+:{})", self.sums_of(*aim).join(", "))
                 }
+                Aim::Differs(k) => format!(" reduction(|:{})", beside('o', &folding(k).name)),
                 Aim::Square(_) => String::new(),
                 Aim::Fold(k) if folding(k).accumulates() => {
                     format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))

@@ -15,7 +15,7 @@
 //!     h_v += p_v / m, p_v = 0, e_v = 0;
 //! }
 //! double b_v = h_v + (double)p_v / m, z_v = e_v - (double)p_v * p_v / m;
-//! if (jo_loses(p_v, e_v, m)) { … b_v and z_v in doubles, in two loops without vectors … }
+//! if (jo_loses(p_v, e_v, m)) { … are all elements h_v? else b_v and z_v in doubles, in two loops without vectors … }
 //! ```
 //!
 //! Squares only add up, so that sixteen lanes of 64 of them have lost some 2 bits of 24, and `jo_loses` lets 2 more go when the mean is taken out. Of rows of noise one in twelve begins so far
@@ -93,7 +93,7 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.parts_of_variance(k).1.into_iter().map(|letter| named(k, letter)).collect(),
             Aim::Square(k) => vec![named(k, 'z')],
-            Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) => Vec::new(),
+            Aim::Differs(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) => Vec::new(),
         }
     }
 
@@ -160,13 +160,39 @@ impl Writer<'_> {
             let lost = self.mean_of_floats(k);
             self.line(20, &format!("if ({lost}) {{"));
             self.deeper += 4;
+            let differs = self.looks_for_differences(phase, k, block);
+            self.line(20, &format!("if ({differs}) {{"));
+            self.deeper += 4;
             self.in_doubles = true;
             self.sum_in_doubles(phase, k, block);
             self.in_doubles = false;
             self.deeper -= 4;
             self.line(20, "}");
+            self.deeper -= 4;
+            self.line(20, "}");
         }
         self.merge_variance(k);
+    }
+
+    /// Whether elements of a block are not all what was taken from them: channels in which nothing is alive are, and have no variance. Squares tell it only of what floats can hold.
+    fn looks_for_differences(&mut self, phase: &Phase, k: usize, block: usize) -> String {
+        let name = |letter| beside(letter, &self.kernel.foldings[k].name);
+        let (noted, any) = (name('o'), name('g'));
+        self.begin(20, "int", &[(noted.clone(), "0".to_owned())]);
+        self.block(phase.number, &[Aim::Differs(k)], block);
+        if !self.is_across() {
+            return noted;
+        }
+        self.line(20, &format!("int {any} = 0;"));
+        self.line(20, &format!("for (i64 i = 0; i < m; i++) {any} |= {noted}[i];"));
+        any
+    }
+
+    /// Notes whether an element is not what was taken from it.
+    pub(super) fn compare(&mut self, indent: usize, k: usize) {
+        let value = self.input(&self.kernel.foldings[k].input);
+        let (noted, near) = (self.of_row('o', k), self.of_row('h', k));
+        self.line(indent, &format!("{noted} |= {value} != {near};"));
     }
 
     /// A block in doubles, from the beginning.
