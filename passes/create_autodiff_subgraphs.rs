@@ -23,13 +23,14 @@ mod candidates;
 mod shared_results;
 
 use crate::common_subexpression_elimination;
-use crate::group_building::{Groups, dissolve};
+use crate::group_building::Groups;
 use candidates::Candidates;
 use jitopt_core::analysis::differentiability::formula_row;
 use jitopt_core::analysis::grad_mode::{is_about_grad_mode, switched_off};
 use jitopt_core::entity::{EntitySet, SecondaryMap};
 use jitopt_core::ir::{Block, Graph, Node};
 use jitopt_core::ops;
+use jitopt_core::outlining::dissolve;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;

@@ -357,8 +357,8 @@ impl Fuser {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
             let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
-            let is_kernel = matches!(self.fusible(graph, node), Ok(Some(_)));
-            if is_wanted && is_kernel && !missing_formulas::computes_nothing(graph, node) {
+            let Ok(Some(row)) = self.fusible(graph, node) else { continue };
+            if is_wanted && !row.fills && !missing_formulas::may_hand_on(graph, node) {
                 let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
                 self.grown.extend(group);
             }

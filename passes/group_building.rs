@@ -12,7 +12,7 @@
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
-use jitopt_core::ops::{self, rules::Nondeterminism};
+use jitopt_core::outlining::{copied, dissolve};
 use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,8 +41,7 @@ impl Groups {
 
     /// Puts a group in the place of a node.
     pub(crate) fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
-        let mut section = Graph::new();
-        (section.era, section.dialect, section.layout) = (graph.era, graph.dialect, graph.layout);
+        let section = Graph::empty_like(graph);
         let group = graph.create(self.kind);
         graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
         graph.insert_before(node, group);
@@ -283,15 +282,6 @@ fn exchange(section: &mut Graph, a: Value, b: Value) {
     }
 }
 
-/// Copies a node of one graph into another, where it draws the random numbers that it would have drawn.
-pub(crate) fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
-    let copy = target.copy_node(Some(source), node, map);
-    if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
-        target.keep_draws(copy, source.draw_root(node));
-    }
-    copy
-}
-
 /// Removes a param that nothing reads, and the operand; the last ones take their places.
 fn remove_operand(graph: &mut Graph, section: &mut Graph, group: Node, param: Value) {
     let params = section.param_node(section.root());
@@ -303,25 +293,4 @@ fn remove_operand(graph: &mut Graph, section: &mut Graph, group: Node, param: Va
     }
     graph.remove_input(group, last);
     section.remove_output(params, last);
-}
-
-/// Puts what is in a section in the place of its node; the nodes. `same` is told which new value is which old output.
-pub(crate) fn dissolve(graph: &mut Graph, group: Node, mut same: impl FnMut(&Graph, Value, Value)) -> Vec<Node> {
-    let section = graph.take_subgraph(group).expect("a group has a section");
-    let mut map: ValueMap = section.params(section.root()).zip(graph.inputs(group)).collect();
-    let mut nodes = Vec::new();
-    for node in section.nodes(section.root()) {
-        let copy = copied(graph, &section, node, &mut map);
-        graph.insert_before(group, copy);
-        nodes.push(copy);
-    }
-    let results: Vec<Value> = section.results(section.root()).map(|result| map[&result]).collect();
-    // A differentiated section returns more than its node: what is kept for the gradients.
-    for (old, &new) in graph.outputs(group).collect::<Vec<_>>().into_iter().zip(&results) {
-        same(graph, new, old);
-        graph.replace_all_uses(old, new);
-        graph.move_name_to_nameless(old, new);
-    }
-    graph.erase(group);
-    nodes
 }

@@ -11,9 +11,9 @@
 //! such as a fusion group. What it keeps for its gradients is gone with it. At the end `dce`, as in PyTorch. Linear in nodes; idempotent.
 
 use crate::dead_code_elimination;
-use crate::group_building::dissolve;
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::ops::{self, rules::Carries};
+use jitopt_core::outlining::dissolve;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::prim;
 use jitopt_core::{graph_dump, graph_update, planted};

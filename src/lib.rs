@@ -9,6 +9,7 @@ pub mod lint;
 pub mod log;
 pub mod mutants;
 pub mod ops;
+pub mod outlining;
 pub mod pass;
 pub mod report;
 pub mod runtime;

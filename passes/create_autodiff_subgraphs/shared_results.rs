@@ -10,10 +10,10 @@
 //!
 //! What reads such a node in the group leaves with it. Operands of the nodes that leave become results, which may share memory in turn.
 
-use crate::group_building::copied;
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::outlining::copied;
 use jitopt_core::pass::PassContext;
 use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};

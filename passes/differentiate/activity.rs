@@ -269,6 +269,9 @@ fn may_be_operand(graph: &Graph, node: Node, schema: Option<&Schema>, k: usize, 
 }
 
 /// Which values may be one memory, by what made them of each other. What objects give under one name is one memory.
+///
+/// The alias analysis is for rewrites, and takes all params and attributes for what may be one memory. With that each write to a buffer would
+/// forbid the gradients of all weights. Here only what the text itself makes one memory counts.
 #[derive(Default)]
 struct Memories {
     above: ValueMap,

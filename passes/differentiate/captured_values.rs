@@ -87,8 +87,7 @@ fn from_outside(reverse: &mut Reverse, value: Value) -> Option<Value> {
 
 /// The graph with its params in this order, and its results in a tuple.
 fn with_params(graph: &Graph, order: &[Value]) -> Graph {
-    let mut new = Graph::new();
-    (new.era, new.dialect, new.layout) = (graph.era, graph.dialect, graph.layout);
+    let mut new = Graph::empty_like(graph);
     let mut map = ValueMap::default();
     for &param in order {
         let copy = new.add_param(new.root(), graph.ty(param));

@@ -150,8 +150,7 @@ fn is_structural(kind: Symbol) -> bool {
 
 /// Makes the backward graph. The forward graph gets what formulas keep.
 pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Undifferentiable> {
-    let mut graph = Graph::new();
-    (graph.era, graph.dialect, graph.layout) = (forward.era, forward.dialect, forward.layout);
+    let graph = Graph::empty_like(forward);
     let mut all = Reverse {
         graph,
         gradients: ValueMap::default(),

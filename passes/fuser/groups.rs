@@ -8,8 +8,9 @@
 //! %z : Tensor = prim::FusionGroup_0(%a)   =>   %z : Tensor = prim::FusionGroup_0(%x, %y)
 //! ```
 
-use super::{Fuser, is_random};
+use super::Fuser;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::outlining::copied;
 use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
@@ -31,15 +32,6 @@ pub(super) fn feeds_chunk(graph: &Graph, group: Node, value: Value) -> bool {
     param.is_some_and(|param| section.users(param).any(|user| section.kind(user) == prim::CONSTANT_CHUNK))
 }
 
-/// Copies a node of `source` into `target`, where it draws the random numbers that it would have drawn.
-fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
-    let copy = target.copy_node(Some(source), node, map);
-    if is_random(source, node) {
-        planted!("fuse.draws", target.keep_draws(copy, source.draw_root(node)), "lost" => ());
-    }
-    copy
-}
-
 /// Puts a node in front of all others.
 fn prepend(section: &mut Graph, node: Node, first: Option<Node>) {
     match first {
@@ -56,8 +48,7 @@ impl Fuser {
 
     /// Puts a group in the place of a node, which has one output.
     fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
-        let mut section = Graph::new();
-        (section.era, section.dialect, section.layout) = (graph.era, graph.dialect, graph.layout);
+        let section = Graph::empty_like(graph);
         let group = graph.create(prim::FUSION_GROUP);
         graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
         graph.insert_before(node, group);

@@ -5,8 +5,9 @@
 
 use jitopt_core::codegen::lowering::{arguments_of_types, lower};
 use jitopt_core::interpreter::Release;
-use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops::formulas::formulas;
+use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
 
@@ -21,7 +22,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     if !told && !is_asked {
         return false;
     }
-    let section = alone(graph, node);
+    let goes_along = |node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&graph.kind(node));
+    let section = excerpt(graph, &[node], goes_along).section;
     let (arguments, _) = arguments_of_types(&section, DType::Float);
     let Release(major, minor) = Release::of(graph.era);
     // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
@@ -29,13 +31,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
 }
 
-/// Whether an operator is not worth a kernel of its own: it reads only the sizes of its operand, or may do nothing but hand that on, as far as types tell.
-pub(super) fn computes_nothing(graph: &Graph, node: Node) -> bool {
-    const FILLS: [&str; 2] = ["aten::zeros_like", "aten::ones_like"];
-    FILLS.contains(&graph.kind(node).as_str()) || may_hand_on(graph, node)
-}
-
-fn may_hand_on(graph: &Graph, node: Node) -> bool {
+/// Whether an operator may do nothing but hand on its operand, as far as types tell: that is not worth a kernel of its own.
+pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
     let rows = formulas(graph.kind(node));
     let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
@@ -44,43 +41,4 @@ fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let made = operands.next().map_or(graph.output(node, 0), |like| like);
     let converts = given.is_some_and(|given| dtype(made).is_some_and(|made| made != given));
     !rows.is_empty() && rows.iter().all(|row| row.only_converts()) && !converts
-}
-
-/// A node as a section of its own, with the constants that it reads.
-fn alone(graph: &Graph, node: Node) -> Graph {
-    let mut section = Graph::new();
-    (section.era, section.dialect, section.layout) = (graph.era, graph.dialect, graph.layout);
-    let root = section.root();
-    let mut map = ValueMap::default();
-    let mut operands: Vec<Value> = graph.inputs(node).collect();
-    while let Some(operand) = operands.pop() {
-        if map.contains_key(&operand) {
-            continue;
-        }
-        match graph.definer(operand) {
-            Some(definer) if graph.kind(definer) == prim::CONSTANT => {
-                let copy = section.copy_node(Some(graph), definer, &mut map);
-                section.append(root, copy);
-            }
-            Some(list) if graph.kind(list) == prim::LIST_CONSTRUCT => {
-                let elements: Vec<Value> = graph.inputs(list).filter(|element| !map.contains_key(element)).collect();
-                if elements.is_empty() {
-                    let copy = section.copy_node(Some(graph), list, &mut map);
-                    section.append(root, copy);
-                } else {
-                    operands.push(operand);
-                    operands.extend(elements);
-                }
-            }
-            _ => {
-                let param = section.add_param(root, graph.ty(operand));
-                map.insert(operand, param);
-            }
-        }
-    }
-    let copy = section.copy_node(Some(graph), node, &mut map);
-    section.append(root, copy);
-    let result = section.output(copy, 0);
-    section.add_result(root, result);
-    section
 }

@@ -195,6 +195,13 @@ impl Graph {
         graph
     }
 
+    /// An empty graph of the same era, which is spelled and laid out in the same way.
+    pub fn empty_like(graph: &Graph) -> Graph {
+        let mut new = Graph::new();
+        (new.era, new.dialect, new.layout) = (graph.era, graph.dialect, graph.layout);
+        new
+    }
+
     fn take_subgraphs(&mut self, into: &mut Vec<Graph>) {
         for (_, value) in self.attributes.iter_mut().flatten() {
             if let Attribute::Graph(_) = value

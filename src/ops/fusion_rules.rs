@@ -21,6 +21,8 @@ pub struct FusionRow {
     pub like_first: bool,
     /// Whether it folds elements into one, see [`super::recipes`].
     pub folds: bool,
+    /// Whether it reads no element, only the sizes of the first tensor: not worth a kernel of its own.
+    pub fills: bool,
 }
 
 impl FusionRow {
@@ -36,6 +38,10 @@ impl FusionRow {
         FusionRow { folds: true, level: 2, ..self }
     }
 
+    const fn fills(self) -> FusionRow {
+        FusionRow { fills: true, like_first: true, ..self }
+    }
+
     fn fits(&self, schema: &Schema) -> bool {
         let pointwise = schema.formals.iter().any(|formal| formal.ty.is_tensor())
             && schema.returns.len() == 1
@@ -45,7 +51,7 @@ impl FusionRow {
 }
 
 const fn row(kinds: &'static [&'static str], overloads: &'static [&'static str]) -> FusionRow {
-    FusionRow { kinds, overloads, level: 1, like_first: false, folds: false }
+    FusionRow { kinds, overloads, level: 1, like_first: false, folds: false, fills: false }
 }
 
 /// The row of an overload; nothing when it cannot be part of a kernel. The first question for an overload walks the table.
@@ -93,7 +99,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::bitwise_not", "aten::logical_not", "aten::logical_and", "aten::logical_or", "aten::logical_xor"], PLAIN).level(2),
     row(&["aten::maximum", "aten::minimum", "aten::addcdiv", "aten::square", "aten::exp2"], PLAIN).level(2),
     row(&["aten::rsub"], BOTH).level(2),
-    row(&["aten::zeros_like", "aten::ones_like"], PLAIN).level(2).like_first(),
+    row(&["aten::zeros_like", "aten::ones_like"], PLAIN).level(2).fills(),
     row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
     row(&["aten::masked_fill"], &["Scalar"]).level(2),
     // What folds.

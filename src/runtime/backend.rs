@@ -5,7 +5,7 @@ mod divided_groups;
 use super::caches::largest_cache;
 use super::destinations::{Destination, Totals};
 use super::disk_cache::DiskCache;
-use super::division::{Known, Piece};
+use super::division::Known;
 use super::geometry::{Geometry, View, settle};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
@@ -18,6 +18,7 @@ use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
 use crate::interpreter::{Environment, IValue, Release};
 use crate::ir::{Graph, Node};
+use crate::outlining::Excerpt;
 use crate::symbol::prim;
 use crate::tensor::buffer::{Buffer, with_elements};
 use crate::tensor::{DType, Dims, Precision, Scalar, Tensor, layout};
@@ -92,7 +93,7 @@ type Key = (u64, Vec<Argument>, Walk);
 type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 
 /// The pieces of a section, for sizes that have come by.
-type Divisions = Vec<Rc<Vec<Piece>>>;
+type Divisions = Vec<Rc<Vec<Excerpt>>>;
 
 /// A kernel that can be called. The library stays open as long.
 #[derive(Debug)]

@@ -13,7 +13,8 @@
 
 use super::geometry::View;
 use crate::codegen::lowering::Argument;
-use crate::ir::{Graph, Node, Value, ValueMap};
+use crate::ir::{Graph, Node, Value};
+use crate::outlining::{Excerpt, excerpt};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,21 +29,10 @@ pub type Known = (Argument, Option<View>);
 /// What a section makes of its operands, if one kernel can run it.
 pub type Fits<'a> = dyn Fn(&Graph, &[Known]) -> Option<Vec<Known>> + 'a;
 
-/// A part of a group, as a section of its own.
-#[derive(Debug)]
-pub struct Piece {
-    /// The nodes.
-    pub section: Graph,
-    /// What its params are in the group.
-    pub operands: Vec<Value>,
-    /// What its results are in the group.
-    pub results: Vec<Value>,
-}
-
 /// The pieces of a section whose operands are known, in the order in which they run. `fits` tells what the results of a piece are, if a kernel can run it.
 ///
 /// Nothing where one of the nodes alone has no kernel, or where there would be one piece.
-pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Piece>> {
+pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Vec<Excerpt>> {
     let root = section.root();
     let known: FxHashMap<Value, Known> = section.params(root).zip(operands.iter().cloned()).collect();
     let nodes: Vec<Node> = section.nodes(root).filter(|&node| !goes_along(section, node)).collect();
@@ -51,7 +41,7 @@ pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Ve
     }
     let mut division = Divider { section, fits, known, pieces: Vec::new(), piece_of: FxHashMap::default() };
     nodes.into_iter().try_for_each(|node| division.place(node))?;
-    let pieces: Vec<Piece> = division.pieces.iter().map(|nodes| piece(section, nodes)).collect();
+    let pieces: Vec<Excerpt> = division.pieces.iter().map(|nodes| piece(section, nodes)).collect();
     let made: FxHashSet<Value> = pieces.iter().flat_map(|piece| piece.results.iter().copied()).collect();
     (pieces.len() > 1 && section.results(root).all(|result| made.contains(&result))).then_some(pieces)
 }
@@ -114,49 +104,6 @@ impl Divider<'_> {
 }
 
 /// Some nodes of a section, as a section of their own.
-fn piece(section: &Graph, nodes: &[Node]) -> Piece {
-    let mut own = Graph::new();
-    (own.era, own.dialect, own.layout) = (section.era, section.dialect, section.layout);
-    let mut piece = Piece { section: own, operands: Vec::new(), results: Vec::new() };
-    let mut map = ValueMap::default();
-    for &node in nodes {
-        piece.take(section, node, &mut map);
-    }
-    let inside: FxHashSet<Node> = nodes.iter().copied().collect();
-    for value in nodes.iter().flat_map(|&node| section.outputs(node)) {
-        if section.users(value).any(|user| !inside.contains(&user)) {
-            let root = piece.section.root();
-            piece.section.add_result(root, map[&value]);
-            piece.results.push(value);
-        }
-    }
-    piece
-}
-
-impl Piece {
-    /// Copies a node, behind what goes along with it.
-    fn take(&mut self, section: &Graph, node: Node, map: &mut ValueMap) {
-        let mut open = vec![node];
-        while let Some(&node) = open.last() {
-            let missing = |value: &Value| !map.contains_key(value);
-            let before = section.inputs(node).filter(missing).find_map(|value| {
-                let definer = section.definer(value)?;
-                (goes_along(section, definer) && definer != node).then_some(definer)
-            });
-            if let Some(before) = before {
-                open.push(before);
-                continue;
-            }
-            open.pop();
-            let root = self.section.root();
-            for value in section.inputs(node) {
-                map.entry(value).or_insert_with(|| {
-                    self.operands.push(value);
-                    self.section.add_param(root, section.ty(value))
-                });
-            }
-            let copy = self.section.copy_node(Some(section), node, map);
-            self.section.append(root, copy);
-        }
-    }
+fn piece(section: &Graph, nodes: &[Node]) -> Excerpt {
+    excerpt(section, nodes, |node| goes_along(section, node))
 }

@@ -22,8 +22,9 @@
 //! out that its first block is read again; it is in the first level of cache by then. Where a loop does more than that it is not run again, nor is one over rows side by side: there the first
 //! block is short, and most often summed in doubles.
 //!
-//! Measured for 64 rows of 1024 floats in the second level of cache: 4.2 us, and 7.5 where all sums are doubles. For 16 images of 256 channels of 28 x 28 floats, mean and variance together: 0.46 ms
-//! along rows and 0.48 across them, where doubles took 0.61 and 0.57, and reading alone takes 0.43.
+//! Measured by the benchmark of kernels on a Xeon with AVX-512, over a copy of the bytes that have to be moved: mean and variance of 16 images of 256 channels of 28 x 28 floats 1.02 to 1.06
+//! along rows and 1.12 to 1.21 across them, where doubles took 1.28 to 1.33 and 1.19 to 1.30 in the same minutes; 64 rows of `layer_norm` in the second level of cache 2.1 to 2.2, 2.4 with doubles.
+//! Reading alone takes 1.0. A kernel of both loops takes the compiler longer: 113 and 165 ms, 88 and 90 with doubles only.
 //!
 //! Operands that are doubles have no wider type, and are read twice. Blocks are put together as T. F. Chan, G. H. Golub and R. J. LeVeque do it
 //! (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).

@@ -1,16 +1,19 @@
 //! Groups that run as several kernels.
 
-use super::{CpuBackend, Known, NAME, Piece, Request, Wanted, known};
+use super::{CpuBackend, Known, NAME, Request, Wanted, known};
 use crate::codegen::kernel::Kernel;
 use crate::codegen::lowering::{Argument, lower};
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
 use crate::ir::{Graph, Value};
+use crate::outlining::Excerpt;
 use crate::runtime::division::divide;
 use crate::runtime::geometry::{Geometry, View, settle};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
+/// Most ways in which a group is divided, for operands of the same element types: each may be a run of the compiler.
+const MOST_DIVISIONS: usize = 16;
 /// Most groups that cannot be divided, and what they were to run on, that are remembered.
 const MOST_SIZES: usize = 256;
 
@@ -21,7 +24,7 @@ impl CpuBackend {
         Some(self.run_pieces(request, &pieces))
     }
 
-    fn run_pieces(&self, request: Request<'_>, pieces: &[Piece]) -> Result<Outs, String> {
+    fn run_pieces(&self, request: Request<'_>, pieces: &[Excerpt]) -> Result<Outs, String> {
         let section = request.section;
         let mut values: FxHashMap<Value, IValue> =
             section.params(section.root()).zip(request.operands.iter().cloned()).collect();
@@ -42,29 +45,23 @@ impl CpuBackend {
     }
 
     /// The pieces of a group, compiled together. Those that other sizes made are tried first.
-    fn division(&self, request: &Request<'_>) -> Option<Rc<Vec<Piece>>> {
+    fn division(&self, request: &Request<'_>) -> Option<Rc<Vec<Excerpt>>> {
         let operands: Vec<Known> = request.operands.iter().map(known).collect();
         let id = request.section.id().number();
         let key = (id, operands.iter().map(|(argument, _)| *argument).collect::<Vec<_>>());
-        let fitting = |pieces: &&Rc<Vec<Piece>>| self.wanted_for(request, pieces, &operands).is_some();
+        let fitting = |pieces: &&Rc<Vec<Excerpt>>| self.wanted_for(request, pieces, &operands).is_some();
         if let Some(pieces) = self.divisions.borrow().get(&key).and_then(|all| all.iter().find(fitting)) {
             return Some(pieces.clone());
         }
         let hopeless = (id, operands.clone());
-        if self.undivided.borrow().contains(&hopeless) {
+        let is_full = self.divisions.borrow().get(&key).is_some_and(|all| all.len() >= MOST_DIVISIONS);
+        if is_full || self.undivided.borrow().contains(&hopeless) {
             return None;
         }
-        let fits = |section: &Graph, operands: &[Known]| results_of(section, operands, request.release);
-        let Some(pieces) = divide(request.section, &operands, &fits) else {
-            let mut undivided = self.undivided.borrow_mut();
-            if undivided.len() >= MOST_SIZES {
-                undivided.clear();
-            }
-            undivided.insert(hopeless);
+        let Some((pieces, wanted)) = self.divided(request, &operands) else {
+            self.note_undivided(hopeless);
             return None;
         };
-        let pieces = Rc::new(pieces);
-        let wanted = self.new_ones(self.wanted_for(request, &pieces, &operands)?);
         if !wanted.is_empty() {
             // Each piece that wants it is told.
             let _ = self.make(&wanted);
@@ -73,8 +70,24 @@ impl CpuBackend {
         Some(pieces)
     }
 
+    /// New pieces of a group, and the kernels that they lack.
+    fn divided(&self, request: &Request<'_>, operands: &[Known]) -> Option<(Rc<Vec<Excerpt>>, Vec<Wanted>)> {
+        let fits = |section: &Graph, operands: &[Known]| results_of(section, operands, request.release);
+        let pieces = divide(request.section, operands, &fits)?;
+        let wanted = self.wanted_for(request, &pieces, operands)?;
+        Some((Rc::new(pieces), self.new_ones(wanted)))
+    }
+
+    fn note_undivided(&self, hopeless: (u64, Vec<Known>)) {
+        let mut undivided = self.undivided.borrow_mut();
+        if undivided.len() >= MOST_SIZES {
+            undivided.clear();
+        }
+        undivided.insert(hopeless);
+    }
+
     /// The kernels of pieces, if they can run on what a group is to run on.
-    fn wanted_for(&self, request: &Request<'_>, pieces: &[Piece], operands: &[Known]) -> Option<Vec<Wanted>> {
+    fn wanted_for(&self, request: &Request<'_>, pieces: &[Excerpt], operands: &[Known]) -> Option<Vec<Wanted>> {
         let section = request.section;
         let mut values: FxHashMap<Value, Known> =
             section.params(section.root()).zip(operands.iter().cloned()).collect();

@@ -23,7 +23,8 @@
 //!     …
 //! ```
 
-use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Graph, Node, Value};
+use jitopt_core::outlining::dissolve;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 
@@ -90,9 +91,15 @@ fn ungrouped(graph: &Graph) -> Option<Graph> {
     for check in graph.all_nodes().filter(is_check) {
         remove_check(&mut plain, check);
     }
-    let next = |graph: &Graph| graph.all_nodes().find(|&node| is_group(graph, node));
-    while let Some(group) = next(&plain) {
-        dissolve(&mut plain, group);
+    loop {
+        let groups: Vec<Node> = plain.all_nodes().filter(|&node| is_group(&plain, node)).collect();
+        if groups.is_empty() {
+            break;
+        }
+        for group in groups {
+            plain.with_subgraph(group, forget_types);
+            dissolve(&mut plain, group, |_, _, _| {});
+        }
     }
     let joins: Vec<Node> = plain.all_nodes().filter(|&node| plain.kind(node) == prim::FUSED_CONCAT).collect();
     joins.into_iter().for_each(|join| put_as_cat(&mut plain, join));
@@ -121,22 +128,6 @@ fn remove_check(graph: &mut Graph, check: Node) {
     if !graph.has_uses(answer) {
         graph.erase(check);
     }
-}
-
-/// Puts the nodes of a group in its place.
-fn dissolve(graph: &mut Graph, group: Node) {
-    let Some(mut section) = graph.take_subgraph(group) else { return };
-    forget_types(&mut section);
-    let mut map: ValueMap = section.params(section.root()).zip(graph.inputs(group)).collect();
-    for node in section.nodes(section.root()) {
-        let copy = graph.copy_node(Some(&section), node, &mut map);
-        graph.insert_before(group, copy);
-    }
-    let results: Vec<Value> = section.results(section.root()).map(|result| map[&result]).collect();
-    for (output, result) in graph.outputs(group).collect::<Vec<_>>().into_iter().zip(results) {
-        graph.replace_all_uses(output, result);
-    }
-    graph.erase(group);
 }
 
 /// `prim::FusedConcat` as the `aten::cat` that it was.

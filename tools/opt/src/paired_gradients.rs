@@ -141,8 +141,7 @@ fn draws(graph: &Graph, group: Node) -> bool {
 
 /// A graph that is one group, as one of forward and backward.
 fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Graph, String>, Refusal> {
-    let mut whole = Graph::new();
-    (whole.era, whole.dialect, whole.layout) = (graph.era, graph.dialect, graph.layout);
+    let mut whole = Graph::empty_like(graph);
     let root = whole.root();
     let mut map = ValueMap::default();
     for operand in graph.inputs(group) {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// The modules of the core, lowest first.
-pub const LAYERS: [&str; 18] = [
+pub const LAYERS: [&str; 19] = [
     "log",
     "mutants",
     "entity",
@@ -20,6 +20,7 @@ pub const LAYERS: [&str; 18] = [
     "types",
     "ir",
     "ops",
+    "outlining",
     "text",
     "verify",
     "analysis",
