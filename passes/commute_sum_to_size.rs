@@ -91,10 +91,24 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
     let nodes: Vec<Node> = graph.all_nodes().collect();
     for node in nodes {
+        tell_of_formulas(graph, cx, node);
         if graph.kind(node) != prim::BAILOUT_TEMPLATE {
             graph.with_graph(node, attr::SUBGRAPH, |section| all(section, cx));
             graph.with_graph(node, attr::REVERSE_SUBGRAPH, |section| all(section, cx));
         }
+    }
+}
+
+/// Says of a sum at the end of a formula why it stays.
+fn tell_of_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
+    if !cx.wants_remarks() || graph.kind(node) != prim::GRAD_OF {
+        return;
+    }
+    let ends = graph.node_blocks(node).flat_map(|block| graph.results(block)).filter_map(|value| graph.definer(value));
+    for sum in ends.filter(|&end| is_sum(graph, end)).collect::<Vec<_>>() {
+        cx.missed(graph, "sums-moved", sum, || {
+            "it is the end of a formula that may not run: `specialize-autogradzero` or `lower-gradof` tells".to_owned()
+        });
     }
 }
 

@@ -33,6 +33,7 @@ mod activity;
 mod captured_values;
 mod formula_writer;
 pub(crate) mod joint_graph;
+mod nested_groups;
 mod reverse_graph;
 
 use formula_writer::{Thing, Writer};
@@ -60,6 +61,11 @@ pub const PASS: PassInfo = PassInfo {
             summary: "leave a graph without differentiable subgraphs alone",
         },
         PassOption {
+            name: "whole",
+            default: "false",
+            summary: "differentiate the graph around groups as well, which count as operators with their backward graphs for formulas",
+        },
+        PassOption {
             name: "defined",
             default: "false",
             summary: "say in types that gradients of all results are given, and no others: what is so in most calls",
@@ -85,16 +91,18 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before differentiating", graph);
     let is_group =
         |graph: &Graph, node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some();
-    let mut groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
-    if groups.is_empty() && !cx.flag("groups-only")? {
-        groups.extend(wrap_all(graph, cx)?);
-    }
+    let groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
+    let is_one = graph.first(graph.root()).is_some_and(|node| graph.next(node).is_none() && groups.contains(&node));
+    let takes_all = if groups.is_empty() { !cx.flag("groups-only")? } else { cx.flag("whole")? && !is_one };
     for group in groups {
         if has_hidden_results(graph, group) {
             cx.missed(graph, "graphs-differentiated", group, || "it had its gradient when it was printed".to_owned());
         } else if graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() {
             differentiate(graph, cx, group)?;
         }
+    }
+    if takes_all && let Some(whole) = wrap_all(graph, cx)? {
+        differentiate(graph, cx, whole)?;
     }
     if cx.flag("joint")? {
         join(graph, cx)?;

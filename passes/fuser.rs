@@ -48,7 +48,7 @@ use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
 use jitopt_core::ops::{self};
 use jitopt_core::pass::{JSON_FILE, PassContext, PassError, PassInfo, PassOption};
-use jitopt_core::symbol::prim;
+use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
@@ -109,6 +109,21 @@ const PATIENCE: usize = 8;
 const SMALL_PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    fuse(graph, cx)?;
+    if cx.file("plan").is_none() {
+        let is_differentiated = |node: &Node| graph.attribute(*node, attr::REVERSE_SUBGRAPH).is_some();
+        let groups: Vec<Node> = graph.all_nodes().filter(is_differentiated).collect();
+        for (group, name) in
+            groups.into_iter().flat_map(|group| [(group, attr::SUBGRAPH), (group, attr::REVERSE_SUBGRAPH)])
+        {
+            graph.with_graph(group, name, |section| run(section, cx)).transpose()?;
+        }
+    }
+    Ok(())
+}
+
+/// Fuses what is in the blocks of a graph, and not in its sections.
+fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before fusion", graph);
     let level = cx.option("level")?;
     if !(1..=2).contains(&level) {

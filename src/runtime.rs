@@ -6,6 +6,7 @@
 //! - `destinations` is the memory that kernels write to: results, and totals of sums aside
 //! - [`caches`] tells how large the caches are: results of large launches go past them
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
+//! - `launching` shares a launch out among threads, which `crew` keeps
 //! - [`loading`] opens what was compiled and calls it: the only room with `unsafe`, each block with its contract
 //!
 //! A kernel is known by its text, and the text by element types and access patterns, never by sizes: a new shape compiles
@@ -13,10 +14,12 @@
 
 pub mod backend;
 pub mod caches;
+mod crew;
 mod destinations;
 pub mod disk_cache;
 mod division;
 pub mod geometry;
+mod launching;
 pub mod loading;
 pub mod toolchain;
 

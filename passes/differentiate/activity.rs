@@ -9,7 +9,7 @@
 //! A value is active when a param that may have a gradient is in it, by operators that hand gradients on. A gradient comes to it when it is also in a result. It shares when it may be
 //! the same memory as one that is active: `aten::detach` has no gradient, and writes to it change what has one.
 
-use super::reverse_graph::{requires_gradient, schema_of};
+use super::reverse_graph::{is_structural, requires_gradient, schema_of};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
@@ -168,9 +168,10 @@ impl Activity {
         for container in containers_written(graph, node, schema) {
             self.add(container, false, shares);
         }
-        let is_stopped = schema
-            .and_then(|schema| any_gradient_row(graph.era, schema))
-            .is_some_and(|row| row.formula().lines.is_empty());
+        // What hands gradients on has a row without formula, too.
+        let row =
+            schema.filter(|_| !is_structural(graph.kind(node))).and_then(|schema| any_gradient_row(graph.era, schema));
+        let is_stopped = row.is_some_and(|row| row.formula().lines.is_empty());
         let is_active = !is_stopped && operands.iter().any(|&value| self.active.contains(value));
         let inside = graph.node_blocks(node).flat_map(|block| graph.params(block).collect::<Vec<_>>());
         for (i, output) in graph.outputs(node).chain(inside).collect::<Vec<_>>().into_iter().enumerate() {

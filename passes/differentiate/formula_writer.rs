@@ -474,15 +474,7 @@ impl<'a> Writer<'a> {
         if forward.definer(value).is_some_and(|made| forward.kind(made) == prim::CONSTANT) {
             return None;
         }
-        if let Some(&param) = captured.get(&value) {
-            return Some(param);
-        }
-        let param = self.graph.add_param(self.graph.root(), forward.ty(value));
-        if forward.is_named(value) {
-            self.graph.set_name(param, forward.name(value).as_bytes());
-        }
-        captured.insert(value, param);
-        Some(param)
+        Some(capture(self.graph, forward, captured, value))
     }
 
     fn copied_constant(&mut self, value: Value) -> Value {
@@ -571,4 +563,15 @@ fn default(formal: &Formal) -> Option<Thing> {
         },
     };
     Some(Thing::Constant(literal))
+}
+
+/// The param of a backward graph that stands for a value of the forward graph.
+pub(super) fn capture(graph: &mut Graph, forward: &Graph, captured: &mut ValueMap, value: Value) -> Value {
+    *captured.entry(value).or_insert_with(|| {
+        let param = graph.add_param(graph.root(), forward.ty(value));
+        if forward.is_named(value) {
+            graph.set_name(param, forward.name(value).as_bytes());
+        }
+        param
+    })
 }

@@ -12,6 +12,7 @@
 
 use super::activity::Activity;
 use super::formula_writer::{Thing, Unfit, Writer};
+use super::nested_groups::has_backward;
 use jitopt_core::analysis::differentiability::is_of_complex_numbers;
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::entity::EntitySet;
@@ -111,6 +112,7 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
         }
         let has_rule = !activity.reaches(forward, node)
             || is_structural(forward.kind(node))
+            || has_backward(forward, node)
             || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
         (!has_rule).then(|| Undifferentiable {
             node,
@@ -135,7 +137,7 @@ pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
 }
 
 /// Nodes whose gradient takes apart what they put together, or hands on what it is given.
-fn is_structural(kind: Symbol) -> bool {
+pub(super) fn is_structural(kind: Symbol) -> bool {
     matches!(
         kind,
         prim::LIST_CONSTRUCT
@@ -194,7 +196,7 @@ fn plain(ty: Type) -> Type {
 
 impl Reverse {
     /// The gradient of a value, none yet being `prim::AutogradZero`.
-    fn get(&mut self, value: Value) -> Value {
+    pub(super) fn get(&mut self, value: Value) -> Value {
         if let Some(&gradient) = self.gradients.get(&value) {
             return gradient;
         }
@@ -221,7 +223,7 @@ impl Reverse {
     }
 
     /// Notes whether what is made of gradients hangs on those of results.
-    fn follow(&mut self, made: Value, gradients: &[Value]) {
+    pub(super) fn follow(&mut self, made: Value, gradients: &[Value]) {
         if gradients.iter().any(|&gradient| self.reached.contains(gradient)) {
             self.reached.insert(made);
         }
@@ -240,6 +242,7 @@ impl Reverse {
             prim::AUTOGRAD_ADD | prim::PROFILE => forward.inputs(node).map(|operand| (operand, gradients[0])).collect(),
             prim::LIST_CONSTRUCT => self.list_elements(forward, node, gradients[0]),
             prim::LIST_UNPACK | prim::CONSTANT_CHUNK => self.joined(forward, node, &gradients),
+            prim::DIFFERENTIABLE_GRAPH if has_backward(forward, node) => self.group(forward, node)?,
             kind => {
                 let schema = schema_of(forward, node);
                 let row = if self.is_eager { eager_gradient_row } else { any_gradient_row };

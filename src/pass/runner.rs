@@ -134,6 +134,7 @@ fn run_inside(
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH).collect();
     let name = if side == Side::Forward { attr::SUBGRAPH } else { attr::REVERSE_SUBGRAPH };
     let mut ended = Ok(());
+    session.stats.entry(format!("{}.graphs", side.name())).or_default();
     for group in groups {
         let mut inside: Vec<&mut dyn Observer> = Vec::new();
         for observer in observers.iter_mut().filter(|observer| observer.goes_inside()) {

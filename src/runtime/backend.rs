@@ -3,10 +3,12 @@
 mod divided_groups;
 
 use super::caches::largest_cache;
+use super::crew::processors;
 use super::destinations::{Destination, Totals};
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::geometry::{Geometry, View, settle};
+use super::launching::{in_turns, shared_out};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form::{self, Turns};
@@ -27,7 +29,6 @@ use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How groups are compiled and run.
@@ -68,8 +69,8 @@ pub struct Counts {
     pub units: u64,
 }
 
-/// Bytes below which one thread is faster than two: waking another takes as long as reading so much.
-const WORTH_SHARING: usize = 2 << 20;
+/// Bytes for which it is worth it to ask another thread.
+const WORTH_A_THREAD: usize = 1 << 18;
 /// Rows side by side that threads are not parted in.
 const LINE_OF_COLUMNS: usize = 64;
 /// Bytes of a row below which too much of it are the lines that it shares with the next.
@@ -294,10 +295,8 @@ impl CpuBackend {
 
     /// How many threads a launch has.
     fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
-        match touched(kernel, geometry) {
-            0..WORTH_SHARING => 1,
-            _ => self.settings.threads.unwrap_or_else(rayon::current_num_threads),
-        }
+        let worth = (touched(kernel, geometry) / WORTH_A_THREAD).max(1);
+        worth.min(self.settings.threads.unwrap_or_else(processors))
     }
 
     /// Whether there are fewer rows than threads that could fold them.
@@ -644,69 +643,4 @@ fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
 fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
     let each = if kernel.asides.is_empty() { SHARES } else { 1 };
     if threads > 1 { (threads as i64 * each).min(tiles).max(1) as usize } else { 1 }
-}
-
-/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
-fn shared_out(
-    function: Function,
-    arguments: &Arguments<'_>,
-    tiles: i64,
-    (threads, shares): (usize, usize),
-    apart: &[(usize, usize)],
-) {
-    // Kernels divide by the sizes of what they walk.
-    if tiles == 0 {
-        return;
-    }
-    if shares == 1 {
-        return launch(function, arguments, 0, tiles);
-    }
-    let at = |share: usize| tiles * share as i64 / shares as i64;
-    let run = |share: usize| {
-        let mut data: SmallVec<[usize; 16]> = arguments.data.into();
-        apart.iter().for_each(|&(access, bytes)| data[access] += share * bytes);
-        launch(function, &Arguments { data: &data, ..*arguments }, at(share), at(share + 1));
-    };
-    // Each thread begins with shares of its own, the first ones are this thread's: so each finds in its caches what it had there before. Who is done takes what others have left.
-    let threads = threads.min(shares);
-    let begun: Vec<AtomicUsize> = (0..threads).map(|own| AtomicUsize::new(shares * own / threads)).collect();
-    let work = |own: usize| {
-        for of in (0..threads).map(|k| (own + k) % threads) {
-            let taken = std::iter::repeat_with(|| begun[of].fetch_add(1, Ordering::Relaxed));
-            taken.take_while(|&share| share < shares * (of + 1) / threads).for_each(run);
-        }
-    };
-    let work = &work;
-    rayon::in_place_scope(|scope| {
-        (1..threads).for_each(|own| scope.spawn(move |_| work(own)));
-        work(0);
-    });
-}
-
-/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is told which it is, and where all leave what they find.
-fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
-    let mut found = vec![0_f64; rows as usize * parts * turns.places];
-    let mut data: SmallVec<[usize; 16]> = arguments.data.into();
-    data.push(found.as_mut_ptr().expose_provenance());
-    for turn in 0..turns.turns {
-        let run = |part: usize| {
-            let mut wholes: SmallVec<[i64; 4]> = arguments.wholes.into();
-            wholes.extend([turn, part as i64, parts as i64]);
-            launch(function, &Arguments { data: &data, wholes: &wholes, ..*arguments }, 0, rows);
-        };
-        let run = &run;
-        rayon::in_place_scope(|scope| {
-            (1..parts).for_each(|part| scope.spawn(move |_| run(part)));
-            run(0);
-        });
-    }
-}
-
-#[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
-fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
-    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
-    // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
-    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own;
-    // parts are disjoint pieces of rows, and what they find has places for each, which others read in later turns only.
-    unsafe { function.run(arguments, begin, end) }
 }

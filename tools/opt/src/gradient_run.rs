@@ -274,7 +274,7 @@ impl Run<'_> {
             return Ok((both, Some(joint), None));
         }
         if whole.is_none() {
-            self.apply(&mut graph, &judging::pipeline("differentiate{eager}", world)?)?;
+            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, world)?)?;
         }
         let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         let unreal = graph.results(graph.root()).find(|value| !is_real(value));
@@ -284,6 +284,7 @@ impl Run<'_> {
         let before = whole.as_ref().map(|_| graph.clone());
         if let Some(pipeline) = &whole {
             self.apply(&mut graph, pipeline)?;
+            self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, world)?)?;
         }
         if graph.first(graph.root()).is_none() {
             return Ok((Differentials::of_nothing(graph), None, None));
@@ -497,6 +498,9 @@ fn not_known_to_be_real(graph: &Graph, result: Value) -> String {
 fn differentiates(pipeline: &Pipeline) -> bool {
     pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate")
 }
+
+/// Differentiates a graph, where groups have been already what is around them.
+const AROUND_GROUPS: &str = "differentiate{eager whole}";
 
 /// Whether a pipeline makes one graph of both.
 fn joins(pipeline: &Pipeline) -> bool {

@@ -1,0 +1,74 @@
+//! Groups that have a backward graph, in a graph that is differentiated as a whole: an operator whose formula is that graph.
+//!
+//! ```text
+//! %z : Tensor = prim::DifferentiableGraph_0(%x)              | %z, %kept = prim::DifferentiableGraph_0(%x)
+//! with prim::DifferentiableGraph_0.backward = graph(…)    => | and the nodes of its backward graph in the one around
+//! ```
+
+use super::formula_writer::{Unfit, capture};
+use super::reverse_graph::Reverse;
+use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::symbol::{Symbol, attr, prim};
+
+/// What a group says of its backward graph.
+const SAID: [Symbol; 6] = [
+    attr::REVERSE_SUBGRAPH,
+    attr::F_REAL_OUTPUTS,
+    attr::DF_INPUT_VJPS,
+    attr::DF_INPUT_CAPTURED_INPUTS,
+    attr::DF_INPUT_CAPTURED_OUTPUTS,
+    attr::DF_OUTPUT_VJPS,
+];
+
+/// Whether a node is a group with a backward graph.
+pub(super) fn has_backward(graph: &Graph, node: Node) -> bool {
+    graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && Roles::of(graph, node).is_some()
+}
+
+impl Reverse {
+    /// The gradients of a group's operands. The group hands out what its backward graph reads from now on.
+    pub(super) fn group(&mut self, forward: &mut Graph, node: Node) -> Result<Vec<(Value, Value)>, Unfit> {
+        let (roles, backward) = Roles::of(forward, node)
+            .zip(forward.backward(node).cloned())
+            .ok_or("a group does not say what its backward graph is of")?;
+        hand_out_all(forward, node);
+        let operands: Vec<Value> = forward.inputs(node).collect();
+        let outputs: Vec<Value> = forward.outputs(node).collect();
+        let gradients: Vec<Value> = roles.input_vjps.iter().map(|&i| self.get(outputs[i])).collect();
+        let read = roles.captured_inputs.iter().map(|&i| operands[i]);
+        let read: Vec<Value> = read.chain(roles.captured_outputs.iter().map(|&i| outputs[i])).collect();
+        let captured = read.into_iter().map(|value| capture(&mut self.graph, forward, &mut self.captured, value));
+        let given: Vec<Value> = gradients.iter().copied().chain(captured).collect();
+        let mut map: ValueMap = backward.params(backward.root()).zip(given).collect();
+        let root = self.graph.root();
+        let results = self.graph.copy_block_into(Some(&backward), backward.root(), root, &mut map);
+        let found = match results[..] {
+            [result] if !self.graph.ty(result).is_tensor() => self.elements(result)?,
+            _ => results,
+        };
+        for name in SAID {
+            forward.remove_attribute(node, name);
+        }
+        found.iter().for_each(|&gradient| self.follow(gradient, &gradients));
+        Ok(roles.output_vjps.iter().map(|&i| operands[i]).zip(found).collect())
+    }
+
+    /// What a tuple is made of.
+    fn elements(&self, tuple: Value) -> Result<Vec<Value>, Unfit> {
+        let maker = self.graph.definer(tuple).filter(|&node| self.graph.kind(node) == prim::TUPLE_CONSTRUCT);
+        let maker = maker.ok_or("the backward graph of a group does not return a tuple that it makes")?;
+        Ok(self.graph.inputs(maker).collect())
+    }
+}
+
+/// Adds the results of a section as outputs of its node that were kept for the backward graph alone.
+fn hand_out_all(forward: &mut Graph, node: Node) {
+    let types: Vec<_> = forward
+        .subgraph(node)
+        .map(|section| section.results(section.root()).map(|result| section.ty(result)).collect())
+        .unwrap_or_default();
+    for &ty in &types[forward.num_outputs(node).min(types.len())..] {
+        forward.add_output(node, ty);
+    }
+}

@@ -1,0 +1,199 @@
+//! Threads that help with launches, and linger.
+//!
+//! A launch of 100 us is not worth two threads when the second one has to be woken for it, and the first when that is done: each takes tens of microseconds, on virtual machines most. So a thread
+//! that is done looks for a while whether there is more, and whoever waits for shares of others looks before it sleeps. Pools of tasks do neither.
+//!
+//! Nobody is waited for who has not begun: what a helper does not take its caller does. So several callers may have the same helpers, and a helper that comes too late finds nothing to do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// How long threads look for something to do: about what it takes to wake one twice.
+const LINGER: Duration = Duration::from_micros(100);
+/// How often a thread looks before it lets others run.
+const GLANCES: usize = 16;
+
+/// Does `work` for each share, on several threads. Thread `k` begins with the `k`-th part of the shares, the first is the calling one: so each finds in its caches what it had there before. Who
+/// is done takes what others have left. All is done when this returns.
+///
+/// # Panics
+///
+/// If `work` does.
+pub fn share_out(threads: usize, shares: usize, work: impl Fn(usize) + Send + Sync + 'static) {
+    let threads = threads.min(shares);
+    let job = Arc::new(Job {
+        work: Box::new(work),
+        shares,
+        begun: (0..threads).map(|own| AtomicUsize::new(shares * own / threads)).collect(),
+        done: AtomicUsize::new(0),
+        failed: AtomicBool::new(false),
+        caller: thread::current(),
+    });
+    call(&job, threads);
+    job.help(0);
+    linger(|| job.is_done().then_some(()), threads);
+    assert!(!job.failed.load(Ordering::Relaxed), "a share of a launch failed");
+}
+
+/// What threads do together.
+struct Job {
+    work: Box<dyn Fn(usize) + Send + Sync>,
+    shares: usize,
+    /// The next share of each thread.
+    begun: Vec<AtomicUsize>,
+    done: AtomicUsize,
+    failed: AtomicBool,
+    caller: Thread,
+}
+
+impl Job {
+    /// Does shares until none is left.
+    fn help(&self, own: usize) {
+        let threads = self.begun.len();
+        for of in (0..threads).map(|k| (own + k) % threads) {
+            let end = self.shares * (of + 1) / threads;
+            let taken = std::iter::repeat_with(|| self.begun[of].fetch_add(1, Ordering::Relaxed));
+            taken.take_while(|&share| share < end).for_each(|share| self.run(share));
+        }
+    }
+
+    fn run(&self, share: usize) {
+        if catch_unwind(AssertUnwindSafe(|| (self.work)(share))).is_err() {
+            self.failed.store(true, Ordering::Relaxed);
+        }
+        // What was written is seen by who sees this.
+        if self.done.fetch_add(1, Ordering::Release) + 1 == self.shares {
+            self.caller.unpark();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.done.load(Ordering::Acquire) == self.shares
+    }
+}
+
+/// A helper, and what it is asked to do next.
+struct Helper {
+    asked: Arc<Asked>,
+    thread: Thread,
+}
+
+#[derive(Default)]
+struct Asked {
+    /// Whether there is something, to be looked at often.
+    any: AtomicBool,
+    job: Mutex<Option<(usize, Arc<Job>)>>,
+}
+
+impl Asked {
+    /// The newest job. One before it that nobody took is done by its caller.
+    fn post(&self, own: usize, job: Arc<Job>) {
+        *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some((own, job));
+        self.any.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<(usize, Arc<Job>)> {
+        let any = self.any.load(Ordering::Relaxed) && self.any.swap(false, Ordering::Acquire);
+        any.then(|| self.job.lock().unwrap_or_else(PoisonError::into_inner).take()).flatten()
+    }
+}
+
+/// Calls helpers. Where the system has no more threads there are fewer.
+fn call(job: &Arc<Job>, threads: usize) {
+    static HELPERS: Mutex<Vec<Helper>> = Mutex::new(Vec::new());
+    let mut helpers = HELPERS.lock().unwrap_or_else(PoisonError::into_inner);
+    while helpers.len() + 1 < threads {
+        match helper(threads) {
+            Some(helper) => helpers.push(helper),
+            None => break,
+        }
+    }
+    for (helper, own) in helpers.iter().zip(1..threads) {
+        helper.asked.post(own, job.clone());
+        helper.thread.unpark();
+    }
+}
+
+fn helper(threads: usize) -> Option<Helper> {
+    let asked = Arc::new(Asked::default());
+    let own = asked.clone();
+    let serve = move || {
+        loop {
+            let (place, job) = linger(|| own.take(), threads);
+            job.help(place);
+        }
+    };
+    let spawned = thread::Builder::new().name("launches".to_owned()).spawn(serve).ok()?;
+    Some(Helper { asked, thread: spawned.thread().clone() })
+}
+
+/// Looks until there is something, and sleeps when it takes long, or at once where there are more threads than processors. Who gives something wakes this thread.
+fn linger<T>(mut look: impl FnMut() -> Option<T>, threads: usize) -> T {
+    let begin = Instant::now();
+    loop {
+        for _ in 0..GLANCES {
+            if let Some(found) = look() {
+                return found;
+            }
+            std::hint::spin_loop();
+        }
+        if begin.elapsed() < LINGER && threads <= processors() {
+            thread::yield_now();
+        } else {
+            thread::park();
+        }
+    }
+}
+
+/// Threads that run at the same time here.
+pub fn processors() -> usize {
+    static KNOWN: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *KNOWN.get_or_init(|| thread::available_parallelism().map_or(1, usize::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_share_is_done_once_by_any_number_of_threads() {
+        for (threads, shares) in [(1, 1), (2, 2), (2, 8), (3, 7), (8, 64), (5, 2)] {
+            for _ in 0..50 {
+                let seen: Arc<Vec<AtomicUsize>> = Arc::new((0..shares).map(|_| AtomicUsize::new(0)).collect());
+                let counted = seen.clone();
+                share_out(threads, shares, move |share| {
+                    counted[share].fetch_add(1, Ordering::Relaxed);
+                });
+                assert!(seen.iter().all(|n| n.load(Ordering::Relaxed) == 1), "{threads} threads, {shares} shares");
+            }
+        }
+    }
+
+    #[test]
+    fn callers_may_have_the_same_helpers() {
+        let sum = Arc::new(AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        let sum = sum.clone();
+                        share_out(3, 6, move |share| {
+                            sum.fetch_add(share, Ordering::Relaxed);
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(sum.load(Ordering::Relaxed), 4 * 100 * 15);
+    }
+
+    #[test]
+    fn what_fails_in_a_share_fails_for_the_caller_and_later_launches_go_on() {
+        let failing = || share_out(2, 8, |share| assert_ne!(share, 5, "on purpose"));
+        assert!(catch_unwind(failing).is_err());
+        share_out(2, 8, |_| {});
+    }
+}

@@ -1,0 +1,101 @@
+//! Launches, on one thread or several.
+
+use super::crew::share_out;
+use super::loading::{Arguments, Function};
+use crate::codegen::c_form::Turns;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// Runs a launch, in shares of whole tiles where several threads are worth it. Some accesses are elsewhere in each: so many bytes `apart`.
+pub(super) fn shared_out(
+    function: Function,
+    arguments: &Arguments<'_>,
+    tiles: i64,
+    (threads, shares): (usize, usize),
+    apart: &[(usize, usize)],
+) {
+    // Kernels divide by the sizes of what they walk.
+    if tiles == 0 {
+        return;
+    }
+    if shares == 1 {
+        return launch(function, arguments, 0, tiles);
+    }
+    let at = move |share: usize| tiles * share as i64 / shares as i64;
+    let (kept, apart): (_, SmallVec<[(usize, usize); 4]>) = (Kept::new(arguments), apart.into());
+    share_out(threads, shares, move |share| {
+        let mut data: SmallVec<[usize; 16]> = kept.data[..].into();
+        apart.iter().for_each(|&(access, bytes)| data[access] += share * bytes);
+        launch(function, &Arguments { data: &data, ..kept.arguments() }, at(share), at(share + 1));
+    });
+}
+
+/// Runs a launch whose rows are in parts, each on a thread of its own, turn by turn. Each part is told which it is, and where all leave what they find.
+pub(super) fn in_turns(function: Function, arguments: &Arguments<'_>, rows: i64, parts: usize, turns: Turns) {
+    let mut found = vec![0_f64; rows as usize * parts * turns.places];
+    let mut kept = Kept::new(arguments);
+    kept.data.push(found.as_mut_ptr().expose_provenance());
+    let kept = Arc::new(kept);
+    for turn in 0..turns.turns {
+        let kept = kept.clone();
+        share_out(parts, parts, move |part| {
+            let mut wholes: SmallVec<[i64; 4]> = kept.wholes[..].into();
+            wholes.extend([turn, part as i64, parts as i64]);
+            launch(function, &Arguments { wholes: &wholes, ..kept.arguments() }, 0, rows);
+        });
+    }
+}
+
+/// Arguments that outlive their caller's, as threads do that come too late for a launch.
+struct Kept {
+    shape: SmallVec<[i64; 6]>,
+    kept: usize,
+    strides: Vec<i64>,
+    data: SmallVec<[usize; 16]>,
+    reals: SmallVec<[f64; 4]>,
+    wholes: SmallVec<[i64; 4]>,
+    stream: bool,
+    ask: bool,
+    columns: usize,
+}
+
+impl Kept {
+    fn new(arguments: &Arguments<'_>) -> Kept {
+        let &Arguments { shape, kept, strides, data, reals, wholes, stream, ask, columns } = arguments;
+        Kept {
+            shape: shape.into(),
+            kept,
+            strides: strides.into(),
+            data: data.into(),
+            reals: reals.into(),
+            wholes: wholes.into(),
+            stream,
+            ask,
+            columns,
+        }
+    }
+
+    fn arguments(&self) -> Arguments<'_> {
+        Arguments {
+            shape: &self.shape,
+            kept: self.kept,
+            strides: &self.strides,
+            data: &self.data,
+            reals: &self.reals,
+            wholes: &self.wholes,
+            stream: self.stream,
+            ask: self.ask,
+            columns: self.columns,
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
+fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
+    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
+    // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
+    // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own;
+    // parts are disjoint pieces of rows, and what they find has places for each, which others read in later turns only.
+    // Threads are done with all shares before `share_out` returns, and what holds the memory is alive until then.
+    unsafe { function.run(arguments, begin, end) }
+}
