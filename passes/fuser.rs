@@ -68,7 +68,7 @@ pub const PASS: PassInfo = PassInfo {
         PassOption {
             name: "level",
             default: "1",
-            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms",
+            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms, places",
         },
         PassOption {
             name: "sums",

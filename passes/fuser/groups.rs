@@ -46,14 +46,19 @@ impl Fuser {
         if graph.kind(node) == prim::FUSION_GROUP { node } else { self.wrap(graph, node) }
     }
 
-    /// Puts a group in the place of a node, which has one output.
+    /// Puts a group in the place of a node. Of several outputs it has those that somebody reads.
     fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
         let section = Graph::empty_like(graph);
         let group = graph.create(prim::FUSION_GROUP);
         graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
         graph.insert_before(node, group);
         self.absorb(graph, group, node);
-        self.export(graph, group, node, 0);
+        let is_read = |&i: &usize| graph.has_uses(graph.output(node, i));
+        let mut read: Vec<usize> = (0..graph.num_outputs(node)).filter(is_read).collect();
+        if read.is_empty() {
+            read.push(0);
+        }
+        read.into_iter().for_each(|i| self.export(graph, group, node, i));
         graph.erase(node);
         group
     }

@@ -14,12 +14,11 @@
 use super::Fuser;
 use super::refusals::Refusal;
 use jitopt_core::analysis::folds::{
-    Axes, axes, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs, same_axes,
+    Axes, axes, is_folded, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs, same_axes,
 };
 use jitopt_core::analysis::framing::{Frame, Frames};
 use jitopt_core::graph_update;
 use jitopt_core::ir::{Block, Graph, Node, Value};
-use jitopt_core::ops::recipes::Over;
 use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::Dim;
@@ -190,12 +189,6 @@ impl<'g> Side<'g> {
 /// Whether what one of a pair folds may be summed along other dimensions than the rest.
 fn goes_aside(p: &Side<'_>, c: &Side<'_>) -> bool {
     !p.runs() && !c.runs() && (p.may_be_aside(c) || c.may_be_aside(p))
-}
-
-/// Whether a value is what a node has folded.
-fn is_folded(graph: &Graph, value: Value) -> bool {
-    let definer = graph.definer(value);
-    definer.is_some_and(|node| recipes_of(graph, node).first().is_some_and(|r| r.over == Over::Dims))
 }
 
 /// Whether all tensors that a value is computed of are of a kind.

@@ -6,6 +6,7 @@ use crate::ops::recipes::{Fold, Making, Over, Recipe, recipes};
 use crate::ops::schema::Schema;
 use crate::symbol::{attr, prim};
 use crate::types::Type;
+use crate::types::era::Era;
 use smallvec::SmallVec;
 
 /// The dimensions along which something is folded.
@@ -19,12 +20,16 @@ pub enum Axes {
 
 /// The overload of a node that folds, and the recipes for it.
 pub fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static [&'static Recipe])> {
-    if graph.num_outputs(node) != 1 || graph.num_inputs(node) == 0 {
+    if graph.num_outputs(node) == 0 || graph.num_inputs(node) == 0 {
         return None;
     }
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &types).schema()?;
-    Some((schema, recipes(schema))).filter(|(_, recipes)| !recipes.is_empty())
+    let all = recipes(schema);
+    // Up to 1.6 the last of several equal elements was the one that is found.
+    let is_known = !all.is_empty() && schema.returns.len() == graph.num_outputs(node);
+    let is_known = is_known && (graph.era == Era::V2 || !all.iter().any(|recipe| recipe.finds_places()));
+    is_known.then_some((schema, all))
 }
 
 /// The recipes of a node; none where it folds nothing.
@@ -45,6 +50,13 @@ pub fn keeps(graph: &Graph, node: Node) -> bool {
     let Some((schema, recipes)) = overload(graph, node) else { return false };
     let keepdim = operand(graph, node, schema, "keepdim");
     recipes[0].over != Over::Dims || keepdim.and_then(|value| graph.constant_int(value)) == Some(1)
+}
+
+/// Whether a value is what a node has folded, and not one for each element.
+pub fn is_folded(graph: &Graph, value: Value) -> bool {
+    let Some(node) = graph.definer(value) else { return false };
+    let Some(recipe) = recipes_of(graph, node).first() else { return false };
+    recipe.over == Over::Dims || graph.output(node, 0) != value
 }
 
 /// The dimensions that a node folds; nothing where only a run tells.

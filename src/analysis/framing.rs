@@ -139,14 +139,14 @@ impl Framing<'_> {
             if self.aside.contains(&output) {
                 return Ok(());
             }
-            return match keeps(section, node) {
+            return section.outputs(node).try_for_each(|output| match keeps(section, node) {
                 true => self.is(output, Frame::Whole),
                 false if axes(section, node) == Some(Axes::All) => {
                     self.free.insert(output);
                     Ok(())
                 }
                 false => self.is(output, Frame::Kept),
-            };
+            });
         }
         let tensors: Vec<Value> = section.inputs(node).filter(|&value| section.ty(value).is_tensor()).collect();
         if !tensors.is_empty() && tensors.iter().all(|value| self.free.contains(value)) {

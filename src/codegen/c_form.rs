@@ -17,6 +17,7 @@
 mod asking_ahead;
 mod element_loops;
 mod parted_rows;
+mod places;
 mod row_loops;
 mod rows_in_turn;
 mod streaming;

@@ -286,6 +286,11 @@ impl Kernel {
         self.steps.iter().any(|step| step.running.is_some())
     }
 
+    /// Whether it tells where elements are, to which their order matters as well.
+    pub fn has_places(&self) -> bool {
+        self.foldings.iter().any(|folding| folding.fold.is_place())
+    }
+
     /// The dimensions along which it folds, or runs; nothing where it does neither.
     pub fn axes(&self) -> Option<&Axes> {
         let running = self.steps.iter().filter_map(|step| step.running.as_ref()).map(|running| &running.axes);
@@ -336,7 +341,10 @@ impl Kernel {
         let is_of_type = |step: &&Step| step.is_value && step.out != DType::Bool;
         let steps = self.steps.iter().filter(is_of_type).map(|step| step.out);
         let all = self.loads.iter().map(|load| load.dtype).chain(steps);
-        let folded = self.foldings.iter().filter(|folding| folding.is_value).map(|folding| folding.out);
+        // Where an element is goes with nothing, as long as nobody computes with it.
+        let is_apart = |k: usize| self.foldings[k].fold.is_place() && !self.reads(Source::Folded(k));
+        let folded = self.foldings.iter().enumerate().filter(|(k, folding)| folding.is_value && !is_apart(*k));
+        let folded = folded.map(|(_, folding)| folding.out);
         let all: Vec<DType> = all.chain(folded).chain(self.asides.iter().map(|aside| aside.input.to)).collect();
         all.windows(2).all(|two| two[0] == two[1])
     }

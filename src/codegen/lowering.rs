@@ -135,6 +135,11 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
         lowering.node(node)?;
     }
     lowering.results()?;
+    if lowering.kernel.has_running() && lowering.kernel.has_places() {
+        return refuse(
+            "places of elements beside running totals: an element is looked for in a second walk over its row",
+        );
+    }
     Ok(lowering.kernel)
 }
 

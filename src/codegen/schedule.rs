@@ -88,6 +88,8 @@ pub enum Aim {
     Square(usize),
     /// Notes whether it is another number than what a variance takes from all.
     Differs(usize),
+    /// Looks for the first one that is what a block was folded into.
+    Place(usize),
     /// Writes an element of a result.
     Store(usize),
     /// Leaves the value of a step in the memory of a result, for a later phase.
@@ -183,6 +185,10 @@ impl Schedule {
                 }
             }
         }
+        // What is looked for among elements is one of them.
+        for k in (0..kernel.foldings.len()).filter(|&k| kernel.foldings[k].fold.is_place()) {
+            repeated.extend(self.steps(kernel, self.phase_of_fold[k], &[Aim::Place(k)]));
+        }
         repeated
     }
 
@@ -243,7 +249,7 @@ impl Schedule {
 /// What an aim reads.
 pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
-        Aim::Fold(k) | Aim::Square(k) | Aim::Differs(k) => kernel.foldings[k].input.source,
+        Aim::Fold(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.foldings[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
         Aim::Carry(step, _) => Source::Step(step),
         Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),

@@ -1,10 +1,11 @@
 //! How an operator that makes one element of many is computed: a column of the operator table.
 //!
 //! A [`Recipe`] is a few lines. Each folds an expression over the elements of a row into one value, does so for each element with those up to it,
-//! or computes a value for each element; expressions are written as [`super::formulas`] are. The last line is the result:
+//! or computes a value for each element; expressions are written as [`super::formulas`] are. The last line is the result, unless there are several, which the recipe names:
 //!
 //! ```text
-//! softmax:  m = largest(x)    e = exp(x - m)    s = sum(e)    r = 1 / s    y = e * r
+//! softmax:   m = largest(x)    e = exp(x - m)    s = sum(e)    r = 1 / s    y = e * r
+//! var_mean:  v = variance(x)   m = mean(x)       gives v, m
 //! ```
 //!
 //! Sums, products, means and variances are folded in doubles (but for sixteen floats at a time of rows that stand side by side); a variance is that of blocks, put together by the
@@ -31,9 +32,28 @@ pub enum Fold {
     Largest,
     /// The smallest, NaN if there is one.
     Smallest,
+    /// Where the largest is, the first of several, or the first NaN: how far along the dimensions that are folded, the last of which counts fastest.
+    PlaceOfLargest,
+    /// The same of the smallest.
+    PlaceOfSmallest,
 }
 
 impl Fold {
+    /// Whether it finds where an element is.
+    pub fn is_place(self) -> bool {
+        matches!(self, PlaceOfLargest | PlaceOfSmallest)
+    }
+
+    /// Whether it picks one of the elements, so that there has to be one.
+    pub fn picks(self) -> bool {
+        self.is_place() || matches!(self, Largest | Smallest)
+    }
+
+    /// Whether it picks the largest.
+    pub fn prefers_larger(self) -> bool {
+        matches!(self, Largest | PlaceOfLargest)
+    }
+
     /// Whether it is one of squares of differences from the mean.
     pub fn varies(self) -> bool {
         matches!(self, Variance | Deviation)
@@ -47,7 +67,7 @@ pub enum Over {
     Dims,
     /// That of the operand `dim`; the result has an element for each element.
     Row,
-    /// As many of the last ones as `normalized_shape` has; the result has an element for each element.
+    /// As many of the last ones as `normalized_shape` has; the first result has an element for each element, the others keep dimensions of size 1.
     Last,
 }
 
@@ -93,6 +113,8 @@ pub struct Recipe {
     pub wide: &'static str,
     /// What is done.
     pub lines: &'static [Line],
+    /// The letters of the results, where they are not the last line alone.
+    pub gives: &'static str,
 }
 
 /// What operands are called in expressions.
@@ -105,14 +127,29 @@ impl Recipe {
     const fn wide(self, wide: &'static str) -> Recipe {
         Recipe { wide, ..self }
     }
+
+    const fn gives(self, gives: &'static str) -> Recipe {
+        Recipe { gives, ..self }
+    }
+
+    /// The letters of the results, in the order of the schema.
+    pub fn results(&self) -> impl Iterator<Item = char> + '_ {
+        let last = self.lines.last().filter(|_| self.gives.is_empty()).map(|line| line.0);
+        self.gives.chars().chain(last)
+    }
+
+    /// Whether it tells where elements are.
+    pub fn finds_places(&self) -> bool {
+        self.lines.iter().any(|line| matches!(line.1, Whole(fold) if fold.is_place()))
+    }
 }
 
 const fn folded(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Dims, elements, wide: "", lines }
+    Recipe { kind, given: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
 }
 
 const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, wide: "", lines }
+    Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
 }
 
 const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
@@ -120,7 +157,12 @@ const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
 }
 
 const fn layer_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
-    Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, wide: "vr", lines }
+    Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, wide: "vr", lines, gives: "" }
+}
+
+/// The same with the mean and the reciprocal deviation of each row, which its gradient reads.
+const fn native(norm: Recipe) -> Recipe {
+    Recipe { kind: "aten::native_layer_norm", ..norm }.gives("ymr")
 }
 
 use Fold::*;
@@ -131,6 +173,13 @@ const SPREAD: Line = Line('v', Whole(Variance), "x");
 const SCALE: Line = Line('r', Each, "rsqrt(v + e)");
 const LOG: Line = Line('l', Each, "log(s)");
 const TOP: Line = Line('m', Whole(Largest), "x");
+const HIGH: Line = Line('h', Whole(Largest), "x");
+const LOW: Line = Line('l', Whole(Smallest), "x");
+
+const NORM: Recipe = layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w + b")]);
+const NORM_WITHOUT_BIAS: Recipe = layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]);
+const NORM_WITHOUT_WEIGHT: Recipe = layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r + b")]);
+const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
 
 /// The rows. Of several for a kind the first that holds is taken.
 const ROWS: &[Recipe] = &[
@@ -172,28 +221,44 @@ const ROWS: &[Recipe] = &[
     .wide("sr"),
     rows("aten::log_softmax", &[TOP, Line('s', Whole(Sum), "exp_below(x - m)"), LOG, Line('y', Each, "x - m - l")])
         .wide("sl"),
-    layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w + b")]),
-    layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]),
-    layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r + b")]),
-    layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]),
+    NORM,
+    NORM_WITHOUT_BIAS,
+    NORM_WITHOUT_WEIGHT,
+    PLAIN_NORM,
+    native(NORM),
+    native(NORM_WITHOUT_BIAS),
+    native(NORM_WITHOUT_WEIGHT),
+    native(PLAIN_NORM),
+    // ---- several results
+    folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN]).gives("vm"),
+    folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN]).gives("vm"),
+    folded("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
+    // ---- places of elements
+    folded("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),
+    folded("aten::argmin", Elements::Ordered, &[Line('y', Whole(PlaceOfSmallest), "x")]),
+    folded("aten::max", Elements::Ordered, &[HIGH, Line('p', Whole(PlaceOfLargest), "x")]).gives("hp"),
+    folded("aten::min", Elements::Ordered, &[LOW, Line('p', Whole(PlaceOfSmallest), "x")]).gives("lp"),
 ];
 
-static BY_KIND: LazyLock<FxHashMap<&'static str, Vec<&'static Recipe>>> = LazyLock::new(|| {
-    let mut rows: FxHashMap<&'static str, Vec<&'static Recipe>> = FxHashMap::default();
+/// A kind, and how many results an overload of it has.
+type Results = (&'static str, usize);
+
+static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::new(|| {
+    let mut rows: FxHashMap<Results, Vec<&'static Recipe>> = FxHashMap::default();
     for row in ROWS {
-        rows.entry(row.kind).or_default().push(row);
+        rows.entry((row.kind, row.results().count())).or_default().push(row);
     }
     rows
 });
 
-/// The recipes of an overload, to be tried in turn. None where it gives places of elements too, or folds two tensors.
+/// The recipes of an overload, to be tried in turn. None where it folds two tensors, or is told how many rows there are in the place of their sizes.
 pub fn recipes(schema: &Schema) -> &'static [&'static Recipe] {
-    let folds_one = schema.returns.len() == 1
-        && schema.returns[0].ty.is_tensor()
+    let folds_one = schema.returns.iter().all(|result| result.ty.is_tensor())
         && schema.formal("other").is_none()
+        && schema.formal("N").is_none()
         && schema.formals.first().is_some_and(|formal| formal.ty.is_tensor());
     match folds_one {
-        true => BY_KIND.get(schema.kind.as_str()).map_or(&[], Vec::as_slice),
+        true => BY_KIND.get(&(schema.kind.as_str(), schema.returns.len())).map_or(&[], Vec::as_slice),
         false => &[],
     }
 }

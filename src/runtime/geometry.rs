@@ -10,7 +10,6 @@
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
 use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Part, Source, Store, Walk};
-use crate::ops::recipes::Fold;
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -156,7 +155,7 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
     layout::checked(&space).map_err(|error| error.0)?;
     let made: Vec<Laid> =
         made.into_iter().map(|made| made.ok_or("a result is never written")).collect::<Result<_, _>>()?;
-    let picks = |folding: &Folding| matches!(folding.fold, Fold::Largest | Fold::Smallest);
+    let picks = |folding: &Folding| folding.fold.picks();
     if axes.iter().any(|&axis| space[axis] == 0) && kernel.foldings.iter().any(picks) {
         return Err("nothing has no largest element".to_owned());
     }
@@ -414,7 +413,10 @@ fn collapsed(
     let most = accesses[..loads].iter().filter(is_walked).rev().max_by_key(|view| walked(view));
     let first = most.filter(|_| has_rows).unwrap_or(&accesses[loads]);
     let mut order: Vec<usize> = (0..space.len()).filter(|&dim| space[dim] != 1).collect();
-    order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
+    // Places of elements are counted along dimensions in their own order.
+    if !kernel.has_places() || axes.len() < 2 {
+        order.sort_by_key(|&dim| std::cmp::Reverse(first.strides[dim]));
+    }
     // A running total is never of a row, also where that has one element.
     let runs_over_one = kernel.has_running() && axes.iter().all(|&axis| space[axis] == 1);
     let still = |(access, view): (usize, &View)| {

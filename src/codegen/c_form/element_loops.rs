@@ -71,7 +71,7 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.is_heavy(k),
             Aim::Store(k) => self.kernel.stores[k].aside.is_some() && self.computes_heavy(aim),
-            Aim::Square(_) | Aim::Differs(_) | Aim::Carry(..) | Aim::Total(_) => false,
+            Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Carry(..) | Aim::Total(_) => false,
         }
     }
 
@@ -94,7 +94,7 @@ impl Writer<'_> {
         for aim in aims {
             match *aim {
                 Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
-                Aim::Fold(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Total(_) => false,
+                Aim::Fold(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) => false,
             };
         }
         accesses.into_iter().collect()
@@ -317,6 +317,7 @@ impl Writer<'_> {
             Aim::Fold(k) => self.fold(indent, k),
             Aim::Square(k) => self.square(indent, k),
             Aim::Differs(k) => self.compare(indent, k),
+            Aim::Place(k) => self.look_for(indent, k),
             Aim::Total(step) => self.add_to_running(indent, step),
         }
     }

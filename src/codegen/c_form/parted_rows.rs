@@ -184,9 +184,12 @@ impl Writer<'_> {
         if self.is_variance(k) {
             return self.put_variances_together(&name, &read);
         }
+        if self.is_place(k) {
+            return self.put_places_together(k, &read);
+        }
         for left in all {
             let (total, value) = (name(left.letter), left.read());
-            let compared = if folding.fold == Fold::Largest { ">" } else { "<" };
+            let compared = folding.beats();
             let statement = match (left.letter, folding.fold) {
                 ('n', _) => format!("{total} |= {value};"),
                 (_, Fold::Largest | Fold::Smallest) => {

@@ -3,7 +3,7 @@
 //! Along a row that lies in memory as neighbours the loop over elements runs along it, in blocks of [`BLOCK`], and a row has one variable for
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
 //! arrays. Sums are doubles, those of a block, those that run along it, and the total; but a block of floats is summed in floats for rows side by side, and of what
-//! is between 0 and 1. Variances are in `variances.rs`.
+//! is between 0 and 1. Variances are in `variances.rs`, places of elements in `places.rs`.
 
 use super::rows_in_turn::SIDE;
 use super::{TILE, Writer, beside};
@@ -41,12 +41,12 @@ pub(super) struct Phase {
 }
 
 impl Folding {
-    fn is_real(&self) -> bool {
+    pub(super) fn is_real(&self) -> bool {
         self.input.to.arithmetic() == Some(Kind::Float)
     }
 
     /// The type of the total.
-    fn total(&self) -> &'static str {
+    pub(super) fn total(&self) -> &'static str {
         match self.accumulates() {
             true if self.is_real() => "double",
             true => "i64",
@@ -55,7 +55,7 @@ impl Folding {
     }
 
     fn accumulates(&self) -> bool {
-        !matches!(self.fold, Fold::Largest | Fold::Smallest)
+        !self.fold.picks()
     }
 
     /// How a value goes into a total that accumulates.
@@ -64,8 +64,8 @@ impl Folding {
     }
 
     /// What nothing is folded into.
-    fn nothing(&self) -> String {
-        let largest = self.fold == Fold::Largest;
+    pub(super) fn nothing(&self) -> String {
+        let largest = self.fold.prefers_larger();
         match self.input.to.range() {
             _ if self.accumulates() => neutral(self.fold).to_owned(),
             _ if self.is_real() => format!("{}__builtin_inf()", if largest { "-" } else { "" }),
@@ -78,7 +78,12 @@ impl Folding {
 
     fn function(&self) -> String {
         let suffix = if self.total() == "float" { "f" } else { "" };
-        format!("jo_{}{suffix}", if self.fold == Fold::Largest { "larger" } else { "smaller" })
+        format!("jo_{}{suffix}", if self.fold.prefers_larger() { "larger" } else { "smaller" })
+    }
+
+    /// How a value compares with another one that it takes the place of.
+    pub(super) fn beats(&self) -> &'static str {
+        if self.fold.prefers_larger() { ">" } else { "<" }
     }
 }
 
@@ -306,6 +311,14 @@ impl Writer<'_> {
         }
         self.line(20, &format!("const i64 {many} = {right} - {at} < {step} ? {right} - {at} : {step};"));
         self.parts(&phase.own);
+        phase
+            .own
+            .iter()
+            .filter(|&&k| self.is_place(k))
+            .copied()
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|k| self.begin_place(k));
         self.summed_block(phase, block);
         if !phase.squares.is_empty() {
             let twice: Vec<usize> = phase.own.iter().copied().filter(|&k| self.is_read_twice(k)).collect();
@@ -313,7 +326,11 @@ impl Writer<'_> {
             self.block(phase.number, &phase.squares, block);
         }
         for &k in phase.own.iter().chain(&phase.along) {
-            if self.is_variance(k) { self.end_of_block(phase, k, block) } else { self.merge(k) }
+            match () {
+                () if self.is_variance(k) => self.end_of_block(phase, k, block),
+                () if self.is_place(k) => self.place_of_block(phase, k, block),
+                () => self.merge(k),
+            }
         }
         self.line(16, "}");
     }
@@ -407,6 +424,9 @@ impl Writer<'_> {
         if self.is_variance(k) {
             return self.totals_of_variance(k);
         }
+        if self.is_place(k) {
+            return self.totals_of_place(k);
+        }
         let total = |letter, ty, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
         let own = total('a', folding.total(), &folding.nothing());
         let looks_for_nan = !folding.accumulates() && folding.is_real() && !self.is_across();
@@ -460,6 +480,7 @@ impl Writer<'_> {
             let (ty, letters) = match () {
                 () if self.is_summed_in_floats(k) => ("", Vec::new()),
                 () if self.is_variance(k) => self.parts_of_variance(k),
+                () if self.is_place(k) => self.parts_of_place(k),
                 () if folding.accumulates() => (self.part(k), vec!['p']),
                 () => ("", Vec::new()),
             };
@@ -484,14 +505,17 @@ impl Writer<'_> {
                 }
                 Aim::Differs(k) => format!(" reduction(|:{})", beside('o', &folding(k).name)),
                 Aim::Square(_) => String::new(),
+                Aim::Place(k) => format!(" reduction(min:{})", beside('w', &folding(k).name)),
                 Aim::Fold(k) if folding(k).accumulates() => {
                     format!(" reduction({}:{})", folding(k).operator(), beside('p', &folding(k).name))
                 }
                 Aim::Fold(k) => {
-                    let (how, name) = (if folding(k).fold == Fold::Largest { "max" } else { "min" }, &folding(k).name);
-                    let nan = format!(" reduction(|:{})", beside('n', name));
+                    let (how, name) = (if folding(k).fold.prefers_larger() { "max" } else { "min" }, &folding(k).name);
+                    // Of places it is the totals of a block that elements are taken into.
+                    let (total, nan) = if self.is_place(k) { ('p', 'o') } else { ('a', 'n') };
+                    let nan = format!(" reduction(|:{})", beside(nan, name));
                     let nan = if folding(k).is_real() { nan } else { String::new() };
-                    format!(" reduction({how}:{}){nan}", beside('a', name))
+                    format!(" reduction({how}:{}){nan}", beside(total, name))
                 }
                 Aim::Total(step) => format!(" reduction(+:{})", beside('r', &self.kernel.steps[step].name)),
                 Aim::Store(_) | Aim::Carry(..) => String::new(),
@@ -505,10 +529,13 @@ impl Writer<'_> {
         if self.is_variance(k) {
             return self.fold_into_variance(indent, k);
         }
+        if self.is_place(k) {
+            return self.fold_into_place(indent, k);
+        }
         let folding = &self.kernel.foldings[k];
         let value = self.input(&folding.input);
         let total = self.of_row('a', k);
-        let compared = if folding.fold == Fold::Largest { ">" } else { "<" };
+        let compared = folding.beats();
         let statement = match folding.accumulates() {
             true => format!("{} {}= {value};", self.of_row('p', k), folding.operator()),
             false if folding.is_real() && self.is_across() => {
@@ -554,6 +581,7 @@ impl Writer<'_> {
                 format!("{} ? __builtin_nan(\"\") : {total}", self.total('n', k))
             }
             Fold::Largest | Fold::Smallest => total,
+            Fold::PlaceOfLargest | Fold::PlaceOfSmallest => self.total('j', k),
         };
         let ty = value_type(folding.out);
         let value = self.as_in_memory(format!("({ty})({value})"), folding.out, Source::Folded(k));

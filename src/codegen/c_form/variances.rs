@@ -5,14 +5,14 @@
 //! block is summed in doubles, and then the squares of what it differs from its own mean:
 //!
 //! ```c
-//! float h_v = k_v > 0 ? a_v : jo_finitef(in0[0]), p_v = 0, e_v = 0;
+//! float h_v = jo_finitef(k_v > 0 ? a_v : in0[0]), p_v = 0, e_v = 0;
 //! for (int more = 1;; more--) {
 //!     for (i64 i = 0; i < m; i++) {
 //!         const float d_v = in0[i] - h_v;
 //!         p_v += d_v, e_v += d_v * d_v;
 //!     }
 //!     if (!more || !jo_loses(p_v, e_v, m)) break;
-//!     h_v += p_v / m, p_v = 0, e_v = 0;
+//!     h_v = jo_finitef(h_v + p_v / m), p_v = 0, e_v = 0;
 //! }
 //! double b_v = h_v + (double)p_v / m, z_v = e_v - (double)p_v * p_v / m;
 //! if (jo_loses(p_v, e_v, m)) { … are all elements h_v? else b_v and z_v in doubles, in two loops without vectors … }
@@ -94,7 +94,7 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.parts_of_variance(k).1.into_iter().map(|letter| named(k, letter)).collect(),
             Aim::Square(k) => vec![named(k, 'z')],
-            Aim::Differs(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) => Vec::new(),
+            Aim::Differs(_) | Aim::Place(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) => Vec::new(),
         }
     }
 
@@ -103,7 +103,7 @@ impl Writer<'_> {
     fn begin_near_mean(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
         let name = |letter| beside(letter, &folding.name);
-        let mean = format!("(float){}", self.of_row('a', k));
+        let mean = format!("jo_finitef((float){})", self.of_row('a', k));
         self.begin(20, "float", &[(name('h'), mean), (name('p'), "0".to_owned()), (name('e'), "0".to_owned())]);
         let load = match folding.input.source {
             Source::Load(load) if !self.walk.still[load] && !self.is_across() => load,
@@ -131,7 +131,8 @@ impl Writer<'_> {
         self.line(20, &format!("if (!more || !({lost})) break;"));
         for k in tried {
             let (near, sum, squares) = (self.of_row('h', k), self.of_row('p', k), self.of_row('e', k));
-            self.line(20, &format!("{near} += {sum} / m, {sum} = 0, {squares} = 0;"));
+            // What is taken from infinities is no infinity, or nothing would be left of a mean that is one.
+            self.line(20, &format!("{near} = jo_finitef({near} + {sum} / m), {sum} = 0, {squares} = 0;"));
         }
         self.deeper -= 4;
         self.line(20, "}");

@@ -48,17 +48,68 @@ impl Lowering<'_> {
         if self.frames.is_aside(self.section.output(node, 0)) {
             return self.aside(&cooking, terms);
         }
-        for i in 0..recipe.lines.len() {
-            let made = self.line_of(&cooking, &terms, i)?;
-            cooking.made.push(made);
+        if recipe.finds_places() && self.release < (1, 7) {
+            return refuse(format!(
+                "`{}` as it was before 1.7, where the last of equal elements was found",
+                recipe.kind
+            ));
         }
-        let source = cooking.made[cooking.made.len() - 1].1;
+        for i in 0..recipe.lines.len() {
+            let letter = recipe.lines[i].0;
+            if self.is_wanted(&cooking, letter) {
+                let made = self.line_of(&cooking, &terms, i)?;
+                cooking.made.push((letter, made));
+            }
+        }
         // Of a value without dimensions nothing but a sum over all of them is left.
         let dimensioned = x.dimensioned && (terms.keep || terms.axes != Axes::All);
-        let output = self.section.output(node, 0);
-        let frame = self.frame(output);
-        self.known.insert(output, Known::Tensor { source, dtype: terms.elements, dimensioned, frame });
+        for (k, letter) in recipe.results().enumerate() {
+            let output = self.section.output(node, k);
+            if !self.section.has_uses(output) {
+                continue;
+            }
+            let (source, dtype) = match cooking.is_read(letter) {
+                true => self.handed_out(&cooking, &terms, k, letter)?,
+                false => cooking.known(letter)?,
+            };
+            let frame = self.frame(output);
+            self.known.insert(output, Known::Tensor { source, dtype, dimensioned, frame });
+        }
         Ok(())
+    }
+
+    /// Whether somebody needs what a line makes: the graph, or another line, all of which lead to results that somebody needs.
+    fn is_wanted(&self, cooking: &Cooking, letter: char) -> bool {
+        let at = cooking.recipe.results().position(|result| result == letter);
+        let is_used = |k: usize| self.section.has_uses(self.section.output(cooking.node, k));
+        let readers = cooking.recipe.lines.iter().filter(|line| line.0 != letter && names(line, letter));
+        at.is_some_and(is_used) || readers.into_iter().any(|line| self.is_wanted(cooking, line.0))
+    }
+
+    /// A result that other lines read, too: these read it as it is, whoever is given it reads what it would be in memory, perhaps without the dimensions that are folded.
+    fn handed_out(
+        &mut self,
+        cooking: &Cooking,
+        terms: &Terms,
+        k: usize,
+        letter: char,
+    ) -> Result<(Source, DType), Refusal> {
+        let (source, dtype) = cooking.known(letter)?;
+        let (name, line) = (self.section.name(self.section.output(cooking.node, k)), self.line(cooking.node));
+        let out = terms.elements;
+        let step = Step {
+            text: "a",
+            computed: out,
+            out,
+            inputs: vec![Input { letter: 'a', source, dtype, to: out }],
+            name: self.fresh(&name),
+            line,
+            in_a_row: false,
+            drops: !terms.keep,
+            running: None,
+            is_value: true,
+        };
+        Ok((self.step(step), out))
     }
 
     /// Adds a sum along other dimensions than the rest is folded.
@@ -89,11 +140,14 @@ impl Lowering<'_> {
     }
 
     /// What a line of a recipe makes.
-    fn line_of(&mut self, cooking: &Cooking, terms: &Terms, i: usize) -> Result<(char, Source, DType), Refusal> {
+    fn line_of(&mut self, cooking: &Cooking, terms: &Terms, i: usize) -> Result<(Source, DType), Refusal> {
         let (node, recipe) = (cooking.node, cooking.recipe);
-        let (Line(letter, making, text), is_last) = (recipe.lines[i], i + 1 == recipe.lines.len());
-        let (name, line) = (self.section.name(self.section.output(node, 0)), self.line(node));
-        let name = self.fresh(&if is_last { name } else { format!("{name}.{letter}") });
+        let Line(letter, making, text) = recipe.lines[i];
+        // A result that nothing but the graph reads.
+        let given = recipe.results().position(|result| result == letter).filter(|_| !cooking.is_read(letter));
+        let is_given = given.is_some();
+        let (name, line) = (self.section.name(self.section.output(node, given.unwrap_or(0))), self.line(node));
+        let name = self.fresh(&if is_given { name } else { format!("{name}.{letter}") });
         let is_wide = recipe.wide.contains(letter);
         let computed = if is_wide && making == Making::Each { DType::Double } else { terms.elements };
         let out = if is_wide { DType::Double } else { terms.elements };
@@ -101,21 +155,21 @@ impl Lowering<'_> {
         let fold = match making {
             Making::Whole(fold) => fold,
             Making::Each | Making::Running(_) => {
-                let (in_a_row, drops) = (is_last && recipe.over != Over::Dims, is_last && !terms.keep);
+                let (in_a_row, drops) = (is_given && recipe.over != Over::Dims, is_given && !terms.keep);
                 let running = match making {
                     Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
                     _ => None,
                 };
-                let is_value = is_last;
+                let is_value = is_given;
                 let step = Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value };
-                let source = self.step(step);
-                return Ok((letter, source, out));
+                return Ok((self.step(step), out));
             }
         };
         let input = match inputs[..] {
             [input] if text.len() == 1 => input,
             _ => self.hidden(text, computed, inputs, &name, &line),
         };
+        let out = if fold.is_place() { DType::Long } else { out };
         self.kernel.foldings.push(Folding {
             fold,
             correction: if fold.varies() { terms.correction } else { 0.0 },
@@ -124,12 +178,12 @@ impl Lowering<'_> {
             axes: terms.axes.clone(),
             sizes: terms.sizes.clone(),
             // What goes with elements keeps its dimensions.
-            keep: terms.keep || !is_last,
+            keep: terms.keep || !is_given,
             name,
             line,
-            is_value: is_last,
+            is_value: is_given,
         });
-        Ok((letter, Source::Folded(self.kernel.foldings.len() - 1), out))
+        Ok((Source::Folded(self.kernel.foldings.len() - 1), out))
     }
 
     /// A step for what is folded but is no value of the graph.
@@ -161,7 +215,7 @@ impl Lowering<'_> {
             let made = cooking.made.iter().find(|made| made.0 == letter);
             // What earlier lines made is not rounded to 16 bits on its way: the inverse of a small deviation may be larger than halves are.
             let (source, dtype, to) = match made {
-                Some(&(_, source, dtype)) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
+                Some(&(_, (source, dtype))) => (source, dtype, if to.is_short_float() { DType::Float } else { to }),
                 None => {
                     let (source, dtype) = self.operand(cooking, letter, to)?;
                     (source, dtype, to)
@@ -257,12 +311,28 @@ struct Cooking {
     schema: &'static Schema,
     recipe: &'static Recipe,
     /// What the lines so far have made.
-    made: Vec<(char, Source, DType)>,
+    made: Vec<(char, (Source, DType))>,
+}
+
+/// Whether a line names what another one makes.
+fn names(line: &Line, letter: char) -> bool {
+    expressions::names(line.2).any(|name| name.len() == 1 && name.starts_with(letter))
 }
 
 impl Cooking {
     /// The place of an operand.
     fn at(&self, name: &str) -> Option<usize> {
         self.schema.formal(name)
+    }
+
+    /// Whether a line names what another one makes.
+    fn is_read(&self, letter: char) -> bool {
+        self.recipe.lines.iter().any(|line| line.0 != letter && names(line, letter))
+    }
+
+    /// What a line has made.
+    fn known(&self, letter: char) -> Result<(Source, DType), Refusal> {
+        let made = self.made.iter().find(|made| made.0 == letter);
+        made.map_or_else(|| refuse(format!("`{}` has no line {letter}", self.recipe.kind)), |made| Ok(made.1))
     }
 }

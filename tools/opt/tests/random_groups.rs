@@ -338,7 +338,8 @@ impl Section {
         let last = folded.iter().rev().enumerate().all(|(i, &dim)| dim + 1 + i == rank) && !folded.is_empty();
         let counted = |dim: &usize| if rank.is_multiple_of(2) { *dim as i64 } else { *dim as i64 - rank as i64 };
         let dims = format!("{:?}", folded.iter().map(counted).collect::<Vec<_>>());
-        match draws.below(9) {
+        match draws.below(12) {
+            9..12 => self.several(draws, &x, &folded, &dims),
             0 | 8 if folded.len() == 1 => {
                 let dim = self.line("int", &format!("prim::Constant[value={}]()", counted(&folded[0])));
                 let kind = draws.pick(&["softmax", "log_softmax", "cumsum", "cumsum", "cumprod"]);
@@ -349,6 +350,10 @@ impl Section {
                 let sizes: Vec<i64> = folded.iter().map(|&dim| self.shape[dim]).collect();
                 let sizes = self.line("int[]", &format!("prim::Constant[value={sizes:?}]()"));
                 let eps = self.line("float", "prim::Constant[value=1e-05]()");
+                if draws.one_in(2) {
+                    let text = format!("aten::native_layer_norm({x}, {sizes}, %none, %none, {eps})");
+                    return self.made_at_once(draws, 3, &text, true);
+                }
                 let made = self.line("Tensor", &format!("aten::layer_norm({x}, {sizes}, %none, %none, {eps}, %no)"));
                 self.computed.push(made);
             }
@@ -373,6 +378,39 @@ impl Section {
                 };
             }
         }
+    }
+
+    /// A node with several results, of which some are read.
+    fn made_at_once(&mut self, draws: &mut Dice, count: usize, text: &str, keeps: bool) {
+        let names: Vec<String> = (0..count).map(|_| self.fresh()).collect();
+        let outputs: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
+        self.lines.push(format!("{} = {text}", outputs.join(", ")));
+        let mut read: Vec<String> = names.iter().filter(|_| !draws.one_in(4)).cloned().collect();
+        if read.is_empty() {
+            read.push(names[0].clone());
+        }
+        if keeps { self.computed.extend(read) } else { self.rows.extend(read) }
+    }
+
+    /// Folds into several results, or finds where an element is.
+    fn several(&mut self, draws: &mut Dice, x: &str, folded: &[usize], dims: &str) {
+        let is_all = folded.len() == self.shape.len();
+        let keep = draws.one_in(2);
+        let kept = if keep { "%yes" } else { "%no" };
+        let kind = draws.pick(&["var_mean", "std_mean", "max", "min", "argmax", "argmin", "aminmax"]);
+        let (dim, form) = match kind {
+            "var_mean" | "std_mean" => (format!("int[] = prim::Constant[value={dims}]()"), "%yes, "),
+            _ if folded.len() == 1 && !(is_all && draws.one_in(2)) => {
+                (format!("int = prim::Constant[value={}]()", dims.trim_matches(['[', ']'])), "")
+            }
+            "argmax" | "argmin" | "aminmax" if is_all => ("None = prim::Constant()".to_owned(), ""),
+            _ => return self.several(draws, x, folded, dims),
+        };
+        let (ty, constant) = dim.split_once(" = ").unwrap_or_default();
+        let dim = self.line(ty, constant);
+        let count = if kind.starts_with("arg") { 1 } else { 2 };
+        let keeps = keep || folded.is_empty() && self.shape.is_empty();
+        self.made_at_once(draws, count, &format!("aten::{kind}({x}, {dim}, {form}{kept})"), keeps);
     }
 
     /// Folds and computes with the result, again and again, as norms do:

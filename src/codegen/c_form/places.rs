@@ -1,0 +1,128 @@
+//! Where in its row an element is: `argmax`, and the places that `max` along a dimension gives.
+//!
+//! Along a row a block is folded as for its largest element, in vectors. Only a block that has a larger one than all before it is looked at again, for the first element that is it, or is no number;
+//! of a row of noise those are few, of one that rises all are read twice, the second time in the first level of cache:
+//!
+//! ```c
+//! float p_y = -inf;
+//! int o_y = 0;
+//! for (i64 i = 0; i < m; i++) { p_y = in0[i] > p_y ? in0[i] : p_y; o_y |= in0[i] != in0[i]; }
+//! if (!n_y && (o_y | (p_y > a_y))) {
+//!     i64 w_y = m;
+//!     for (i64 i = 0; i < m; i++) w_y = (o_y ? in0[i] != in0[i] : in0[i] == p_y) && i < w_y ? i : w_y;
+//!     a_y = p_y, j_y = b * width + from + w_y, n_y = o_y;
+//! }
+//! ```
+//!
+//! Of rows that stand side by side each element is compared with what is the largest so far in its row. Nothing is found where all elements are the least there is: then the first one is it,
+//! which is what places begin with.
+
+use super::row_loops::Phase;
+use super::{Writer, beside};
+use crate::codegen::schedule::Aim;
+
+impl Writer<'_> {
+    pub(super) fn is_place(&self, k: usize) -> bool {
+        self.kernel.foldings[k].fold.is_place()
+    }
+
+    /// Totals, each with its type and what it begins as: `a` the element, `j` where it is, and `n` whether it is no number.
+    pub(super) fn totals_of_place(&self, k: usize) -> Vec<(&'static str, String, String)> {
+        let folding = &self.kernel.foldings[k];
+        let total = |ty, letter, nothing: &str| (ty, beside(letter, &folding.name), nothing.to_owned());
+        let mut all = vec![total(folding.total(), 'a', &folding.nothing()), total("i64", 'j', "0")];
+        if folding.is_real() && !self.is_across() {
+            all.push(total("int", 'n', "0"));
+        }
+        all
+    }
+
+    /// The total of a block that its loop takes elements into, and its type. Rows that stand side by side have none.
+    pub(super) fn parts_of_place(&self, k: usize) -> (&'static str, Vec<char>) {
+        if self.is_across() { ("", Vec::new()) } else { (self.kernel.foldings[k].total(), vec!['p']) }
+    }
+
+    /// Takes an element into the total of its block, or of its row.
+    pub(super) fn fold_into_place(&mut self, indent: usize, k: usize) {
+        let folding = &self.kernel.foldings[k];
+        let (value, beats) = (self.input(&folding.input), folding.beats());
+        if !self.is_across() {
+            let part = beside('p', &folding.name);
+            self.noted(indent, &format!("{part} = {value} {beats} {part} ? {value} : {part};"), &folding.line);
+            if folding.is_real() {
+                self.line(indent, &format!("{} |= {value} != {value};", beside('o', &folding.name)));
+            }
+            return;
+        }
+        let (total, place, better) = (self.of_row('a', k), self.of_row('j', k), beside('w', &folding.name));
+        let nan =
+            if folding.is_real() { format!(" | (({value} != {value}) & ({total} == {total}))") } else { String::new() };
+        // What is no number is never beaten.
+        self.noted(indent, &format!("const int {better} = ({value} {beats} {total}){nan};"), &folding.line);
+        self.line(indent, &format!("{place} = {better} ? b * width + first + j : {place};"));
+        self.line(indent, &format!("{total} = {better} ? {value} : {total};"));
+    }
+
+    /// Whether elements of a block are no numbers, noted in a variable.
+    pub(super) fn begin_place(&mut self, k: usize) {
+        let folding = &self.kernel.foldings[k];
+        if folding.is_real() && !self.is_across() {
+            self.line(20, &format!("int {} = 0;", beside('o', &folding.name)));
+        }
+    }
+
+    /// Looks for the place of what a block was folded into, where that is more than all before.
+    pub(super) fn place_of_block(&mut self, phase: &Phase, k: usize, block: usize) {
+        let folding = &self.kernel.foldings[k];
+        if self.is_across() {
+            return;
+        }
+        let name = |letter| beside(letter, &folding.name);
+        let (total, part, found) = (name('a'), name('p'), name('w'));
+        let is_more = match folding.is_real() {
+            true => format!("!{} && ({} | ({part} {} {total}))", name('n'), name('o'), folding.beats()),
+            false => format!("{part} {} {total}", folding.beats()),
+        };
+        self.line(20, &format!("if ({is_more}) {{"));
+        self.deeper += 4;
+        self.line(20, &format!("i64 {found} = m;"));
+        self.block(phase.number, &[Aim::Place(k)], block);
+        self.line(20, &format!("{total} = {part}, {} = b * width + from + {found};", name('j')));
+        if folding.is_real() {
+            self.line(20, &format!("{} = {};", name('n'), name('o')));
+        }
+        self.deeper -= 4;
+        self.line(20, "}");
+    }
+
+    /// Notes that an element is what its block was folded into, if no other was before.
+    pub(super) fn look_for(&mut self, indent: usize, k: usize) {
+        let folding = &self.kernel.foldings[k];
+        let (value, name) = (self.input(&folding.input), |letter| beside(letter, &folding.name));
+        let (part, found) = (name('p'), name('w'));
+        let is_it = match folding.is_real() {
+            true => format!("({} ? {value} != {value} : {value} == {part})", name('o')),
+            false => format!("({value} == {part})"),
+        };
+        self.noted(indent, &format!("{found} = {is_it} & (i < {found}) ? i : {found};"), &folding.line);
+    }
+
+    /// Takes what a part of a row has found into the totals of all: the first of equal elements. Parts may be pieces of many blocks, so that a later part has earlier elements.
+    pub(super) fn put_places_together(&mut self, k: usize, read: &dyn Fn(char) -> String) {
+        let folding = &self.kernel.foldings[k];
+        let (name, beats) = (|letter| beside(letter, &folding.name), folding.beats());
+        let (total, place, nan) = (name('a'), name('j'), name('n'));
+        let (value, at) = (read('a'), read('j'));
+        let is_more = format!("{value} {beats} {total} || ({value} == {total} && {at} < {place})");
+        let is_more = match folding.is_real() {
+            true => format!("{} ? !{nan} || {at} < {place} : !{nan} && ({is_more})", read('n')),
+            false => is_more,
+        };
+        self.line(12, &format!("if ({is_more}) {{"));
+        self.line(16, &format!("{total} = {value}, {place} = {at};"));
+        if folding.is_real() {
+            self.line(16, &format!("{nan} = {};", read('n')));
+        }
+        self.line(12, "}");
+    }
+}
