@@ -14,7 +14,8 @@
 use super::Fuser;
 use super::refusals::Refusal;
 use jitopt_core::analysis::folds::{
-    Axes, axes, is_folded, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs, same_axes,
+    Axes, axes, is_beside, is_folded, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs,
+    same_axes,
 };
 use jitopt_core::analysis::framing::{Frame, Frames};
 use jitopt_core::graph_update;
@@ -126,6 +127,7 @@ impl<'g> Side<'g> {
                 }
             }
             None if !self.folds => Place::Any,
+            None if is_beside(self.graph, value) => Place::Mixed,
             None if keeps(self.graph, self.node) => Place::Whole,
             None if axes(self.graph, self.node) == Some(Axes::All) => Place::Free,
             None => Place::Kept,

@@ -16,6 +16,8 @@ pub enum Axes {
     All,
     /// These; negative ones count from behind.
     These(SmallVec<[i64; 4]>),
+    /// All but so many at the end.
+    ButLast(usize),
 }
 
 /// The overload of a node that folds, and the recipes for it.
@@ -50,6 +52,20 @@ pub fn keeps(graph: &Graph, node: Node) -> bool {
     let Some((schema, recipes)) = overload(graph, node) else { return false };
     let keepdim = operand(graph, node, schema, "keepdim");
     recipes[0].over != Over::Dims || keepdim.and_then(|value| graph.constant_int(value)) == Some(1)
+}
+
+/// The results of a node that are sums along other dimensions than it folds, and along which: what is summed for each element of its rows.
+pub fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
+    let recipe = recipes_of(graph, node).first()?;
+    let is_beside = |(k, _): &(usize, Value)| recipe.is_beside(*k);
+    let all: SmallVec<[Value; 2]> = graph.outputs(node).enumerate().filter(is_beside).map(|(_, value)| value).collect();
+    let Some(Axes::These(rows)) = axes(graph, node).filter(|_| !all.is_empty()) else { return None };
+    Some((all, Axes::ButLast(rows.len())))
+}
+
+/// Whether a value is a sum along other dimensions than the node folds that makes it.
+pub fn is_beside(graph: &Graph, value: Value) -> bool {
+    graph.definer(value).and_then(|node| besides(graph, node)).is_some_and(|(all, _)| all.contains(&value))
 }
 
 /// Whether a value is what a node has folded, and not one for each element.
@@ -102,6 +118,7 @@ pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
         let mut dims: Vec<i64> = match axes {
             Axes::All => (0..rank).collect(),
             Axes::These(dims) => dims.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
+            Axes::ButLast(last) => (0..rank - *last as i64).collect(),
         };
         dims.sort_unstable();
         dims
@@ -138,13 +155,15 @@ pub fn leading_fold(section: &Graph) -> Option<Node> {
 }
 
 /// The sums of a section that are along other dimensions than its rows.
-pub fn asides(section: &Graph) -> Vec<Node> {
+pub fn asides(section: &Graph) -> Vec<Value> {
     let Some(leading) = leading_fold(section) else { return Vec::new() };
     let is_other = |&node: &Node| {
         node != leading && may_be_aside(section, node) && !same_axes((section, node), (section, leading))
     };
+    let others = section.nodes(section.root()).filter(is_other).map(|node| section.output(node, 0));
+    let beside = section.nodes(section.root()).filter_map(|node| besides(section, node)).flat_map(|(all, _)| all);
     match section.nodes(section.root()).any(|node| runs(section, node)) {
         true => Vec::new(),
-        false => section.nodes(section.root()).filter(is_other).collect(),
+        false => others.chain(beside).collect(),
     }
 }

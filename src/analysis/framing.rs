@@ -43,7 +43,7 @@ impl Frames {
             return Ok(Frames::default());
         }
         let (parent, frame, free) = (FxHashMap::default(), FxHashMap::default(), FxHashSet::default());
-        let aside = asides(section).into_iter().map(|node| section.output(node, 0)).collect();
+        let aside = asides(section).into_iter().collect();
         let mut framing = Framing { section, parent, frame, free, aside };
         for node in section.nodes(section.root()) {
             framing.node(node)?;
@@ -140,6 +140,7 @@ impl Framing<'_> {
                 return Ok(());
             }
             return section.outputs(node).try_for_each(|output| match keeps(section, node) {
+                _ if self.aside.contains(&output) => Ok(()),
                 true => self.is(output, Frame::Whole),
                 false if axes(section, node) == Some(Axes::All) => {
                     self.free.insert(output);

@@ -99,7 +99,7 @@ pub fn narrowed(value: String, dtype: DType) -> String {
     }
 }
 
-/// A value of one type as one of another: whole numbers wrap, reals are cut, what is not 0 is true.
+/// A value of one type as one of another: whole numbers wrap, reals are cut (to 32 bits at least), what is not 0 is true.
 pub fn converted(value: &str, from: DType, to: DType) -> String {
     let is_real = |dtype: DType| dtype.arithmetic() == Some(Kind::Float);
     match to {
@@ -109,8 +109,12 @@ pub fn converted(value: &str, from: DType, to: DType) -> String {
         DType::BFloat16 => format!("jo_from_bfloat16(jo_to_bfloat16((float){value}))"),
         _ if is_real(to) && value_type(from) == value_type(to) => value.to_owned(),
         _ if is_real(from) && !is_real(to) => {
-            let cut = format!("jo_cut{}({value})", if value_type(from) == "float" { "f" } else { "" });
-            if to == DType::Long { cut } else { format!("({}){cut}", value_type(to)) }
+            let suffix = if value_type(from) == "float" { "f" } else { "" };
+            match to {
+                DType::Long => format!("jo_cut{suffix}({value})"),
+                DType::Int => format!("jo_cut32{suffix}({value})"),
+                _ => format!("({})jo_cut32{suffix}({value})", value_type(to)),
+            }
         }
         _ => format!("({}){value}", value_type(to)),
     }

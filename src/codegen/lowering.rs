@@ -207,7 +207,9 @@ impl Lowering<'_> {
     /// A list of numbers that are known, such as the dimensions of a sum.
     fn list(&mut self, node: Node) -> Result<(), Refusal> {
         let number = |value| match self.known.get(&value) {
-            Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int }) => Some(scalar.int()),
+            Some(Known::Number { source: Source::Constant(scalar), kind: Kind::Int | Kind::Bool }) => {
+                Some(scalar.int())
+            }
             _ => None,
         };
         let numbers: Option<Vec<i64>> = self.section.inputs(node).map(number).collect();
@@ -553,7 +555,8 @@ fn wrapped(n: i64, dtype: DType) -> i64 {
 }
 
 fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {
-    values.iter().map(|value| value.scalar().filter(|scalar| scalar.kind() == Kind::Int).map(Scalar::int)).collect()
+    let is_whole = |scalar: &Scalar| matches!(scalar.kind(), Kind::Int | Kind::Bool);
+    values.iter().map(|value| value.scalar().filter(is_whole).map(Scalar::int)).collect()
 }
 
 /// The text for the numbers of a type.

@@ -92,6 +92,11 @@ JO i64 jo_cutf(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : -0x7fff
 
 JO i64 jo_cut(double x) { return x >= -0x1p63 && x < 0x1p63 ? (i64)x : -0x7fffffffffffffffLL - 1; }
 
+// The same for whole numbers of up to 32 bits.
+JO i32 jo_cut32f(float x) { return x >= -0x1p31f && x < 0x1p31f ? (i32)x : -0x7fffffff - 1; }
+
+JO i32 jo_cut32(double x) { return x > -0x1.00000002p31 && x < 0x1p31 ? (i32)x : -0x7fffffff - 1; }
+
 // 16-bit reals. A half is its bits at the place of a float's, times a power of two: that also does denormals.
 JO float jo_from_half(u16 h)
 {

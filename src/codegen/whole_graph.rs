@@ -81,7 +81,7 @@ pub fn in_a_row(kernel: &Kernel) -> Walk {
 fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
     let aside = kernel.stores[access - kernel.loads.len()].aside.map(|at| &kernel.asides[at].axes);
     match aside {
-        Some(Axes::These(_)) if direction.is_along() => Inner::Unit,
+        Some(Axes::These(_) | Axes::ButLast(_)) if direction.is_along() => Inner::Unit,
         _ => Inner::Still,
     }
 }

@@ -91,6 +91,8 @@ pub enum Making {
     Whole(Fold),
     /// A value for each element, of those of its row up to it: a sum or a product.
     Running(Fold),
+    /// The sum of elements that stand at the same place of their rows: a value for each place, which nothing else reads.
+    Beside,
 }
 
 /// A line: the letter of what it makes, how, and the expression.
@@ -118,7 +120,16 @@ pub struct Recipe {
 }
 
 /// What operands are called in expressions.
-pub const LETTERS: &[(char, &str)] = &[('x', "self"), ('x', "input"), ('w', "weight"), ('b', "bias"), ('e', "eps")];
+pub const LETTERS: &[(char, &str)] = &[
+    ('x', "self"),
+    ('x', "input"),
+    ('w', "weight"),
+    ('b', "bias"),
+    ('e', "eps"),
+    ('g', "grad_out"),
+    ('m', "mean"),
+    ('r', "rstd"),
+];
 
 /// Tensors that a recipe may do without.
 pub const OPTIONAL: &[&str] = &["weight", "bias"];
@@ -136,6 +147,12 @@ impl Recipe {
     pub fn results(&self) -> impl Iterator<Item = char> + '_ {
         let last = self.lines.last().filter(|_| self.gives.is_empty()).map(|line| line.0);
         self.gives.chars().chain(last)
+    }
+
+    /// Whether a result is a sum along other dimensions than rows are.
+    pub fn is_beside(&self, result: usize) -> bool {
+        let letter = self.results().nth(result);
+        self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Beside)
     }
 
     /// Whether it tells where elements are.
@@ -165,6 +182,12 @@ const fn native(norm: Recipe) -> Recipe {
     Recipe { kind: "aten::native_layer_norm", ..norm }.gives("ymr")
 }
 
+/// The gradient of a norm: of what is normalised, of its weight and of its bias. `h` is what was normalised.
+const fn of_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
+    let recipe = layer_norm(given, lines);
+    Recipe { kind: "aten::native_layer_norm_backward", wide: "", ..recipe }.gives("ypq")
+}
+
 use Fold::*;
 use Making::*;
 
@@ -180,6 +203,15 @@ const NORM: Recipe = layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line
 const NORM_WITHOUT_BIAS: Recipe = layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]);
 const NORM_WITHOUT_WEIGHT: Recipe = layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r + b")]);
 const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
+
+const NORMAL: Line = Line('h', Each, "(x - m) * r");
+const CENTRE: Line = Line('c', Whole(Mean), "k");
+const SLOPE: Line = Line('s', Whole(Mean), "k * h");
+const OF_INPUT: Line = Line('y', Each, "(k - c - h * s) * r");
+const OF_WEIGHT: Line = Line('p', Beside, "g * h");
+const OF_BIAS: Line = Line('q', Beside, "g");
+const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
+const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 
 /// The rows. Of several for a kind the first that holds is taken.
 const ROWS: &[Recipe] = &[
@@ -229,6 +261,10 @@ const ROWS: &[Recipe] = &[
     native(NORM_WITHOUT_BIAS),
     native(NORM_WITHOUT_WEIGHT),
     native(PLAIN_NORM),
+    of_norm(&["weight", "bias"], OF_SCALED),
+    of_norm(&["weight"], OF_SCALED),
+    of_norm(&["bias"], OF_PLAIN),
+    of_norm(&[], OF_PLAIN),
     // ---- several results
     folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN]).gives("vm"),
     folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN]).gives("vm"),

@@ -196,6 +196,7 @@ fn wrapped(axes: &Axes, rank: usize) -> Result<Vec<usize>, String> {
     let mut axes = match axes {
         Axes::All => (0..rank).collect(),
         Axes::These(dims) => layout::wrap_all(dims, rank).map_err(|error| error.0)?,
+        Axes::ButLast(last) => (0..rank.saturating_sub(*last)).collect(),
     };
     axes.sort_unstable();
     // What has no dimensions counts as a row of one element.

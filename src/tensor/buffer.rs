@@ -176,8 +176,14 @@ pub fn cut(x: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) { x as i64 } else { i64::MIN }
 }
 
+/// The same of types of up to 32 bits, as PyTorch is compiled: what does not fit into 32 bits is the smallest number of those, of which narrower types keep the last bits.
+fn cut_to_32(x: f64) -> i32 {
+    // What is cut to the smallest number may be less than it.
+    if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x as i32 } else { i32::MIN }
+}
+
 macro_rules! narrow_int {
-    ($($t:ty)*) => {$(impl Narrow for $t {
+    ($cut:ident: $($t:ty)*) => {$(impl Narrow for $t {
         #[inline]
         fn int(self) -> i64 { self as i64 }
         #[inline]
@@ -185,10 +191,11 @@ macro_rules! narrow_int {
         #[inline]
         fn from_int(n: i64) -> Self { n as $t }
         #[inline]
-        fn from_real(x: f64) -> Self { cut(x) as $t }
+        fn from_real(x: f64) -> Self { $cut(x) as $t }
     })*};
 }
-narrow_int!(u8 i8 i16 i32 i64);
+narrow_int!(cut_to_32: u8 i8 i16 i32);
+narrow_int!(cut: i64);
 
 macro_rules! narrow_real {
     ($($t:ty, $to:expr, $from:expr, $from_int:expr;)*) => {$(impl Narrow for $t {

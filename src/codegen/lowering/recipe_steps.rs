@@ -1,7 +1,7 @@
 //! Nodes that make one element of many, by the recipes of the operator table.
 
 use super::{Known, Lowering, Operand, Refusal, refuse};
-use crate::analysis::folds::{Axes, axes, keeps, overload};
+use crate::analysis::folds::{Axes, axes, besides, keeps, overload};
 use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
 use crate::codegen::kernel::{Aside, Folding, Input, Running, Source, Step};
@@ -45,7 +45,7 @@ impl Lowering<'_> {
             return refuse(format!("`{}` of something that no kernel takes", recipe.kind));
         };
         let terms = self.terms(&cooking, x.dtype)?;
-        if self.frames.is_aside(self.section.output(node, 0)) {
+        if self.frames.is_aside(self.section.output(node, 0)) && !recipe.is_beside(0) {
             return self.aside(&cooking, terms);
         }
         if recipe.finds_places() && self.release < (1, 7) {
@@ -55,8 +55,8 @@ impl Lowering<'_> {
             ));
         }
         for i in 0..recipe.lines.len() {
-            let letter = recipe.lines[i].0;
-            if self.is_wanted(&cooking, letter) {
+            let Line(letter, making, _) = recipe.lines[i];
+            if making != Making::Beside && self.is_wanted(&cooking, letter) {
                 let made = self.line_of(&cooking, &terms, i)?;
                 cooking.made.push((letter, made));
             }
@@ -66,6 +66,13 @@ impl Lowering<'_> {
         for (k, letter) in recipe.results().enumerate() {
             let output = self.section.output(node, k);
             if !self.section.has_uses(output) {
+                continue;
+            }
+            if !self.is_asked_for(&cooking, k) {
+                return refuse(format!("`{}` with a result that its mask leaves out", recipe.kind));
+            }
+            if recipe.is_beside(k) {
+                self.beside(&cooking, &terms, k, letter)?;
                 continue;
             }
             let (source, dtype) = match cooking.is_read(letter) {
@@ -112,6 +119,39 @@ impl Lowering<'_> {
         Ok((self.step(step), out))
     }
 
+    /// Whether a mask of results has one, or there is none.
+    fn is_asked_for(&self, cooking: &Cooking, k: usize) -> bool {
+        let mask = cooking.at("output_mask").and_then(|i| self.known_operand(cooking.node, i));
+        match mask {
+            None => true,
+            Some(Known::Numbers(mask)) => mask.get(k) == Some(&1),
+            Some(_) => false,
+        }
+    }
+
+    /// Adds a sum along other dimensions than those of rows, which is a result.
+    fn beside(&mut self, cooking: &Cooking, terms: &Terms, k: usize, letter: char) -> Result<(), Refusal> {
+        let output = self.section.output(cooking.node, k);
+        if !self.frames.is_aside(output) {
+            return refuse(format!("`{}` with sums along other dimensions than a running total", cooking.recipe.kind));
+        }
+        let lines = cooking.recipe.lines.iter();
+        let (Some(Line(_, _, text)), Some((_, axes))) =
+            (lines.into_iter().find(|line| line.0 == letter), besides(self.section, cooking.node))
+        else {
+            return refuse(format!("`{}` has no line {letter}", cooking.recipe.kind));
+        };
+        let inputs = self.letters(cooking, text, terms.elements)?;
+        let (name, line) = (self.section.name(output), self.line(cooking.node));
+        let input = match inputs[..] {
+            [input] if text.len() == 1 => input,
+            _ => self.hidden(text, terms.elements, inputs, &format!("v_{name}"), &line),
+        };
+        self.kernel.asides.push(Aside { axes, keep: false, input, line });
+        self.known.insert(output, Known::Aside(self.kernel.asides.len() - 1));
+        Ok(())
+    }
+
     /// Adds a sum along other dimensions than the rest is folded.
     fn aside(&mut self, cooking: &Cooking, terms: Terms) -> Result<(), Refusal> {
         let Line(_, _, text) = cooking.recipe.lines[0];
@@ -154,7 +194,7 @@ impl Lowering<'_> {
         let inputs = self.letters(cooking, text, computed)?;
         let fold = match making {
             Making::Whole(fold) => fold,
-            Making::Each | Making::Running(_) => {
+            Making::Each | Making::Running(_) | Making::Beside => {
                 let (in_a_row, drops) = (is_given && recipe.over != Over::Dims, is_given && !terms.keep);
                 let running = match making {
                     Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
@@ -233,7 +273,7 @@ impl Lowering<'_> {
         };
         if let Some(Operand { source, dtype, .. }) = self.given(cooking.node, i) {
             return match i == 0 || dtype == computed {
-                true if i > 0 => {
+                true if OPTIONAL.contains(&name) => {
                     self.kernel.exact.push((source, self.sizes(cooking).unwrap_or_default()));
                     Ok((source, dtype))
                 }

@@ -256,8 +256,9 @@ fn batch_norm_backward(call: &Call) -> Answer {
 fn layer_norm_backward(call: &Call) -> Answer {
     let (grad, x) = (incoming(call)?, call.tensor("input")?);
     check(grad.shape() == x.shape(), || "layer_norm_backward: shapes differ".to_owned())?;
-    let len = match call.opt_ints("normalized_shape")? {
-        Some(shape) => layout::checked(&shape)?,
+    let normalized = call.opt_ints("normalized_shape")?;
+    let len = match &normalized {
+        Some(shape) => layout::checked(shape)?,
         None => call.int("N")?.max(0) as usize,
     };
     let (grads, inputs) = (grad.read::<f64>(), x.read::<f64>());
@@ -278,7 +279,8 @@ fn layer_norm_backward(call: &Call) -> Answer {
         }
     }
     let fitting = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
-    let shape = fitting.map_or(Dims::from_elem(len as i64, 1), |weight| weight.shape().into());
+    let plain = normalized.map_or(Dims::from_elem(len as i64, 1), |shape| shape.as_slice().into());
+    let shape = fitting.map_or(plain, |weight| weight.shape().into());
     let parameter = |numbers: &[f64]| like(call, numbers, x.dtype(), &shape, &x);
     let result = like(call, &result, x.dtype(), x.shape(), &x);
     masked(call, [result, parameter(&of_weight), parameter(&of_bias)])

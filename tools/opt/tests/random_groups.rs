@@ -350,6 +350,9 @@ impl Section {
                 let sizes: Vec<i64> = folded.iter().map(|&dim| self.shape[dim]).collect();
                 let sizes = self.line("int[]", &format!("prim::Constant[value={sizes:?}]()"));
                 let eps = self.line("float", "prim::Constant[value=1e-05]()");
+                if draws.one_in(4) {
+                    return self.gradient_of_norm(draws, &x, &sizes, &eps);
+                }
                 if draws.one_in(2) {
                     let text = format!("aten::native_layer_norm({x}, {sizes}, %none, %none, {eps})");
                     return self.made_at_once(draws, 3, &text, true);
@@ -390,6 +393,20 @@ impl Section {
             read.push(names[0].clone());
         }
         if keeps { self.computed.extend(read) } else { self.rows.extend(read) }
+    }
+
+    /// A norm and its gradient: rows are summed, and what stands at the same place of all rows.
+    fn gradient_of_norm(&mut self, draws: &mut Dice, x: &str, sizes: &str, eps: &str) {
+        let names: Vec<String> = (0..6).map(|_| self.fresh()).collect();
+        let outputs: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
+        let norm = format!("aten::native_layer_norm({x}, {sizes}, %none, %none, {eps})");
+        self.lines.push(format!("{} = {norm}", outputs[..3].join(", ")));
+        let mask = self.line("bool[]", "prim::ListConstruct(%yes, %yes, %yes)");
+        let given = self.line("Tensor", &format!("aten::sigmoid({})", names[0]));
+        let operands = format!("{given}, {x}, {sizes}, {}, {}, %none, %none, {mask}", names[1], names[2]);
+        self.lines.push(format!("{} = aten::native_layer_norm_backward({operands})", outputs[3..].join(", ")));
+        self.computed.push(names[3].clone());
+        self.asides.extend(names[4..].iter().filter(|_| draws.one_in(2)).cloned());
     }
 
     /// Folds into several results, or finds where an element is.
