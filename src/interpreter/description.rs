@@ -53,8 +53,8 @@ pub struct TensorNote {
     pub strides: Option<Dims>,
     /// The device that programs see.
     pub device: Option<String>,
-    /// Whether programs see it as taking part in differentiation.
-    pub requires_grad: bool,
+    /// Whether programs see it as taking part in differentiation; nothing where that is not said, which counts as no for them.
+    pub requires_grad: Option<bool>,
     /// The tensor of the file that is its memory, and where in it the first element is.
     pub storage: Option<(String, i64)>,
     /// Its elements in logical order, where they are written out.
@@ -280,11 +280,12 @@ const OF_TENSORS: &[&str] = &[
     "type",
 ];
 
-/// Whether gradients are asked for.
-fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<bool> {
+/// Whether gradients are asked for, if that is said.
+fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>> {
     match json.get("requires_grad") {
-        None | Some(Value::Null | Value::Bool(false)) => Ok(false),
-        Some(Value::Bool(true)) if dtype.is_float() || dtype.is_complex() => Ok(true),
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Bool(false)) => Ok(Some(false)),
+        Some(Value::Bool(true)) if dtype.is_float() || dtype.is_complex() => Ok(Some(true)),
         Some(Value::Bool(true)) => refuse(format!(
             "{path}: `requires_grad` of {}: only real and complex tensors have gradients",
             dtype.python_name()
@@ -426,7 +427,7 @@ impl<'a> Source<'a> {
             },
         };
         let tensor = note.device.as_deref().map_or(tensor.clone(), |device| tensor.on(Device::new(device)));
-        tensor.set_requires_grad(note.requires_grad);
+        tensor.set_requires_grad(note.requires_grad == Some(true));
         self.made.borrow_mut().insert(key.to_owned(), tensor.clone());
         Ok(tensor)
     }
@@ -598,7 +599,7 @@ fn note_of(tensor: &Tensor, key: &str) -> TensorNote {
         shape: tensor.shape().into(),
         strides,
         device,
-        requires_grad: tensor.requires_grad(),
+        requires_grad: tensor.requires_grad().then_some(true),
         storage: None,
         values: (tensor.numel() <= MOST_WRITTEN).then(|| elements_in(tensor)),
     }
@@ -684,9 +685,7 @@ impl TensorNote {
             put("storage", json!(storage));
             put("offset", json!(offset));
         });
-        if self.requires_grad {
-            put("requires_grad", json!(true));
-        }
+        self.requires_grad.iter().for_each(|said| put("requires_grad", json!(said)));
         if let Some(values) = &self.values {
             put("values", nested(&values.iter().map(Described::element).collect::<Vec<_>>(), &self.shape));
         }

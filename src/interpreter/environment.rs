@@ -7,6 +7,7 @@ use super::random::Philox;
 use super::stop::Exception;
 use crate::ir::Graph;
 use crate::tensor::{DType, Precision};
+use crate::types::Type;
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -28,7 +29,7 @@ impl Release {
 }
 
 /// Makes a value up, given the name of the value that wants it and its type.
-pub type Invent = fn(&Environment, &str, crate::types::Type) -> Option<IValue>;
+pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
 
 /// What a run may use, and what it leaves behind besides results.
 #[derive(Debug, Default)]
@@ -59,8 +60,8 @@ pub struct Environment {
     pub recording: RefCell<Option<Recording>>,
     /// Where graphs were left for their templates, and why, when somebody wants to know.
     pub departures: RefCell<Option<Vec<String>>>,
-    /// Values of constants that were invented, with what was invented.
-    pub invented: RefCell<BTreeMap<String, String>>,
+    /// Contents that were invented, with their types.
+    pub invented: RefCell<BTreeMap<String, Type>>,
     /// Callees whose results were made up.
     pub made_up_calls: RefCell<BTreeSet<String>>,
     /// Invents what nobody bound, given the name of the value and its type.

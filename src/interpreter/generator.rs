@@ -352,9 +352,16 @@ impl<'a> Search<'a> {
                 Sketch::Optional(sketch, _) => Sketch::Optional(sketch, true),
                 sketch => sketch,
             },
-            None => Sketch::Fixed(value.clone()),
+            // Of a callee, whose graph no sketch follows. What is there now the run may have written to.
+            None => Sketch::Fixed(self.invented_first(name).unwrap_or_else(|| value.clone())),
         };
         with_shape(sketch, self.generator.shapes.get(name))
+    }
+
+    /// What was invented under a name, as it was before anything ran.
+    fn invented_first(&self, name: &str) -> Option<IValue> {
+        let ty = *self.env.invented.borrow().get(name)?;
+        self.env.invent.and_then(|invent| invent(self.env, name, ty))
     }
 
     /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.

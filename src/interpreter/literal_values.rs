@@ -62,7 +62,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
             Some(tensor) if !is_bound(env, text, name) => tensor,
             _ => unbound(env, name_of(env, text, name), ty)?,
         },
-        (Attribute::Opaque(text), kind) => {
+        (Attribute::Opaque(text), _) => {
             let name = name_of(env, text, name);
             match printed_list::parts(text) {
                 Some(parts) => {
@@ -71,7 +71,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
                         types.map(|(ty, part)| if is_unshaped(part) { one_element() } else { ty }).collect();
                     IValue::list(of_parts(env, &parts, &types, name)?)
                 }
-                None => hidden(env, text, kind, name).map_or_else(|| unbound(env, name, ty), Ok)?,
+                None => hidden(env, text, ty, name).map_or_else(|| unbound(env, name, ty), Ok)?,
             }
         }
         (Attribute::Type(_) | Attribute::Graph(_), _) => {
@@ -129,12 +129,12 @@ fn is_bound(env: &Environment, text: &Arc<str>, name: &str) -> bool {
 }
 
 /// What is made up for a list of which the text tells no part: lists of tensors become constants when they are empty, others hold what is computed.
-fn hidden(env: &Environment, text: &str, kind: &TypeKind, name: &str) -> Option<IValue> {
-    let is_list = matches!(kind, TypeKind::List(_)) && text == "[<Tensors>]";
+fn hidden(env: &Environment, text: &str, ty: Type, name: &str) -> Option<IValue> {
+    let is_list = matches!(ty.kind(), TypeKind::List(_)) && text == "[<Tensors>]";
     if !is_list || env.invent.is_none() || env.bindings.borrow().contains_key(name) {
         return None;
     }
-    env.invented.borrow_mut().insert(name.to_owned(), "an empty list".to_owned());
+    env.invented.borrow_mut().insert(name.to_owned(), ty);
     Some(IValue::list(Vec::<IValue>::new()))
 }
 
@@ -155,7 +155,7 @@ pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> 
     match env.invent.and_then(|invent| invent(env, name, ty)) {
         Some(value) => {
             env.bindings.borrow_mut().insert(name.to_owned(), value.clone());
-            env.invented.borrow_mut().insert(name.to_owned(), ty.to_string());
+            env.invented.borrow_mut().insert(name.to_owned(), ty);
             Ok(value)
         }
         None => {

@@ -248,7 +248,7 @@ impl Sketch {
                 sketch.fix(&note.shape);
                 (sketch.dtype, sketch.free_dtype) = (note.dtype, false);
                 (sketch.strides, sketch.device) = (note.strides.clone(), note.device.clone());
-                sketch.requires_grad = note.requires_grad;
+                sketch.requires_grad = note.requires_grad == Some(true);
                 Sketch::Tensor(sketch)
             }
             Described::List(list) => Sketch::List(list.iter().map(Sketch::of_description).collect()),

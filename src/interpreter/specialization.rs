@@ -55,7 +55,7 @@ fn tensor(note: &TensorNote, detail: Detail) -> Type {
         dtype: Some(note.dtype),
         sizes: Some(sizes),
         strides,
-        requires_grad: Some(note.requires_grad),
+        requires_grad: Some(note.requires_grad == Some(true)),
         device: Some(Symbol::new(note.device.as_deref().unwrap_or("cpu"))),
         undefined: None,
     }))

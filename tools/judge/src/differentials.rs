@@ -66,6 +66,17 @@ pub fn give_types(graph: &mut Graph, values: &[IValue]) {
     }
 }
 
+/// Says of params that no gradient is wanted of them: nothing comes to them, and operators on the way need no formula.
+pub fn forgo_gradients(graph: &mut Graph, is_wanted: impl Fn(usize) -> bool) {
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    for (_, param) in params.into_iter().enumerate().filter(|(i, _)| !is_wanted(*i)) {
+        if let Some(tensor) = graph.ty(param).as_tensor() {
+            let ty = TensorType { requires_grad: Some(false), ..tensor.clone() };
+            graph.set_type(param, Type::new(TypeKind::Tensor(ty)));
+        }
+    }
+}
+
 /// What gradients of results reach, where not all of them are given.
 pub struct Reached {
     /// Whether each param has a gradient.

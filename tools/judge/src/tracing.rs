@@ -47,11 +47,23 @@ pub struct Traced {
     pub places: Vec<usize>,
 }
 
-/// What the graph does with these inputs, which are left as they are. Callees are to be in the graph.
+/// What the graph does with these inputs, which are left as they are, where gradients of all are wanted. Callees are to be in the graph.
 pub fn trace(graph: &Graph, env: &Environment, inputs: &[IValue]) -> Result<Traced, Stop> {
+    trace_wanting(graph, env, inputs, &|_| true)
+}
+
+/// The same where gradients are wanted of some leaves of the inputs: programs may ask which.
+pub fn trace_wanting(
+    graph: &Graph,
+    env: &Environment,
+    inputs: &[IValue],
+    is_wanted: &dyn Fn(usize) -> bool,
+) -> Result<Traced, Stop> {
     let mut copier = Copier::new(env.precision);
     let inputs: Vec<IValue> = inputs.iter().map(|input| copier.copy(input)).collect();
     let mut tracer = Tracer::new(graph, env, &inputs);
+    let leaves = tracer.made.params(tracer.made.root()).enumerate();
+    tracer.wanted = leaves.filter(|(i, _)| is_wanted(*i)).map(|(_, param)| param).collect();
     let results = Machine::new(graph, env).watched(&mut tracer).run(inputs)?;
     tracer.finish(results)
 }
@@ -112,8 +124,8 @@ struct Tracer<'a> {
     /// What values that are neither plain nor tensors are called in the copy, and constants.
     there: ValueMap,
     held: Vec<IValue>,
-    /// How many of the first params of the copy are leaves of the inputs.
-    given_params: usize,
+    /// The params of the copy, leaves of the inputs, that gradients are wanted of.
+    wanted: FxHashSet<Value>,
     /// What constants hold that came by.
     constants: FxHashMap<Node, IValue>,
     /// What an operator on containers made of tokens, in the place of tensors.
@@ -145,7 +157,7 @@ impl<'a> Tracer<'a> {
             unseen: FxHashMap::default(),
             there: ValueMap::default(),
             held: Vec::new(),
-            given_params: 0,
+            wanted: FxHashSet::default(),
             constants: FxHashMap::default(),
             moved: None,
             texts: Vec::new(),
@@ -158,7 +170,6 @@ impl<'a> Tracer<'a> {
         for (param, input) in source.params(source.root()).zip(inputs) {
             tracer.param(param, input);
         }
-        tracer.given_params = tracer.made.params(tracer.made.root()).len();
         tracer
     }
 
@@ -413,10 +424,9 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Whether a tensor would want a gradient if all inputs do: reals of which one is in it, by operators that hand gradients on. The run itself does not know.
+    /// Whether a tensor wants a gradient: reals of which one that wants it is in it, by operators that hand gradients on. The run itself does not know.
     fn wants_gradient(&self, token: &Tensor) -> bool {
         let Some((_, Meaning::Value(value))) = self.tokens.get(&token.storage().address()) else { return false };
-        let given: FxHashSet<Value> = self.made.params(self.made.root()).take(self.given_params).collect();
         let is_stopped = |node: Node| {
             let types: Vec<Type> = self.made.inputs(node).map(|value| self.made.ty(value)).collect();
             let schema = ops::operator(self.made.era, self.made.kind(node)).resolve(&types).schema();
@@ -427,7 +437,7 @@ impl<'a> Tracer<'a> {
         while let Some(value) = open.pop().filter(|_| self.env.grad_enabled()) {
             let may_be_real =
                 self.made.ty(value).as_tensor().and_then(|ty| ty.dtype).is_none_or(|dtype| dtype.is_float());
-            if given.contains(&value) && may_be_real {
+            if self.wanted.contains(&value) && may_be_real {
                 return true;
             }
             if let Some(node) = self.made.definer(value).filter(|&node| seen.insert(node) && !is_stopped(node)) {

@@ -26,7 +26,7 @@ use jitopt_core::runtime::CpuBackend;
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, parse};
-use jitopt_core::types::Type;
+use jitopt_core::types::{Type, TypeKind};
 use jitopt_core::verify;
 use jitopt_passes::differentiate::function_graph;
 use serde_json::{Value, json};
@@ -311,7 +311,10 @@ pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
     }
     let bindings = env.bindings.borrow();
     for (name, ty) in env.invented.borrow().iter() {
-        let value = bindings.get(name).map_or(ty.clone(), verdicts::summary);
+        // A list of which the text tells no part is an empty one, as long as nobody binds it.
+        let otherwise =
+            if matches!(ty.kind(), TypeKind::List(_)) { "an empty list".to_owned() } else { ty.to_string() };
+        let value = bindings.get(name).map_or(otherwise, verdicts::summary);
         world.say(&format!("note: {} is made up: {value}", spelled(name)));
     }
 }

@@ -267,7 +267,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
                 shape: tensor.shape().into(),
                 strides: (!tensor.is_contiguous()).then(|| tensor.strides().into()),
                 device: None,
-                requires_grad: false,
+                requires_grad: None,
                 storage: None,
                 values: None,
             };

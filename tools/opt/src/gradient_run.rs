@@ -17,10 +17,10 @@ use jitopt_core::pass::{PassError, Pipeline};
 use jitopt_core::runtime::CpuBackend;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
-use jitopt_core::types::{TensorType, Type, TypeKind};
-use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached, give_types};
+use jitopt_core::types::{Type, TypeKind};
+use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached, forgo_gradients, give_types};
 use jitopt_judge::sharing::{Copier, copies};
-use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace, with_leaves};
+use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace_wanting, with_leaves};
 use jitopt_judge::unguarding::unguarded;
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +71,8 @@ struct Leaf<'d> {
     key: String,
     value: IValue,
     described: Option<&'d Described>,
+    /// Whether its gradient is wanted.
+    is_wanted: bool,
 }
 
 /// The graph and that of its gradients.
@@ -148,7 +150,9 @@ pub(crate) fn run(
     for (value, (key, place)) in inputs.iter().zip(keys) {
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
     }
-    let is_complex = |leaf: &&Leaf<'_>| leaf.value.tensor().is_some_and(|tensor| tensor.dtype().is_complex());
+    want_gradients(&graph, &inputs, &mut leaves)?;
+    let is_complex =
+        |leaf: &&Leaf<'_>| leaf.is_wanted && leaf.value.tensor().is_some_and(|tensor| tensor.dtype().is_complex());
     if let Some(Leaf { key, .. }) = leaves.iter().find(is_complex) {
         // Formulas multiply with factors where those of complex numbers multiply with their conjugates.
         return refuse(format!("gradients are not computed where an input is complex, as {key} is"));
@@ -181,10 +185,12 @@ fn copied(bound: &BTreeMap<String, IValue>, precision: Precision) -> BTreeMap<St
 }
 
 impl Run<'_> {
-    /// The next run starts as the first: also where that has written to what attributes hold.
+    /// The next run starts as the first: also where that has written to what attributes hold. What was made up meanwhile is made up again.
     fn begin_anew(&self) {
         self.env.reset();
-        self.env.bindings.borrow_mut().extend(copied(&self.bound, self.env.precision));
+        let (invented, mut bindings) = (self.env.invented.borrow(), self.env.bindings.borrow_mut());
+        bindings.retain(|name, _| self.bound.contains_key(name) || !invented.contains_key(name));
+        bindings.extend(copied(&self.bound, self.env.precision));
     }
 
     /// The graph that computes the same without guards, which have no gradient. Where nothing tells what to do when one fails, all are to hold.
@@ -214,7 +220,7 @@ impl Run<'_> {
             let is_prepared = self.apply(&mut prepared, &judging::pipeline(PREPARATION, world)?).is_ok();
             is_decided = if is_prepared { has_control_flow(&prepared) } else { is_decided };
             if is_prepared && !is_decided && !hangs_on_run(&prepared, &[]) {
-                match self.split(prepared, &values, None, world) {
+                match self.split(prepared, &values, leaves, false, world) {
                     Ok((both, joint, before)) => return Ok(Ok(Derived { both, traced: None, joint, before })),
                     Err(why) => refused = Some(why),
                 }
@@ -223,7 +229,7 @@ impl Run<'_> {
         self.stats = before;
         let mut inlined = graph.clone();
         self.apply(&mut inlined, &judging::pipeline("inline", world)?)?;
-        let mut traced = match (trace(&inlined, &self.env, inputs), refused) {
+        let mut traced = match (trace_wanting(&inlined, &self.env, inputs, &|i| leaves[i].is_wanted), refused) {
             (Ok(traced), _) => traced,
             (Err(_), Some(why)) => return Err(why),
             (Err(stop), None) => return Ok(Err(stop)),
@@ -242,26 +248,21 @@ impl Run<'_> {
         let mut written = std::mem::replace(&mut traced.graph, Graph::new());
         self.apply(&mut written, &judging::pipeline(PREPARATION, world)?)?;
         let values: Vec<IValue> = values.into_iter().chain(traced.held.iter().cloned()).collect();
-        let (both, joint, before) = self.split(written, &values, Some(traced.held.len()), world)?;
+        let (both, joint, before) = self.split(written, &values, leaves, true, world)?;
         Ok(Ok(Derived { both, traced: Some(traced), joint, before }))
     }
 
-    /// A graph without control flow, and that of its gradients, both as one where passes make one, and what the graph was before passes that differentiate; no gradients are wanted of the last params, which hold what the text of a graph that was written down did not show.
+    /// A graph without control flow, and that of its gradients, both as one where passes make one, and what the graph was before passes that differentiate; no gradients are wanted of params behind those of leaves, which hold what the text of a graph that was written down did not show.
     fn split(
         &mut self,
         mut graph: Graph,
         values: &[IValue],
-        held: Option<usize>,
+        leaves: &[Leaf<'_>],
+        is_traced: bool,
         world: &mut World<'_>,
     ) -> Result<(Differentials, Option<Graph>, Option<Graph>), Refusal> {
         give_types(&mut graph, values);
-        let params: Vec<Value> = graph.params(graph.root()).collect();
-        for &param in &params[values.len() - held.unwrap_or(0)..] {
-            if let Some(tensor) = graph.ty(param).as_tensor() {
-                let ty = TensorType { requires_grad: Some(false), ..tensor.clone() };
-                graph.set_type(param, Type::new(TypeKind::Tensor(ty)));
-            }
-        }
+        forgo_gradients(&mut graph, |i| leaves.get(i).is_some_and(|leaf| leaf.is_wanted));
         // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
         let whole = self.pipeline.clone().filter(differentiates);
         self.apply(&mut graph, &judging::pipeline(INFERENCE, world)?)?;
@@ -278,7 +279,7 @@ impl Run<'_> {
         }
         let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         let unreal = graph.results(graph.root()).find(|value| !is_real(value));
-        if let Some(result) = unreal.filter(|_| whole.is_some() && held.is_none()) {
+        if let Some(result) = unreal.filter(|_| whole.is_some() && !is_traced) {
             return refuse(not_known_to_be_real(&graph, result));
         }
         let before = whole.as_ref().map(|_| graph.clone());
@@ -556,8 +557,52 @@ fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, al
                 Some(Described::Tensor(note)) => note.key.clone(),
                 _ => None,
             };
-            all.push(Leaf { key: named.unwrap_or_else(|| key.to_owned()), value, described });
+            all.push(Leaf { key: named.unwrap_or_else(|| key.to_owned()), value, described, is_wanted: true });
         }
+    }
+}
+
+/// Notes which gradients are wanted, as `requires_grad` says: of descriptions, which say no where others say yes, and of the types of params. Where nothing says yes and only types say no,
+/// those are of the run that was printed, as tracers leave them, and gradients are wanted in spite of them.
+fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> Result<(), Refusal> {
+    let said = |leaf: &Leaf<'_>| match leaf.described {
+        Some(Described::Tensor(note)) => note.requires_grad,
+        _ => None,
+    };
+    let mut by_types = Vec::new();
+    for (param, input) in graph.params(graph.root()).zip(inputs) {
+        put_claims(graph.ty(param), input, &mut by_types);
+    }
+    let some_say_yes = leaves.iter().any(|leaf| said(leaf) == Some(true));
+    for (leaf, by_type) in leaves.iter_mut().zip(by_types) {
+        leaf.is_wanted = said(leaf).unwrap_or(!some_say_yes && by_type != Some(false));
+    }
+    let mut reals = leaves.iter().filter(|leaf| leaf.value.tensor().is_some_and(is_real)).peekable();
+    if reals.peek().is_none() || reals.any(|leaf| leaf.is_wanted) {
+        return Ok(());
+    }
+    if leaves.iter().any(|leaf| said(leaf) == Some(false)) {
+        return refuse(
+            "no input requires a gradient: say `\"requires_grad\": true` of those whose gradients are wanted",
+        );
+    }
+    leaves.iter_mut().for_each(|leaf| leaf.is_wanted = true);
+    Ok(())
+}
+
+/// What types say of `requires_grad`, for each leaf of a value.
+fn put_claims(ty: Type, value: &IValue, all: &mut Vec<Option<bool>>) {
+    let parts = ty.parts();
+    let part = |i: usize| parts.get(i).copied().unwrap_or(Type::tensor());
+    match value {
+        IValue::Tuple(values) => values.iter().enumerate().for_each(|(i, value)| put_claims(part(i), value, all)),
+        IValue::List(values) if holds_tensors(value) => {
+            values.borrow().iter().for_each(|value| put_claims(part(0), value, all));
+        }
+        IValue::Dict(items) if holds_tensors(value) => {
+            items.borrow().values().for_each(|value| put_claims(part(1), value, all));
+        }
+        _ => all.push(ty.as_tensor().and_then(|tensor| tensor.requires_grad)),
     }
 }
 
@@ -612,10 +657,8 @@ fn finish(
     let mut outputs = describe(whole, "out", &mut tensors);
     let (mut found, mut described) = (Tensors::new(), Map::new());
     let file = args.values.grads.as_ref().filter(|path| path.as_os_str() != "-");
-    let said = |leaf: &Leaf<'_>| matches!(leaf.described, Some(Described::Tensor(note)) if note.requires_grad);
-    let some_said = leaves.iter().any(said);
     for (leaf, gradient) in leaves.iter().zip(gradients) {
-        if !leaf.value.tensor().is_some_and(is_real) || some_said && !said(leaf) {
+        if !leaf.value.tensor().is_some_and(is_real) || !leaf.is_wanted {
             continue;
         }
         if gradient.tensor().is_none() {
