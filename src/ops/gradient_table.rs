@@ -21,6 +21,7 @@ const TABLE: &str = concat!(
     include_str!("gradients_of_layers.txt"),
     include_str!("gradients_of_matrices.txt"),
     include_str!("gradients_of_special_functions.txt"),
+    include_str!("gradients_of_statistics.txt"),
     include_str!("gradients_of_gradients.txt")
 );
 

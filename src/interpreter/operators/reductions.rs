@@ -9,9 +9,9 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, Types, map2};
 use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
-use crate::tensor::layout::{self, Dims, wrap, wrap_all};
+use crate::tensor::layout::{self, Dims, broadcast, wrap, wrap_all};
 use crate::tensor::promotion::{Promotion, result_type, to_real_arithmetic};
-use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
+use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -131,7 +131,10 @@ fn prod(call: &Call<'_>) -> Answer {
     let dtype = r.x.dtype();
     by_kind!(dtype, W => {
         let one_of = W::load(1i64);
-        one(r.run(call, dtype, |row: &[W]| row.iter().fold(one_of, |product, &x| product.times(x))))
+        // Of halves each product is one, as in eager mode: what is too large on the way stays infinite.
+        let is_rounded = dtype.is_short_float() && call.precision() == Precision::Typed;
+        let step = |product: W| if is_rounded { product.through(dtype) } else { product };
+        one(r.run(call, dtype, |row: &[W]| row.iter().fold(one_of, |product, &x| step(product.times(x)))))
     })
 }
 
@@ -524,8 +527,8 @@ impl Strips {
             return Err(Stop::raised("slice() cannot be applied to a 0-dim tensor."));
         }
         let operands = if x.is_some() { "`x` or `y`" } else { "`y`" };
+        let name = call.kind().as_str().trim_start_matches("aten::");
         if y.dtype() == DType::Bool || x.as_ref().is_some_and(|x| x.dtype() == DType::Bool) {
-            let name = call.kind().as_str().trim_start_matches("aten::").to_owned();
             return Err(Stop::raised(format!(
                 "{name}: received a bool input for {operands}, but bool is not supported"
             )));
@@ -545,20 +548,28 @@ impl Strips {
                 let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
                 call.made(&even, DType::Double, &[n])
             }
-            Some(x) if x.rank() <= 1 => x.reshape(&[x.numel() as i64]),
-            Some(x) => x.with_last(wrap(call.int("dim")?, x.rank())?),
+            Some(x) if x.rank() <= 1 => {
+                if x.numel() as i64 != n {
+                    return Err(Stop::raised(format!("{name}: There must be one `x` value for each sample point")));
+                }
+                x.reshape(&[n])
+            }
+            Some(x) if x.rank() > y.rank() => {
+                return Err(Stop::unsupported(format!("`{}` with more dimensions of `x` than of `y`", call.kind())));
+            }
+            // Dimensions are those of `y`.
+            Some(x) => x.with_last(wrap(dim as i64 - y.rank() as i64, x.rank())?),
         };
-        let rows = Rows::<f64>::along(&y, &[dim]);
-        let mut target: Dims = rows.outer.clone();
-        target.push(n);
-        let places = places.broadcast_to(&target)?.read::<f64>();
-        let strips = |(i, row): (usize, &[f64])| {
-            let places = &places[i * rows.len..(i + 1) * rows.len];
-            let pairs = row.windows(2).zip(places.windows(2));
+        let y = y.with_last(dim);
+        let target = broadcast(y.shape(), places.shape())?;
+        let (outer, len) = (target[..target.len() - 1].into(), target[target.len() - 1] as usize);
+        let (places, heights) = (places.broadcast_to(&target)?.read::<f64>(), y.broadcast_to(&target)?.read::<f64>());
+        let rows = heights.chunks(len.max(1)).zip(places.chunks(len.max(1)));
+        let strips = |(y, x): (&[f64], &[f64])| {
+            let pairs = y.windows(2).zip(x.windows(2));
             pairs.map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).collect::<Vec<f64>>()
         };
-        let areas = rows.iter().enumerate().flat_map(strips).collect();
-        Ok(Strips { areas, each: rows.len.saturating_sub(1), outer: rows.outer.clone(), dim, dtype })
+        Ok(Strips { areas: rows.flat_map(strips).collect(), each: len.saturating_sub(1), outer, dim, dtype })
     }
 }
 

@@ -208,7 +208,11 @@ fn quantile(call: &Call<'_>) -> Answer {
     if x.numel() == 0 {
         return Err(Stop::raised("quantile() input tensor must be non-empty"));
     }
-    let q = call.tensor("q")?;
+    let q = match call.look("q") {
+        // A number is one of the element type.
+        Some(IValue::Float(q)) => call.made(&[*q], x.dtype(), &[]),
+        _ => call.tensor("q")?,
+    };
     let wanted = q.read::<f64>();
     if q.rank() > 1 || wanted.iter().any(|q| !(0.0..=1.0).contains(q)) {
         return Err(Stop::raised("quantile() q values must be in the range [0, 1]"));
@@ -233,6 +237,7 @@ fn quantile(call: &Call<'_>) -> Answer {
     one(like(call, &elements, x.dtype(), &shape, &x))
 }
 
+/// The quantile of a row in order. Its rank is not rounded as elements are.
 fn quantile_of(row: &[f64], q: f64, how: &str, skip: bool) -> Result<f64, Stop> {
     let numbers = row.iter().filter(|x| !x.is_nan()).count();
     if numbers == 0 || (!skip && numbers < row.len()) {

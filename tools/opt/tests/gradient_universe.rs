@@ -238,6 +238,7 @@ fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
             ("no", _) => Operand::Constant("bool", "0".to_owned()),
             ("mask", _) => Operand::Constant("bool[]", "[1, 1, 0]".to_owned()),
             ("longs", _) => Operand::Tensor(whole_numbers(shape)),
+            ("doubles", _) => Operand::Tensor(real_numbers(shape)),
             ("floats", _) => Operand::Constant("float[]", shape.to_owned()),
             ("ints", _) => Operand::Constant("int[]", shape.to_owned()),
             _ => panic!("`{word}` is no operand"),
@@ -250,6 +251,12 @@ fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
 fn whole_numbers(list: &str) -> Tensor {
     let numbers: Vec<i64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
     Tensor::of(&numbers, DType::Long, &[numbers.len() as i64], Precision::Typed)
+}
+
+/// A vector of these, after `doubles:`.
+fn real_numbers(list: &str) -> Tensor {
+    let numbers: Vec<f64> = list.split(',').map(|number| number.parse().expect("a number")).collect();
+    Tensor::of(&numbers, DType::Double, &[numbers.len() as i64], Precision::Typed)
 }
 
 /// An element of a list, after `list:`: a tensor of a shape, or `none`.
