@@ -4,6 +4,7 @@ use super::call::{Answer, Call, Kernel, one};
 use super::environment::Release;
 use super::ivalue::IValue;
 use super::operators;
+use super::operators::picking::{has_shared_elements, refuse_shared_elements, write_changes};
 use super::stop::Stop;
 use crate::symbol::Symbol;
 use crate::tensor::{DType, Tensor, layout};
@@ -137,10 +138,19 @@ fn write_outs(call: &Call<'_>, outs: &[IValue], results: &[IValue]) -> Answer {
     Ok(outs.into())
 }
 
+/// Operators in place that do not ask whether several elements are one: what they choose is written, whoever else it is.
+const WRITES_SHARED_ELEMENTS: &[&str] =
+    &["aten::masked_fill_", "aten::index_fill_", "aten::threshold_", "aten::tril_", "aten::triu_"];
+
 fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Outs) -> Answer {
     let (Some(target), Some(result)) = (target, results.first().and_then(IValue::tensor)) else {
         return Err(Stop::unsupported(format!("`{}` on something that is no tensor", call.kind())));
     };
+    let is_same = result.shape() == target.shape() && result.dtype() == target.dtype();
+    if is_same && has_shared_elements(target) && WRITES_SHARED_ELEMENTS.contains(&call.kind().as_str()) {
+        write_changes(target, result);
+        return one(target.clone());
+    }
     write_into(target, result)?;
     one(target.clone())
 }
@@ -154,11 +164,7 @@ pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
             target.dtype().name()
         )));
     }
-    if target.shape().iter().zip(target.strides()).any(|(&size, &stride)| size > 1 && stride == 0) {
-        return Err(Stop::raised(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
-        ));
-    }
+    refuse_shared_elements(target)?;
     if result.shape() != target.shape() {
         return Err(Stop::raised(format!(
             "output with shape {:?} doesn't match the broadcast shape {:?}",

@@ -6,7 +6,7 @@ use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
 use crate::codegen::kernel::{Aside, Folding, Input, Running, Source, Step};
 use crate::ir::Node;
-use crate::ops::recipes::{Elements, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
+use crate::ops::recipes::{Elements, Fold, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
 use crate::ops::schema::Schema;
 use crate::tensor::promotion::of_number;
 use crate::tensor::{DType, Kind, Scalar};
@@ -205,6 +205,9 @@ impl Lowering<'_> {
                 return Ok((self.step(step), out));
             }
         };
+        if fold == Fold::Product && terms.elements.is_short_float() {
+            return refuse("a product of halves, which is rounded after each factor");
+        }
         let input = match inputs[..] {
             [input] if text.len() == 1 => input,
             _ => self.hidden(text, computed, inputs, &name, &line),

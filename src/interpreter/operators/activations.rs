@@ -22,6 +22,9 @@ pub const ROWS: &[Row] = &[
     ("aten::relu6", |call| keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)),
     ("aten::hardtanh", |call| {
         let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));
+        for bound in [low, high] {
+            check_fits(Scalar::Float(bound), self_of(call)?.dtype())?;
+        }
         keeping(call, |n| n.max(low as i64).min(high as i64), |x| clamped(x, low, high), |z| z)
     }),
     ("aten::hardsigmoid", |call| real(call, |x| clamped(x + 3.0, 0.0, 6.0) / 6.0, |z| z)),
@@ -134,6 +137,10 @@ fn prelu(call: &Call<'_>) -> Answer {
     let types = Types::same(x.dtype(), call.precision());
     if x.dtype().arithmetic() != Some(Kind::Float) {
         return Err(Stop::raised("prelu: Type promoting not supported"));
+    }
+    if weight.dtype() != x.dtype() {
+        let (x, weight) = (x.dtype().name(), weight.dtype().name());
+        return Err(Stop::raised(format!("prelu: Type promoting not supported. Got {x} and {weight}")));
     }
     let channels = if x.rank() > 1 { x.size(1) } else { 1 };
     if call.kind().short() == "prelu" && (weight.rank() > 1 || ![1, channels].contains(&(weight.numel() as i64))) {

@@ -1,6 +1,7 @@
 //! Covariances, correlations, distances of all pairs of rows, and matrices of powers.
 
 use super::elements::{by_kind, check, like, reals};
+use super::pointwise::not_implemented;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -133,6 +134,9 @@ fn pdist(call: &Call) -> Answer {
     check(p >= 0.0, || "pdist only supports non-negative p values".to_owned())?;
     reals("pdist", &x)?;
     let (rows, len, all) = (x.size(0) as usize, x.size(1) as usize, x.read::<f64>());
+    if rows > 1 && len > 0 && matches!(x.dtype(), DType::Half | DType::BFloat16) {
+        return Err(not_implemented("pdist", x.dtype()));
+    }
     let mut found = Vec::new();
     for a in 0..rows {
         for b in a + 1..rows {

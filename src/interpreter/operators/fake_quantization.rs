@@ -91,7 +91,9 @@ fn per_channel(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     check(is_whole || matches!(zero.dtype(), DType::Float | DType::Half), || {
         format!("Zero-point must be Int32, Float or Half, found {}", zero.dtype().name())
     })?;
-    let axis = layout::wrap(call.int("axis")?, x.rank())?;
+    let axis = call.int("axis")?;
+    check(axis >= 0, || "`axis` must be between 0 and number of dimensions of input".to_owned())?;
+    let axis = layout::wrap(axis, x.rank())?;
     check(scale.numel() as i64 == x.size(axis) && zero.numel() == scale.numel(), || {
         "dimensions of scale and zero-point are not consistent with input tensor".to_owned()
     })?;

@@ -1,7 +1,10 @@
 //! Elements picked and written by index, by mask, by condition; places of elements.
 
 use super::elements::{by_kind, like, placed};
-use super::picking::{Number, changed, check_fits, coordinates, index_error, picked, place, wrapped};
+use super::picking::{
+    Number, changed, check_fits, coordinates, index_error, picked, place, refuse_shared_elements, wrapped,
+    write_elements,
+};
 use super::pointwise::c_name;
 use super::scattering::{dimensioned, gathered};
 use super::views::{diagonal_of, expanded, selected, sliced, strided};
@@ -195,12 +198,8 @@ fn write_chosen(call: &Call<'_>, x: &Tensor) -> Result<(), Stop> {
     let Chosen { shape, places } = chosen(x, call.opt_tensors("indices")?)?;
     let values = layout_fit(&values, &shape)?;
     by_kind!(x.dtype(), W => {
-        let mut elements = x.read::<W>();
-        for (place, value) in places.into_iter().zip(values.read::<W>()) {
-            let slot = &mut elements[place];
-            *slot = if accumulate { slot.plus(value) } else { value };
-        }
-        x.write(&elements);
+        let changes = places.into_iter().zip(values.read::<W>());
+        write_elements(x, changes, |old, value| if accumulate { old.plus(value) } else { value });
     });
     Ok(())
 }
@@ -394,6 +393,9 @@ fn copy_in_place(call: &Call<'_>) -> Answer {
     let source = if call.look("src").is_some() { call.tensor("src")? } else { call.tensor("other")? };
     let source = expanded_over(&source, &x)?;
     refuse_overlap(call)?;
+    if !source.is_same_view(&x) {
+        refuse_shared_elements(&x)?;
+    }
     x.copy_from(&source)?;
     one(x)
 }
@@ -466,9 +468,8 @@ fn fill_diagonal(call: &Call<'_>) -> Answer {
         plain || again
     });
     by_kind!(x.dtype(), W => {
-        let mut elements = x.read::<W>();
-        elements.iter_mut().zip(on_diagonal).filter(|(_, on)| *on).for_each(|(x, _)| *x = value.wide());
-        x.write(&elements);
+        let there = on_diagonal.into_iter().enumerate().filter(|(_, on)| *on);
+        write_elements(&x, there.map(|(i, _)| (i, value.wide::<W>())), |_, value| value);
     });
     one(x)
 }

@@ -338,7 +338,32 @@ fn linear(call: &Call) -> Answer {
         let rank = weight.rank();
         return Err(Stop::raised(format!("t() expects a tensor with <= 2 dimensions, but self is {rank}D")));
     }
-    one(affine(call, &x, &weight, call.opt_tensor("bias")?.as_ref())?)
+    let bias = call.opt_tensor("bias")?;
+    if weight.rank() < 2 && bias.as_ref().is_some_and(|bias| are_rows(call, &x, bias)) {
+        return Err(Stop::raised(format!("addmm: mat2 must be a matrix, got {}-D tensor", weight.rank())));
+    }
+    let result = affine(call, &x, &weight, bias.as_ref())?;
+    let kept = x.rank() + weight.rank().max(1) - 2;
+    if x.rank() == 2 || result.rank() <= kept {
+        return one(result);
+    }
+    // Of one row the bias may be one, too; otherwise it is added in place.
+    let is_row = kept == 1
+        && result.rank() == 2
+        && result.size(0) == 1
+        && bias.is_some_and(|bias| bias.shape() == result.shape());
+    match is_row {
+        true => one(result.reshape(&result.shape()[1..])),
+        false => {
+            let (shape, whole) = (&result.shape()[result.rank() - kept..], result.shape());
+            Err(Stop::raised(format!("output with shape {shape:?} doesn't match the broadcast shape {whole:?}")))
+        }
+    }
+}
+
+/// Whether rows are put below one another and added to by what takes matrices alone. Before 2 those of two dimensions were.
+fn are_rows(call: &Call, x: &Tensor, bias: &Tensor) -> bool {
+    x.rank() == 2 || call.release() >= Release(2, 0) && x.is_contiguous() && bias.rank() == 1
 }
 
 /// `x weight' + bias`

@@ -3,9 +3,11 @@
 use super::elements::{by_kind, like};
 use crate::interpreter::call::Call;
 use crate::interpreter::stop::Stop;
+use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims};
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
+use rustc_hash::FxHashMap;
 
 /// Arithmetic and order that all wide numbers have.
 pub trait Number: Ring {
@@ -104,6 +106,52 @@ pub fn changed(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<(), Stop>) -> Resul
     Ok(copy)
 }
 
+/// Whether several elements are one in memory, as those of an expanded dimension are.
+pub fn has_shared_elements(x: &Tensor) -> bool {
+    x.shape().iter().zip(x.strides()).any(|(&size, &stride)| size > 1 && stride == 0)
+}
+
+/// For each element the first that is the same memory.
+pub fn first_in_memory(x: &Tensor) -> Vec<usize> {
+    let mut first = FxHashMap::default();
+    let place = |at: &[i64]| at.iter().zip(x.strides()).map(|(i, stride)| i * stride).sum::<i64>();
+    let places = coordinates(x.shape(), place);
+    places.into_iter().enumerate().map(|(i, place)| *first.entry(place).or_insert(i)).collect()
+}
+
+/// Changes some elements in place: what changes one changes all that are the same memory.
+pub fn write_elements<W: Wide>(x: &Tensor, changes: impl IntoIterator<Item = (usize, W)>, with: impl Fn(W, W) -> W) {
+    let first = has_shared_elements(x).then(|| first_in_memory(x));
+    let mut elements = x.read::<W>();
+    for (i, value) in changes {
+        let slot = &mut elements[first.as_ref().map_or(i, |first| first[i])];
+        *slot = with(*slot, value);
+    }
+    if let Some(first) = first {
+        elements = first.into_iter().map(|i| elements[i]).collect();
+    }
+    x.write(&elements);
+}
+
+/// Writes the elements that a result has otherwise.
+pub fn write_changes(target: &Tensor, result: &Tensor) {
+    by_kind!(target.dtype(), W => {
+        let pairs = target.read::<W>().into_iter().zip(result.read::<W>()).enumerate();
+        let changes: Vec<(usize, W)> = pairs.filter(|(_, (old, new))| old != new).map(|(i, (_, new))| (i, new)).collect();
+        write_elements(target, changes, |_, new| new);
+    });
+}
+
+/// Raises where several elements are one in memory.
+pub fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
+    match has_shared_elements(target) {
+        false => Ok(()),
+        true => Err(Stop::raised(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. Please clone() the tensor before performing the operation.",
+        )),
+    }
+}
+
 /// An index from a program: negative ones count from behind.
 pub fn wrapped(index: i64, size: i64) -> Option<i64> {
     (-size..size).contains(&index).then(|| if index < 0 { index + size } else { index })
@@ -153,8 +201,8 @@ fn element_name(dtype: DType) -> &'static str {
         DType::Short => "int16_t",
         DType::Int => "int",
         DType::Long => "int64_t",
-        DType::Half => "at::Half",
-        DType::BFloat16 => "at::BFloat16",
+        DType::Half => "c10::Half",
+        DType::BFloat16 => "c10::BFloat16",
         DType::Float => "float",
         _ => "double",
     }

@@ -1,7 +1,7 @@
 //! Arithmetic and functions, element by element.
 
 use super::elements::check;
-use super::operands::{Operand, alpha, arithmetic, both, common, factor, operand, operand_scalar, scaling};
+use super::operands::{Operand, alpha, arithmetic, as_element, both, common, factor, operand, operand_scalar, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
@@ -628,9 +628,12 @@ fn clamp(call: &Call<'_>) -> Answer {
     }
 }
 
-/// A bound of whole numbers as one of their type. What is beyond all of them on the side where it does nothing is the last of them; on the other
+/// A real bound is refused where it is beyond its type, and one of whole numbers is made one of theirs. What is beyond all of them on the side where it does nothing is the last of them; on the other
 /// side it is refused; before 2.15 on both, but negative numbers wrap in the unsigned type (PyTorch issues 107702, 198071).
 fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result<Operand, Stop> {
+    if let (Operand::Number(limit), Some(Kind::Float)) = (&limit, dtype.arithmetic()) {
+        check_fits(*limit, dtype)?;
+    }
     let (&Operand::Number(Scalar::Int(n)), Some((low, high))) = (&limit, dtype.range()) else { return Ok(limit) };
     if dtype == DType::Bool || (low..=high).contains(&n) {
         return Ok(limit);
@@ -795,18 +798,18 @@ fn shift(call: &Call<'_>, left: bool) -> Answer {
 
 fn logit(call: &Call<'_>) -> Answer {
     // Below 0 there is no bound.
-    let eps = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
+    let bound = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
+    let (dtype, precision) = (to_real_arithmetic(self_of(call)?.dtype()), call.precision());
+    // Each step is one of the element type: of halves the steps can be told from one.
+    let step = |x: f64| as_element(Scalar::Float(x), dtype, precision).real();
+    let bounds = bound.map(step).map(|low| (low, step(1.0 - low)));
     let f = |x: f64| {
-        let x = eps.map_or(x, |eps| {
-            if x < eps {
-                eps
-            } else if x > 1.0 - eps {
-                1.0 - eps
-            } else {
-                x
-            }
-        });
-        (x / (1.0 - x)).ln()
+        let x = match bounds {
+            Some((low, _)) if x < low => low,
+            Some((_, high)) if x > high => high,
+            _ => x,
+        };
+        step(x / step(1.0 - x)).ln()
     };
     real(call, f, |z| z)
 }

@@ -2,9 +2,11 @@
 
 use super::gamma::tail_sum;
 use super::operands::{both, common, operand};
-use super::pointwise::{erfinv, reals_of, self_of};
+use super::pointwise::{erfinv, not_implemented, reals_of, self_of};
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
+use crate::interpreter::stop::Stop;
+use crate::tensor::DType;
 use crate::tensor::blocks::Types;
 use crate::tensor::promotion::to_real_arithmetic;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
@@ -16,8 +18,8 @@ pub const ROWS: &[Row] = &[
     ("aten::special_i0e", |call| reals_of(call, &self_of(call)?, "i0e_cpu", |x| bessel(0, x, true))),
     ("aten::special_i1", |call| reals_of(call, &self_of(call)?, "i1_cpu", |x| bessel(1, x, false))),
     ("aten::special_i1e", |call| reals_of(call, &self_of(call)?, "i1e_cpu", |x| bessel(1, x, true))),
-    ("aten::special_ndtri", |call| reals_of(call, &self_of(call)?, "ndtri_cpu", ndtri)),
-    ("aten::special_log_ndtr", |call| reals_of(call, &self_of(call)?, "log_ndtr_cpu", log_ndtr)),
+    ("aten::special_ndtri", |call| no_halves(call, "ndtri_cpu", ndtri)),
+    ("aten::special_log_ndtr", |call| no_halves(call, "log_ndtr_cpu", log_ndtr)),
     ("aten::special_zeta", zeta),
 ];
 
@@ -51,12 +53,24 @@ fn bessel(order: i32, x: f64, is_scaled: bool) -> f64 {
     }
     let root = sum / (2.0 * PI * far).sqrt();
     match is_scaled {
-        true if far.is_infinite() => 0.0,
+        true if far.is_infinite() => sign * 0.0,
         true => sign * root,
         // In two steps: the power alone is infinite before the product is.
-        false if far.is_infinite() => sign * far,
+        // Eager mode multiplies 0 with an infinite power.
+        false if far.is_infinite() => f64::NAN,
         false => sign * (far / 2.0).exp() * root * (far / 2.0).exp(),
     }
+}
+
+/// A function that eager mode has no kernel of halves for, also where there is no element.
+pub(super) fn no_halves(call: &Call, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    let x = self_of(call)?;
+    widely_known(kernel, x.dtype())?;
+    reals_of(call, &x, kernel, f)
+}
+
+fn widely_known(kernel: &str, dtype: DType) -> Result<(), Stop> {
+    if matches!(dtype, DType::Half | DType::BFloat16) { Err(not_implemented(kernel, dtype)) } else { Ok(()) }
 }
 
 /// The logarithm of the normal distribution: far below 0 its asymptotic series (Abramowitz and Stegun 26.2.12).
@@ -108,9 +122,10 @@ fn ndtri_below(p: f64) -> f64 {
 fn zeta(call: &Call) -> Answer {
     let (x, q) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(to_real_arithmetic(common(&x, &q)), call.precision());
+    widely_known("zeta_cpu", types.common)?;
     let of = |x: f64, q: f64| match () {
         () if x == 1.0 => f64::INFINITY,
-        () if x < 1.0 || x.is_nan() || q.is_nan() => f64::NAN,
+        () if x < 1.0 || x.is_nan() || q.is_nan() || q == f64::INFINITY => f64::NAN,
         () if q <= 0.0 && q == q.floor() => f64::INFINITY,
         () if q < 0.0 && x != x.floor() => f64::NAN,
         // What lies further below 0 is too small to count.
