@@ -31,6 +31,7 @@
 
 mod activity;
 mod captured_values;
+mod fitting;
 mod formula_writer;
 pub(crate) mod joint_graph;
 mod nested_groups;

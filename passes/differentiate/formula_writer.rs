@@ -194,9 +194,14 @@ impl<'a> Writer<'a> {
 
     fn list(&mut self, parts: &'static [Expr]) -> Step<Thing> {
         let things = parts.iter().map(|part| self.one(part)).collect::<Step<Vec<_>>>()?;
+        Ok(self.list_of(&things))
+    }
+
+    /// A list of these.
+    pub(super) fn list_of(&mut self, things: &[Thing]) -> Thing {
         let element = things.first().map_or(Type::int(), |&thing| self.ty(thing));
-        let operands = self.operands(&things);
-        Ok(self.emit(prim::LIST_CONSTRUCT, &operands, &[Type::list(element)])[0])
+        let operands = self.operands(things);
+        self.emit(prim::LIST_CONSTRUCT, &operands, &[Type::list(element)])[0]
     }
 
     /// What PyTorch makes of a sign: with a tensor on either side it is the operator of tensors, which adds so many times what it adds.
@@ -286,7 +291,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The result of an operator that has one, called with all operands.
-    fn operator(&mut self, name: &str, operands: &[Thing]) -> Step<Thing> {
+    pub(super) fn operator(&mut self, name: &str, operands: &[Thing]) -> Step<Thing> {
         let things = self.overload(name, operands.to_vec(), &[])?;
         things.first().copied().ok_or_else(|| format!("`{name}` returns nothing"))
     }

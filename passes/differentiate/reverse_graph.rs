@@ -11,6 +11,7 @@
 //! from; what it gives for operands is summed up with `prim::AutogradAdd`.
 
 use super::activity::Activity;
+use super::fitting::{self, Fitting};
 use super::formula_writer::{Thing, Unfit, Writer};
 use super::nested_groups::has_backward;
 use jitopt_core::analysis::differentiability::is_of_complex_numbers;
@@ -40,6 +41,8 @@ pub(super) struct Reverse {
     pub(super) params: Vec<usize>,
     /// Whether gradients stop as in eager mode, where they are infinite too.
     is_eager: bool,
+    /// Whether gradients are cast to the element types of what they are of, as there are several.
+    is_mixed: bool,
     /// Which values may have a gradient.
     activity: Activity,
 }
@@ -161,6 +164,7 @@ pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Un
         results: Vec::new(),
         params: Vec::new(),
         is_eager,
+        is_mixed: is_eager && fitting::are_mixed(forward),
         activity: Activity::of(forward),
     };
     let results: Vec<Value> = forward.results(forward.root()).collect();
@@ -240,7 +244,7 @@ impl Reverse {
         let found = match forward.kind(node) {
             prim::CONSTANT | prim::AUTOGRAD_ZERO => return Ok(()),
             prim::AUTOGRAD_ADD | prim::PROFILE => forward.inputs(node).map(|operand| (operand, gradients[0])).collect(),
-            prim::LIST_CONSTRUCT => self.list_elements(forward, node, gradients[0]),
+            prim::LIST_CONSTRUCT => self.list_elements(forward, node, gradients[0])?,
             prim::LIST_UNPACK | prim::CONSTANT_CHUNK => self.joined(forward, node, &gradients),
             prim::DIFFERENTIABLE_GRAPH if has_backward(forward, node) => self.group(forward, node)?,
             kind => {
@@ -321,7 +325,10 @@ impl Reverse {
             let i = schema.formal(line.names[0]).ok_or_else(|| format!("`{}` is no operand", line.names[0]))?;
             let name = GRADIENT_NAMES.iter().find(|(formal, _)| *formal == line.names[0]).map(|(_, name)| *name);
             if let Some(thing) = writer.gradient(line, name)?.filter(|thing| *thing != Thing::Constant(Literal::None)) {
-                found.push((i, writer.value(thing)));
+                let value = writer.value(thing);
+                let fitting =
+                    if self.is_mixed { Fitting::of_operand(forward, node, operands[i]) } else { Fitting::default() };
+                found.push((i, fitting.write(&mut writer, value)?));
             }
         }
         found.sort_by_key(|(i, _)| *i);
@@ -376,7 +383,7 @@ impl Reverse {
     }
 
     /// The gradients of the elements of a list.
-    fn list_elements(&mut self, forward: &Graph, node: Node, gradient: Value) -> Vec<(Value, Value)> {
+    fn list_elements(&mut self, forward: &Graph, node: Node, gradient: Value) -> Result<Vec<(Value, Value)>, Unfit> {
         let (linear, block) = self.linear(forward, node, &[gradient]);
         let unpack = self.graph.create(prim::LIST_UNPACK);
         self.graph.add_input(unpack, gradient);
@@ -384,10 +391,14 @@ impl Reverse {
         let operands: Vec<Value> = forward.inputs(node).collect();
         let mut found = Vec::new();
         for operand in operands {
-            let inner = self.graph.add_output(unpack, Type::tensor());
+            let mut inner = self.graph.add_output(unpack, Type::tensor());
+            if self.is_eager {
+                let mut writer = Writer::inside(&mut self.graph, forward, &mut self.captured, block);
+                inner = Fitting::of_element(forward, node, operand, self.is_mixed).write(&mut writer, inner)?;
+            }
             found.push((operand, self.export(linear, block, inner)));
         }
-        found
+        Ok(found)
     }
 
     /// The gradient of what was taken apart into a list, or into chunks that are joined again.

@@ -349,13 +349,13 @@ fn leaky_relu_backward(call: &Call) -> Answer {
     of_input(call, |g, x| if x > 0.0 { g } else { g * slope })
 }
 
-/// From the result in 1.3; later ones tell whether it is result or input.
+/// From the result in 1.3; later ones tell whether it is result or input, and of no number they make none.
 fn elu_backward(call: &Call) -> Answer {
     let (alpha, scale, input_scale) = (call.float("alpha")?, call.float("scale")?, call.float("input_scale")?);
     let of_result = call.opt_scalar("is_result")?.is_none_or(|is_result| is_result.truth());
-    let name = if call.look("output").is_some() { "output" } else { "self_or_result" };
-    let (grad, x) = (incoming(call)?, call.tensor(name)?);
-    let f = |g: f64, x: f64| match x <= 0.0 {
+    let is_old = call.look("output").is_some();
+    let (grad, x) = (incoming(call)?, call.tensor(if is_old { "output" } else { "self_or_result" })?);
+    let f = |g: f64, x: f64| match x <= 0.0 || x.is_nan() && !is_old {
         true if of_result => g * input_scale * (x + alpha * scale),
         true => g * input_scale * alpha * scale * (x * input_scale).exp(),
         false => g * scale,
