@@ -17,7 +17,7 @@ use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::log::{self, did_you_mean, tracing};
-use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session};
+use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session, Stage};
 use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
@@ -140,6 +140,13 @@ impl Plan {
         let log = log_spec(cli, world)?;
         let parse = ParseOptions { era: cli.input.torch, force_era: false };
         let callees = callees::load(cli, &pipeline, parse, world)?;
+        let specialization = Specialization::read(&cli.input, world)?;
+        let is_of_gradients =
+            |stage: &&Stage| ["differentiate", "create-autodiff-subgraphs"].contains(&stage.pass.name);
+        if let Some(file) = specialization.without_gradients().filter(|_| pipeline.stages().iter().any(is_of_gradients))
+        {
+            world.say(&format!("note: `{file}` says of no input `\"requires_grad\": true`, so none has a gradient"));
+        }
         Ok(Plan {
             gate: judging::gate(&cli.pipeline.disable, &cli.pipeline.debug_counter, &pipeline)?,
             before: named(&cli.watch.print_before, "--print-before", &pipeline)?,
@@ -154,7 +161,7 @@ impl Plan {
             },
             caching: Caching::of(cli, &pipeline, &log, &callees, world)?,
             callees,
-            specialization: Specialization::read(&cli.input, world)?,
+            specialization,
             profile: profile(cli, &pipeline, world)?,
             log,
             pipeline,

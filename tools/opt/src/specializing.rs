@@ -40,6 +40,18 @@ impl Specialization {
         Ok(Specialization { arguments, shapes, detail })
     }
 
+    /// The file that describes tensors, none of which wants a gradient. What containers hold may.
+    pub(crate) fn without_gradients(&self) -> Option<&str> {
+        let (file, arguments) = self.arguments.as_ref()?;
+        let wants = |one: &Described| match one {
+            Described::Tensor(note) => note.requires_grad == Some(true),
+            Described::List(_) | Described::Tuple(_) | Described::Dict(_) | Described::Object { .. } => true,
+            _ => false,
+        };
+        let has_tensors = arguments.iter().any(|one| matches!(one, Described::Tensor(_)));
+        (has_tensors && !arguments.iter().any(wants)).then_some(file)
+    }
+
     /// Gives the params of a graph their types; says what does not fit.
     pub(crate) fn apply(&self, graph: &mut Graph) -> Result<(), String> {
         if let Some((file, arguments)) = &self.arguments {
