@@ -22,8 +22,9 @@ pub const ROWS: &[Row] = &[
     ("aten::relu6", |call| keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)),
     ("aten::hardtanh", |call| {
         let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));
-        for bound in [low, high] {
-            check_fits(Scalar::Float(bound), self_of(call)?.dtype())?;
+        let dtype = self_of(call)?.dtype();
+        for bound in [low, high].into_iter().filter(|_| dtype.is_float()) {
+            check_fits(Scalar::Float(bound), dtype)?;
         }
         keeping(call, |n| n.max(low as i64).min(high as i64), |x| clamped(x, low, high), |z| z)
     }),

@@ -343,20 +343,18 @@ fn linear(call: &Call) -> Answer {
         return Err(Stop::raised(format!("addmm: mat2 must be a matrix, got {}-D tensor", weight.rank())));
     }
     let result = affine(call, &x, &weight, bias.as_ref())?;
-    let kept = x.rank() + weight.rank().max(1) - 2;
-    if x.rank() == 2 || result.rank() <= kept {
+    let mut shape = Dims::from(&x.shape()[..x.rank().saturating_sub(1)]);
+    shape.extend((weight.rank() == 2).then(|| weight.size(0)));
+    if x.rank() == 2 || result.shape() == &shape[..] {
         return one(result);
     }
-    // Of one row the bias may be one, too; otherwise it is added in place.
-    let is_row = kept == 1
-        && result.rank() == 2
-        && result.size(0) == 1
-        && bias.is_some_and(|bias| bias.shape() == result.shape());
-    match is_row {
-        true => one(result.reshape(&result.shape()[1..])),
+    // To one row the bias may be one, too; otherwise it is added in place.
+    match shape.len() == 1 && result.shape() == [1, shape[0]] && bias.is_some_and(|bias| bias.shape() == result.shape())
+    {
+        true => one(result.reshape(&shape)),
         false => {
-            let (shape, whole) = (&result.shape()[result.rank() - kept..], result.shape());
-            Err(Stop::raised(format!("output with shape {shape:?} doesn't match the broadcast shape {whole:?}")))
+            let whole = result.shape();
+            Err(Stop::raised(format!("output with shape {:?} doesn't match the broadcast shape {whole:?}", &shape[..])))
         }
     }
 }
