@@ -43,6 +43,7 @@ mod tally;
 
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
 use jitopt_core::analysis::AliasDb;
+use jitopt_core::analysis::folds::lacks_recipe;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
@@ -266,6 +267,9 @@ impl Fuser {
         let output = graph.output(node, 0);
         if graph.has_uses(output) && !self.is_on_device(graph.ty(output)) {
             return Err(Refusal::Device);
+        }
+        if row.folds && lacks_recipe(graph, node) {
+            return Err(Refusal::Recipe(node));
         }
         if self.level > 1 && missing_formulas::lacks_formula(graph, node) {
             return Err(Refusal::Formula(node));

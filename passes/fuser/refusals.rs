@@ -23,6 +23,8 @@ pub(super) enum Refusal {
     Device,
     /// No kernel computes it for the element types of its operands.
     Formula(Node),
+    /// No kernel computes it for the operands that it is given, such as running statistics.
+    Recipe(Node),
     /// It may return its operand, and somebody writes to that.
     Written(Value),
     /// It joins tensors at its end.
@@ -67,6 +69,10 @@ impl Refusal {
             ),
             Refusal::Device => "no kernels are made for the device of its output".to_owned(),
             Refusal::Formula(node) => format!("no kernel computes {} of the element types of its operands", kind(node)),
+            Refusal::Recipe(node) => format!(
+                "no kernel computes {} of the operands that it is given: running statistics and other constants than it is made for keep it outside",
+                kind(node)
+            ),
             Refusal::Written(value) => {
                 format!("%{} may be the operand itself, and somebody writes to that", graph.name(value))
             }

@@ -14,8 +14,8 @@
 use super::Fuser;
 use super::refusals::Refusal;
 use jitopt_core::analysis::folds::{
-    Axes, axes, is_beside, is_folded, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank, recipes_of, runs,
-    same_axes,
+    Axes, axes, is_beside, is_folded, is_of_channels, is_sum_of_reals, keeps, leading_fold, may_be_aside, rank,
+    recipes_of, runs, same_axes,
 };
 use jitopt_core::analysis::framing::{Frame, Frames};
 use jitopt_core::graph_update;
@@ -128,23 +128,34 @@ impl<'g> Side<'g> {
             }
             None if !self.folds => Place::Any,
             None if is_beside(self.graph, value) => Place::Mixed,
-            None if keeps(self.graph, self.node) => Place::Whole,
+            None if keeps(self.graph, self.node, self.output(value)) => Place::Whole,
             None if axes(self.graph, self.node) == Some(Axes::All) => Place::Free,
             None => Place::Kept,
         }
     }
 
+    /// Which of the outputs of the node a value is.
+    fn output(&self, value: Value) -> usize {
+        self.graph.outputs(self.node).position(|output| output == value).unwrap_or(0)
+    }
+
     /// Where an operand is read.
     fn read(&self, value: Value) -> Place {
         let Some((section, frames)) = &self.section else {
-            let is_operand = self.graph.inputs(self.node).any(|operand| operand == value);
-            return if self.folds && is_operand { Place::Whole } else { Place::Any };
+            let at = |operand: Value| self.graph.inputs(self.node).position(|other| other == operand);
+            return match at(value).filter(|_| self.folds) {
+                Some(i) if is_of_channels(self.graph, self.node, i) => Place::Mixed,
+                Some(_) => Place::Whole,
+                None => Place::Any,
+            };
         };
         let mut found = Place::Any;
         for param in self.params(value) {
             for user in section.users(param).filter(|&user| section.num_outputs(user) > 0) {
                 let output = section.output(user, 0);
+                let at = section.inputs(user).position(|operand| operand == param);
                 let place = match recipes_of(section, user).is_empty() {
+                    false if at.is_some_and(|i| is_of_channels(section, user, i)) => Place::Mixed,
                     true if frames.is_free(output) => Place::Free,
                     true if frames.frame(output) == Frame::Kept => Place::Kept,
                     _ => Place::Whole,

@@ -2,7 +2,7 @@
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
-use crate::ops::recipes::{Fold, Making, Over, Recipe, recipes};
+use crate::ops::recipes::{Fold, Making, OPTIONAL, Over, Recipe, recipes};
 use crate::ops::schema::Schema;
 use crate::symbol::{attr, prim};
 use crate::types::Type;
@@ -18,6 +18,8 @@ pub enum Axes {
     These(SmallVec<[i64; 4]>),
     /// All but so many at the end.
     ButLast(usize),
+    /// All but this one.
+    AllBut(usize),
 }
 
 /// The overload of a node that folds, and the recipes for it.
@@ -47,11 +49,33 @@ fn constant(graph: &Graph, value: Value) -> Option<Node> {
     graph.definer(value).filter(|&node| graph.kind(node) == prim::CONSTANT)
 }
 
-/// Whether the result of a node that folds has as many dimensions as its operand.
-pub fn keeps(graph: &Graph, node: Node) -> bool {
+/// Whether a result of a node that folds has as many dimensions as its operand.
+pub fn keeps(graph: &Graph, node: Node, result: usize) -> bool {
     let Some((schema, recipes)) = overload(graph, node) else { return false };
-    let keepdim = operand(graph, node, schema, "keepdim");
-    recipes[0].over != Over::Dims || keepdim.and_then(|value| graph.constant_int(value)) == Some(1)
+    let keepdim = || operand(graph, node, schema, "keepdim").and_then(|value| graph.constant_int(value)) == Some(1);
+    match recipes[0].over {
+        Over::Dims => keepdim(),
+        Over::Channels => result == 0,
+        Over::Row | Over::Last => true,
+    }
+}
+
+/// Whether an operand of a node that folds has one element for each channel.
+pub fn is_of_channels(graph: &Graph, node: Node, operand: usize) -> bool {
+    operand > 0 && recipes_of(graph, node).first().is_some_and(|recipe| recipe.over == Over::Channels)
+}
+
+/// Whether no recipe of a node that folds is for its operands, as far as their types and constants tell.
+pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
+    let Some((schema, recipes)) = overload(graph, node) else { return true };
+    let given = |name: &&str| operand(graph, node, schema, name).is_some_and(|value| graph.ty(value).is_tensor());
+    let says = |&(name, n): &(&str, i64)| {
+        operand(graph, node, schema, name).and_then(|value| graph.constant_int(value)) == Some(n)
+    };
+    let holds = |recipe: &&Recipe| {
+        OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
+    };
+    !recipes.iter().any(holds)
 }
 
 /// The results of a node that are sums along other dimensions than it folds, and along which: what is summed for each element of its rows.
@@ -79,6 +103,7 @@ pub fn is_folded(graph: &Graph, value: Value) -> bool {
 pub fn axes(graph: &Graph, node: Node) -> Option<Axes> {
     let (schema, recipes) = overload(graph, node)?;
     let dims: SmallVec<[i64; 4]> = match recipes[0].over {
+        Over::Channels => return Some(Axes::AllBut(1)),
         Over::Last => {
             let sizes = numbers(graph, operand(graph, node, schema, "normalized_shape")?)?;
             (1..=sizes.len() as i64).map(|i| -i).collect()
@@ -119,6 +144,7 @@ pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
             Axes::All => (0..rank).collect(),
             Axes::These(dims) => dims.iter().map(|&dim| if dim < 0 { dim + rank } else { dim }).collect(),
             Axes::ButLast(last) => (0..rank - *last as i64).collect(),
+            Axes::AllBut(kept) => (0..rank).filter(|&dim| dim != *kept as i64).collect(),
         };
         dims.sort_unstable();
         dims

@@ -3,7 +3,7 @@
 //! A sum over some dimensions that does not keep them has fewer: its last dimension need not be the last one of the space. What is
 //! computed with it element by element is of its kind, and what is folded is not; where a value would have to be both there is no kernel.
 
-use super::folds::{Axes, asides, axes, keeps, recipes_of};
+use super::folds::{Axes, asides, axes, is_of_channels, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,6 +15,8 @@ pub enum Frame {
     Whole,
     /// The same, but those that are folded are not there.
     Kept,
+    /// Its only one to dimension 1.
+    Channels,
 }
 
 /// A value that would have to be in both frames, in words.
@@ -134,12 +136,13 @@ impl Framing<'_> {
         }
         let output = section.output(node, 0);
         if !recipes_of(section, node).is_empty() {
-            let tensors: Vec<Value> = section.inputs(node).filter(|&value| self.is_computed(value)).collect();
-            tensors.into_iter().try_for_each(|value| self.is(value, Frame::Whole))?;
-            if self.aside.contains(&output) {
-                return Ok(());
+            for (i, value) in section.inputs(node).enumerate().filter(|(_, value)| section.ty(*value).is_tensor()) {
+                let frame = if is_of_channels(section, node, i) { Frame::Kept } else { Frame::Whole };
+                if self.is_computed(value) {
+                    self.is(value, frame)?;
+                }
             }
-            return section.outputs(node).try_for_each(|output| match keeps(section, node) {
+            return section.outputs(node).enumerate().try_for_each(|(k, output)| match keeps(section, node, k) {
                 _ if self.aside.contains(&output) => Ok(()),
                 true => self.is(output, Frame::Whole),
                 false if axes(section, node) == Some(Axes::All) => {

@@ -73,6 +73,17 @@ pub struct Input {
     pub to: DType,
 }
 
+/// How a result lies in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lies {
+    /// As eager kernels order the dimensions of their operands.
+    AsOperands,
+    /// In a row, whatever operands do.
+    InARow,
+    /// With its channels last where the first operand has them so and is not in a row.
+    WithChannels,
+}
+
 /// One operator, applied to one element.
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -88,8 +99,8 @@ pub struct Step {
     pub name: String,
     /// The IR line.
     pub line: String,
-    /// Whether the result lies in a row in memory, whatever its operands do.
-    pub in_a_row: bool,
+    /// How the result lies in memory.
+    pub lies: Lies,
     /// Whether the result lacks the dimensions that are folded, of which its operands have one element.
     pub drops: bool,
     /// Whether it is of all elements of the row up to this one.

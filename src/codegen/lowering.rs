@@ -6,7 +6,7 @@
 mod recipe_steps;
 
 use super::expressions;
-use super::kernel::{Aside, Input, Kernel, Load, Made, Part, Source, Step, Store};
+use super::kernel::{Aside, Input, Kernel, Lies, Load, Made, Part, Source, Step, Store};
 use crate::analysis::folds::recipes_of;
 use crate::analysis::framing::{Frame, Frames};
 use crate::interpreter::{Environment, IValue, literal_values};
@@ -316,9 +316,9 @@ impl Lowering<'_> {
         });
         let name = self.fresh(&self.section.name(output));
         let line = self.line(node);
-        let (in_a_row, drops, running) = (row.in_a_row, false, None);
-        let source =
-            self.step(Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value: true });
+        let lies = if row.in_a_row { Lies::InARow } else { Lies::AsOperands };
+        let (drops, running) = (false, None);
+        let source = self.step(Step { text, computed, out, inputs, name, line, lies, drops, running, is_value: true });
         self.known.insert(output, Known::Tensor { source, dtype: out, dimensioned, frame });
         Ok(())
     }

@@ -4,6 +4,7 @@ use super::c_form;
 use super::kernel::{Direction, Inner, Kernel, Source, Walk};
 use super::lowering::{Refusal, arguments_of_types, lower};
 use crate::analysis::folds::Axes;
+use crate::analysis::framing::Frame;
 use crate::interpreter::Release;
 use crate::ir::Graph;
 use crate::symbol::prim;
@@ -81,7 +82,7 @@ pub fn in_a_row(kernel: &Kernel) -> Walk {
 fn if_summed(kernel: &Kernel, access: usize, direction: Direction) -> Inner {
     let aside = kernel.stores[access - kernel.loads.len()].aside.map(|at| &kernel.asides[at].axes);
     match aside {
-        Some(Axes::These(_) | Axes::ButLast(_)) if direction.is_along() => Inner::Unit,
+        Some(Axes::These(_) | Axes::ButLast(_) | Axes::AllBut(_)) if direction.is_along() => Inner::Unit,
         _ => Inner::Still,
     }
 }
@@ -91,6 +92,7 @@ fn likely_direction(kernel: &Kernel) -> Direction {
     match kernel.axes() {
         None => Direction::Points,
         Some(Axes::These(dims)) if dims[..] == [0] || dims.iter().all(|&dim| dim < -1) => Direction::Across,
+        Some(Axes::AllBut(_)) => Direction::Between,
         Some(Axes::These(dims)) if leaves_out(dims) => Direction::Between,
         Some(_) => Direction::Along,
     }
@@ -104,7 +106,7 @@ fn leaves_out(dims: &[i64]) -> bool {
 
 fn moves(kernel: &Kernel, access: usize) -> bool {
     match access.checked_sub(kernel.loads.len()) {
-        None => kernel.loads[access].dimensioned,
+        None => kernel.loads[access].dimensioned && kernel.loads[access].frame != Frame::Channels,
         Some(store) => !kernel.has_rows() || depends_on_elements(kernel, kernel.stores[store].source),
     }
 }
@@ -112,7 +114,7 @@ fn moves(kernel: &Kernel, access: usize) -> bool {
 /// Whether a value has something to do with single elements, not with what they are folded into alone.
 fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
     match source {
-        Source::Load(k) => kernel.loads[k].dimensioned,
+        Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].frame != Frame::Channels,
         Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
         _ => false,
     }

@@ -116,6 +116,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::var", "aten::std"], &["", "dim", "correction"]).folds(),
     row(&["aten::softmax", "aten::log_softmax"], &["", "int"]).folds().like_first(),
     row(&["aten::layer_norm", "aten::native_layer_norm", "aten::native_layer_norm_backward"], PLAIN).folds().like_first(),
+    row(&["aten::batch_norm", "aten::native_batch_norm"], PLAIN).folds().like_first(),
     row(&["aten::var_mean", "aten::std_mean"], &["", "dim", "correction"]).folds(),
     row(&["aten::aminmax", "aten::argmax", "aten::argmin"], PLAIN).folds(),
     row(&["aten::max", "aten::min"], &["dim"]).folds(),

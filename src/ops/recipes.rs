@@ -69,6 +69,8 @@ pub enum Over {
     Row,
     /// As many of the last ones as `normalized_shape` has; the first result has an element for each element, the others keep dimensions of size 1.
     Last,
+    /// All but dimension 1, the channels; the first result has an element for each element, the others one for each channel, and so have the operands behind the first.
+    Channels,
 }
 
 /// Which element types a recipe takes, and which comes out.
@@ -106,6 +108,8 @@ pub struct Recipe {
     pub kind: &'static str,
     /// The optional tensors that must be given; the others must not.
     pub given: &'static [&'static str],
+    /// Constants that operands must be.
+    pub says: &'static [(&'static str, i64)],
     /// What is folded.
     pub over: Over,
     /// The element types.
@@ -132,7 +136,7 @@ pub const LETTERS: &[(char, &str)] = &[
 ];
 
 /// Tensors that a recipe may do without.
-pub const OPTIONAL: &[&str] = &["weight", "bias"];
+pub const OPTIONAL: &[&str] = &["weight", "bias", "running_mean", "running_var"];
 
 impl Recipe {
     const fn wide(self, wide: &'static str) -> Recipe {
@@ -162,11 +166,11 @@ impl Recipe {
 }
 
 const fn folded(kind: &'static str, elements: Elements, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
+    Recipe { kind, given: &[], says: &[], over: Over::Dims, elements, wide: "", lines, gives: "" }
 }
 
 const fn rows(kind: &'static str, lines: &'static [Line]) -> Recipe {
-    Recipe { kind, given: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
+    Recipe { kind, given: &[], says: &[], over: Over::Row, elements: Elements::Real, wide: "", lines, gives: "" }
 }
 
 const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
@@ -174,12 +178,30 @@ const fn running(kind: &'static str, lines: &'static [Line]) -> Recipe {
 }
 
 const fn layer_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
-    Recipe { kind: "aten::layer_norm", given, over: Over::Last, elements: Elements::Real, wide: "vr", lines, gives: "" }
+    Recipe {
+        kind: "aten::layer_norm",
+        given,
+        says: &[],
+        over: Over::Last,
+        elements: Elements::Real,
+        wide: "vr",
+        lines,
+        gives: "",
+    }
 }
 
 /// The same with the mean and the reciprocal deviation of each row, which its gradient reads.
 const fn native(norm: Recipe) -> Recipe {
     Recipe { kind: "aten::native_layer_norm", ..norm }.gives("ymr")
+}
+
+/// The same of channels over a batch, in training. Running statistics would be written to, so there must be none.
+const fn of_batch(norm: Recipe) -> Recipe {
+    Recipe { kind: "aten::batch_norm", over: Over::Channels, says: &[("training", 1)], ..norm }
+}
+
+const fn native_of_batch(norm: Recipe) -> Recipe {
+    Recipe { kind: "aten::native_batch_norm", ..of_batch(norm) }.gives("ymr")
 }
 
 /// The gradient of a norm: of what is normalised, of its weight and of its bias. `h` is what was normalised.
@@ -261,6 +283,14 @@ const ROWS: &[Recipe] = &[
     native(NORM_WITHOUT_BIAS),
     native(NORM_WITHOUT_WEIGHT),
     native(PLAIN_NORM),
+    of_batch(NORM),
+    of_batch(NORM_WITHOUT_BIAS),
+    of_batch(NORM_WITHOUT_WEIGHT),
+    of_batch(PLAIN_NORM),
+    native_of_batch(NORM),
+    native_of_batch(NORM_WITHOUT_BIAS),
+    native_of_batch(NORM_WITHOUT_WEIGHT),
+    native_of_batch(PLAIN_NORM),
     of_norm(&["weight", "bias"], OF_SCALED),
     of_norm(&["weight"], OF_SCALED),
     of_norm(&["bias"], OF_PLAIN),

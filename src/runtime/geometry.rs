@@ -9,7 +9,7 @@
 
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
-use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Part, Source, Store, Walk};
+use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Lies, Part, Source, Store, Walk};
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -41,6 +41,18 @@ impl View {
         view.shape[dim] = size / part.count;
         view.offset += (part.index * view.shape[dim] * view.strides[dim]) as usize;
         Ok(view)
+    }
+
+    /// One element for each channel, as what has so many dimensions and one element along all others.
+    fn of_channels(&self, rank: usize) -> Result<View, String> {
+        let ([channels], [stride]) = (&self.shape[..], &self.strides[..]) else {
+            return Err(format!("a shape of {:?} where there is one element for each channel", self.shape));
+        };
+        let others = rank.checked_sub(2).ok_or("what is normalised has no channels")?;
+        let along = |of_channels: i64, of_others: i64| -> Dims {
+            std::iter::once(of_channels).chain(std::iter::repeat_n(of_others, others)).collect()
+        };
+        Ok(View { shape: along(*channels, 1), strides: along(*stride, 0), offset: self.offset })
     }
 
     /// How many elements of memory it reaches over, from the first of the memory.
@@ -164,6 +176,14 @@ pub fn settle(kernel: &Kernel, operands: &[Option<View>]) -> Result<Geometry, St
 
 /// A view of an access as one of the space: stretched, and standing still along what it does not have.
 fn placed(view: &View, frame: Frame, space: &[i64], axes: &[usize]) -> Result<View, String> {
+    if frame == Frame::Channels {
+        let view = view.of_channels(space.len())?;
+        let (found, asked) = (view.shape[0], space[1]);
+        return match found == asked {
+            true => placed(&view, Frame::Whole, space, axes),
+            false => Err(format!("{found} elements for {asked} channels")),
+        };
+    }
     let shape = framed(frame, space, axes);
     if !layout::broadcast(&view.shape, &shape).is_ok_and(|all| all == shape) {
         return Err(format!("a shape of {:?} does not go into results of {shape:?}", view.shape));
@@ -197,11 +217,19 @@ fn wrapped(axes: &Axes, rank: usize) -> Result<Vec<usize>, String> {
         Axes::All => (0..rank).collect(),
         Axes::These(dims) => layout::wrap_all(dims, rank).map_err(|error| error.0)?,
         Axes::ButLast(last) => (0..rank.saturating_sub(*last)).collect(),
+        Axes::AllBut(kept) => (0..rank).filter(|dim| dim != kept).collect(),
     };
     axes.sort_unstable();
     // What has no dimensions counts as a row of one element.
     axes.truncate(rank);
     Ok(axes)
+}
+
+/// A result whose channels are last where those of an operand are, unless that is in a row as well.
+fn with_channels(shape: &Dims, operand: Option<&Laid>) -> Laid {
+    let operand = operand.filter(|(sizes, strides)| sizes == shape && !layout::is_contiguous(sizes, strides));
+    let order = operand.and_then(|(sizes, strides)| layout::suggested_order(sizes, strides));
+    (shape.clone(), order.map_or_else(|| layout::contiguous(shape), |order| layout::strides_in_order(shape, order)))
 }
 
 /// A shape with some dimensions folded.
@@ -273,6 +301,10 @@ impl<'k> Shapes<'k> {
 
     fn laid(&self, source: Source) -> Result<Laid, String> {
         match source {
+            Source::Load(k) if self.kernel.loads[k].frame == Frame::Channels => {
+                let rank = self.space.as_ref().map_or(0, |(space, _)| space.len());
+                self.loads[k].of_channels(rank).map(|view| (view.shape, view.strides))
+            }
             Source::Load(k) => Ok((self.loads[k].shape.clone(), self.loads[k].strides.clone())),
             Source::Step(i) => Ok(self.steps[i].clone()),
             Source::Folded(k) => Ok(self.folded[k].clone()),
@@ -296,8 +328,10 @@ impl<'k> Shapes<'k> {
             let shape = framed(Frame::Kept, &shape, axes);
             return Ok((shape.clone(), layout::contiguous(&shape)));
         }
-        if step.in_a_row {
-            return Ok((shape.clone(), layout::contiguous(&shape)));
+        match step.lies {
+            Lies::AsOperands => {}
+            Lies::InARow => return Ok((shape.clone(), layout::contiguous(&shape))),
+            Lies::WithChannels => return Ok(with_channels(&shape, operands.first())),
         }
         let operands: SmallVec<[_; 4]> = operands.iter().map(|(own, strides)| (&own[..], &strides[..])).collect();
         let strides = layout::walked_strides(&shape, &operands);

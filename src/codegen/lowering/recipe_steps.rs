@@ -1,10 +1,10 @@
 //! Nodes that make one element of many, by the recipes of the operator table.
 
 use super::{Known, Lowering, Operand, Refusal, refuse};
-use crate::analysis::folds::{Axes, axes, besides, keeps, overload};
+use crate::analysis::folds::{Axes, axes, besides, is_of_channels, keeps, overload};
 use crate::analysis::framing::Frame;
 use crate::codegen::expressions;
-use crate::codegen::kernel::{Aside, Folding, Input, Running, Source, Step};
+use crate::codegen::kernel::{Aside, Folding, Input, Lies, Running, Source, Step};
 use crate::ir::Node;
 use crate::ops::recipes::{Elements, Fold, LETTERS, Line, Making, OPTIONAL, Over, Recipe};
 use crate::ops::schema::Schema;
@@ -32,7 +32,13 @@ impl Lowering<'_> {
             let at = schema.formal(name).filter(|&i| i < self.section.num_inputs(node));
             at.is_some_and(|i| !matches!(self.known_operand(node, i), None | Some(Known::Missing)))
         };
-        let holds = |recipe: &&&Recipe| OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name));
+        let says = |&(name, n): &(&str, i64)| {
+            let at = schema.formal(name).and_then(|i| self.known_operand(node, i));
+            matches!(at, Some(Known::Number { source: Source::Constant(scalar), .. }) if scalar.int() == n)
+        };
+        let holds = |recipe: &&&Recipe| {
+            OPTIONAL.iter().all(|name| given(name) == recipe.given.contains(name)) && recipe.says.iter().all(says)
+        };
         let Some(recipe) = recipes.iter().find(holds) else {
             return refuse(format!("`{}` has no recipe for these operands", self.section.kind(node)));
         };
@@ -111,8 +117,8 @@ impl Lowering<'_> {
             inputs: vec![Input { letter: 'a', source, dtype, to: out }],
             name: self.fresh(&name),
             line,
-            in_a_row: false,
-            drops: !terms.keep,
+            lies: Lies::AsOperands,
+            drops: !keeps(self.section, cooking.node, k),
             running: None,
             is_value: true,
         };
@@ -173,7 +179,7 @@ impl Lowering<'_> {
         Ok(Terms {
             elements: self.elements(cooking, own)?,
             axes,
-            keep: keeps(self.section, cooking.node),
+            keep: keeps(self.section, cooking.node, 0),
             correction: self.correction(cooking)?,
             sizes: self.sizes(cooking),
         })
@@ -195,13 +201,18 @@ impl Lowering<'_> {
         let fold = match making {
             Making::Whole(fold) => fold,
             Making::Each | Making::Running(_) | Making::Beside => {
-                let (in_a_row, drops) = (is_given && recipe.over != Over::Dims, is_given && !terms.keep);
+                let lies = match recipe.over {
+                    Over::Channels if is_given => Lies::WithChannels,
+                    Over::Row | Over::Last if is_given => Lies::InARow,
+                    _ => Lies::AsOperands,
+                };
+                let drops = is_given && !terms.keep;
                 let running = match making {
                     Making::Running(fold) => Some(Running { fold, axes: terms.axes.clone() }),
                     _ => None,
                 };
                 let is_value = is_given;
-                let step = Step { text, computed, out, inputs, name, line, in_a_row, drops, running, is_value };
+                let step = Step { text, computed, out, inputs, name, line, lies, drops, running, is_value };
                 return Ok((self.step(step), out));
             }
         };
@@ -239,7 +250,7 @@ impl Lowering<'_> {
             inputs,
             name,
             line,
-            in_a_row: false,
+            lies: Lies::AsOperands,
             drops: false,
             running: None,
             is_value: false,
@@ -276,7 +287,10 @@ impl Lowering<'_> {
         };
         if let Some(Operand { source, dtype, .. }) = self.given(cooking.node, i) {
             return match i == 0 || dtype == computed {
-                true if OPTIONAL.contains(&name) => {
+                true if is_of_channels(self.section, cooking.node, i) && !matches!(source, Source::Load(_)) => {
+                    refuse(format!("`{}` with {name} that the group computes", cooking.recipe.kind))
+                }
+                true if OPTIONAL.contains(&name) && cooking.recipe.over == Over::Last => {
                     self.kernel.exact.push((source, self.sizes(cooking).unwrap_or_default()));
                     Ok((source, dtype))
                 }
@@ -297,7 +311,8 @@ impl Lowering<'_> {
     /// A tensor that is an operand of a node that folds.
     fn given(&mut self, node: Node, i: usize) -> Option<Operand> {
         let given = i < self.section.num_inputs(node);
-        given.then(|| self.tensor(self.section.input(node, i), Frame::Whole)).flatten()
+        let frame = if is_of_channels(self.section, node, i) { Frame::Channels } else { Frame::Whole };
+        given.then(|| self.tensor(self.section.input(node, i), frame)).flatten()
     }
 
     /// What elements are converted to, and computed in.

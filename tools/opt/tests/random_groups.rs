@@ -411,7 +411,17 @@ impl Section {
 
     /// Folds into several results, or finds where an element is.
     fn several(&mut self, draws: &mut Dice, x: &str, folded: &[usize], dims: &str) {
-        let is_all = folded.len() == self.shape.len();
+        let (is_all, rank) = (folded.len() == self.shape.len(), self.shape.len());
+        if rank > 1 && folded.len() + 1 == rank && !folded.contains(&1) {
+            let momentum = self.line("float", "prim::Constant[value=0.5]()");
+            let names: Vec<String> = (0..3).map(|_| self.fresh()).collect();
+            let outputs: Vec<String> = names.iter().map(|name| format!("{name} : Tensor")).collect();
+            let none = ["%none"; 4].join(", ");
+            let norm = format!("aten::native_batch_norm({x}, {none}, %yes, {momentum}, {momentum})");
+            self.lines.push(format!("{} = {norm}", outputs.join(", ")));
+            self.computed.push(names[0].clone());
+            return self.rows.extend(names[1..].iter().filter(|_| draws.one_in(2)).cloned());
+        }
         let keep = draws.one_in(2);
         let kept = if keep { "%yes" } else { "%no" };
         let kind = draws.pick(&["var_mean", "std_mean", "max", "min", "argmax", "argmin", "aminmax"]);
