@@ -31,12 +31,12 @@ pub const PIPELINES: &[NamedPipeline] = &[
     NamedPipeline {
         name: "training",
         summary: "the graph and its gradient, each fused, for calls that give gradients of all results",
-        // One graph first, without what has no formula. What is known of sizes is told before differentiation, so that formulas keep none, and from one graph to the other:
+        // One graph first, without what has no formula, and without lists that may keep what is written to. What is known of sizes is told before differentiation, so that formulas keep none, and from one graph to the other:
         // then branches of formulas are decided, sums of gradients can move, and be folds of the backward kernel. What is cheap is computed there again; the forward graph is fused last, when it
         // is known what it must keep.
         text: "inline,lower-simple-tuples,lower-all-tuples,constant-propagation,cse,dce,constant-loop-unrolling,constant-propagation,\
                remove-mutation,canonicalize-ops,dce,\
-               shape-analysis{precise},functionalize,shape-analysis{precise},differentiate{defined eager},\
+               shape-analysis{precise},peephole{only=lists more},dce,functionalize,shape-analysis{precise},differentiate{defined eager},\
                forward(lower-simple-tuples,shape-analysis{precise},peephole,cse,dce),refine-captures,\
                backward(specialize-autogradzero,fixpoint(constant-propagation,lower-simple-tuples,shape-analysis{precise},peephole,cse,dce)),\
                recompute-captures,\

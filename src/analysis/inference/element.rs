@@ -16,9 +16,19 @@ const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
 /// The element type of result `i`: the one that is asked for, else the one that follows.
 pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     match call.operand("dtype") {
-        Some(value) if !call.is_none(value) => DType::from_code(call.graph.constant_int(value)?),
+        Some(value) if !call.is_none(value) => asked_for(call, value),
         _ => following(call, i),
     }
+}
+
+/// The element type that a number names: a constant, or that of a tensor, where PyTorch looks at constants alone.
+fn asked_for(call: &Call<'_>, value: Value) -> Option<DType> {
+    if let Some(code) = call.graph.constant_int(value) {
+        return DType::from_code(code);
+    }
+    let asked = call.graph.definer(value).filter(|_| call.known.sees_into_lists())?;
+    let is_dtype = call.graph.kind(asked).as_str() == "prim::dtype";
+    is_dtype.then(|| call.known.ty(call.graph.input(asked, 0)).as_tensor()?.dtype)?
 }
 
 fn following(call: &Call<'_>, i: usize) -> Option<DType> {
