@@ -59,7 +59,7 @@ pub const PASS: PassInfo = PassInfo {
         PassOption {
             name: "groups-only",
             default: "false",
-            summary: "leave a graph without differentiable subgraphs alone",
+            summary: "leave a graph without differentiable subgraphs alone, as behind `create-autodiff-subgraphs`",
         },
         PassOption {
             name: "whole",
@@ -94,7 +94,13 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         |graph: &Graph, node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some();
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
     let is_one = graph.first(graph.root()).is_some_and(|node| graph.next(node).is_none() && groups.contains(&node));
-    let takes_all = if groups.is_empty() { !cx.flag("groups-only")? } else { cx.flag("whole")? && !is_one };
+    // A pass that looked for groups has said what may be differentiated, also where it found none.
+    let is_told = cx.flag("groups-only")? || cx.has_run("create-autodiff-subgraphs");
+    let is_whole = cx.flag("whole")?;
+    let takes_all = if groups.is_empty() { is_whole || !is_told } else { is_whole && !is_one };
+    if let Some(first) = graph.first(graph.root()).filter(|_| groups.is_empty() && !takes_all) {
+        cx.missed(graph, "graphs-differentiated", first, || "there are no differentiable subgraphs".to_owned());
+    }
     for group in groups {
         if has_hidden_results(graph, group) {
             cx.missed(graph, "graphs-differentiated", group, || "it had its gradient when it was printed".to_owned());

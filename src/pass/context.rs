@@ -40,6 +40,8 @@ pub struct Session {
     pub is_inside: bool,
     /// The passes that changed the graph up to now, but for those inside of differentiable subgraphs.
     pub changed_by: Vec<String>,
+    /// The passes that ran up to now, by their short names, each once.
+    pub ran: Vec<&'static str>,
     /// How many rewrites of each rule came up while somebody watched.
     pub came_up: FxHashMap<(&'static str, &'static str), u64>,
 }
@@ -288,6 +290,11 @@ impl<'a> PassContext<'a> {
     /// What was seen while the graph ran, when somebody gave that.
     pub fn profile(&self) -> Option<Rc<Profile>> {
         self.session.profile.clone()
+    }
+
+    /// Whether a pass of this short name ran before in the pipeline, whatever it did.
+    pub fn has_run(&self, name: &str) -> bool {
+        self.session.ran.contains(&name)
     }
 
     /// The passes that have changed the graph before this one, as a pipeline; nothing where it is as it came.

@@ -180,6 +180,9 @@ fn run_pass(
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
     result.map_err(|error| RunError::Pass { pass: pass.name, error })?;
+    if !session.ran.contains(&pass.name) {
+        session.ran.push(pass.name);
+    }
     if run.changed && !session.is_inside {
         session.changed_by.push(stage.to_string());
     }
