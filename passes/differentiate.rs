@@ -164,7 +164,9 @@ pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
 }
 
 /// What to do about a node that cannot be differentiated, in a graph that was to be one group.
-fn way_round(graph: &Graph, node: Node) -> String {
+///
+/// Eager gradients are asked for by whoever runs the graph, and are of all of it.
+fn way_round(graph: &Graph, node: Node, is_eager: bool) -> String {
     let help = match graph.kind(node) {
         prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
         prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
@@ -181,6 +183,9 @@ fn way_round(graph: &Graph, node: Node) -> String {
             "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"
         }
     };
+    if is_eager {
+        return help.to_owned();
+    }
     format!(
         "{help}; a graph without differentiable subgraphs, as this is, is differentiated as a whole, and left alone by `differentiate{{groups-only}}`"
     )
@@ -191,7 +196,8 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
     let mut whole = graph.clone();
     reverse_graph::forget_claims(&mut whole);
     if let Some(found) = reverse_graph::obstacle(&whole) {
-        return Err(PassError::at(graph, found.node, found.why).with_help(way_round(graph, found.node)));
+        let help = way_round(graph, found.node, cx.flag("eager")?);
+        return Err(PassError::at(graph, found.node, found.why).with_help(help));
     }
     let Some(first) = graph.first(graph.root()) else { return Ok(None) };
     Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {

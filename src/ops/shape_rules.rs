@@ -108,6 +108,8 @@ pub enum Element {
     Common,
     /// That of the first tensor; whole numbers become the default type of reals.
     Real,
+    /// The complex type whose parts are of the type of the first tensor.
+    Complex,
     /// That of the parts of the first tensor: `abs`, `norm`.
     Parts,
     /// What arithmetic with all tensors and numbers makes.
@@ -322,6 +324,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::maximum", "aten::minimum", "aten::fmax", "aten::fmin"], S::Broadcast, Settled),
         row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], S::Broadcast, Settled),
         row(&["aten::hypot"], S::Broadcast, Settled),
+        row(&["aten::complex", "aten::polar"], S::Broadcast, E::Complex),
         row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"], S::Broadcast, Bool).told_as(RUN).alone(RANK).detached(),
         row(&["aten::logical_and", "aten::logical_or", "aten::logical_xor"], S::Broadcast, Bool).detached(),
         row(&["aten::where:self"], S::Broadcast, E::Chosen).told_as(RANKS),

@@ -117,13 +117,14 @@ fn call(job: &Arc<Job>, threads: usize) {
     }
 }
 
-fn helper(threads: usize) -> Option<Helper> {
+fn helper(mut threads: usize) -> Option<Helper> {
     let asked = Arc::new(Asked::default());
     let own = asked.clone();
     let serve = move || {
         loop {
             let (place, job) = linger(|| own.take(), threads);
             job.help(place);
+            threads = job.begun.len();
         }
     };
     let spawned = thread::Builder::new().name("launches".to_owned()).spawn(serve).ok()?;

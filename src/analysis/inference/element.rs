@@ -37,6 +37,7 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
         Element::Same => first(),
         Element::Common => call.tensors()?.iter().find_map(|tensor| tensor.dtype),
         Element::Real => first().map(to_real_arithmetic),
+        Element::Complex => first().filter(|dtype| dtype.is_float()).map(DType::to_complex),
         Element::Parts => first().map(DType::to_real),
         Element::Promoted => promoted(call, 0),
         Element::Settled => settled(call, 0),

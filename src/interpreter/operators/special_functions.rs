@@ -180,6 +180,7 @@ mod tests {
     fn ends_are_as_in_eager_mode() {
         assert_eq!((ndtri(0.0), ndtri(1.0)), (f64::NEG_INFINITY, f64::INFINITY));
         assert!(ndtri(1.1).is_nan() && ndtri(f64::NAN).is_nan() && log_ndtr(f64::NAN).is_nan());
-        assert_eq!((bessel(0, f64::INFINITY, false), bessel(0, f64::INFINITY, true)), (f64::INFINITY, 0.0));
+        assert!(bessel(0, f64::INFINITY, false).is_nan());
+        assert_eq!(bessel(0, f64::INFINITY, true), 0.0);
     }
 }

@@ -50,6 +50,13 @@ pub struct Forward {
     captured: Vec<IValue>,
 }
 
+impl Forward {
+    /// Whether the backward graph computes with complex numbers: formulas multiply with factors where their gradients are products with conjugates.
+    pub fn is_of_complex_numbers(&self) -> bool {
+        self.captured.iter().filter_map(IValue::tensor).any(|tensor| tensor.dtype().is_complex())
+    }
+}
+
 /// Gives the params of a graph the types of values; whether gradients are wanted of them stays open. What is no real has none, which types must tell.
 pub fn give_types(graph: &mut Graph, values: &[IValue]) {
     let params: Vec<Value> = graph.params(graph.root()).collect();

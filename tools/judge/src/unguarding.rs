@@ -79,10 +79,10 @@ fn has_backward(graph: &Graph, node: Node) -> bool {
     graph.attribute(node, attr::REVERSE_SUBGRAPH).is_some()
 }
 
-/// The graph with the nodes of its groups in their places, and without checks before them; nothing where it has no groups.
-fn ungrouped(graph: &Graph) -> Option<Graph> {
+/// The graph with the nodes of its groups in their places, but for those that have backward graphs, and without checks before them; nothing where it has no such groups.
+pub fn ungrouped(graph: &Graph) -> Option<Graph> {
     let has_groups = graph.all_nodes().any(|node| is_group(graph, node));
-    if !has_groups || graph.all_nodes().any(|node| has_backward(graph, node)) {
+    if !has_groups {
         return None;
     }
     let mut plain = graph.clone();

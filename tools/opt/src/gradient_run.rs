@@ -21,7 +21,7 @@ use jitopt_core::types::{Type, TypeKind};
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, Reached, forgo_gradients, give_types};
 use jitopt_judge::sharing::{Copier, copies};
 use jitopt_judge::tracing::{Traced, has_control_flow, holds_tensors, is_real, trace_wanting, with_leaves};
-use jitopt_judge::unguarding::unguarded;
+use jitopt_judge::unguarding::{ungrouped, unguarded};
 use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -285,6 +285,11 @@ impl Run<'_> {
         let before = whole.as_ref().map(|_| graph.clone());
         if let Some(pipeline) = &whole {
             self.apply(&mut graph, pipeline)?;
+            if Differentials::of(&graph).is_none()
+                && let Some(plain) = ungrouped(&graph)
+            {
+                graph = plain;
+            }
             self.apply(&mut graph, &judging::pipeline(AROUND_GROUPS, world)?)?;
         }
         if graph.first(graph.root()).is_none() {
@@ -350,6 +355,12 @@ impl Run<'_> {
             Ok(forward) => forward,
             Err(stop) => return Ok(Err(stop)),
         };
+        if forward.is_of_complex_numbers() {
+            return refuse(format_args!(
+                "`{}` computes with complex numbers on the way to its results: gradients of such are not computed",
+                self.path.display()
+            ));
+        }
         let whole = derived.whole(types, &forward.results);
         let mut gradients = derived.of_computed(self.gradients_of_results(&whole, given, world)?);
         let missing = if self.is_whole { Vec::new() } else { derived.both.missing(&gradients) };
