@@ -16,7 +16,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().map(|tensor| tensor.dtype);
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
     let is_no_real = |dtype: &Option<DType>| dtype.is_some_and(|dtype| !dtype.is_float());
-    let told = !dtypes.contains(&None) && dtypes.iter().any(is_no_real);
+    let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
+    let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_real));
     let rows = formulas(graph.kind(node));
     let is_asked = !rows.is_empty() && rows.iter().all(|row| !row.when.is_empty());
     if !told && !is_asked {
@@ -27,7 +28,10 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let (arguments, _) = arguments_of_types(&section, DType::Float);
     let Release(major, minor) = Release::of(graph.era);
     // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
-    let is_final = |why: &str| why.contains("has no formula") || why.contains("has no recipe");
+    let is_final = |why: &str| {
+        let is_of_another_type = is_mixed && why.contains("` with ") && why.contains(" of ");
+        why.contains("has no formula") || why.contains("has no recipe") || is_of_another_type
+    };
     lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
 }
 

@@ -9,6 +9,7 @@ use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;
 use crate::tensor::blocks::{Rows, map2, map3};
+use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::result_type;
 use crate::tensor::{Dims, Tensor, layout};
 
@@ -253,6 +254,15 @@ fn batch_norm_backward(call: &Call) -> Answer {
     masked(call, [result, vector(&of_weight), vector(&of_bias)])
 }
 
+/// Gradients of a norm's parameters. The weight of halves may be of floats, as its gradient is then, and that of the bias; eager mode adds them up in halves all the same.
+fn of_parameters(call: &Call, x: &Tensor, numbers: [&[f64]; 2], shape: &[i64]) -> Result<[Tensor; 2], Stop> {
+    let dtype = call.opt_tensor("weight")?.map_or(x.dtype(), |weight| weight.dtype());
+    Ok(numbers.map(|numbers| {
+        let rounded: Vec<f64> = numbers.iter().map(|number| number.through(x.dtype())).collect();
+        like(call, &rounded, dtype, shape, x)
+    }))
+}
+
 fn layer_norm_backward(call: &Call) -> Answer {
     let (grad, x) = (incoming(call)?, call.tensor("input")?);
     check(grad.shape() == x.shape(), || "layer_norm_backward: shapes differ".to_owned())?;
@@ -281,9 +291,9 @@ fn layer_norm_backward(call: &Call) -> Answer {
     let fitting = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
     let plain = normalized.map_or(Dims::from_elem(len as i64, 1), |shape| shape.as_slice().into());
     let shape = fitting.map_or(plain, |weight| weight.shape().into());
-    let parameter = |numbers: &[f64]| like(call, numbers, x.dtype(), &shape, &x);
+    let [weight, bias] = of_parameters(call, &x, [&of_weight, &of_bias], &shape)?;
     let result = like(call, &result, x.dtype(), x.shape(), &x);
-    masked(call, [result, parameter(&of_weight), parameter(&of_bias)])
+    masked(call, [result, weight, bias])
 }
 
 fn group_norm_backward(call: &Call) -> Answer {
@@ -309,9 +319,9 @@ fn group_norm_backward(call: &Call) -> Answer {
             of_bias[channel(k)] += g;
         }
     }
-    let vector = |numbers: &[f64]| like(call, numbers, x.dtype(), &[channels], &x);
+    let [weight, bias] = of_parameters(call, &x, [&of_weight, &of_bias], &[channels])?;
     let result = like(call, &result, x.dtype(), x.shape(), &x);
-    masked(call, [result, vector(&of_weight), vector(&of_bias)])
+    masked(call, [result, weight, bias])
 }
 
 /// Gradient and output, element by element.

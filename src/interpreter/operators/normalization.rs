@@ -249,9 +249,16 @@ fn native_layer_norm(call: &Call) -> Answer {
         shape = out.shape()[..out.rank() - rank].to_vec();
         shape.extend(vec![1; rank]);
     }
-    let stats = |numbers: &[f64]| like(call, numbers, out.dtype(), &shape, &out);
+    let dtype = type_of_statistics(call, &out)?;
+    let stats = |numbers: &[f64]| like(call, numbers, dtype, &shape, &out);
     let (mean, inverse) = (stats(&means), stats(&inverses));
     several([out, mean, inverse])
+}
+
+/// Statistics of halves have the type of the parameters beside them, the weight's first: floats stay floats.
+fn type_of_statistics(call: &Call, x: &Tensor) -> Result<DType, Stop> {
+    let parameter = call.opt_tensor("weight")?.or(call.opt_tensor("bias")?);
+    Ok(parameter.map_or(x.dtype(), |parameter| parameter.dtype()))
 }
 
 /// Result, means and reciprocal deviations.
@@ -292,7 +299,8 @@ fn group_norm(call: &Call) -> Answer {
 fn native_group_norm(call: &Call) -> Answer {
     let groups = call.int("group")?;
     let (out, means, inverses) = grouped(call, groups)?;
-    let stats = |numbers: &[f64]| like(call, numbers, out.dtype(), &[numbers.len() as i64 / groups, groups], &out);
+    let dtype = type_of_statistics(call, &out)?;
+    let stats = |numbers: &[f64]| like(call, numbers, dtype, &[numbers.len() as i64 / groups, groups], &out);
     let (mean, inverse) = (stats(&means), stats(&inverses));
     several([out, mean, inverse])
 }

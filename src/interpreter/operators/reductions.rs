@@ -541,35 +541,55 @@ impl Strips {
         if dtype.arithmetic() == Some(Kind::Complex) {
             return Err(Stop::unsupported(format!("`{}` of complex numbers", call.kind())));
         }
+        let places = Strips::places(call, name, x, &y, dim)?;
+        // Where either has one strip, it is that of all; of operands that lie before strips are made, one may not be stretched along them.
+        let strips = |x: &Tensor| {
+            let mut shape = x.shape().to_vec();
+            shape[dim] = (shape[dim] - 1).max(0);
+            shape
+        };
+        broadcast(&strips(&y), &strips(&places))?;
+        let heights = Strips::of_pairs(call, &y.with_last(dim), |near, far| near + far);
+        let widths = Strips::of_pairs(call, &places.with_last(dim), |near, far| far - near);
+        let target = broadcast(heights.shape(), widths.shape())?;
+        let (outer, each) = (target[..target.len() - 1].into(), target[target.len() - 1] as usize);
+        let (heights, widths) = (heights.broadcast_to(&target)?.read::<f64>(), widths.broadcast_to(&target)?.read());
+        let areas = heights.iter().zip::<Vec<f64>>(widths).map(|(height, width)| width * height / 2.0).collect();
+        Ok(Strips { areas, each, outer, dim, dtype })
+    }
+
+    /// Where the heights are, with as many dimensions as they have.
+    fn places(call: &Call<'_>, name: &str, x: Option<Tensor>, y: &Tensor, dim: usize) -> Result<Tensor, Stop> {
         let n = y.size(dim);
-        let places = match &x {
-            None => {
-                let dx = call.float("dx")?;
-                let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
-                call.made(&even, DType::Double, &[n])
-            }
-            Some(x) if x.rank() <= 1 => {
-                if x.numel() as i64 != n {
-                    return Err(Stop::raised(format!("{name}: There must be one `x` value for each sample point")));
-                }
-                x.reshape(&[n])
-            }
-            Some(x) if x.rank() > y.rank() => {
-                return Err(Stop::unsupported(format!("`{}` with more dimensions of `x` than of `y`", call.kind())));
-            }
-            // Dimensions are those of `y`.
-            Some(x) => x.with_last(wrap(dim as i64 - y.rank() as i64, x.rank())?),
+        let mut shape = vec![1; y.rank()];
+        shape[dim] = n;
+        let Some(x) = x else {
+            let dx = call.float("dx")?;
+            let even: Vec<f64> = (0..n).map(|i| i as f64 * dx).collect();
+            return Ok(call.made(&even, DType::Double, &shape));
         };
-        let y = y.with_last(dim);
-        let target = broadcast(y.shape(), places.shape())?;
-        let (outer, len) = (target[..target.len() - 1].into(), target[target.len() - 1] as usize);
-        let (places, heights) = (places.broadcast_to(&target)?.read::<f64>(), y.broadcast_to(&target)?.read::<f64>());
-        let rows = heights.chunks(len.max(1)).zip(places.chunks(len.max(1)));
-        let strips = |(y, x): (&[f64], &[f64])| {
-            let pairs = y.windows(2).zip(x.windows(2));
-            pairs.map(|(y, x)| (x[1] - x[0]) * (y[0] + y[1]) / 2.0).collect::<Vec<f64>>()
-        };
-        Ok(Strips { areas: rows.flat_map(strips).collect(), each: len.saturating_sub(1), outer, dim, dtype })
+        if x.rank() > y.rank() {
+            return Err(Stop::unsupported(format!("`{}` with more dimensions of `x` than of `y`", call.kind())));
+        }
+        if x.rank() != 1 {
+            let ahead = y.rank() - x.rank();
+            shape[..ahead].fill(1);
+            shape[ahead..].copy_from_slice(x.shape());
+        } else if x.size(0) != n {
+            return Err(Stop::raised(format!("{name}: There must be one `x` value for each sample point")));
+        }
+        Ok(x.reshape(&shape))
+    }
+
+    /// One number for each two neighbours of the last dimension.
+    fn of_pairs(call: &Call<'_>, x: &Tensor, of: impl Fn(f64, f64) -> f64) -> Tensor {
+        let mut shape = x.shape().to_vec();
+        let last = shape.len() - 1;
+        let len = shape[last] as usize;
+        shape[last] = len.saturating_sub(1) as i64;
+        let elements = x.read::<f64>();
+        let pairs = elements.chunks(len.max(1)).flat_map(|row| row.windows(2));
+        call.made(&pairs.map(|pair| of(pair[0], pair[1])).collect::<Vec<f64>>(), DType::Double, &shape)
     }
 }
 
