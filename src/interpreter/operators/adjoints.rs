@@ -9,7 +9,6 @@ use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;
 use crate::tensor::blocks::{Rows, map2, map3};
-use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::result_type;
 use crate::tensor::{Dims, Tensor, layout};
 
@@ -258,8 +257,8 @@ fn batch_norm_backward(call: &Call) -> Answer {
 fn of_parameters(call: &Call, x: &Tensor, numbers: [&[f64]; 2], shape: &[i64]) -> Result<[Tensor; 2], Stop> {
     let dtype = call.opt_tensor("weight")?.map_or(x.dtype(), |weight| weight.dtype());
     Ok(numbers.map(|numbers| {
-        let rounded: Vec<f64> = numbers.iter().map(|number| number.through(x.dtype())).collect();
-        like(call, &rounded, dtype, shape, x)
+        let summed = like(call, numbers, x.dtype(), shape, x);
+        like(call, &summed.read::<f64>(), dtype, shape, x)
     }))
 }
 
