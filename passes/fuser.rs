@@ -112,7 +112,7 @@ const SMALL_PATIENCE: usize = 64;
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     fuse(graph, cx)?;
     if cx.file("plan").is_none() {
-        let is_differentiated = |node: &Node| graph.attribute(*node, attr::REVERSE_SUBGRAPH).is_some();
+        let is_differentiated = |node: &Node| graph.backward(*node).is_some();
         let groups: Vec<Node> = graph.all_nodes().filter(is_differentiated).collect();
         for (group, name) in
             groups.into_iter().flat_map(|group| [(group, attr::SUBGRAPH), (group, attr::REVERSE_SUBGRAPH)])

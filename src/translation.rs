@@ -10,6 +10,7 @@
 //! that the other era lacks may go when it is the default, one that it has in addition is its default. Everything else cannot
 //! be said, and [`translate`] says what and why. Where an operator of the same name computes something else, it warns.
 
+use crate::analysis::gradient_roles::HIDDEN;
 use crate::interpreter::{Environment, exact_literals, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::catalog;
@@ -35,16 +36,6 @@ const CHANGED: &[(&str, &str)] = &[
     ("aten::max", "up to 1.6 it does not pass on NaN"),
     ("aten::min", "up to 1.6 it does not pass on NaN"),
     ("aten::full", "of whole numbers it gives floats up to 1.6"),
-];
-
-/// Attributes that only our text shows.
-const HIDDEN: [Symbol; 6] = [
-    attr::REVERSE_SUBGRAPH,
-    attr::F_REAL_OUTPUTS,
-    attr::DF_INPUT_VJPS,
-    attr::DF_INPUT_CAPTURED_INPUTS,
-    attr::DF_INPUT_CAPTURED_OUTPUTS,
-    attr::DF_OUTPUT_VJPS,
 ];
 
 /// Puts a graph and its sections into the words of an era. When the report has errors, the graph is as it was.

@@ -7,19 +7,9 @@
 
 use super::formula_writer::{Unfit, capture};
 use super::reverse_graph::Reverse;
-use jitopt_core::analysis::gradient_roles::Roles;
+use jitopt_core::analysis::gradient_roles::{HIDDEN, Roles};
 use jitopt_core::ir::{Graph, Node, Value, ValueMap};
-use jitopt_core::symbol::{Symbol, attr, prim};
-
-/// What a group says of its backward graph.
-const SAID: [Symbol; 6] = [
-    attr::REVERSE_SUBGRAPH,
-    attr::F_REAL_OUTPUTS,
-    attr::DF_INPUT_VJPS,
-    attr::DF_INPUT_CAPTURED_INPUTS,
-    attr::DF_INPUT_CAPTURED_OUTPUTS,
-    attr::DF_OUTPUT_VJPS,
-];
+use jitopt_core::symbol::prim;
 
 /// Whether a node is a group with a backward graph.
 pub(super) fn has_backward(graph: &Graph, node: Node) -> bool {
@@ -47,7 +37,7 @@ impl Reverse {
             [result] if !self.graph.ty(result).is_tensor() => self.elements(result)?,
             _ => results,
         };
-        for name in SAID {
+        for name in HIDDEN {
             forward.remove_attribute(node, name);
         }
         found.iter().for_each(|&gradient| self.follow(gradient, &gradients));

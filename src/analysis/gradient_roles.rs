@@ -6,6 +6,16 @@
 use crate::ir::{Attribute, Graph, Node};
 use crate::symbol::{Symbol, attr};
 
+/// What a node says of its backward graph, which only our text shows.
+pub const HIDDEN: [Symbol; 6] = [
+    attr::REVERSE_SUBGRAPH,
+    attr::F_REAL_OUTPUTS,
+    attr::DF_INPUT_VJPS,
+    attr::DF_INPUT_CAPTURED_INPUTS,
+    attr::DF_INPUT_CAPTURED_OUTPUTS,
+    attr::DF_OUTPUT_VJPS,
+];
+
 /// The numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {

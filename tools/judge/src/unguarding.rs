@@ -71,12 +71,7 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
 /// Whether a node computes its section, and nothing else is known of it.
 fn is_group(graph: &Graph, node: Node) -> bool {
     let kinds = [prim::FUSION_GROUP, prim::TENSOR_EXPR_GROUP, prim::DIFFERENTIABLE_GRAPH];
-    kinds.contains(&graph.kind(node)) && graph.subgraph(node).is_some() && !has_backward(graph, node)
-}
-
-/// Whether a graph of its gradients comes with a group.
-fn has_backward(graph: &Graph, node: Node) -> bool {
-    graph.attribute(node, attr::REVERSE_SUBGRAPH).is_some()
+    kinds.contains(&graph.kind(node)) && graph.subgraph(node).is_some() && graph.backward(node).is_none()
 }
 
 /// The graph with the nodes of its groups in their places, but for those that have backward graphs, and without checks before them; nothing where it has no such groups.

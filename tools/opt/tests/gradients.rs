@@ -1,6 +1,6 @@
 //! Gradients against what PyTorch's eager mode computed: `CASE.grads` and `CASE.grads64` of `numerics/` of the recorded graphs, from `CASE.grad_outputs`.
 //!
-//! Gradients are within the recorded tolerances, by the interpreter and by kernels, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
+//! Gradients are within the recorded tolerances, by the interpreter and by kernels, of the graph as one group and as many, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
 //! `testdata/corpus/numerics/without_gradients.txt` with the reason; a line there that is no longer true is a failure too. `JITOPT_NUMERICS` names the cases to run by a part of
 //! their path.
 
@@ -30,6 +30,9 @@ const IN_DOUBLES: f64 = 1e-8;
 
 /// What makes groups, which become kernels.
 const FUSION: &str = "@default,fuse{level=2}";
+
+/// What makes many small groups with backward graphs, and then the gradient of what is around them.
+const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate,differentiate{eager whole}";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
     let bytes = std::fs::read(format!("{stem}.{suffix}.safetensors")).expect("a file of the case");
@@ -151,6 +154,11 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     let way = Way { precision: Precision::Typed, wanted: "grads", backend: None, passes: None };
     case.compare(&mut both, &way)?;
     case.compare(&mut both, &Way { backend: Some(&kernels), passes: Some(FUSION), ..way })?;
+    // Groups that stand beside other nodes, each with its backward graph for a formula.
+    let mut grouped = prepared.clone();
+    run_passes(&mut grouped, GROUPS)?;
+    let mut both = Differentials::of(&grouped).ok_or("what is around groups is not differentiated")?;
+    case.compare(&mut both, &way).map_err(|why| format!("{GROUPS}: {why}"))?;
     // One pipeline for all of it, where gradients of all results are given.
     if !case.given(Precision::Typed).iter().any(|given| matches!(given, IValue::Undefined)) {
         let mut graph = prepared;
