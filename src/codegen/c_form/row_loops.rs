@@ -166,7 +166,7 @@ impl Writer<'_> {
         if let Some((row, rows, most)) = self.several() {
             for &i in &steps {
                 let step = &kernel.steps[i];
-                self.line(8, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
+                self.line(8, &format!("{} {}[{most}];", self.kept_type(i), beside('t', &step.name)));
             }
             if self.is_across() {
                 self.line(8, "#pragma omp simd");
@@ -183,7 +183,11 @@ impl Writer<'_> {
             let value = self.value_of_step(i);
             self.noted(indent, &format!("const {} {} = {value};", value_type(step.out), step.name), &step.line);
             if let Some((row, ..)) = self.several() {
-                self.line(indent, &format!("{}[{row}] = {};", beside('t', &step.name), step.name));
+                let value = match self.kept_type(i) {
+                    "float" if value_type(step.out) == "double" => format!("(float){}", step.name),
+                    _ => step.name.clone(),
+                };
+                self.line(indent, &format!("{}[{row}] = {value};", beside('t', &step.name)));
             }
         }
         let is_once = self.is_parted() && !stores.is_empty();
@@ -203,6 +207,19 @@ impl Writer<'_> {
         if self.several().is_some() {
             self.line(8, "}");
         }
+    }
+
+    /// The type in which a step of several rows waits for the loops that read it: floats where it is a double that all of them round, as vectors of rows would be rounded anew for each element.
+    fn kept_type(&self, step: usize) -> &'static str {
+        let (kernel, schedule, own) = (self.kernel, &self.schedule, Source::Step(step));
+        let is_with_it = |i: usize| schedule.of_row[i] && schedule.phase(Source::Step(i)) == schedule.phase(own);
+        let elsewhere = kernel.steps.iter().enumerate().filter(|(i, _)| !is_with_it(*i));
+        let read = elsewhere.flat_map(|(_, other)| &other.inputs).chain(kernel.foldings.iter().map(|fold| &fold.input));
+        let mut read = read.filter(|input| input.source == own).peekable();
+        let is_stored = kernel.stores.iter().any(|store| store.source == own);
+        let out = value_type(kernel.steps[step].out);
+        let is_rounded = !is_stored && read.peek().is_some() && read.all(|input| value_type(input.to) == "float");
+        if is_rounded && out == "double" { "float" } else { out }
     }
 
     /// Declares values of rows that earlier loops have made, or that are loaded.
@@ -552,11 +569,8 @@ impl Writer<'_> {
     /// Adds a block to the totals.
     fn merge(&mut self, k: usize) {
         let folding = &self.kernel.foldings[k];
-        if folding.accumulates() {
-            let part = match self.leader(k) {
-                Some(leader) => format!("{} * {}", self.of_row('b', leader), self.in_block()),
-                None => self.of_row('p', k),
-            };
+        if folding.accumulates() && self.leader(k).is_none() {
+            let part = self.of_row('p', k);
             let head = self.each_row();
             self.line(20, &format!("{head}{} {}= {part};", self.of_row('a', k), folding.operator()));
         }
