@@ -38,7 +38,8 @@ impl Writer<'_> {
         let all = Loop { indent, phase, aims, steps, stages, still };
         for &step in &self.between_stages(&all) {
             let step = &self.kernel.steps[step];
-            self.line(indent, &format!("{} {}[{most}];", value_type(step.out), beside('t', &step.name)));
+            let (ty, name) = (value_type(step.out), beside('t', &step.name));
+            self.line(indent, &format!("{ty} {name}[{most}] __attribute__((aligned(64)));"));
         }
         (0..self.stages_with_sums(&all.stages, aims)).for_each(|stage| self.stage(&all, stage));
         self.stream_tile(indent, aims);
