@@ -215,6 +215,8 @@ pub struct Kernel {
     pub results: Vec<usize>,
     /// Whether what is put together has its channels last where all parts have them so: since PyTorch 1.5.
     pub keeps_channels: bool,
+    /// Operations of arithmetic for a point, about: as formulas and the vector mathematics are written.
+    pub operations: usize,
     /// What had to be assumed, for people.
     pub assumed: Vec<String>,
 }

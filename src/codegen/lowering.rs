@@ -7,6 +7,7 @@ mod recipe_steps;
 
 use super::expressions;
 use super::kernel::{Aside, Input, Kernel, Lies, Load, Made, Part, Source, Step, Store};
+use super::prelude;
 use crate::analysis::folds::recipes_of;
 use crate::analysis::framing::{Frame, Frames};
 use crate::interpreter::{Environment, IValue, literal_values};
@@ -140,7 +141,13 @@ pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32
             "places of elements beside running totals: an element is looked for in a second walk over its row",
         );
     }
+    lowering.kernel.operations = operations(&lowering.kernel);
     Ok(lowering.kernel)
+}
+
+fn operations(kernel: &Kernel) -> usize {
+    let folded: usize = kernel.foldings.iter().map(|folding| if folding.fold.varies() { 3 } else { 1 }).sum();
+    kernel.steps.iter().map(|step| prelude::operations(step.text).max(1)).sum::<usize>() + folded
 }
 
 struct Lowering<'g> {
