@@ -601,6 +601,8 @@ fn clamp(call: &Call<'_>) -> Answer {
     }
     let types = Types::same(dtype, call.precision());
     if let (Operand::Tensor(x), Some((low, high))) = (&x, crossed(call, low.as_ref(), high.as_ref())) {
+        let cut = |bound: f64| if dtype.arithmetic() == Some(Kind::Float) { bound } else { bound.trunc() };
+        let (low, high) = (cut(low), cut(high));
         return one(map1(x, types, |x: f64| {
             if x < low {
                 low
