@@ -39,6 +39,7 @@ mod reverse_graph;
 
 use formula_writer::{Thing, Writer};
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
+use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
@@ -194,7 +195,7 @@ fn way_round(graph: &Graph, node: Node, is_eager: bool) -> String {
 /// Makes one group of the whole graph.
 fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
     let mut whole = graph.clone();
-    reverse_graph::forget_claims(&mut whole);
+    forget_claims(&mut whole);
     if let Some(found) = reverse_graph::obstacle(&whole) {
         let help = way_round(graph, found.node, cx.flag("eager")?);
         return Err(PassError::at(graph, found.node, found.why).with_help(help));
@@ -202,7 +203,7 @@ fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>,
     let Some(first) = graph.first(graph.root()) else { return Ok(None) };
     Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {
         graph_update!("Grouping all nodes");
-        reverse_graph::forget_claims(graph);
+        forget_claims(graph);
         let section = graph.clone();
         let group = graph.create(prim::DIFFERENTIABLE_GRAPH);
         let params: Vec<Value> = graph.params(graph.root()).collect();

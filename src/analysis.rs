@@ -22,6 +22,7 @@ pub mod fingerprints;
 pub mod folds;
 pub mod framing;
 pub mod grad_mode;
+pub mod gradient_claims;
 pub mod gradient_roles;
 pub mod inference;
 mod locations;

@@ -9,7 +9,8 @@
 //! A value is active when a param that may have a gradient is in it, by operators that hand gradients on. A gradient comes to it when it is also in a result. It shares when it may be
 //! the same memory as one that is active: `aten::detach` has no gradient, and writes to it change what has one.
 
-use super::reverse_graph::{is_structural, requires_gradient, schema_of};
+use super::reverse_graph::{is_structural, schema_of};
+use jitopt_core::analysis::gradient_claims::requires_gradient;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;

@@ -9,7 +9,7 @@
 //! ```
 
 use super::gradient_type;
-use super::reverse_graph::requires_gradient;
+use jitopt_core::analysis::gradient_claims::requires_gradient;
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::ir::{Graph, Node, Value, ValueMap};
 use jitopt_core::symbol::{Symbol, prim};

@@ -16,6 +16,7 @@ use super::formula_writer::{Thing, Unfit, Writer};
 use super::nested_groups::has_backward;
 use jitopt_core::analysis::differentiability::is_of_complex_numbers;
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
+use jitopt_core::analysis::gradient_claims::requires_gradient;
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
@@ -23,7 +24,7 @@ use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
 use jitopt_core::ops::gradient_table::{any_gradient_row, eager_gradient_row};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
-use jitopt_core::types::{TensorType, Type, TypeKind};
+use jitopt_core::types::Type;
 
 /// A backward graph that still belongs to its forward graph.
 pub(super) struct Reverse {
@@ -51,40 +52,6 @@ pub(super) struct Reverse {
 pub(super) struct Undifferentiable {
     pub(super) node: Node,
     pub(super) why: String,
-}
-
-/// Whether a value may have a gradient: what is not known does.
-pub(super) fn requires_gradient(ty: Type) -> bool {
-    match ty.kind() {
-        TypeKind::Tensor(tensor) => {
-            tensor.requires_grad.unwrap_or(true)
-                && tensor.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex())
-        }
-        TypeKind::List(inner)
-        | TypeKind::Optional(inner)
-        | TypeKind::Dict(_, inner)
-        | TypeKind::Future(inner)
-        | TypeKind::RRef(inner) => requires_gradient(*inner),
-        TypeKind::Tuple(_) | TypeKind::NamedTuple(_) => ty.parts().into_iter().any(requires_gradient),
-        _ => false,
-    }
-}
-
-/// Whoever runs a graph differentiates what it computes, whatever was so when it was written down: PyTorch's tracer prints `requires_grad=0` for the result of each convolution, and for
-/// what was computed under `no_grad`. What is of operands that may have a gradient may have one; of params types are believed, so one is asked for or not.
-pub(super) fn forget_claims(graph: &mut Graph) {
-    let nodes: Vec<Node> = graph.nodes(graph.root()).collect();
-    for node in nodes {
-        if !graph.inputs(node).any(|value| requires_gradient(graph.ty(value))) {
-            continue;
-        }
-        for output in graph.outputs(node).collect::<Vec<_>>() {
-            if let Some(tensor) = graph.ty(output).as_tensor().filter(|tensor| tensor.requires_grad == Some(false)) {
-                let ty = TensorType { requires_grad: None, ..tensor.clone() };
-                graph.set_type(output, Type::new(TypeKind::Tensor(ty)));
-            }
-        }
-    }
 }
 
 /// The first node that cannot be differentiated: one that has gradients to hand on and no formula, writes over what has a gradient, in a branch or a loop too, or switches gradients off.

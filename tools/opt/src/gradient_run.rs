@@ -8,6 +8,7 @@ use crate::optimise::{Refusal, refuse};
 use crate::verdicts::{self, Expectations};
 use crate::{World, exit, judging, processor};
 use jitopt_core::analysis::grad_mode::is_about_grad_mode;
+use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::interpreter::description::{Described, Description, describe};
 use jitopt_core::interpreter::files::Tensors;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Stop};
@@ -263,6 +264,7 @@ impl Run<'_> {
     ) -> Result<(Differentials, Option<Graph>, Option<Graph>), Refusal> {
         give_types(&mut graph, values);
         forgo_gradients(&mut graph, |i| leaves.get(i).is_some_and(|leaf| leaf.is_wanted));
+        forget_claims(&mut graph);
         // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
         let whole = self.pipeline.clone().filter(differentiates);
         self.apply(&mut graph, &judging::pipeline(INFERENCE, world)?)?;
@@ -280,6 +282,8 @@ impl Run<'_> {
         let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         let unreal = graph.results(graph.root()).find(|value| !is_real(value));
         if let Some(result) = unreal.filter(|_| whole.is_some() && !is_traced) {
+            // What has no formula is what is wrong, if there is any.
+            self.apply(&mut graph.clone(), &judging::pipeline("differentiate{eager}", world)?)?;
             return refuse(not_known_to_be_real(&graph, result));
         }
         let before = whole.as_ref().map(|_| graph.clone());

@@ -5,6 +5,7 @@ use crate::arguments::InputArgs;
 use crate::batch::unreadable;
 use crate::exit;
 use crate::optimise::{Refusal, refuse};
+use jitopt_core::analysis::gradient_claims::forget_claims;
 use jitopt_core::interpreter::description::{self, Described};
 use jitopt_core::interpreter::specialization::{Detail, shaped, specialized};
 use jitopt_core::ir::{Graph, Value};
@@ -90,6 +91,9 @@ impl Specialization {
             let ty = specialized(graph.ty(param), argument, self.detail.unwrap_or(Detail::Rank))
                 .map_err(|why| format!("`{file}`: %{}: {why}", graph.name(param)))?;
             graph.set_type(param, ty);
+        }
+        if arguments.iter().any(|one| matches!(one, Described::Tensor(note) if note.requires_grad == Some(true))) {
+            forget_claims(graph);
         }
         if graph.era == Era::V1_3 {
             // That printed element types and sizes, whatever else it knew.
