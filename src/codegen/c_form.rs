@@ -85,8 +85,8 @@ struct Writer<'k> {
     kernel: &'k Kernel,
     walk: &'k Walk,
     schedule: Schedule,
-    /// Steps that are the same number wherever they are computed.
-    repeated: BTreeSet<usize>,
+    /// Steps that are the same number wherever they are computed, and that no sum is contracted with.
+    rounded: BTreeSet<usize>,
     tile: Option<usize>,
     /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
     in_parts: bool,
@@ -108,12 +108,12 @@ fn beside(letter: char, name: &str) -> String {
 impl<'k> Writer<'k> {
     fn new(kernel: &'k Kernel, walk: &'k Walk) -> Writer<'k> {
         let schedule = Schedule::new(kernel, walk);
-        let repeated = schedule.repeated(kernel, walk);
+        let rounded = &schedule.repeated(kernel, walk) | &Schedule::products(kernel);
         Writer {
             kernel,
             walk,
             schedule,
-            repeated,
+            rounded,
             tile: tile(walk),
             in_parts: false,
             in_doubles: false,
@@ -159,6 +159,10 @@ impl Writer<'_> {
         );
         self.line(0, "{");
         self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
+        if !self.rounded.is_empty() {
+            // A rank has one digit.
+            self.line(4, "const i64 none = rank >> 32;");
+        }
         self.numbers("double", "real", kernel.reals.len());
         self.numbers("i64", "whole", kernel.wholes.len());
     }

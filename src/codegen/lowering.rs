@@ -351,6 +351,10 @@ impl Lowering<'_> {
             },
             When::Fits(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
                 (
+                    Some(Known::Number { source: Source::Constant(number), .. }),
+                    Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }),
+                ) if dtype.is_float() => !number.real().is_finite() || number.real().abs() <= dtype.largest(),
+                (
                     Some(Known::Number { source, kind: Kind::Int }),
                     Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }),
                 ) => dtype.range().is_none_or(|(low, high)| match source {

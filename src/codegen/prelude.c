@@ -8,16 +8,6 @@ typedef unsigned int u32;
 typedef long long i64;
 typedef unsigned long long u64;
 #define JO static inline __attribute__((always_inline, unused))
-#if defined __has_builtin
-#if __has_builtin(__builtin_assoc_barrier)
-#define JO_BARRIER(x) __builtin_assoc_barrier(x)
-#elif __has_builtin(__arithmetic_fence)
-#define JO_BARRIER(x) __arithmetic_fence(x)
-#endif
-#endif
-#ifndef JO_BARRIER
-#define JO_BARRIER(x) (x)
-#endif
 
 // Where a row begins: its position along the dimensions before `kept`, and the offset of each of n accesses. A function for all kernels of a unit, with
 // offsets in memory: as variables of their own they would be stepped in line, and compilers took three times as long.
@@ -82,10 +72,10 @@ JO u64 jo_bits(double x) { union { double x; u64 n; } both; both.x = x; return b
 
 JO double jo_of_bits(u64 n) { union { double x; u64 n; } both; both.n = n; return both.x; }
 
-// The number itself, which is not contracted with what reads it.
-JO float jo_roundedf(float x) { return JO_BARRIER(x); }
+// The number itself, rounded: what reads it sees bits that are changed by `none`, a zero that compilers know nothing of, and is not contracted with it. Barriers of theirs are gone when GCC 12 has made vectors.
+JO float jo_roundedf(float x, i64 none) { return jo_of_bitsf(jo_bitsf(x) ^ (u32)none); }
 
-JO double jo_rounded(double x) { return JO_BARRIER(x); }
+JO double jo_rounded(double x, i64 none) { return jo_of_bits(jo_bits(x) ^ (u64)none); }
 
 // Whole numbers of reals, cut; what does not fit is the smallest, as on x86.
 JO i64 jo_cutf(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : -0x7fffffffffffffffLL - 1; }

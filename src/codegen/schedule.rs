@@ -15,7 +15,7 @@
 //! hardly one element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one. What one loop computes for a later
 //! one waits in a buffer that stays in the first level of cache. A running total has a loop of its own: what such a loop may hold is little.
 
-use super::kernel::{Direction, Input, Kernel, Source, Walk};
+use super::kernel::{Direction, Input, Kernel, Source, Step, Walk};
 use crate::ops::formulas;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -190,6 +190,18 @@ impl Schedule {
             repeated.extend(self.steps(kernel, self.phase_of_fold[k], &[Aim::Place(k)]));
         }
         repeated
+    }
+
+    /// Lines of IR that may end in a product, and are read by a sum or a difference, with which compilers would contract it. Eager mode rounds in between: `x * x - y * y` is 0 where both are
+    /// the same, and `exp(x) - x` is no number where they are infinite. Sums along dimensions only gain by it.
+    pub fn products(kernel: &Kernel) -> BTreeSet<usize> {
+        let of_summing_steps =
+            kernel.steps.iter().filter(|step| [" + ", " - "].iter().any(|sign| step.text.contains(sign)));
+        let varying = kernel.foldings.iter().filter(|folding| folding.fold.varies()).map(|folding| &folding.input);
+        let read = of_summing_steps.flat_map(|step| &step.inputs).chain(varying);
+        let is_product = |step: &Step| step.is_value && (step.text.contains('*') || step.text.contains('('));
+        let step = |input: &Input| if let Source::Step(i) = input.source { Some(i) } else { None };
+        read.filter_map(step).filter(|&i| is_product(&kernel.steps[i])).collect()
     }
 
     /// The steps that are computed for each element in loops with these aims.

@@ -50,7 +50,8 @@ pub enum When {
     Is(usize, f64),
     /// This operand is a constant text.
     Says(usize, &'static str),
-    /// This operand, where it is a whole number, is known to be one of the element type of the first.
+    /// This operand, where it is a whole number, is known to be one of the element type of the first; and where that is of reals, no constant is beyond them. Others raise exceptions, which
+    /// kernels cannot: -1e9 is the usual one, of halves.
     Fits(usize),
     /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
     Held(usize),
@@ -210,8 +211,8 @@ const ROWS: &[Formula] = &[
     // Since 1.9 it is a bound, and leaves -0.0 as it is.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
     numbers("aten::relu", Kept, "a < 0 ? 0 : a"),
-    numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2)]),
-    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]),
+    numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2), Fits(1), Fits(2)]),
+    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
     reals("aten::leaky_relu", Real, "a > 0 ? a : a * b").or(&[(1, 0.01)]),
     // ---- the type stays
@@ -284,7 +285,7 @@ const ROWS: &[Formula] = &[
     all("aten::logical_not", Asked, "a == 0"),
     all("aten::isnan", Asked, "a != a"),
     all("aten::where", Chosen, "a ? b : c"),
-    reals("aten::masked_fill", Kept, "b ? c : a").in_a_row(),
+    reals("aten::masked_fill", Kept, "b ? c : a").when(&[Fits(2)]).in_a_row(),
     all("aten::__and__", Promoted(2), "a & b").real(""),
     all("aten::__or__", Promoted(2), "a | b").real(""),
     all("aten::__xor__", Promoted(2), "a ^ b").real(""),

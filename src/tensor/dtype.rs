@@ -134,6 +134,17 @@ impl DType {
         }
     }
 
+    /// The largest number of a type of reals; infinite for others.
+    pub fn largest(self) -> f64 {
+        match self {
+            DType::Half => half::f16::MAX.to_f64(),
+            DType::BFloat16 => half::bf16::MAX.to_f64(),
+            DType::Float => f64::from(f32::MAX),
+            DType::Double => f64::MAX,
+            _ => f64::INFINITY,
+        }
+    }
+
     /// The gap between 1 and the next larger number of the type, of the parts for complex types; 0 for whole numbers.
     pub fn epsilon(self) -> f64 {
         match self.to_real() {

@@ -143,7 +143,6 @@ impl Writer<'_> {
             let step = &self.kernel.steps[i];
             step.inputs.iter().for_each(|input| self.declare(input.source, all, stage, &mut declared));
             let value = self.value_of_step(i);
-            let value = if self.repeated.contains(&i) { rounded(&value, step.out) } else { value };
             let statement = format!("const {} {} = {value};", value_type(step.out), step.name);
             self.noted(indent + 4, &statement, &step.line);
             declared.insert(step.name.clone());
@@ -339,7 +338,8 @@ impl Writer<'_> {
     /// What a step computes.
     pub(super) fn value_of_step(&self, i: usize) -> String {
         let step = &self.kernel.steps[i];
-        self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i))
+        let value = self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i));
+        if self.rounded.contains(&i) { rounded(&value, step.out) } else { value }
     }
 
     /// A value as it would be read again if it had been written to memory, which rounds those of 16 bits. What is only stored is rounded there.

@@ -176,7 +176,7 @@ pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
         (Scalar::Complex(z), _, Some(_)) if z.im != 0.0 => false,
         (Scalar::Int(n), _, Some((low, high))) => (lowest(dtype, low)..=high).contains(&n),
         (_, _, Some((low, high))) => x >= low as f64 && x < high as f64 + 1.0,
-        (_, Some(Kind::Float), _) => !x.is_finite() || x.abs() <= largest(dtype),
+        (_, Some(Kind::Float), _) => !x.is_finite() || x.abs() <= dtype.largest(),
         _ => true,
     };
     if fits {
@@ -188,15 +188,6 @@ pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
 /// Negative numbers wrap in the unsigned type.
 fn lowest(dtype: DType, low: i64) -> i64 {
     if dtype == DType::Byte { -255 } else { low }
-}
-
-fn largest(dtype: DType) -> f64 {
-    match dtype {
-        DType::Half => 65504.0,
-        DType::BFloat16 => 2f64.powi(127) * (2.0 - 2f64.powi(-7)),
-        DType::Float => f64::from(f32::MAX),
-        _ => f64::MAX,
-    }
 }
 
 /// The name of an element type in C++, for messages.
