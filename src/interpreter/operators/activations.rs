@@ -73,7 +73,12 @@ pub const ROWS: &[Row] = &[
         let dtype = self_of(call)?.dtype();
         [threshold, value].into_iter().try_for_each(|bound| check_fits(bound, dtype))?;
         let wrapped = |bound: Scalar| if dtype == DType::Byte { bound.int().rem_euclid(256) } else { bound.int() };
-        let (t, v, int_t, int_v) = (threshold.real(), value.real(), wrapped(threshold), wrapped(value));
+        let (int_t, int_v) = (wrapped(threshold), wrapped(value));
+        // Both are numbers of the element type.
+        let own = |bound: Scalar| {
+            if dtype.is_float() { as_element(bound, dtype, call.precision()).real() } else { bound.real() }
+        };
+        let (t, v) = (own(threshold), own(value));
         keeping(call, |n| if n <= int_t { int_v } else { n }, |x| if x <= t { v } else { x }, |z| z)
     }),
     ("aten::prelu", prelu),
