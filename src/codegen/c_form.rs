@@ -15,6 +15,7 @@
 //! of `%x` at an element or of a row, `t_x` an array of such, and for what is folded `a_x` the total, `p_x` that of a block.
 
 mod asking_ahead;
+mod columns;
 mod element_loops;
 mod parted_rows;
 mod places;
@@ -28,7 +29,6 @@ use super::kernel::{Direction, Inner, Kernel, Source, Walk};
 use super::prelude;
 use super::schedule::Schedule;
 use crate::tensor::DType;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 
 pub use parted_rows::{Turns, can_be_parted, turns};
@@ -85,8 +85,6 @@ struct Writer<'k> {
     kernel: &'k Kernel,
     walk: &'k Walk,
     schedule: Schedule,
-    /// Steps that are the same number wherever they are computed, and that no sum is contracted with.
-    rounded: BTreeSet<usize>,
     tile: Option<usize>,
     /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
     in_parts: bool,
@@ -108,12 +106,10 @@ fn beside(letter: char, name: &str) -> String {
 impl<'k> Writer<'k> {
     fn new(kernel: &'k Kernel, walk: &'k Walk) -> Writer<'k> {
         let schedule = Schedule::new(kernel, walk);
-        let rounded = &schedule.repeated(kernel, walk) | &Schedule::products(kernel);
         Writer {
             kernel,
             walk,
             schedule,
-            rounded,
             tile: tile(walk),
             in_parts: false,
             in_doubles: false,
@@ -159,10 +155,6 @@ impl Writer<'_> {
         );
         self.line(0, "{");
         self.line(4, "(void)reals, (void)wholes, (void)stream, (void)ask, (void)columns;");
-        if !self.rounded.is_empty() {
-            // A rank has one digit.
-            self.line(4, "const i64 none = rank >> 32;");
-        }
         self.numbers("double", "real", kernel.reals.len());
         self.numbers("i64", "whole", kernel.wholes.len());
     }
@@ -204,6 +196,7 @@ impl Writer<'_> {
         self.lines_of_results();
         self.line(4, &format!("i64 at[64], place[{accesses}];"));
         self.line(4, &format!("jo_first(shape, rank, kept, begin / tiles, strides, {accesses}, at, place);"));
+        self.columns();
         if self.is_between() {
             self.sides()
         } else {

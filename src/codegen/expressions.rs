@@ -81,15 +81,6 @@ pub fn widened(element: &str, dtype: DType) -> String {
     }
 }
 
-/// A value that no compiler contracts with what reads it, in a kernel that has a zero `none`.
-pub fn rounded(value: &str, dtype: DType) -> String {
-    match value_type(dtype) {
-        "float" => format!("jo_roundedf({value}, none)"),
-        "double" => format!("jo_rounded({value}, none)"),
-        _ => value.to_owned(),
-    }
-}
-
 /// A value as an element of memory.
 pub fn narrowed(value: String, dtype: DType) -> String {
     match dtype {

@@ -6,12 +6,14 @@
 //! A kernel may fold the space along some of its dimensions, several times: the largest element of a row, then the sum of what is
 //! computed with it. What stands still along those dimensions is of the *row*, and computed once for all of its elements.
 
+use super::prelude;
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
 use crate::ops::recipes::Fold;
 use crate::tensor::{DType, Scalar};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// One of several equal parts of a tensor along a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -243,6 +245,11 @@ impl Inner {
     }
 }
 
+/// So many elements of a row are kept that all rows share: 16 KiB of floats.
+pub const KEPT: usize = 4096;
+/// So many such values: together they stay in the second level of cache.
+const MOST_KEPT: usize = 4;
+
 /// How a kernel walks over its space. With the element types it is all that a kernel is specialised by.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Walk {
@@ -250,8 +257,17 @@ pub struct Walk {
     pub direction: Direction,
     /// How each access moves along the innermost dimension.
     pub inner: SmallVec<[Inner; 16]>,
-    /// Whether each access stands still along the dimensions that are folded.
+    /// Whether each access stands still along the dimensions that are folded; of points along all but the innermost, if something is computed of such operands alone.
     pub still: SmallVec<[bool; 16]>,
+}
+
+/// What the rows of points share: steps that read only what stands still from row to row.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    /// All of them.
+    pub all: BTreeSet<usize>,
+    /// Those that something else reads.
+    pub kept: BTreeSet<usize>,
 }
 
 /// Where the dimensions are along which a kernel folds.
@@ -328,6 +344,30 @@ impl Kernel {
             *name = format!("v_{}", known.entry(name.clone()).or_insert(number));
         }
         kernel
+    }
+
+    /// What rows share where some accesses stand still from one to the next. Nothing, where reading it again takes as long as computing it.
+    pub fn columns(&self, still: &[bool]) -> Columns {
+        let mut columns = Columns::default();
+        for (i, step) in self.steps.iter().enumerate() {
+            let is_shared = |input: &Input| match input.source {
+                Source::Load(k) => still[k],
+                Source::Step(operand) => columns.all.contains(&operand),
+                Source::Folded(_) => false,
+                Source::Constant(_) | Source::Real(_) | Source::Whole(_) => true,
+            };
+            if step.running.is_none() && step.inputs.iter().all(is_shared) {
+                columns.all.insert(i);
+            }
+        }
+        let others = self.steps.iter().enumerate().filter(|(i, _)| !columns.all.contains(i)).map(|(_, step)| step);
+        let read = others.flat_map(|step| &step.inputs).map(|input| input.source);
+        let read = read.chain(self.stores.iter().map(|store| store.source));
+        let kept = |source| if let Source::Step(i) = source { columns.all.contains(&i).then_some(i) } else { None };
+        columns.kept = read.filter_map(kept).collect();
+        let operations: usize = columns.all.iter().map(|&i| prelude::operations(self.steps[i].text).max(1)).sum();
+        let is_worth_it = columns.kept.len() <= MOST_KEPT && operations > columns.kept.len();
+        if is_worth_it { columns } else { Columns::default() }
     }
 
     /// How many accesses there are: loads, then stores.

@@ -72,10 +72,25 @@ JO u64 jo_bits(double x) { union { double x; u64 n; } both; both.x = x; return b
 
 JO double jo_of_bits(u64 n) { union { double x; u64 n; } both; both.n = n; return both.x; }
 
-// The number itself, rounded: what reads it sees bits that are changed by `none`, a zero that compilers know nothing of, and is not contracted with it. Barriers of theirs are gone when GCC 12 has made vectors.
-JO float jo_roundedf(float x, i64 none) { return jo_of_bitsf(jo_bitsf(x) ^ (u32)none); }
+// a * b + c, rounded once where the processor can. All contractions are these: compilers are told to make none of their own, which would give a product other digits where
+// a sum reads it than where it is written to memory.
+JO float jo_fmaf(float a, float b, float c)
+{
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
 
-JO double jo_rounded(double x, i64 none) { return jo_of_bits(jo_bits(x) ^ (u64)none); }
+JO double jo_fma(double a, double b, double c)
+{
+#if defined __FMA__ || defined __ARM_FEATURE_FMA
+    return __builtin_fma(a, b, c);
+#else
+    return a * b + c;
+#endif
+}
 
 // Whole numbers of reals, cut; what does not fit is the smallest, as on x86.
 JO i64 jo_cutf(float x) { return x >= -0x1p63f && x < 0x1p63f ? (i64)x : -0x7fffffffffffffffLL - 1; }
@@ -113,10 +128,28 @@ JO u16 jo_to_bfloat16(float x)
     return (u16)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16 | 0x40) : rounded);
 }
 
+// A zero that compilers know nothing of.
+static __attribute__((used)) u32 jo_none;
+
+// Bounds that are no constants for the compiler: of those GCC 12 makes a comparison and a masked copy, two operations of vectors where there is one, and shares the mask with what is computed
+// of the number. NaN comes through, and so does -0.0 where the bound is 0.
+JO float jo_at_leastf(float x, float bound)
+{
+    const float b = jo_of_bitsf(jo_bitsf(bound) ^ jo_none);
+    return x < b ? b : x;
+}
+
+JO float jo_at_mostf(float x, float bound)
+{
+    const float b = jo_of_bitsf(jo_bitsf(bound) ^ jo_none);
+    return x > b ? b : x;
+}
+
 // NaN if one of the two is, and the first if they are equal: a bound leaves -0.0 as it is. Asked in this way vectors take one comparison, which is made once for a
-// bound of all elements, and one masked maximum.
+// bound of all elements, and one masked maximum; a constant is no NaN, and takes a maximum only.
 JO float jo_largerf(float a, float b)
 {
+    if (__builtin_constant_p(b) && b == b) return jo_at_leastf(a, b);
     const float m = a < b ? b : a;
     return b != b ? b : m;
 }
@@ -129,6 +162,7 @@ JO double jo_larger(double a, double b)
 
 JO float jo_smallerf(float a, float b)
 {
+    if (__builtin_constant_p(b) && b == b) return jo_at_mostf(a, b);
     const float m = a > b ? b : a;
     return b != b ? b : m;
 }
@@ -216,10 +250,10 @@ JO double jo_roundeven(double x)
 JO float jo_exp_tailf(float r)
 {
     float y = 1.39262504e-03f;
-    y = y * r + 8.36323295e-03f;
-    y = y * r + 4.16665524e-02f;
-    y = y * r + 1.66665763e-01f;
-    y = y * r + 5.0e-01f;
+    y = jo_fmaf(y, r, 8.36323295e-03f);
+    y = jo_fmaf(y, r, 4.16665524e-02f);
+    y = jo_fmaf(y, r, 1.66665763e-01f);
+    y = jo_fmaf(y, r, 5.0e-01f);
     return y;
 }
 
@@ -227,16 +261,16 @@ JO float jo_exp_tailf(float r)
 JO double jo_exp_tail(double r)
 {
     double y = 2.09147553258932e-09;
-    y = y * r + 2.5105312729622103e-08;
-    y = y * r + 2.755727347871858e-07;
-    y = y * r + 2.755725517000089e-06;
-    y = y * r + 2.480158732567746e-05;
-    y = y * r + 0.0001984126987500228;
-    y = y * r + 0.0013888888888883711;
-    y = y * r + 0.008333333333326084;
-    y = y * r + 0.04166666666666667;
-    y = y * r + 0.1666666666666667;
-    y = y * r + 0.5;
+    y = jo_fma(y, r, 2.5105312729622103e-08);
+    y = jo_fma(y, r, 2.755727347871858e-07);
+    y = jo_fma(y, r, 2.755725517000089e-06);
+    y = jo_fma(y, r, 2.480158732567746e-05);
+    y = jo_fma(y, r, 0.0001984126987500228);
+    y = jo_fma(y, r, 0.0013888888888883711);
+    y = jo_fma(y, r, 0.008333333333326084);
+    y = jo_fma(y, r, 0.04166666666666667);
+    y = jo_fma(y, r, 0.1666666666666667);
+    y = jo_fma(y, r, 0.5);
     return y;
 }
 
@@ -247,32 +281,32 @@ JO double jo_power(i32 n) { return jo_of_bits((u64)(i64)(n + 1023) << 52); }
 JO float jo_power_fromf(float shifted, i32 more) { return jo_of_bitsf((jo_bitsf(shifted) << 23) + ((u32)(more + 127) << 23)); }
 
 // What is left of c when n times ln(2) is taken from it. ln(2) is split in two, the first so short that its product with n is exact.
-JO float jo_restf(float c, float n) { return (c - n * 0.693145751953125f) - n * 1.42860682e-6f; }
+JO float jo_restf(float c, float n) { return jo_fmaf(n, -1.42860682e-6f, jo_fmaf(n, -0.693145751953125f, c)); }
 
 // e^x = 2^n e^r with |r| <= ln(2) / 2; 2^n are two factors, of which both are numbers and only the last rounds, or overflows.
 JO float jo_expf(float x)
 {
-    const float above = x > 89.0f ? 89.0f : x, c = above < -104.0f ? -104.0f : above;
-    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
-    const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
+    const float c = jo_at_leastf(jo_at_mostf(x, 89.0f), -104.0f);
+    const float shifted = jo_fmaf(c, 1.44269504f, 12582912.0f), r = jo_restf(c, shifted - 12582912.0f);
+    const float y = 1.0f + jo_fmaf(r * r, jo_exp_tailf(r), r);
     return y * jo_power_fromf(shifted, c > 0.0f ? -32 : 32) * (c > 0.0f ? 0x1p32f : 0x1p-32f);
 }
 
 // The same number of what is not above 0, such as what an element differs from the largest one, for less.
 JO float jo_exp_belowf(float x)
 {
-    const float c = x < -104.0f ? -104.0f : x;
-    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
-    const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
+    const float c = jo_at_leastf(x, -104.0f);
+    const float shifted = jo_fmaf(c, 1.44269504f, 12582912.0f), r = jo_restf(c, shifted - 12582912.0f);
+    const float y = 1.0f + jo_fmaf(r * r, jo_exp_tailf(r), r);
     return y * jo_power_fromf(shifted, 32) * 0x1p-32f;
 }
 
 JO double jo_exp(double x)
 {
     const double above = x > 710.0 ? 710.0 : x, c = above < -746.0 ? -746.0 : above;
-    const double k = (c * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
-    const double r = (c - k * 0.6931471803691238) - k * 1.9082149292705877e-10;
-    const double y = 1.0 + (r + r * r * jo_exp_tail(r));
+    const double k = jo_fma(c, 1.4426950408889634, 6755399441055744.0) - 6755399441055744.0;
+    const double r = jo_fma(k, -1.9082149292705877e-10, jo_fma(k, -0.6931471803691238, c));
+    const double y = 1.0 + jo_fma(r * r, jo_exp_tail(r), r);
     const i32 n = (i32)k, half = n >> 1;
     return y * jo_power(half) * jo_power(n - half);
 }
@@ -282,37 +316,37 @@ JO double jo_exp_below(double x) { return jo_exp(x); }
 // 2^n (e^r - 1) + (2^n - 1), at half the size so that nothing overflows before the result does.
 JO float jo_expm1f(float x)
 {
-    const float above = x > 89.0f ? 89.0f : x, c = above < -18.0f ? -18.0f : above;
-    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
-    const float y = r + r * r * jo_exp_tailf(r), scale = jo_power_fromf(shifted, -1);
-    return jo_absolutef(x) < 0x1p-26f ? x : 2.0f * (scale * y + (scale - 0.5f));
+    const float c = jo_at_leastf(jo_at_mostf(x, 89.0f), -18.0f);
+    const float shifted = jo_fmaf(c, 1.44269504f, 12582912.0f), r = jo_restf(c, shifted - 12582912.0f);
+    const float y = jo_fmaf(r * r, jo_exp_tailf(r), r), scale = jo_power_fromf(shifted, -1);
+    return jo_absolutef(x) < 0x1p-26f ? x : 2.0f * jo_fmaf(scale, y, scale - 0.5f);
 }
 
 JO double jo_expm1(double x)
 {
     const double above = x > 710.0 ? 710.0 : x, c = above < -40.0 ? -40.0 : above;
-    const double k = (c * 1.4426950408889634 + 6755399441055744.0) - 6755399441055744.0;
-    const double r = (c - k * 0.6931471803691238) - k * 1.9082149292705877e-10;
-    const double y = r + r * r * jo_exp_tail(r), scale = jo_power((i32)k - 1);
-    return jo_absolute(x) < 0x1p-56 ? x : 2.0 * (scale * y + (scale - 0.5));
+    const double k = jo_fma(c, 1.4426950408889634, 6755399441055744.0) - 6755399441055744.0;
+    const double r = jo_fma(k, -1.9082149292705877e-10, jo_fma(k, -0.6931471803691238, c));
+    const double y = jo_fma(r * r, jo_exp_tail(r), r), scale = jo_power((i32)k - 1);
+    return jo_absolute(x) < 0x1p-56 ? x : 2.0 * jo_fma(scale, y, scale - 0.5);
 }
 
 // 1 / (1 + e^-x), both sides at 2^-32 of their size: so the lower one is a number wherever the result is not 0.
 JO float jo_sigmoidf(float x)
 {
-    const float above = x > 60.0f ? 60.0f : x, c = above < -105.0f ? -105.0f : above;
-    const float shifted = c * -1.44269504f + 12582912.0f, r = jo_restf(-c, shifted - 12582912.0f);
-    const float y = 1.0f + (r + r * r * jo_exp_tailf(r));
-    return 0x1p-32f / (0x1p-32f + y * jo_power_fromf(shifted, -32));
+    const float c = jo_at_leastf(jo_at_mostf(x, 60.0f), -105.0f);
+    const float shifted = jo_fmaf(c, -1.44269504f, 12582912.0f), r = jo_restf(-c, shifted - 12582912.0f);
+    const float y = 1.0f + jo_fmaf(r * r, jo_exp_tailf(r), r);
+    return 0x1p-32f / jo_fmaf(y, jo_power_fromf(shifted, -32), 0x1p-32f);
 }
 
 // x / (1 + e^-x), where that is large both sides at 2^-32 of their size: as a product with the sigmoid it would lose digits where that is no normal number, and the result is.
 JO float jo_siluf(float x)
 {
-    const float above = x > 60.0f ? 60.0f : x, c = above < -111.0f ? -111.0f : above;
-    const float shifted = c * -1.44269504f + 12582912.0f, r = jo_restf(-c, shifted - 12582912.0f);
-    const float y = 1.0f + (r + r * r * jo_exp_tailf(r)), scale = c < -1.0f ? 0x1p-32f : 1.0f;
-    return x * scale / (scale + y * jo_power_fromf(shifted, c < -1.0f ? -32 : 0));
+    const float c = jo_at_leastf(jo_at_mostf(x, 60.0f), -111.0f);
+    const float shifted = jo_fmaf(c, -1.44269504f, 12582912.0f), r = jo_restf(-c, shifted - 12582912.0f);
+    const float y = 1.0f + jo_fmaf(r * r, jo_exp_tailf(r), r), scale = c < -1.0f ? 0x1p-32f : 1.0f;
+    return x * scale / jo_fmaf(y, jo_power_fromf(shifted, c < -1.0f ? -32 : 0), scale);
 }
 
 // By the exponential of what is negative, which only gets small.
@@ -328,9 +362,9 @@ JO double jo_silu(double x) { return x * jo_sigmoid(x); }
 // E / (E + 2) with E = e^2x - 1 keeps its digits near 0; from 10 on, 20 for doubles, the result is 1.
 JO float jo_tanhf(float x)
 {
-    const float a = jo_absolutef(x), c = 2.0f * (a > 10.0f ? 10.0f : a);
-    const float shifted = c * 1.44269504f + 12582912.0f, r = jo_restf(c, shifted - 12582912.0f);
-    const float scale = jo_power_fromf(shifted, 0), e = scale * (r + r * r * jo_exp_tailf(r)) + (scale - 1.0f);
+    const float a = jo_absolutef(x), c = 2.0f * jo_at_mostf(a, 10.0f);
+    const float shifted = jo_fmaf(c, 1.44269504f, 12582912.0f), r = jo_restf(c, shifted - 12582912.0f);
+    const float scale = jo_power_fromf(shifted, 0), e = jo_fmaf(scale, jo_fmaf(r * r, jo_exp_tailf(r), r), scale - 1.0f);
     return jo_signedf(e / (e + 2.0f), x);
 }
 
@@ -361,14 +395,14 @@ JO float jo_coshf(float x) { return (float)jo_cosh(x); }
 JO float jo_log_tailf(float f)
 {
     float y = 6.971612e-02f;
-    y = y * f - 1.1479734e-01f;
-    y = y * f + 1.168542e-01f;
-    y = y * f - 1.2425687e-01f;
-    y = y * f + 1.4249058e-01f;
-    y = y * f - 1.6667803e-01f;
-    y = y * f + 2.0000716e-01f;
-    y = y * f - 2.4999997e-01f;
-    y = y * f + 3.333333e-01f;
+    y = jo_fmaf(y, f, -1.1479734e-01f);
+    y = jo_fmaf(y, f, 1.168542e-01f);
+    y = jo_fmaf(y, f, -1.2425687e-01f);
+    y = jo_fmaf(y, f, 1.4249058e-01f);
+    y = jo_fmaf(y, f, -1.6667803e-01f);
+    y = jo_fmaf(y, f, 2.0000716e-01f);
+    y = jo_fmaf(y, f, -2.4999997e-01f);
+    y = jo_fmaf(y, f, 3.333333e-01f);
     return y;
 }
 
@@ -376,16 +410,16 @@ JO float jo_log_tailf(float f)
 JO double jo_log_rest(double z)
 {
     double y = 0.1308707158006738;
-    y = y * z + 0.13268730539100895;
-    y = y * z + 0.15386241293734357;
-    y = y * z + 0.18181795610879042;
-    y = y * z + 0.22222222391987728;
-    y = y * z + 0.28571428570802404;
-    y = y * z + 0.4000000000000088;
+    y = jo_fma(y, z, 0.13268730539100895);
+    y = jo_fma(y, z, 0.15386241293734357);
+    y = jo_fma(y, z, 0.18181795610879042);
+    y = jo_fma(y, z, 0.22222222391987728);
+    y = jo_fma(y, z, 0.28571428570802404);
+    y = jo_fma(y, z, 0.4000000000000088);
     return y;
 }
 
-JO double jo_log_tail(double z) { return 0.6666666666666666 + z * jo_log_rest(z); }
+JO double jo_log_tail(double z) { return jo_fma(z, jo_log_rest(z), 0.6666666666666666); }
 
 // x = 2^k m with m from sqrt(1/2) to sqrt(2).
 JO float jo_logf(float x)
@@ -394,8 +428,8 @@ JO float jo_logf(float x)
     const u32 bits = jo_bitsf(scaled) - 0x3f3504f3u;
     const float k = (float)((i32)bits >> 23) - (x < 0x1p-126f ? 24.0f : 0.0f);
     const float f = jo_of_bitsf((bits & 0x7fffff) + 0x3f3504f3u) - 1.0f, square = f * f;
-    const float tail = (f * square * jo_log_tailf(f) + k * 1.42860682e-6f) - 0.5f * square;
-    const float y = k * 0.693145751953125f + (f + tail);
+    const float tail = jo_fmaf(-0.5f, square, jo_fmaf(f * square, jo_log_tailf(f), k * 1.42860682e-6f));
+    const float y = jo_fmaf(k, 0.693145751953125f, f + tail);
     const float finite = x > 0.0f ? y : x == 0.0f ? -__builtin_inff() : __builtin_nanf("");
     return x < __builtin_inff() ? finite : x;
 }
@@ -404,7 +438,7 @@ JO float jo_logf(float x)
 JO double jo_log_of_mantissa(double f)
 {
     const double s = f / (2.0 + f), z = s * s;
-    return f - s * (f - z * jo_log_tail(z));
+    return jo_fma(-s, jo_fma(-z, jo_log_tail(z), f), f);
 }
 
 // The number less 2^k, over 2^k, and k.
@@ -432,19 +466,19 @@ JO double jo_log_domain(double x, double y)
 JO double jo_log(double x)
 {
     const double f = jo_mantissa(x), k = jo_exponent(x);
-    return jo_log_domain(x, k * 0.6931471803691238 + (jo_log_of_mantissa(f) + k * 1.9082149292705877e-10));
+    return jo_log_domain(x, jo_fma(k, 0.6931471803691238, jo_fma(k, 1.9082149292705877e-10, jo_log_of_mantissa(f))));
 }
 
 JO double jo_log2(double x)
 {
     const double y = jo_log_of_mantissa(jo_mantissa(x));
-    return jo_log_domain(x, jo_exponent(x) + (y * 1.4426950408889634 + y * 2.0355273740931033e-17));
+    return jo_log_domain(x, jo_exponent(x) + jo_fma(y, 1.4426950408889634, y * 2.0355273740931033e-17));
 }
 
 JO double jo_log10(double x)
 {
     const double y = jo_log_of_mantissa(jo_mantissa(x)), k = jo_exponent(x);
-    return jo_log_domain(x, k * 0.3010299955494702 + (y * 0.4342944819032518 + k * 1.1451100898021838e-10));
+    return jo_log_domain(x, jo_fma(k, 0.3010299955494702, jo_fma(y, 0.4342944819032518, k * 1.1451100898021838e-10)));
 }
 
 // What 1 + x loses is put back.
@@ -465,12 +499,12 @@ JO float jo_log1pf(float x) { return (float)jo_log1p(x); }
 JO double jo_sin_tail(double z)
 {
     double y = -7.586576648405261e-13;
-    y = y * z + 1.6058529573291737e-10;
-    y = y * z - 2.5052106219528367e-08;
-    y = y * z + 2.7557319219301936e-06;
-    y = y * z - 0.00019841269841265017;
-    y = y * z + 0.008333333333333331;
-    y = y * z - 0.16666666666666666;
+    y = jo_fma(y, z, 1.6058529573291737e-10);
+    y = jo_fma(y, z, -2.5052106219528367e-08);
+    y = jo_fma(y, z, 2.7557319219301936e-06);
+    y = jo_fma(y, z, -0.00019841269841265017);
+    y = jo_fma(y, z, 0.008333333333333331);
+    y = jo_fma(y, z, -0.16666666666666666);
     return y;
 }
 
@@ -478,25 +512,25 @@ JO double jo_sin_tail(double z)
 JO double jo_cos_tail(double z)
 {
     double y = -1.1382456865840483e-11;
-    y = y * z + 2.0876143829213935e-09;
-    y = y * z - 2.755731726001471e-07;
-    y = y * z + 2.480158729874308e-05;
-    y = y * z - 0.0013888888888887382;
-    y = y * z + 0.041666666666666664;
+    y = jo_fma(y, z, 2.0876143829213935e-09);
+    y = jo_fma(y, z, -2.755731726001471e-07);
+    y = jo_fma(y, z, 2.480158729874308e-05);
+    y = jo_fma(y, z, -0.0013888888888887382);
+    y = jo_fma(y, z, 0.041666666666666664);
     return y;
 }
 
 JO double jo_sin_near_0(double r)
 {
     const double z = r * r;
-    return r + r * z * jo_sin_tail(z);
+    return jo_fma(r * z, jo_sin_tail(z), r);
 }
 
 // 1 - z/2 is rounded; what it loses is put back.
 JO double jo_cos_near_0(double r)
 {
     const double z = r * r, half = 0.5 * z, w = 1.0 - half;
-    return w + (((1.0 - w) - half) + z * z * jo_cos_tail(z));
+    return w + jo_fma(z * z, jo_cos_tail(z), (1.0 - w) - half);
 }
 
 // The bits of 2 / pi, behind 64 zeros.
@@ -603,17 +637,17 @@ JO double jo_tan(double x) { return jo_sin(x) / jo_sin_of(x, 1); }
 JO double jo_atan_tail(double z)
 {
     double y = 0.016258132064979208;
-    y = y * z - 0.034545610104858494;
-    y = y * z + 0.045506220391755364;
-    y = y * z - 0.052302411507894;
-    y = y * z + 0.05878900032342983;
-    y = y * z - 0.06666422364033206;
-    y = y * z + 0.07692296234491514;
-    y = y * z - 0.09090908748635232;
-    y = y * z + 0.1111111110505757;
-    y = y * z - 0.14285714285658824;
-    y = y * z + 0.199999999999998;
-    y = y * z - 0.3333333333333333;
+    y = jo_fma(y, z, -0.034545610104858494);
+    y = jo_fma(y, z, 0.045506220391755364);
+    y = jo_fma(y, z, -0.052302411507894);
+    y = jo_fma(y, z, 0.05878900032342983);
+    y = jo_fma(y, z, -0.06666422364033206);
+    y = jo_fma(y, z, 0.07692296234491514);
+    y = jo_fma(y, z, -0.09090908748635232);
+    y = jo_fma(y, z, 0.1111111110505757);
+    y = jo_fma(y, z, -0.14285714285658824);
+    y = jo_fma(y, z, 0.199999999999998);
+    y = jo_fma(y, z, -0.3333333333333333);
     return y;
 }
 
@@ -626,7 +660,7 @@ JO double jo_atan(double x)
     const double t = up / down, z = t * t;
     const double base = large ? 1.5707963267948966 : middle ? 0.7853981633974483 : 0.0;
     const double lost = large ? 6.123233995736766e-17 : middle ? 3.061616997868383e-17 : 0.0;
-    return jo_signed(base + (t + (t * z * jo_atan_tail(z) + lost)), x);
+    return jo_signed(base + (t + jo_fma(t * z, jo_atan_tail(z), lost)), x);
 }
 
 JO float jo_atanf(float x) { return (float)jo_atan(x); }
@@ -647,19 +681,19 @@ JO float jo_atan2f(float y, float x) { return (float)jo_atan2(y, x); }
 JO double jo_asin_tail(double z)
 {
     double y = 0.029727286869498975;
-    y = y * z - 0.01942149876336336;
-    y = y * z + 0.019678367430162;
-    y = y * z + 0.002995311657156326;
-    y = y * z + 0.009332327156165665;
-    y = y * z + 0.009619629203687472;
-    y = y * z + 0.01156672237119713;
-    y = y * z + 0.013963758735074137;
-    y = y * z + 0.01735281769074104;
-    y = y * z + 0.02237215740373685;
-    y = y * z + 0.030381944476347046;
-    y = y * z + 0.04464285714254326;
-    y = y * z + 0.07500000000000122;
-    y = y * z + 0.16666666666666666;
+    y = jo_fma(y, z, -0.01942149876336336);
+    y = jo_fma(y, z, 0.019678367430162);
+    y = jo_fma(y, z, 0.002995311657156326);
+    y = jo_fma(y, z, 0.009332327156165665);
+    y = jo_fma(y, z, 0.009619629203687472);
+    y = jo_fma(y, z, 0.01156672237119713);
+    y = jo_fma(y, z, 0.013963758735074137);
+    y = jo_fma(y, z, 0.01735281769074104);
+    y = jo_fma(y, z, 0.02237215740373685);
+    y = jo_fma(y, z, 0.030381944476347046);
+    y = jo_fma(y, z, 0.04464285714254326);
+    y = jo_fma(y, z, 0.07500000000000122);
+    y = jo_fma(y, z, 0.16666666666666666);
     return y;
 }
 
@@ -668,16 +702,16 @@ JO double jo_asin(double x)
 {
     const double a = jo_absolute(x);
     const u32 large = a > 0.5;
-    const double z = large ? 0.5 * (1.0 - a) : a * a, t = large ? jo_sqrt(z) : a, y = t + t * z * jo_asin_tail(z);
-    return jo_signed(large ? 1.5707963267948966 - (2.0 * y - 6.123233995736766e-17) : y, x);
+    const double z = large ? 0.5 * (1.0 - a) : a * a, t = large ? jo_sqrt(z) : a, y = jo_fma(t * z, jo_asin_tail(z), t);
+    return jo_signed(large ? 1.5707963267948966 - (jo_fma(2.0, y, -6.123233995736766e-17)) : y, x);
 }
 
 JO double jo_acos(double x)
 {
     const double a = jo_absolute(x);
     const u32 large = a > 0.5, left = x < 0.0;
-    const double z = large ? 0.5 * (1.0 - a) : a * a, t = large ? jo_sqrt(z) : a, y = t + t * z * jo_asin_tail(z);
-    const double steep = left ? 3.141592653589793 - (2.0 * y - 1.2246467991473532e-16) : 2.0 * y;
+    const double z = large ? 0.5 * (1.0 - a) : a * a, t = large ? jo_sqrt(z) : a, y = jo_fma(t * z, jo_asin_tail(z), t);
+    const double steep = left ? 3.141592653589793 - (jo_fma(2.0, y, -1.2246467991473532e-16)) : 2.0 * y;
     return large ? steep : 1.5707963267948966 - ((left ? -y : y) - 6.123233995736766e-17);
 }
 
@@ -689,13 +723,13 @@ JO float jo_acosf(float x) { return (float)jo_acos(x); }
 JO float jo_erf_tailf(float z)
 {
     float y = -1.0264746e-05f;
-    y = y * z + 1.1446789e-04f;
-    y = y * z - 8.5054926e-04f;
-    y = y * z + 5.2222833e-03f;
-    y = y * z - 2.6865805e-02f;
-    y = y * z + 1.1283788e-01f;
-    y = y * z - 3.7612638e-01f;
-    y = y * z + 1.2837917e-01f;
+    y = jo_fmaf(y, z, 1.1446789e-04f);
+    y = jo_fmaf(y, z, -8.5054926e-04f);
+    y = jo_fmaf(y, z, 5.2222833e-03f);
+    y = jo_fmaf(y, z, -2.6865805e-02f);
+    y = jo_fmaf(y, z, 1.1283788e-01f);
+    y = jo_fmaf(y, z, -3.7612638e-01f);
+    y = jo_fmaf(y, z, 1.2837917e-01f);
     return y;
 }
 
@@ -703,23 +737,23 @@ JO float jo_erf_tailf(float z)
 JO float jo_erfc_logf(float x)
 {
     float y = -5.1294048e-08f;
-    y = y * x + 1.2246635e-06f;
-    y = y * x - 1.1230304e-05f;
-    y = y * x + 3.2217977e-05f;
-    y = y * x + 2.917346e-04f;
-    y = y * x - 3.9640837e-03f;
-    y = y * x + 2.50159e-02f;
-    y = y * x - 1.0841958e-01f;
-    y = y * x - 6.330826e-01f;
-    y = y * x - 1.1296833f;
-    y = y * x + 2.1420854e-04f;
+    y = jo_fmaf(y, x, 1.2246635e-06f);
+    y = jo_fmaf(y, x, -1.1230304e-05f);
+    y = jo_fmaf(y, x, 3.2217977e-05f);
+    y = jo_fmaf(y, x, 2.917346e-04f);
+    y = jo_fmaf(y, x, -3.9640837e-03f);
+    y = jo_fmaf(y, x, 2.50159e-02f);
+    y = jo_fmaf(y, x, -1.0841958e-01f);
+    y = jo_fmaf(y, x, -6.330826e-01f);
+    y = jo_fmaf(y, x, -1.1296833f);
+    y = jo_fmaf(y, x, 2.1420854e-04f);
     return y;
 }
 
 JO float jo_erff(float x)
 {
     const float a = jo_absolutef(x), c = a > 4.0f ? 4.0f : a < 0.9f ? 0.9f : a;
-    const float near = x + x * jo_erf_tailf(x * x), far = jo_signedf(1.0f - jo_expf(jo_erfc_logf(c)), x);
+    const float near = jo_fmaf(x, jo_erf_tailf(x * x), x), far = jo_signedf(1.0f - jo_expf(jo_erfc_logf(c)), x);
     return a < 0.92f ? near : x != x ? x : far;
 }
 
@@ -727,19 +761,19 @@ JO float jo_erff(float x)
 JO double jo_erf_tail(double z)
 {
     double y = -4.211645973279951e-12;
-    y = y * z + 8.696914869509161e-11;
-    y = y * z - 1.216119306825887e-09;
-    y = y * z + 1.4791857980184993e-08;
-    y = y * z - 1.6364585736775698e-07;
-    y = y * z + 1.6462041494400115e-06;
-    y = y * z - 1.4925647378433174e-05;
-    y = y * z + 0.00012055332896705783;
-    y = y * z - 0.0008548327021799754;
-    y = y * z + 0.00522397762542141;
-    y = y * z - 0.026866170645129684;
-    y = y * z + 0.11283791670955119;
-    y = y * z - 0.37612638903183754;
-    y = y * z + 0.1283791670955126;
+    y = jo_fma(y, z, 8.696914869509161e-11);
+    y = jo_fma(y, z, -1.216119306825887e-09);
+    y = jo_fma(y, z, 1.4791857980184993e-08);
+    y = jo_fma(y, z, -1.6364585736775698e-07);
+    y = jo_fma(y, z, 1.6462041494400115e-06);
+    y = jo_fma(y, z, -1.4925647378433174e-05);
+    y = jo_fma(y, z, 0.00012055332896705783);
+    y = jo_fma(y, z, -0.0008548327021799754);
+    y = jo_fma(y, z, 0.00522397762542141);
+    y = jo_fma(y, z, -0.026866170645129684);
+    y = jo_fma(y, z, 0.11283791670955119);
+    y = jo_fma(y, z, -0.37612638903183754);
+    y = jo_fma(y, z, 0.1283791670955126);
     return y;
 }
 
@@ -747,29 +781,29 @@ JO double jo_erf_tail(double z)
 JO double jo_erfc_tail(double t)
 {
     double y = 9.686258471023172e-10;
-    y = y * t + 2.7974623614528354e-09;
-    y = y * t - 1.3200841788383781e-08;
-    y = y * t - 2.074317313373673e-08;
-    y = y * t + 1.0876412436822533e-07;
-    y = y * t + 7.827699628937628e-08;
-    y = y * t - 8.242982961806487e-07;
-    y = y * t + 2.9112639495952494e-07;
-    y = y * t + 5.709080435347437e-06;
-    y = y * t - 1.122079605056025e-05;
-    y = y * t - 2.439896032200668e-05;
-    y = y * t + 0.00015062131115557573;
-    y = y * t - 0.00019925675992791183;
-    y = y * t - 0.000757773219356864;
-    y = y * t + 0.005031969988602758;
-    y = y * t - 0.01619773406602358;
-    y = y * t + 0.037167515536456266;
-    y = y * t - 0.06633036581164257;
-    y = y * t + 0.09373283499840314;
-    y = y * t - 0.10103906603632522;
-    y = y * t + 0.06809705425469142;
-    y = y * t + 0.015379652102620042;
-    y = y * t - 0.1396211168405625;
-    y = y * t + 1.2329951186255526;
+    y = jo_fma(y, t, 2.7974623614528354e-09);
+    y = jo_fma(y, t, -1.3200841788383781e-08);
+    y = jo_fma(y, t, -2.074317313373673e-08);
+    y = jo_fma(y, t, 1.0876412436822533e-07);
+    y = jo_fma(y, t, 7.827699628937628e-08);
+    y = jo_fma(y, t, -8.242982961806487e-07);
+    y = jo_fma(y, t, 2.9112639495952494e-07);
+    y = jo_fma(y, t, 5.709080435347437e-06);
+    y = jo_fma(y, t, -1.122079605056025e-05);
+    y = jo_fma(y, t, -2.439896032200668e-05);
+    y = jo_fma(y, t, 0.00015062131115557573);
+    y = jo_fma(y, t, -0.00019925675992791183);
+    y = jo_fma(y, t, -0.000757773219356864);
+    y = jo_fma(y, t, 0.005031969988602758);
+    y = jo_fma(y, t, -0.01619773406602358);
+    y = jo_fma(y, t, 0.037167515536456266);
+    y = jo_fma(y, t, -0.06633036581164257);
+    y = jo_fma(y, t, 0.09373283499840314);
+    y = jo_fma(y, t, -0.10103906603632522);
+    y = jo_fma(y, t, 0.06809705425469142);
+    y = jo_fma(y, t, 0.015379652102620042);
+    y = jo_fma(y, t, -0.1396211168405625);
+    y = jo_fma(y, t, 1.2329951186255526);
     return y;
 }
 
@@ -777,20 +811,20 @@ JO double jo_erfc_tail(double t)
 JO double jo_erfc_far(double a)
 {
     const double c = a > 28.0 ? 28.0 : a < 0.8 ? 0.8 : a, cut = jo_of_bits(jo_bits(c) & 0xfffffffff8000000ULL);
-    const double tail = jo_erfc_tail((c - 4.0) / (c + 4.0)) / (1.0 + 2.0 * c);
+    const double tail = jo_erfc_tail((c - 4.0) / (c + 4.0)) / jo_fma(2.0, c, 1.0);
     return jo_exp(-cut * cut) * (jo_exp(-(c - cut) * (c + cut)) * tail);
 }
 
 JO double jo_erf(double x)
 {
     const double a = jo_absolute(x), far = jo_signed(1.0 - jo_erfc_far(a), x);
-    return a < 0.9 ? x + x * jo_erf_tail(x * x) : x != x ? x : far;
+    return a < 0.9 ? jo_fma(x, jo_erf_tail(x * x), x) : x != x ? x : far;
 }
 
 JO double jo_erfc(double x)
 {
     const double a = jo_absolute(x), far = jo_erfc_far(a), side = x < 0.0 ? 2.0 - far : far;
-    return a < 0.8 ? 1.0 - (x + x * jo_erf_tail(x * x)) : x != x ? x : side;
+    return a < 0.8 ? 1.0 - jo_fma(x, jo_erf_tail(x * x), x) : x != x ? x : side;
 }
 
 JO float jo_erfcf(float x) { return (float)jo_erfc(x); }
@@ -799,33 +833,33 @@ JO float jo_erfcf(float x) { return (float)jo_erfc(x); }
 JO double jo_lgamma_tail(double t)
 {
     double y = -2.4450962490931177e-06;
-    y = y * t + 3.7800857982080097e-06;
-    y = y * t + 5.1044540747745016e-06;
-    y = y * t - 7.873445446554778e-06;
-    y = y * t - 9.753897849928396e-06;
-    y = y * t + 1.5091550922469403e-05;
-    y = y * t + 2.424268612720713e-06;
-    y = y * t - 3.639906579534823e-06;
-    y = y * t - 1.4414520657020059e-05;
-    y = y * t + 2.2576234455401022e-05;
-    y = y * t - 2.493205225126906e-05;
-    y = y * t + 3.9511598623127375e-05;
-    y = y * t - 6.670939224883422e-05;
-    y = y * t + 0.00010623460798323624;
-    y = y * t - 0.0001688205353458461;
-    y = y * t + 0.0002711632123131035;
-    y = y * t - 0.00043800440031565755;
-    y = y * t + 0.0007115365794588448;
-    y = y * t - 0.00116441372174363;
-    y = y * t + 0.001922914979156207;
-    y = y * t - 0.0032120741135916323;
-    y = y * t + 0.0054464579007228505;
-    y = y * t - 0.009425622447554056;
-    y = y * t + 0.01679709862977359;
-    y = y * t - 0.03130848750102005;
-    y = y * t + 0.0629114010745789;
-    y = y * t - 0.14595989591430605;
-    y = y * t + 0.4831289505409809;
+    y = jo_fma(y, t, 3.7800857982080097e-06);
+    y = jo_fma(y, t, 5.1044540747745016e-06);
+    y = jo_fma(y, t, -7.873445446554778e-06);
+    y = jo_fma(y, t, -9.753897849928396e-06);
+    y = jo_fma(y, t, 1.5091550922469403e-05);
+    y = jo_fma(y, t, 2.424268612720713e-06);
+    y = jo_fma(y, t, -3.639906579534823e-06);
+    y = jo_fma(y, t, -1.4414520657020059e-05);
+    y = jo_fma(y, t, 2.2576234455401022e-05);
+    y = jo_fma(y, t, -2.493205225126906e-05);
+    y = jo_fma(y, t, 3.9511598623127375e-05);
+    y = jo_fma(y, t, -6.670939224883422e-05);
+    y = jo_fma(y, t, 0.00010623460798323624);
+    y = jo_fma(y, t, -0.0001688205353458461);
+    y = jo_fma(y, t, 0.0002711632123131035);
+    y = jo_fma(y, t, -0.00043800440031565755);
+    y = jo_fma(y, t, 0.0007115365794588448);
+    y = jo_fma(y, t, -0.00116441372174363);
+    y = jo_fma(y, t, 0.001922914979156207);
+    y = jo_fma(y, t, -0.0032120741135916323);
+    y = jo_fma(y, t, 0.0054464579007228505);
+    y = jo_fma(y, t, -0.009425622447554056);
+    y = jo_fma(y, t, 0.01679709862977359);
+    y = jo_fma(y, t, -0.03130848750102005);
+    y = jo_fma(y, t, 0.0629114010745789);
+    y = jo_fma(y, t, -0.14595989591430605);
+    y = jo_fma(y, t, 0.4831289505409809);
     return y;
 }
 
@@ -837,7 +871,7 @@ JO double jo_lgamma_positive(double x)
     const double w = low ? x + 8.0 : x, u = 1.0 / w, z = u * u;
     const double series = u * (1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z * (1.0 / 1680.0 - z * (1.0 / 1188.0
         - z * (691.0 / 360360.0 - z / 156.0))))));
-    const double far = (w - 0.5) * (jo_log(w) - 1.0) + (0.41893853320467274 + series) - jo_log(product);
+    const double far = jo_fma(w - 0.5, jo_log(w) - 1.0, 0.41893853320467274 + series) - jo_log(product);
     const double near = (x - 1.0) * (x - 2.0) * jo_lgamma_tail(x - 1.5);
     return (x > 0.7) & (x < 2.3) ? near + 0.0 : far;
 }
@@ -896,7 +930,7 @@ JO double jo_pow(double x, double y)
     const double e = y * log_high, el = jo_product_loss(y, log_high, e) + y * log_low;
     const double first = jo_exp(e);
     const u32 is_number = (first < __builtin_inf()) & (e >= -746.0);
-    const double size = is_number ? first + first * el : first;
+    const double size = is_number ? jo_fma(first, el, first) : first;
     const double of_zero = y > 0.0 ? 0.0 : __builtin_inf(), of_infinity = y > 0.0 ? __builtin_inf() : 0.0;
     const double grows = (a > 1.0) == (y > 0.0) ? __builtin_inf() : 0.0;
     const double far = (jo_absolute(y) > 0x1p70) & (a != 1.0) ? grows : size;

@@ -15,7 +15,7 @@
 //! hardly one element: the loops of an LSTM cell take 1.2 to 1.3 times less when each has one. What one loop computes for a later
 //! one waits in a buffer that stays in the first level of cache. A running total has a loop of its own: what such a loop may hold is little.
 
-use super::kernel::{Direction, Input, Kernel, Source, Step, Walk};
+use super::kernel::{Columns, Direction, Input, Kernel, Source, Walk};
 use crate::ops::formulas;
 use crate::tensor::DType;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +96,8 @@ pub enum Aim {
     Carry(usize, usize),
     /// Takes what a running total reads into it, and does nothing else.
     Total(usize),
+    /// Keeps what is the same in all rows.
+    Keep(usize),
 }
 
 /// The loops of a kernel.
@@ -111,6 +113,8 @@ pub struct Schedule {
     pub phases: usize,
     /// Steps that wait in the memory of a result.
     pub carried: BTreeMap<usize, usize>,
+    /// Steps that all rows of points share.
+    pub columns: Columns,
 }
 
 impl Schedule {
@@ -122,6 +126,7 @@ impl Schedule {
             phase_of_fold: vec![0; kernel.foldings.len()],
             phases: 1,
             carried: BTreeMap::new(),
+            columns: if walk.direction == Direction::Points { kernel.columns(&walk.still) } else { Columns::default() },
         };
         // A fold may read steps, and steps folds; each stands behind what it reads in its own list only.
         for _ in 0..=kernel.foldings.len() {
@@ -174,43 +179,15 @@ impl Schedule {
         folds.map(Aim::Fold).chain(carries).chain(stores.map(Aim::Store)).collect()
     }
 
-    /// Steps that are computed for each element in several phases. They are rounded as if they had been stored: what a fold has read and what is
-    /// computed again must be the same number, which it is not when a product is contracted with a sum in one place only.
-    pub fn repeated(&self, kernel: &Kernel, walk: &Walk) -> BTreeSet<usize> {
-        let (mut once, mut repeated) = (BTreeSet::new(), BTreeSet::new());
-        for phase in 0..self.phases {
-            for step in self.steps(kernel, phase, &self.aims(kernel, walk, phase)) {
-                if !once.insert(step) {
-                    repeated.insert(step);
-                }
-            }
-        }
-        // What is looked for among elements is one of them.
-        for k in (0..kernel.foldings.len()).filter(|&k| kernel.foldings[k].fold.is_place()) {
-            repeated.extend(self.steps(kernel, self.phase_of_fold[k], &[Aim::Place(k)]));
-        }
-        repeated
-    }
-
-    /// Lines of IR that may end in a product, and are read by a sum or a difference, with which compilers would contract it. Eager mode rounds in between: `x * x - y * y` is 0 where both are
-    /// the same, and `exp(x) - x` is no number where they are infinite. Sums along dimensions only gain by it.
-    pub fn products(kernel: &Kernel) -> BTreeSet<usize> {
-        let of_summing_steps =
-            kernel.steps.iter().filter(|step| [" + ", " - "].iter().any(|sign| step.text.contains(sign)));
-        let varying = kernel.foldings.iter().filter(|folding| folding.fold.varies()).map(|folding| &folding.input);
-        let read = of_summing_steps.flat_map(|step| &step.inputs).chain(varying);
-        let is_product = |step: &Step| step.is_value && (step.text.contains('*') || step.text.contains('('));
-        let step = |input: &Input| if let Source::Step(i) = input.source { Some(i) } else { None };
-        read.filter_map(step).filter(|&i| is_product(&kernel.steps[i])).collect()
-    }
-
     /// The steps that are computed for each element in loops with these aims.
     pub fn steps(&self, kernel: &Kernel, phase: usize, aims: &[Aim]) -> BTreeSet<usize> {
         let mut wanted: Vec<Source> = aims.iter().map(|aim| source_of(kernel, *aim)).collect();
         let mut steps = BTreeSet::new();
+        let keeps = aims.iter().any(|aim| matches!(aim, Aim::Keep(_)));
         while let Some(source) = wanted.pop() {
             let Source::Step(i) = source else { continue };
-            if self.of_row[i] || self.waits(i, phase) || !steps.insert(i) {
+            let is_kept = !keeps && self.columns.all.contains(&i);
+            if self.of_row[i] || is_kept || self.waits(i, phase) || !steps.insert(i) {
                 continue;
             }
             wanted.extend(kernel.steps[i].inputs.iter().map(|input| input.source));
@@ -263,7 +240,7 @@ pub fn source_of(kernel: &Kernel, aim: Aim) -> Source {
     match aim {
         Aim::Fold(k) | Aim::Square(k) | Aim::Differs(k) | Aim::Place(k) => kernel.foldings[k].input.source,
         Aim::Store(k) => kernel.stores[k].source,
-        Aim::Carry(step, _) => Source::Step(step),
+        Aim::Carry(step, _) | Aim::Keep(step) => Source::Step(step),
         Aim::Total(step) => kernel.steps[step].inputs.first().map_or(Source::Step(step), |input| input.source),
     }
 }

@@ -168,11 +168,12 @@ const ROWS: &[Formula] = &[
     // ---- arithmetic
     all("aten::add", Promoted(2), "a + b").when(&[Missing(2)]),
     all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0)]),
-    all("aten::add", Promoted(2), "a + b * c"),
+    // Eager vectors round a product with `alpha` once, with the sum.
+    all("aten::add", Promoted(2), "a + b * c").real("fma(b, c, a)"),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Missing(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0)]),
-    numbers("aten::sub", Promoted(2), "a - b * c"),
-    numbers("aten::rsub", Promoted(2), "b - a * c").or(&[(2, 1.0)]),
+    numbers("aten::sub", Promoted(2), "a - b * c").real("fma(b, -c, a)"),
+    numbers("aten::rsub", Promoted(2), "b - a * c").real("fma(a, -c, b)").or(&[(2, 1.0)]),
     all("aten::mul", Promoted(2), "a * b").factors(1),
     reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 5)]),
     reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
@@ -194,7 +195,7 @@ const ROWS: &[Formula] = &[
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
     numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]),
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]),
-    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? a + c * (b - a) : b - (b - a) * (1 - c)").when(&[OfOneType(3)]),
+    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3)]),
     // ---- bounds
     // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
     numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Held(1)]),
@@ -210,7 +211,7 @@ const ROWS: &[Formula] = &[
     all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
     // Since 1.9 it is a bound, and leaves -0.0 as it is.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
-    numbers("aten::relu", Kept, "a < 0 ? 0 : a"),
+    numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),
     numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2), Fits(1), Fits(2)]),
     reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
@@ -264,7 +265,7 @@ const ROWS: &[Formula] = &[
     reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
     reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
     // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
-    reals("aten::gelu", Real, "a * sigmoid(1.5957691216057308 * (a + 0.044715 * a * a * a))").when(&[Says(1, "tanh")]),
+    reals("aten::gelu", Real, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
     reals("aten::softplus", Real, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]),
     reals("aten::hardsigmoid", Real, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
     reals("aten::hardswish", Real, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
@@ -327,7 +328,7 @@ pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
 
 /// Functions that take no longer than arithmetic: they begin no loop of their own.
 const LIGHT: &[&str] =
-    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut"];
+    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut", "fma"];
 
 /// Whether a formula calls a function that takes long.
 pub fn is_heavy(formula: &str) -> bool {

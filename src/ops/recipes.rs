@@ -221,15 +221,15 @@ const TOP: Line = Line('m', Whole(Largest), "x");
 const HIGH: Line = Line('h', Whole(Largest), "x");
 const LOW: Line = Line('l', Whole(Smallest), "x");
 
-const NORM: Recipe = layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w + b")]);
+const NORM: Recipe = layer_norm(&["weight", "bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma((x - m) * r, w, b)")]);
 const NORM_WITHOUT_BIAS: Recipe = layer_norm(&["weight"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r * w")]);
-const NORM_WITHOUT_WEIGHT: Recipe = layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r + b")]);
+const NORM_WITHOUT_WEIGHT: Recipe = layer_norm(&["bias"], &[MEAN, SPREAD, SCALE, Line('y', Each, "fma(x - m, r, b)")]);
 const PLAIN_NORM: Recipe = layer_norm(&[], &[MEAN, SPREAD, SCALE, Line('y', Each, "(x - m) * r")]);
 
 const NORMAL: Line = Line('h', Each, "(x - m) * r");
 const CENTRE: Line = Line('c', Whole(Mean), "k");
 const SLOPE: Line = Line('s', Whole(Mean), "k * h");
-const OF_INPUT: Line = Line('y', Each, "(k - c - h * s) * r");
+const OF_INPUT: Line = Line('y', Each, "fma(-h, s, k - c) * r");
 const OF_WEIGHT: Line = Line('p', Beside, "g * h");
 const OF_BIAS: Line = Line('q', Beside, "g");
 const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];

@@ -9,7 +9,7 @@
 
 use crate::analysis::folds::Axes;
 use crate::analysis::framing::Frame;
-use crate::codegen::kernel::{Aside, Direction, Folding, Inner, Kernel, Lies, Part, Source, Store, Walk};
+use crate::codegen::kernel::{Aside, Direction, Folding, Inner, KEPT, Kernel, Lies, Part, Source, Store, Walk};
 use crate::tensor::{Dims, Tensor, layout};
 use smallvec::SmallVec;
 
@@ -430,6 +430,18 @@ impl Collapsed {
     }
 }
 
+/// The loads of points that stand still along all dimensions but the innermost; none where nothing is computed of those alone, as each pattern is another kernel, or rows are too long
+/// to be kept.
+fn shared_by_rows(kernel: &Kernel, all: &Collapsed) -> SmallVec<[bool; 16]> {
+    let outer = &all.strides[..all.strides.len() - 1];
+    let is_kept = !outer.is_empty() && all.shape.last().is_some_and(|&n| n <= KEPT as i64);
+    let stands = |access: usize| is_kept && outer.iter().all(|strides| strides[access] == 0);
+    let still: SmallVec<[bool; 16]> =
+        (0..kernel.accesses()).map(|access| access < kernel.loads.len() && stands(access)).collect();
+    let none = || SmallVec::from_elem(false, kernel.accesses());
+    if kernel.columns(&still).kept.is_empty() { none() } else { still }
+}
+
 /// Puts dimensions into the order of the first result, or of the first operand that is folded, and collapses them.
 fn collapsed(
     space: &Dims,
@@ -481,14 +493,14 @@ fn collapsed(
             (Direction::Across, kept.shape.len(), kept.and(folded.or_single(nowhere)).and(innermost))
         }
     };
+    let still = match direction {
+        Direction::Points => shared_by_rows(kernel, &all),
+        _ => accesses.iter().enumerate().map(still).collect(),
+    };
     let strides = (0..accesses.len()).flat_map(|access| all.strides.iter().map(move |row| row[access]));
     let innermost = &all.strides[all.strides.len() - 1];
     Geometry {
-        walk: Walk {
-            direction,
-            inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(),
-            still: accesses.iter().enumerate().map(still).collect(),
-        },
+        walk: Walk { direction, inner: innermost.iter().map(|&stride| Inner::of(stride)).collect(), still },
         strides: strides.collect(),
         offsets: accesses.iter().map(|view| view.offset).collect(),
         points: layout::numel(space),

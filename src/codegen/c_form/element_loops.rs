@@ -2,7 +2,7 @@
 
 use super::row_loops::{letter_of_running, operator, running_type};
 use super::{Writer, beside};
-use crate::codegen::expressions::{converted, formula, literal, narrowed, rounded, value_type, widened};
+use crate::codegen::expressions::{converted, formula, literal, narrowed, value_type, widened};
 use crate::codegen::kernel::{Direction, Inner, Input, Source};
 use crate::codegen::schedule::{Aim, Stages, source_of, stages};
 use crate::ops::recipes::Fold;
@@ -25,7 +25,9 @@ impl Writer<'_> {
     pub(super) fn tile_of_points(&mut self) {
         (0..self.kernel.accesses()).for_each(|access| self.pointer(8, access, ""));
         let aims: Vec<Aim> = (0..self.kernel.stores.len()).map(Aim::Store).collect();
-        self.elements(8, 0, &aims, self.tile.unwrap_or(1));
+        let most = self.tile.unwrap_or(1);
+        self.kept_columns();
+        self.elements(8, 0, &aims, most);
         self.ask_for_next_tiles();
     }
 
@@ -72,7 +74,7 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.is_heavy(k),
             Aim::Store(k) => self.kernel.stores[k].aside.is_some() && self.computes_heavy(aim),
-            Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Carry(..) | Aim::Total(_) => false,
+            Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Carry(..) | Aim::Total(_) | Aim::Keep(_) => false,
         }
     }
 
@@ -95,7 +97,7 @@ impl Writer<'_> {
         for aim in aims {
             match *aim {
                 Aim::Store(k) | Aim::Carry(_, k) => accesses.insert(stored + k),
-                Aim::Fold(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) => false,
+                Aim::Fold(_) | Aim::Square(_) | Aim::Differs(_) | Aim::Place(_) | Aim::Total(_) | Aim::Keep(_) => false,
             };
         }
         accesses.into_iter().collect()
@@ -282,6 +284,7 @@ impl Writer<'_> {
                         format!("{}{}", self.store_name(store), self.index(access))
                     }
                     None if is_of_row => self.row_of(&beside('t', &name)),
+                    None if !all.steps.contains(&i) => self.column(i),
                     None if all.stages.of_step[&i] != stage => format!("{}[i]", beside('t', &name)),
                     None => return,
                 };
@@ -319,6 +322,10 @@ impl Writer<'_> {
             Aim::Differs(k) => self.compare(indent, k),
             Aim::Place(k) => self.look_for(indent, k),
             Aim::Total(step) => self.add_to_running(indent, step),
+            Aim::Keep(step) => {
+                let statement = format!("{} = {};", self.column(step), self.kernel.steps[step].name);
+                self.noted(indent, &statement, "kept for all rows");
+            }
         }
     }
 
@@ -338,8 +345,7 @@ impl Writer<'_> {
     /// What a step computes.
     pub(super) fn value_of_step(&self, i: usize) -> String {
         let step = &self.kernel.steps[i];
-        let value = self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i));
-        if self.rounded.contains(&i) { rounded(&value, step.out) } else { value }
+        self.as_in_memory(formula(step, |input| self.input(input)), step.out, Source::Step(i))
     }
 
     /// A value as it would be read again if it had been written to memory, which rounds those of 16 bits. What is only stored is rounded there.

@@ -535,7 +535,7 @@ impl Writer<'_> {
                     format!(" reduction({how}:{}){nan}", beside(total, name))
                 }
                 Aim::Total(step) => format!(" reduction(+:{})", beside('r', &self.kernel.steps[step].name)),
-                Aim::Store(_) | Aim::Carry(..) => String::new(),
+                Aim::Store(_) | Aim::Carry(..) | Aim::Keep(_) => String::new(),
             }
         };
         aims.iter().map(clause).chain([aside]).collect()

@@ -9,7 +9,7 @@
 //! for (int more = 1;; more--) {
 //!     for (i64 i = 0; i < m; i++) {
 //!         const float d_v = in0[i] - h_v;
-//!         p_v += d_v, e_v += d_v * d_v;
+//!         p_v += d_v, e_v = jo_fmaf(d_v, d_v, e_v);
 //!     }
 //!     if (!more || !jo_loses(p_v, e_v, m)) break;
 //!     h_v = jo_finitef(h_v + p_v / m), p_v = 0, e_v = 0;
@@ -100,7 +100,9 @@ impl Writer<'_> {
         match aim {
             Aim::Fold(k) => self.parts_of_variance(k).1.into_iter().map(|letter| named(k, letter)).collect(),
             Aim::Square(k) => vec![named(k, 'z')],
-            Aim::Differs(_) | Aim::Place(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) => Vec::new(),
+            Aim::Differs(_) | Aim::Place(_) | Aim::Store(_) | Aim::Carry(..) | Aim::Total(_) | Aim::Keep(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -159,7 +161,8 @@ impl Writer<'_> {
         let differs = beside('d', &folding.name);
         self.noted(indent, &format!("const float {differs} = {value} - {};", self.of_row('h', k)), &folding.line);
         self.line(indent, &format!("{} += {differs};", self.of_row('p', k)));
-        self.line(indent, &format!("{} += {differs} * {differs};", self.of_row('e', k)));
+        let squares = self.of_row('e', k);
+        self.line(indent, &format!("{squares} = jo_fmaf({differs}, {differs}, {squares});"));
     }
 
     /// Ends a block: looks at it again, in doubles, where floats were not enough, and adds it to what is known of the row.
@@ -251,7 +254,7 @@ impl Writer<'_> {
         let (value, mean, squares) = (self.input(&folding.input), self.of_row('b', k), self.of_row('z', k));
         let differs = beside('d', &folding.name);
         self.line(indent, &format!("const double {differs} = (double)({value}) - {mean};"));
-        self.line(indent, &format!("{squares} += {differs} * {differs};"));
+        self.line(indent, &format!("{squares} = jo_fma({differs}, {differs}, {squares});"));
     }
 
     /// Adds a block to what is known of the row so far.
