@@ -338,7 +338,7 @@ const ROWS: &[Formula] = &[
     reals("aten::mish", Real, "a * tanh(log1p(exp(a)))"),
     reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0)]),
     reals("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
-    reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row(),
+    reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
     // ---- what gradients of activations are; the gradient that comes in and the operand have one element type
     reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
     reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),

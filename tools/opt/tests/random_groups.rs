@@ -135,12 +135,9 @@ const OPERATORS: &[(&str, &str)] = &[
     ("sgn", "t"),
     ("sinc", "t"),
     ("deg2rad", "t"),
-    ("rad2deg", "t"),
     ("fmax", "tt"),
     ("fmin", "tt"),
     ("hypot", "tt"),
-    ("logaddexp", "tt"),
-    ("logaddexp2", "tt"),
     ("xlogy", "to"),
     ("float_power", "tn"),
     ("floor_divide", "to"),
@@ -662,7 +659,6 @@ const ROUND_TWICE: &[&str] = &[
     "aten::addcmul(",
     "aten::addcdiv(",
     "aten::gelu(",
-    "aten::logaddexp",
     "aten::silu_backward(",
 ];
 
