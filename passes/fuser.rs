@@ -45,7 +45,7 @@ use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimin
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::analysis::folds::lacks_recipe;
 use jitopt_core::ir::{Block, Graph, Node, Value};
-use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row};
+use jitopt_core::ops::fusion_rules::{FusionRow, fusion_row, untaken};
 use jitopt_core::ops::rules::{AliasRule, Nondeterminism};
 use jitopt_core::ops::{self};
 use jitopt_core::pass::{JSON_FILE, PassContext, PassError, PassInfo, PassOption};
@@ -249,7 +249,8 @@ impl Fuser {
         let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         let operator = ops::operator(graph.era, graph.kind(node));
         let schema = operator.resolve(&types).schema().ok_or(Refusal::Kind)?;
-        let row = fusion_row(schema).ok_or(Refusal::Kind)?;
+        let no_row = || untaken(schema).map_or(Refusal::Kind, |why| Refusal::Untaken(node, why));
+        let row = fusion_row(schema).ok_or_else(no_row)?;
         if row.level > self.level {
             return Err(Refusal::Level(row.level, node));
         }
@@ -376,10 +377,20 @@ impl Fuser {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
             let is_wanted = self.plan.as_ref().is_none_or(|plan| plan.group(graph, node).is_some());
-            let Ok(Some(row)) = self.fusible(graph, node) else { continue };
-            if is_wanted && !row.fills && !missing_formulas::may_hand_on(graph, node) {
-                let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
-                self.grown.extend(group);
+            let refusal = match self.fusible(graph, node) {
+                Ok(Some(_)) if missing_formulas::may_hand_on(graph, node) => Refusal::HandsOn(node),
+                Ok(Some(row)) => {
+                    if is_wanted && !row.fills {
+                        let group = cx.rewrite(graph, "loners-grouped", node, |graph| self.group_of(graph, node));
+                        self.grown.extend(group);
+                    }
+                    continue;
+                }
+                Ok(None) => continue,
+                Err(refusal) => refusal,
+            };
+            if refusal.is_of_operator() {
+                cx.missed(graph, "loners-grouped", node, || refusal.told(graph, node, node));
             }
         }
     }

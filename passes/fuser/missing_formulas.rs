@@ -3,10 +3,10 @@
 //! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they stay outside, where their operators run without
 //! a warning.
 
-use jitopt_core::codegen::lowering::{arguments_of_types, lower};
+use jitopt_core::codegen::lowering::{arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
-use jitopt_core::ops::formulas::formulas;
+use jitopt_core::ops::formulas::{Typing, formulas};
 use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
@@ -39,10 +39,15 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
 pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
     let rows = formulas(graph.kind(node));
+    let said = rows.iter().find_map(|row| match row.typing {
+        Typing::Cast(dtype) => Some(dtype),
+        Typing::Said(i) => graph.constant_int(graph.input(node, i)).and_then(named_dtype),
+        _ => None,
+    });
     let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
     let given = operands.next().and_then(dtype);
     // Another operand is the one whose type the result has.
     let made = operands.next().map_or(graph.output(node, 0), |like| like);
-    let converts = given.is_some_and(|given| dtype(made).is_some_and(|made| made != given));
+    let converts = given.is_some_and(|given| said.or(dtype(made)).is_some_and(|made| made != given));
     !rows.is_empty() && rows.iter().all(|row| row.only_converts()) && !converts
 }

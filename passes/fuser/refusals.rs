@@ -15,6 +15,10 @@ pub(super) enum Refusal {
     Kind,
     /// The consumer is none.
     ConsumerKind,
+    /// It is one that no level takes, for this reason.
+    Untaken(Node, &'static str),
+    /// It may hand on its operand as it is, so that a kernel of its own is nothing to gain.
+    HandsOn(Node),
     /// This one of the two is one from this level on.
     Level(u8, Node),
     /// It, or the consumer, reads a number or bool that only a run tells, and that is no float.
@@ -47,6 +51,12 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Whether it is a reason why a pointwise operator is in no group, whatever stands around it.
+    pub(super) fn is_of_operator(self) -> bool {
+        use Refusal::{Device, Formula, HandsOn, Recipe, RunTimeOperand, Untaken, Written};
+        matches!(self, Untaken(..) | HandsOn(_) | RunTimeOperand(_) | Device | Formula(_) | Recipe(_) | Written(_))
+    }
+
     /// The reason of a node, which is the consumer of a pair.
     pub(super) fn of_consumer(self) -> Refusal {
         if self == Refusal::Kind { Refusal::ConsumerKind } else { self }
@@ -59,6 +69,11 @@ impl Refusal {
         match self {
             Refusal::Kind => format!("{} is no pointwise operator", kind(producer)),
             Refusal::ConsumerKind => format!("{}{user}, which reads it, is no pointwise operator", kind(consumer)),
+            Refusal::Untaken(node, why) => format!("no level takes {}: {why}", kind(node)),
+            Refusal::HandsOn(node) => format!(
+                "{} may hand on its operand as it is: types do not tell that it converts, and alone it is not worth a kernel",
+                kind(node)
+            ),
             Refusal::Level(level, node) => {
                 format!("{} is fused from level {level} on: `fuse{{level={level}}}`", kind(node))
             }
@@ -68,7 +83,10 @@ impl Refusal {
                 graph.ty(value)
             ),
             Refusal::Device => "no kernels are made for the device of its output".to_owned(),
-            Refusal::Formula(node) => format!("no kernel computes {} of the element types of its operands", kind(node)),
+            Refusal::Formula(node) => format!(
+                "no kernel computes {} of the element types of its operands, or of what it is given beside tensors",
+                kind(node)
+            ),
             Refusal::Recipe(node) => format!(
                 "no kernel computes {} of the operands that it is given: running statistics and other constants than it is made for keep it outside",
                 kind(node)

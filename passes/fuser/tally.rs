@@ -3,9 +3,10 @@
 use crate::remove_mutation::out_of_place;
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::ops;
-use jitopt_core::ops::fusion_rules::fusion_row;
+use jitopt_core::ops::fusion_rules::{fusion_row, untaken};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::{Simple, Type};
+use rustc_hash::FxHashMap;
 
 /// How far fusion went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct Tally {
     pub inside: usize,
     /// Operators in them that fold dimensions (level 2).
     pub folds: usize,
-    /// Pointwise operators, those of level 2 and those in place among them, that are in none.
+    /// Pointwise operators that are in none, also those of level 2, those in place and those that no level takes.
     pub outside: Vec<Node>,
 }
 
@@ -52,12 +53,17 @@ impl Tally {
 
 /// Whether an operator is pointwise, or would be if it did not write to its operand.
 fn is_pointwise(graph: &Graph, node: Node) -> bool {
-    folds(graph, node) == Some(false) || out_of_place(graph, node).is_some_and(|form| is_row(graph, node, form.kind()))
+    is_row(graph, node, graph.kind(node))
+        || out_of_place(graph, node).is_some_and(|form| is_row(graph, node, form.kind()))
 }
 
 fn is_row(graph: &Graph, node: Node, kind: Symbol) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
-    ops::resolve(graph.era, kind, &types).schema().and_then(fusion_row).is_some_and(|row| !row.folds)
+    let resolved = ops::resolve(graph.era, kind, &types);
+    resolved.schema().is_some_and(|schema| match fusion_row(schema) {
+        Some(row) => !row.folds,
+        None => untaken(schema).is_some(),
+    })
 }
 
 /// Whether an operator that groups may have folds dimensions.
@@ -69,6 +75,16 @@ fn folds(graph: &Graph, node: Node) -> Option<bool> {
 
 /// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and are ints.
 pub fn int_operands(graph: &Graph, node: Node) -> Vec<Value> {
+    let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+    let schema = ops::resolve(graph.era, graph.kind(node), &types).schema();
+    // What is an int by its schema, such as an element type, is no float in any graph.
+    let is_number = |i: usize| {
+        let formal = schema.and_then(|schema| schema.formals.get(i));
+        formal.is_none_or(|formal| formal.ty.accepts(Type::simple(Simple::Float), &mut FxHashMap::default()))
+    };
     let is_constant = |value| graph.definer(value).is_some_and(|node| graph.kind(node) == prim::CONSTANT);
-    graph.inputs(node).filter(|&value| graph.ty(value).is(Simple::Int) && !is_constant(value)).collect()
+    let operands = graph.inputs(node).enumerate();
+    let is_meant =
+        |&(i, value): &(usize, Value)| graph.ty(value).is(Simple::Int) && !is_constant(value) && is_number(i);
+    operands.filter(is_meant).map(|(_, value)| value).collect()
 }

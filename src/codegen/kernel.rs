@@ -190,6 +190,15 @@ pub struct Made {
     pub name: String,
 }
 
+/// What a result of a group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A tensor that is made.
+    Made(usize),
+    /// An operand, which is handed on as it is: a conversion found that it has the type already.
+    Operand(usize),
+}
+
 /// A kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Kernel {
@@ -213,8 +222,8 @@ pub struct Kernel {
     pub stores: Vec<Store>,
     /// The tensors that are made.
     pub made: Vec<Made>,
-    /// For each result of the group the tensor that it is.
-    pub results: Vec<usize>,
+    /// What the results of the group are.
+    pub results: Vec<Outcome>,
     /// Whether what is put together has its channels last where all parts have them so: since PyTorch 1.5.
     pub keeps_channels: bool,
     /// Operations of arithmetic for a point, about: as formulas and the vector mathematics are written.

@@ -6,7 +6,7 @@
 mod recipe_steps;
 
 use super::expressions;
-use super::kernel::{Aside, Input, Kernel, Lies, Load, Made, Part, Source, Step, Store};
+use super::kernel::{Aside, Input, Kernel, Lies, Load, Made, Outcome, Part, Source, Step, Store};
 use super::prelude;
 use crate::analysis::folds::recipes_of;
 use crate::analysis::framing::{Frame, Frames};
@@ -124,7 +124,7 @@ struct Operand {
 
 /// Makes the kernel of a group.
 ///
-/// Refused are operators without a [`Formula`] for the element types that they meet, results that are views of operands, and
+/// Refused are operators without a [`Formula`] for the element types that they meet, results that are parts of operands, and
 /// whatever else one loop cannot do; the words say which and why.
 pub fn lower(section: &Graph, group: &str, arguments: &[Argument], release: (u32, u32)) -> Result<Kernel, Refusal> {
     let kernel = Kernel { group: group.to_owned(), keeps_channels: release >= (1, 5), ..Kernel::default() };
@@ -307,6 +307,13 @@ impl Lowering<'_> {
         let output = self.section.output(node, 0);
         let frame = self.frame(output);
         if row.only_converts()
+            && let Some(&Known::Operand { operand, dtype, dimensioned }) = self.known_operand(node, 0)
+            && dtype == out
+        {
+            self.known.insert(output, Known::Operand { operand, dtype, dimensioned });
+            return Ok(());
+        }
+        if row.only_converts()
             && let Some(x) = self.tensor(self.section.input(node, 0), frame).filter(|x| x.dtype == out)
         {
             let Operand { source, dtype, dimensioned } = x;
@@ -349,6 +356,12 @@ impl Lowering<'_> {
                 Some(Known::Number { source: Source::Constant(scalar), .. }) => scalar.real() == x,
                 _ => false,
             },
+            When::IsNot(i, x) => self.is_constant_or_missing(node, i, |number| number != x),
+            When::From(i, x) => self.is_constant_or_missing(node, i, |number| number >= x && number.is_finite()),
+            When::Names(i) => self.named(node, i).is_some(),
+            When::Tensor(i) => {
+                matches!(self.known_operand(node, i), Some(Known::Tensor { .. } | Known::Operand { .. }))
+            }
             When::Fits(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
                 (
                     Some(Known::Number { source: Source::Constant(number), .. }),
@@ -388,6 +401,21 @@ impl Lowering<'_> {
         }
     }
 
+    fn is_constant_or_missing(&self, node: Node, i: usize, is_right: impl Fn(f64) -> bool) -> bool {
+        match self.known_operand(node, i) {
+            Some(Known::Number { source: Source::Constant(scalar), .. }) => is_right(scalar.real()),
+            other => matches!(other, None | Some(Known::Missing)),
+        }
+    }
+
+    /// The element type that a constant operand names.
+    fn named(&self, node: Node, i: usize) -> Option<DType> {
+        match self.known_operand(node, i)? {
+            Known::Number { source: Source::Constant(scalar), kind: Kind::Int } => named_dtype(scalar.int()),
+            _ => None,
+        }
+    }
+
     /// The types that a node computes in and gives.
     fn types(&self, node: Node, row: &Formula) -> Result<(DType, DType), Refusal> {
         let own = |i: usize| match self.known_operand(node, i) {
@@ -407,6 +435,10 @@ impl Lowering<'_> {
                 other => return refuse(format!("`{}` with a condition of {}", row.kind, other.name())),
             },
             Typing::Cast(dtype) => same(dtype),
+            Typing::Said(i) => match self.named(node, i) {
+                Some(dtype) => same(dtype),
+                None => return refuse(format!("`{}` to an element type that is not told", row.kind)),
+            },
             Typing::Like => same(own(1)?),
         })
     }
@@ -425,11 +457,11 @@ impl Lowering<'_> {
     /// The operands that a formula names.
     fn inputs(&mut self, node: Node, row: &Formula, text: &str, computed: DType) -> Result<Vec<Input>, Refusal> {
         let mut inputs = Vec::new();
-        for (i, letter) in ['a', 'b', 'c', 'd'].into_iter().enumerate() {
+        for (i, letter) in ('a'..='f').enumerate() {
             if !expressions::names(text).any(|name| name == letter.encode_utf8(&mut [0; 4])) {
                 continue;
             }
-            let (mut source, dtype) = self.input(node, row, i)?;
+            let (mut source, dtype) = self.input(node, row, i, computed)?;
             let to = match row.typing {
                 // A condition is asked as it is.
                 Typing::Chosen if i == 0 => dtype,
@@ -454,7 +486,7 @@ impl Lowering<'_> {
         )
     }
 
-    fn input(&mut self, node: Node, row: &Formula, i: usize) -> Result<(Source, DType), Refusal> {
+    fn input(&mut self, node: Node, row: &Formula, i: usize, computed: DType) -> Result<(Source, DType), Refusal> {
         if i < self.section.num_inputs(node) {
             let (value, frame) = (self.section.input(node, i), self.frame(self.section.output(node, 0)));
             if let Some(Operand { source, dtype, .. }) = self.tensor(value, frame) {
@@ -464,8 +496,11 @@ impl Lowering<'_> {
         match self.known_operand(node, i) {
             // Doubles keep what a literal says until it is known what they are converted to.
             Some(Known::Number { source, kind }) => Ok((*source, of_number(*kind, DType::Double))),
-            None => match row.defaults.iter().find(|default| default.0 == i) {
-                Some((_, x)) => Ok((Source::Constant(Scalar::Float(*x)), DType::Double)),
+            None | Some(Known::Missing) => match row.defaults.iter().find(|default| default.0 == i) {
+                Some((_, x)) => {
+                    let bound = if computed.is_float() { computed.largest() } else { f64::INFINITY };
+                    Ok((Source::Constant(Scalar::Float(x.clamp(-bound, bound))), DType::Double))
+                }
                 None => refuse(format!("`{}` with {} operands", row.kind, self.section.num_inputs(node))),
             },
             _ => refuse(format!("`{}` of something that no kernel takes", row.kind)),
@@ -475,15 +510,19 @@ impl Lowering<'_> {
     fn results(&mut self) -> Result<(), Refusal> {
         let mut tensors: FxHashMap<Value, usize> = FxHashMap::default();
         for value in self.section.results(self.section.root()) {
+            if let Some(&Known::Operand { operand, .. }) = self.known.get(&value) {
+                self.kernel.results.push(Outcome::Operand(operand));
+                continue;
+            }
             let next = self.kernel.made.len();
             let tensor = *tensors.entry(value).or_insert(next);
-            self.kernel.results.push(tensor);
+            self.kernel.results.push(Outcome::Made(tensor));
             if tensor == next {
                 self.store(value, tensor)?;
             }
         }
         match self.kernel.stores.is_empty() {
-            true => refuse("the group has no results"),
+            true => refuse("the group has no results but operands"),
             false => Ok(()),
         }
     }
@@ -512,7 +551,7 @@ impl Lowering<'_> {
                 };
                 ((0..).zip(parts).map(store).collect(), dtype)
             }
-            _ => return refuse(format!("result `%{name}` is an operand, or a view of one")),
+            _ => return refuse(format!("result `%{name}` is a view of an operand")),
         };
         self.kernel.stores.extend(stores);
         let name = self.fresh(&format!("{name}.out"));
@@ -563,6 +602,12 @@ fn wrapped(n: i64, dtype: DType) -> i64 {
         DType::Int => i64::from(n as i32),
         _ => n,
     }
+}
+
+/// The element type of a code, where kernels compute with it.
+pub fn named_dtype(code: i64) -> Option<DType> {
+    let is_known = |dtype: &DType| matches!(dtype.arithmetic(), Some(Kind::Float | Kind::Int | Kind::Bool));
+    DType::from_code(code).filter(is_known)
 }
 
 fn whole_numbers(values: &[IValue]) -> Option<Vec<i64>> {

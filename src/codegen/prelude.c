@@ -199,6 +199,22 @@ JO float jo_sqrtf(float x) { return __builtin_sqrtf(x); }
 
 JO double jo_sqrt(double x) { return __builtin_sqrt(x); }
 
+// Where one of the two is infinite it is, whatever the other one is. By way of doubles nothing overflows; of doubles the larger one is made a number near 1 first.
+JO float jo_hypotf(float x, float y)
+{
+    const double a = x, b = y, c = __builtin_sqrt(a * a + b * b);
+    return (jo_absolutef(x) == __builtin_inff()) | (jo_absolutef(y) == __builtin_inff()) ? __builtin_inff() : (float)c;
+}
+
+JO double jo_hypot(double x, double y)
+{
+    const double a = jo_absolute(x), b = jo_absolute(y), high = a < b ? b : a, low = a < b ? a : b;
+    // A power of 2 of about the size of the larger one; what is smaller than normal numbers is made one.
+    const double up = high < 0x1p-500 ? 0x1p600 : high > 0x1p500 ? 0x1p-600 : 1.0;
+    const double h = high * up, l = low * up, c = __builtin_sqrt(h * h + l * l) * (high < 0x1p-500 ? 0x1p-600 : high > 0x1p500 ? 0x1p600 : 1.0);
+    return (a == __builtin_inf()) | (b == __builtin_inf()) ? __builtin_inf() : c;
+}
+
 JO float jo_rsqrtf(float x) { return 1.0f / __builtin_sqrtf(x); }
 
 JO double jo_rsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
@@ -978,4 +994,21 @@ static double jo_remainder(double x, double y)
 {
     const double rest = jo_fmod(x, y);
     return rest != 0.0 && (rest < 0.0) != (y < 0.0) ? rest + y : rest;
+}
+
+// Rounded down, as PyTorch does it: by way of the remainder, so that it is right where the quotient would be rounded to a whole number. Of halves and floats in floats.
+static float jo_floor_quotientf(float x, float y)
+{
+    const float rest = jo_fmodf(x, y), whole = (x - rest) / y;
+    const float quotient = rest != 0.0f && (rest < 0.0f) != (y < 0.0f) ? whole - 1.0f : whole, floor = jo_floorf(quotient);
+    const float near = quotient - floor > 0.5f ? floor + 1.0f : floor;
+    return y == 0.0f ? x / y : quotient == 0.0f ? jo_signedf(0.0f, x / y) : near;
+}
+
+static double jo_floor_quotient(double x, double y)
+{
+    const double rest = jo_fmod(x, y), whole = (x - rest) / y;
+    const double quotient = rest != 0.0 && (rest < 0.0) != (y < 0.0) ? whole - 1.0 : whole, floor = jo_floor(quotient);
+    const double near = quotient - floor > 0.5 ? floor + 1.0 : floor;
+    return y == 0.0 ? x / y : quotient == 0.0 ? jo_signed(0.0, x / y) : near;
 }

@@ -115,6 +115,8 @@ fn moves(kernel: &Kernel, access: usize) -> bool {
 fn depends_on_elements(kernel: &Kernel, source: Source) -> bool {
     match source {
         Source::Load(k) => kernel.loads[k].dimensioned && kernel.loads[k].frame != Frame::Channels,
+        // A running total is one at each element, also of a single one.
+        Source::Step(i) if kernel.steps[i].running.is_some() => true,
         Source::Step(i) => kernel.steps[i].inputs.iter().any(|input| depends_on_elements(kernel, input.source)),
         _ => false,
     }

@@ -1,6 +1,6 @@
 //! What an operator that treats all elements alike computes of one element: a column of the operator table.
 //!
-//! A [`Formula`] is a C expression over the operands `a`, `b`, `c`, `d` of the node, converted to the type that is computed in.
+//! A [`Formula`] is a C expression over the operands `a` to `f` of the node, converted to the type that is computed in.
 //! Functions are those of the vector mathematics in `codegen/prelude.c`; their names, and literals with a point, get the
 //! suffix of the type. CUDA reads the same expressions.
 //!
@@ -33,6 +33,8 @@ pub enum Typing {
     Chosen,
     /// Always this one.
     Cast(DType),
+    /// The one that this operand, a constant, names.
+    Said(usize),
     /// That of the second operand, of which nothing else is read.
     Like,
 }
@@ -48,6 +50,14 @@ pub enum When {
     Missing(usize),
     /// This operand is a constant number.
     Is(usize, f64),
+    /// This operand is a constant number, but not this one, or not there: others raise exceptions.
+    IsNot(usize, f64),
+    /// This operand is a constant and finite number from this one on, or not there: others raise exceptions.
+    From(usize, f64),
+    /// This operand is a constant that names an element type of real numbers, whole ones or truth values.
+    Names(usize),
+    /// This operand is a tensor.
+    Tensor(usize),
     /// This operand is a constant text.
     Says(usize, &'static str),
     /// This operand, where it is a whole number, is known to be one of the element type of the first; and where that is of reals, no constant is beyond them. Others raise exceptions, which
@@ -76,7 +86,7 @@ pub struct Formula {
     pub whole: &'static str,
     /// Of truth values: what is not 0 is true.
     pub truth: &'static str,
-    /// What operands are that a node leaves out.
+    /// What operands are that a node leaves out, or for which it says `None`. An infinite number is the largest, or the lowest, of the element type.
     pub defaults: &'static [(usize, f64)],
     /// From this operand on numbers, and tensors without dimensions, keep single precision where reals of 16 bits are computed with; the others are
     /// rounded to those first (PyTorch 2.15).
@@ -119,9 +129,9 @@ const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula 
 }
 
 impl Formula {
-    /// Whether it does nothing where the type is the right one already.
+    /// Whether it hands on its operand where that has the right type already.
     pub fn only_converts(&self) -> bool {
-        matches!(self.typing, Cast(_) | Like)
+        matches!(self.typing, Cast(_) | Said(_) | Like) && self.real == "a"
     }
 
     const fn in_a_row(self) -> Formula {
@@ -163,6 +173,32 @@ const PRESERVING: &[When] = &[Since(1, 5), Missing(1), Missing(2), Missing(3), M
 /// The same, before.
 const IN_A_ROW: &[When] = &[Before(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Missing(5)];
 
+/// No device is asked for that is another one, and no copy; the order of dimensions is that of the operand.
+const CONVERTED: &[When] = &[Names(1), Is(3, 0.0), Missing(4)];
+/// The same, with `torch.preserve_format` said.
+const CONVERTED_PRESERVING: &[When] = &[Names(1), Is(3, 0.0), Is(4, 1.0)];
+/// The same, to the type of another tensor.
+const CONVERTED_LIKE: &[When] = &[Tensor(1), Is(3, 0.0), Missing(4)];
+const CONVERTED_LIKE_PRESERVING: &[When] = &[Tensor(1), Is(3, 0.0), Is(4, 1.0)];
+
+/// `log(e^a + e^b)`: of the same infinity it is that.
+const LOGADDEXP: &str = "(a == b) & (a - a != 0) ? a : larger(a, b) + log1p(exp(-absolute(a - b)))";
+const LOGADDEXP2: &str =
+    "(a == b) & (a - a != 0) ? a : larger(a, b) + log1p(pow(2.0, -absolute(a - b))) * 1.4426950408889634";
+/// A NaN is asked for first, then 0.
+const XLOGY: &str = "b != b ? b : a == 0 ? 0 : a * log(b)";
+/// A NaN is no number to be compared: the other one counts. Of zeros it is the first.
+const FMAX: &str = "(a != a) | (a < b) ? b : a";
+const FMIN: &str = "(a != a) | (a > b) ? b : a";
+/// Where nothing was made of what comes in, nothing goes back, and of what is no number, too; the bound is a number of the element type.
+const SHRINK_BACKWARD: &str = "(b < -c) | (b > c) ? a : 0";
+/// The normal distribution up to `b`, and `b` times its density there.
+const GELU_BACKWARD: &str = "a * (0.5 * erfc(-0.70710678118654752 * b) + b * (exp(-0.5 * b * b) * 0.3989422804014327))";
+/// `s + b s' u'`, where `s` is the logistic function of `2u`.
+const GELU_TANH_BACKWARD: &str = "a * (sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b)) \
+    + b * sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b)) * (1 - sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b))) \
+    * 1.5957691216057308 * (1 + 0.134145 * b * b))";
+
 /// The rows. Of several for a kind the first that holds is taken.
 const ROWS: &[Formula] = &[
     // ---- arithmetic
@@ -178,6 +214,10 @@ const ROWS: &[Formula] = &[
     reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 5)]),
     reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
     reals("aten::true_divide", RealPromoted(2), "a / b").factors(1),
+    reals("aten::div", Promoted(2), "floor_quotient(a, b)").factors(1).when(&[Says(2, "floor"), Since(1, 8)]),
+    // Of halves eager mode rounds the quotient first, unless it divides by a number.
+    reals("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfOneType(2), Wide]),
+    reals("aten::floor_divide", Promoted(2), "floor_quotient(a, b)").factors(1).when(&[Since(1, 13)]),
     reals("aten::fmod", Promoted(2), "fmod(a, b)"),
     reals("aten::remainder", Promoted(2), "remainder(a, b)"),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
@@ -185,7 +225,19 @@ const ROWS: &[Formula] = &[
     reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), Wide]),
     reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), Wide]),
     reals("aten::pow", Promoted(2), "pow(a, b)"),
+    reals("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
+    reals("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
+    reals("aten::float_power", Cast(DType::Double), "rsqrt(a)").when(&[Is(1, -0.5)]),
+    all("aten::float_power", Cast(DType::Double), "pow(a, b)"),
     reals("aten::atan2", RealPromoted(2), "atan2(a, b)"),
+    reals("aten::hypot", Promoted(2), "hypot(a, b)"),
+    reals("aten::copysign", RealPromoted(2), "signed(a, b)"),
+    reals("aten::logaddexp", Promoted(2), LOGADDEXP),
+    reals("aten::logaddexp2", Promoted(2), LOGADDEXP2),
+    reals("aten::xlogy", RealPromoted(2), XLOGY),
+    all("aten::heaviside", Promoted(2), "a == 0 ? b : a > 0").when(&[OfOneType(2)]),
+    all("aten::fmax", Promoted(2), MAX).real(FMAX),
+    all("aten::fmin", Promoted(2), MIN).real(FMIN),
     // Before 1.7 a NaN of the first operand is lost.
     all("aten::max", Promoted(2), MAX).when(&[Before(1, 7)]),
     all("aten::max", Promoted(2), MAX).real("larger(a, b)"),
@@ -204,11 +256,11 @@ const ROWS: &[Formula] = &[
     numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
     all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 5), Missing(2), Fits(1)]),
     all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 5), Missing(1), Fits(2)]),
-    all("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
+    numbers("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
         .real("smaller(larger(a, b), c)")
         .when(&[Since(1, 5), Fits(1), Fits(2)]),
-    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Fits(1)]),
-    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Fits(1)]),
+    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 5), Fits(1)]),
+    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Since(1, 5), Fits(1)]),
     // Since 1.9 it is a bound, and leaves -0.0 as it is.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
     numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),
@@ -216,10 +268,21 @@ const ROWS: &[Formula] = &[
     reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
     reals("aten::leaky_relu", Real, "a > 0 ? a : a * b").or(&[(1, 0.01)]),
+    // The bound is a number of the element type.
+    reals("aten::hardshrink", Kept, "(a >= -b) & (a <= b) ? 0 : a").factors(usize::MAX).or(&[(1, 0.5)]).when(&[Fits(1)]),
+    // Before 2.6 a NaN is lost.
+    reals("aten::softshrink", Kept, "a > b ? a - b : a < -b ? a + b : a != a ? a : 0")
+        .factors(usize::MAX)
+        .or(&[(1, 0.5)])
+        .when(&[Since(2, 6), From(1, 0.0), Fits(1)]),
+    all("aten::nan_to_num", Kept, "a")
+        .real("a != a ? b : a - a == 0 ? a : a > 0 ? c : d")
+        .or(&[(1, 0.0), (2, f64::INFINITY), (3, f64::NEG_INFINITY)]),
     // ---- the type stays
     numbers("aten::neg", Kept, "-a"),
     numbers("aten::abs", Kept, "a < 0 ? -a : a").real("absolute(a)"),
     all("aten::sign", Kept, "(a > 0) - (a < 0)"),
+    all("aten::sgn", Kept, "(a > 0) - (a < 0)"),
     numbers("aten::floor", Kept, "a").real("floor(a)"),
     numbers("aten::ceil", Kept, "a").real("ceil(a)"),
     numbers("aten::trunc", Kept, "a").real("trunc(a)"),
@@ -256,6 +319,9 @@ const ROWS: &[Formula] = &[
         "log(((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a) / (1 - ((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a)))",
     )
     .when(&[Wide]),
+    reals("aten::sinc", Real, "a == 0 ? 1 : sin(3.141592653589793 * a) / (3.141592653589793 * a)"),
+    reals("aten::deg2rad", Real, "a * 0.017453292519943295"),
+    reals("aten::rad2deg", Real, "a * 57.29577951308232"),
     reals("aten::erf", Real, "erf(a)"),
     reals("aten::erfc", Real, "erfc(a)"),
     reals("aten::lgamma", Real, "lgamma(a)"),
@@ -271,8 +337,35 @@ const ROWS: &[Formula] = &[
     reals("aten::hardswish", Real, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
     reals("aten::elu", Real, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]),
     reals("aten::mish", Real, "a * tanh(log1p(exp(a)))"),
+    reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0)]),
+    reals("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
+    reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
+    // ---- what gradients of activations are; the gradient that comes in and the operand have one element type
     reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
     reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
+    numbers("aten::threshold_backward", Kept, "b <= c ? 0 : a").factors(2).when(&[OfOneType(2), Held(2), Fits(2)]),
+    reals("aten::hardtanh_backward", Kept, "(b > c) & (b < d) ? a : 0")
+        .factors(2)
+        .when(&[OfOneType(2), Fits(2), Fits(3)]),
+    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Missing(3)]),
+    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Is(3, 0.0)]),
+    reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), From(2, 0.0)]),
+    reals("aten::elu_backward", Kept, "f > 0 ? a * c : a * d * (b * c) * exp(f * d)")
+        .when(&[OfOneType(6), Is(4, 0.0)]),
+    reals("aten::elu_backward", Kept, "f > 0 ? a * c : a * d * (f + b * c)")
+        .when(&[OfOneType(6), Is(4, 1.0), From(1, 0.0)]),
+    reals("aten::hardshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
+    reals("aten::softshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
+    reals("aten::silu_backward", Kept, "a * sigmoid(b) * (1 + b * (1 - sigmoid(b)))").when(&[OfOneType(2)]),
+    reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Missing(2)]),
+    reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Says(2, "none")]),
+    reals("aten::gelu_backward", Kept, GELU_TANH_BACKWARD).when(&[OfOneType(2), Says(2, "tanh")]),
+    // A sixth of single precision, of doubles, too.
+    reals("aten::hardsigmoid_backward", Kept, "(b > -3) & (b < 3) ? a * 0.1666666716337204 : 0").when(&[OfOneType(2)]),
+    reals("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b >= 3 ? a : a * (b / 3 + 0.5)").when(&[OfOneType(2)]),
+    reals("aten::softplus_backward", Kept, "b * c > d ? a : a * exp(b * c) / (exp(b * c) + 1)")
+        .factors(2)
+        .when(&[OfOneType(2), Missing(4)]),
     // ---- comparisons and logic
     all("aten::eq", Compared, "a == b"),
     all("aten::ne", Compared, "a != b"),
@@ -285,6 +378,11 @@ const ROWS: &[Formula] = &[
     all("aten::logical_xor", Compared, "(a != 0) != (b != 0)"),
     all("aten::logical_not", Asked, "a == 0"),
     all("aten::isnan", Asked, "a != a"),
+    all("aten::isfinite", Asked, "a == a").real("a - a == 0"),
+    all("aten::isinf", Asked, "a != a").real("(a == a) & (a - a != 0)"),
+    all("aten::isposinf", Asked, "a != a").real("(a - a != 0) & (a > 0)"),
+    all("aten::isneginf", Asked, "a != a").real("(a - a != 0) & (a < 0)"),
+    all("aten::signbit", Asked, "a < 0").real("signed(1.0, a) < 0"),
     all("aten::where", Chosen, "a ? b : c"),
     reals("aten::masked_fill", Kept, "b ? c : a").when(&[Fits(2)]).in_a_row(),
     all("aten::__and__", Promoted(2), "a & b").real(""),
@@ -302,6 +400,10 @@ const ROWS: &[Formula] = &[
     all("aten::ones_like", Kept, "a != a ? 1 : 1").when(PRESERVING),
     all("aten::ones_like", Kept, "a != a ? 1 : 1").when(IN_A_ROW).in_a_row(),
     // ---- conversions
+    all("aten::to", Said(1), "a").when(CONVERTED),
+    all("aten::to", Said(1), "a").when(CONVERTED_PRESERVING),
+    all("aten::to", Like, "a").when(CONVERTED_LIKE),
+    all("aten::to", Like, "a").when(CONVERTED_LIKE_PRESERVING),
     all("aten::type_as", Like, "a"),
     all("aten::_cast_Byte", Cast(DType::Byte), "a"),
     all("aten::_cast_Char", Cast(DType::Char), "a"),
@@ -327,8 +429,21 @@ pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
 }
 
 /// Functions that take no longer than arithmetic: they begin no loop of their own.
-const LIGHT: &[&str] =
-    &["larger", "smaller", "absolute", "floor", "ceil", "trunc", "roundeven", "sqrt", "rsqrt", "cut", "fma"];
+const LIGHT: &[&str] = &[
+    "larger",
+    "smaller",
+    "absolute",
+    "signed",
+    "floor",
+    "ceil",
+    "trunc",
+    "roundeven",
+    "sqrt",
+    "rsqrt",
+    "hypot",
+    "cut",
+    "fma",
+];
 
 /// Whether a formula calls a function that takes long.
 pub fn is_heavy(formula: &str) -> bool {

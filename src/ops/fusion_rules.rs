@@ -108,6 +108,21 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::zeros_like", "aten::ones_like"], PLAIN).level(2).fills(),
     row(&["aten::where"], &["ScalarOther", "ScalarSelf"]).level(2),
     row(&["aten::masked_fill"], &["Scalar"]).level(2),
+    row(&["aten::to"], &["", "dtype", "prim_dtype", "other"]).level(2).like_first(),
+    row(&["aten::isnan", "aten::isinf", "aten::isfinite", "aten::isposinf", "aten::isneginf", "aten::signbit"], PLAIN).level(2),
+    row(&["aten::nan_to_num", "aten::sgn", "aten::sinc", "aten::deg2rad", "aten::rad2deg"], PLAIN).level(2),
+    row(&["aten::fmax", "aten::fmin", "aten::hypot", "aten::heaviside", "aten::logaddexp", "aten::logaddexp2"], PLAIN).level(2),
+    row(&["aten::copysign"], BOTH).level(2),
+    row(&["aten::xlogy"], &["Tensor", "Scalar_Self", "Scalar_Other"]).level(2),
+    row(&["aten::float_power"], &["Tensor_Tensor", "Tensor_Scalar", "Scalar"]).level(2),
+    row(&["aten::div"], &["Tensor_mode", "Scalar_mode"]).level(2),
+    row(&["aten::floor_divide"], &["", "Scalar"]).level(2),
+    row(&["aten::clamp"], &["Tensor"]).level(2),
+    row(&["aten::clamp_min", "aten::clamp_max"], &["", "Tensor"]).level(2),
+    row(&["aten::celu", "aten::selu", "aten::log_sigmoid", "aten::hardshrink", "aten::softshrink"], PLAIN).level(2),
+    row(&["aten::threshold_backward", "aten::hardtanh_backward", "aten::leaky_relu_backward", "aten::elu_backward"], PLAIN).level(2),
+    row(&["aten::silu_backward", "aten::gelu_backward", "aten::softplus_backward"], PLAIN).level(2),
+    row(&["aten::hardsigmoid_backward", "aten::hardswish_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], PLAIN).level(2),
     // What folds.
     row(&["aten::sum"], &["", "dim_IntList"]).folds(),
     row(&["aten::mean"], &["", "dim"]).folds(),
@@ -122,6 +137,37 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::max", "aten::min"], &["dim"]).folds(),
     row(&["aten::cumsum", "aten::cumprod"], PLAIN).folds().like_first(),
 ];
+
+/// Pointwise operators that no level takes: kinds, the overloads that are pointwise, and why.
+#[rustfmt::skip]
+const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
+    (&["aten::digamma", "aten::erfinv", "aten::i0", "aten::mvlgamma", "aten::polygamma", "aten::special_ndtri", "aten::special_log_ndtr"], PLAIN, UNKNOWN),
+    (&["aten::special_i0e", "aten::special_i1", "aten::special_i1e", "aten::special_entr", "aten::special_erfcx"], PLAIN, UNKNOWN),
+    (&["aten::acosh", "aten::asinh", "aten::atanh", "aten::igamma", "aten::igammac", "aten::mish_backward", "aten::nextafter"], PLAIN, UNKNOWN),
+    (&["aten::special_zeta"], &["", "other_scalar", "self_scalar"], UNKNOWN),
+    (&["aten::ldexp"], &["Tensor"], UNKNOWN),
+    (&["aten::angle", "aten::conj", "aten::real", "aten::imag", "aten::complex", "aten::polar"], PLAIN, "kernels compute no complex numbers"),
+    (&["aten::gcd", "aten::lcm"], PLAIN, WHOLE),
+    (&["aten::bitwise_left_shift", "aten::bitwise_right_shift"], &["Tensor", "Tensor_Scalar", "Scalar_Tensor"], WHOLE),
+    (&["aten::__lshift__", "aten::__rshift__"], BOTH, WHOLE),
+    (&["aten::remainder"], &["Scalar_Tensor"], "the number that is divided is no operand of a kernel"),
+    (&["aten::masked_fill"], &["Tensor"], "what fills may be no number of the element type, which raises an exception"),
+    (&["aten::prelu"], PLAIN, "its slopes lie along another dimension than they stretch to"),
+    (&["aten::positive", "aten::clone"], PLAIN, "it computes nothing"),
+];
+
+/// There is a formula, but none that is right to the last digits in vectors.
+const UNKNOWN: &str = "no formula of it is exact enough and free of branches";
+const WHOLE: &str = "it has no formula of whole numbers";
+
+/// Why no level takes an overload that is pointwise; nothing where one does, or where it is not pointwise.
+pub fn untaken(schema: &Schema) -> Option<&'static str> {
+    let fits = |kinds: &[&str], overloads: &[&str]| {
+        kinds.contains(&schema.kind.as_str()) && overloads.contains(&schema.overload)
+    };
+    let is_pointwise = schema.returns.len() == 1 && schema.returns[0].ty.is_tensor();
+    UNTAKEN.iter().find(|(kinds, overloads, _)| is_pointwise && fits(kinds, overloads)).map(|(.., why)| *why)
+}
 
 #[cfg(test)]
 mod tests {
@@ -146,6 +192,18 @@ mod tests {
                     assert!(found.is_some(), "{kind}.{overload} is not declared, or not pointwise");
                     assert!(seen.insert((*kind, *overload)), "{kind}.{overload} has two rows");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_level_takes_is_declared_and_has_no_row() {
+        for (kinds, overloads, why) in UNTAKEN {
+            for kind in *kinds {
+                let all = declared(kind).into_iter().filter(|s| overloads.contains(&s.overload));
+                let found: Vec<_> = all.filter(|schema| untaken(schema) == Some(*why)).collect();
+                assert!(!found.is_empty(), "{kind} is not declared, or not pointwise");
+                assert!(found.into_iter().all(|schema| fusion_row(schema).is_none()), "{kind} has a row");
             }
         }
     }

@@ -12,7 +12,7 @@ use super::launching::{in_turns, shared_out};
 use super::loading::{Arguments, Function, Loaded};
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form::{self, Turns};
-use crate::codegen::kernel::{Direction, Kernel, Made, Walk};
+use crate::codegen::kernel::{Direction, Kernel, Made, Outcome, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
@@ -565,7 +565,11 @@ impl Prepared {
         let placed = self.buffers.into_iter().zip(&self.kernel.made).zip(&self.geometry.made);
         let made = placed.map(|((buffer, made), laid)| buffer.tensor(made.dtype, laid, device.unwrap_or_default()));
         let made: Vec<Tensor> = made.collect::<Result<_, _>>()?;
-        Ok(self.kernel.results.iter().map(|&tensor| IValue::Tensor(made[tensor].clone())).collect())
+        let result = |outcome: &Outcome| match *outcome {
+            Outcome::Made(tensor) => IValue::Tensor(made[tensor].clone()),
+            Outcome::Operand(operand) => self.operands[operand].clone(),
+        };
+        Ok(self.kernel.results.iter().map(result).collect())
     }
 }
 

@@ -61,8 +61,10 @@ pub const ROWS: &[Row] = &[
                     x - bound
                 } else if x < -bound {
                     x + bound
+                } else if x.is_nan() {
+                    x
                 } else {
-                    x * 0.0
+                    0.0
                 }
             },
             |z| z,

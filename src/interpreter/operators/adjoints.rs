@@ -9,8 +9,9 @@ use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;
 use crate::tensor::blocks::{Rows, map2, map3};
+use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::result_type;
-use crate::tensor::{Dims, Tensor, layout};
+use crate::tensor::{DType, Dims, Kind, Tensor, layout};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -38,7 +39,7 @@ pub const ROWS: &[Row] = &[
     ("aten::gelu_backward", gelu_backward),
     ("aten::silu_backward", |call| of_input(call, |g, x| g * logistic(x) * (1.0 + x * (1.0 - logistic(x))))),
     ("aten::hardswish_backward", |call| of_input(call, hardswish_backward)),
-    ("aten::hardsigmoid_backward", |call| of_input(call, |g, x| if x > -3.0 && x < 3.0 { g / 6.0 } else { 0.0 })),
+    ("aten::hardsigmoid_backward", hardsigmoid_backward),
     ("aten::softplus_backward", softplus_backward),
     ("aten::softshrink_backward", shrink_backward),
     ("aten::hardshrink_backward", shrink_backward),
@@ -343,14 +344,36 @@ fn sign(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 { x } else { x.signum() }
 }
 
-fn threshold_backward(call: &Call) -> Answer {
-    let threshold = call.float("threshold")?;
-    of_input(call, |g, x| if x <= threshold { 0.0 } else { g })
+/// A bound that gradients are compared at: a number of the element type, and of single precision for halves.
+fn bound_of_gradients(call: &Call, name: &str) -> Result<f64, Stop> {
+    let (bound, dtype) = (call.float(name)?, result_type(&incoming(call)?, &call.tensor("self")?));
+    let compared = if dtype.is_short_float() { DType::Float } else { dtype };
+    Ok(if dtype.is_float() { bound.through(call.precision().kept(compared)) } else { bound })
 }
 
+fn threshold_backward(call: &Call) -> Answer {
+    let threshold = bound_of_gradients(call, "threshold")?;
+    let (grad, x) = (incoming(call)?, call.tensor("self")?);
+    let types = same(call, result_type(&grad, &x));
+    one(match types.common.arithmetic() {
+        Some(Kind::Int) => {
+            let threshold = threshold as i64;
+            map2(&grad, &x, types, |g: i64, x: i64| if x <= threshold { 0 } else { g })?
+        }
+        _ => map2(&grad, &x, types, |g: f64, x: f64| if x <= threshold { 0.0 } else { g })?,
+    })
+}
+
+/// Of no number there is none, but in the last elements of a tensor, which eager mode computes one by one.
 fn hardtanh_backward(call: &Call) -> Answer {
-    let (low, high) = (call.float("min_val")?, call.float("max_val")?);
-    of_input(call, |g, x| if x <= low || x >= high { 0.0 } else { g })
+    let (low, high) = (bound_of_gradients(call, "min_val")?, bound_of_gradients(call, "max_val")?);
+    of_input(call, |g, x| if x > low && x < high { g } else { 0.0 })
+}
+
+/// A sixth is one of single precision, of doubles, too.
+fn hardsigmoid_backward(call: &Call) -> Answer {
+    let sixth = f64::from(1f32 / 6.0);
+    of_input(call, |g, x| if x > -3.0 && x < 3.0 { g * sixth } else { 0.0 })
 }
 
 fn leaky_relu_backward(call: &Call) -> Answer {
@@ -389,9 +412,9 @@ fn gelu_backward(call: &Call) -> Answer {
 
 fn hardswish_backward(g: f64, x: f64) -> f64 {
     match x {
-        _ if x < -3.0 => 0.0,
-        _ if x <= 3.0 => g * (x / 3.0 + 0.5),
-        _ => g,
+        _ if x <= -3.0 => 0.0,
+        _ if x >= 3.0 => g,
+        _ => g * (x / 3.0 + 0.5),
     }
 }
 
@@ -401,8 +424,10 @@ fn softplus_backward(call: &Call) -> Answer {
 }
 
 fn shrink_backward(call: &Call) -> Answer {
-    let bound = call.float("lambd")?;
-    of_input(call, |g, x| if x >= -bound && x <= bound { 0.0 } else { g })
+    let dtype = result_type(&incoming(call)?, &call.tensor("self")?);
+    let bound =
+        call.float("lambd")?.through(call.precision().kept(if dtype.is_float() { dtype } else { DType::Double }));
+    of_input(call, |g, x| if x < -bound || x > bound { g } else { 0.0 })
 }
 
 /// The gradient of the first operand of a loss of two.

@@ -45,7 +45,8 @@ pub const ROWS: &[Row] = &[
     ("aten::pow", pow),
     ("aten::float_power", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("exponent")?);
-        one(map2(&x, &y, Types::same(DType::Double, call.precision()), f64::powf)?)
+        let power = powers(call.look("exponent").and_then(IValue::scalar), DType::Double);
+        one(map2(&x, &y, Types::same(DType::Double, call.precision()), power)?)
     }),
     ("aten::hypot", |call| real_binary(call, f64::hypot)),
     ("aten::atan2", |call| real_binary(call, f64::atan2)),
@@ -201,7 +202,7 @@ pub const ROWS: &[Row] = &[
     ("aten::special_erf", |call| of_reals(call, "erf_vml_cpu", libm::erf)),
     ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
     ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
-    ("aten::sinc", |call| real(call, |x| if x == 0.0 { 1.0 } else { (PI * x).sin() / (PI * x) }, |z| z)),
+    ("aten::sinc", sinc),
     ("aten::special_entr", |call| of_reals(call, "special_entr_cpu", entropy)),
     ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
     ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
@@ -357,8 +358,10 @@ fn div(call: &Call<'_>) -> Answer {
 fn truncated(call: &Call<'_>) -> Answer {
     refuse_zero(call)?;
     // The quotient is rounded first: 4 / 0.1 is 40 in single precision, where 0.1 is a little larger.
-    let common = common(&operand(call, 0)?, &operand(call, 1)?);
-    let computed = call.precision().kept(if common.is_short_float() { DType::Float } else { common });
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let is_factor = if let Operand::Tensor(b) = &b { b.numel() == 1 } else { true };
+    let common = common(&a, &b);
+    let computed = call.precision().kept(if common.is_short_float() && is_factor { DType::Float } else { common });
     scaling(call, i64::wrapping_div, |a, b| (a / b).through(computed).trunc(), |a, b| a / b)
 }
 
@@ -417,11 +420,9 @@ fn pow(call: &Call<'_>) -> Answer {
     if common(&a, &b).is_integral() && negative(&b) {
         return Err(Stop::raised("Integers to negative integer powers are not allowed."));
     }
-    // The power of a tensor is its root, with the sign of -0.0; halves go through `pow`.
-    let is_root = matches!((&a, &b), (Operand::Tensor(a), Operand::Number(n)) if !a.dtype().is_short_float() && n.real().abs() == 0.5);
-    let power = match is_root {
-        true => |a: f64, b: f64| if b > 0.0 { a.sqrt() } else { 1.0 / a.sqrt() },
-        false => f64::powf as fn(f64, f64) -> f64,
+    let power = match (&a, &b) {
+        (Operand::Tensor(a), Operand::Number(n)) => powers(Some(*n), a.dtype()),
+        _ => f64::powf,
     };
     arithmetic(
         call,
@@ -431,6 +432,26 @@ fn pow(call: &Call<'_>) -> Answer {
             if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
         },
     )
+}
+
+/// The power of a tensor with half an exponent that is a number is its root, with the sign of -0.0; halves go through `pow`.
+fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
+    match exponent.is_some_and(|n| !computed.is_short_float() && n.real().abs() == 0.5) {
+        true => |a: f64, b: f64| if b > 0.0 { a.sqrt() } else { 1.0 / a.sqrt() },
+        false => f64::powf,
+    }
+}
+
+/// The sine of a product that is rounded: of whole numbers it is not 0, and of what is too large no number.
+fn sinc(call: &Call<'_>) -> Answer {
+    let dtype = to_real_arithmetic(self_of(call)?.dtype());
+    let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
+    let pi = PI.through(computed);
+    let f = |x: f64| {
+        let product = (pi * x).through(computed);
+        if x == 0.0 { 1.0 } else { product.sin() / product }
+    };
+    real(call, f, |z| z)
 }
 
 fn log_add_exp(a: f64, b: f64) -> f64 {

@@ -1,7 +1,7 @@
 //! Groups that run as several kernels.
 
 use super::{CpuBackend, Known, NAME, Request, Wanted, known};
-use crate::codegen::kernel::Kernel;
+use crate::codegen::kernel::{Kernel, Outcome};
 use crate::codegen::lowering::{Argument, lower};
 use crate::interpreter::IValue;
 use crate::interpreter::call::Outs;
@@ -95,7 +95,7 @@ impl CpuBackend {
         for piece in pieces {
             let known: Vec<Known> = piece.operands.iter().map(|value| values[value].clone()).collect();
             let (kernel, geometry) = self.settled_for(&piece.section, request.name, &known, request.release).ok()?;
-            values.extend(piece.results.iter().copied().zip(results(&kernel, &geometry)));
+            values.extend(piece.results.iter().copied().zip(results(&kernel, &geometry, &known)));
             wanted.push(Wanted::new(kernel, geometry.walk));
         }
         Some(wanted)
@@ -107,12 +107,16 @@ fn results_of(section: &Graph, operands: &[Known], release: (u32, u32)) -> Optio
     let (arguments, views): (Vec<Argument>, Vec<Option<View>>) = operands.iter().cloned().unzip();
     let kernel = lower(section, NAME, &arguments, release).ok()?;
     let geometry = settle(&kernel, &views).ok()?;
-    Some(results(&kernel, &geometry))
+    Some(results(&kernel, &geometry, operands))
 }
 
-/// What a launch makes.
-fn results(kernel: &Kernel, geometry: &Geometry) -> Vec<Known> {
-    let known = |&tensor: &usize| {
+/// What a launch makes, or hands on.
+fn results(kernel: &Kernel, geometry: &Geometry, operands: &[Known]) -> Vec<Known> {
+    let known = |outcome: &Outcome| {
+        let tensor = match *outcome {
+            Outcome::Made(tensor) => tensor,
+            Outcome::Operand(operand) => return operands[operand].clone(),
+        };
         let (shape, strides) = geometry.made[tensor].clone();
         let argument = Argument::Tensor { dtype: kernel.made[tensor].dtype, dimensioned: !shape.is_empty() };
         (argument, Some(View { shape, strides, offset: 0 }))

@@ -76,6 +76,7 @@ const ROWS: &[Row] = &[
     // That of the `libm` crate gives 0 for results below the normal range.
     two("pow", f64::powf, 0.51, 4.0),
     two("atan2", libm::atan2, 0.51, 3.0),
+    two("hypot", libm::hypot, 0.51, 1.5),
     two("fmod", |x, y| x % y, 0.0, 0.0),
     two("remainder", remainder, 0.51, 0.51),
 ];

@@ -81,18 +81,23 @@ struct Page {
     apart: Vec<(String, Vec<Remark>)>,
     /// Operators that write to their operand and would be pointwise otherwise.
     in_place: usize,
+    /// Why operators are in no group of level 2, whatever stands around them.
+    outside: Vec<(String, Vec<Remark>)>,
     edits: Vec<Edit>,
 }
 
 impl Page {
     fn of(graph: &Graph) -> Page {
-        let mut session = Session { wants_remarks: true, ..Session::default() };
+        let listening = || Session { wants_remarks: true, ..Session::default() };
+        let (mut session, mut beyond) = (listening(), listening());
         let fused = passed(graph, "fuse", &mut session).unwrap_or_else(|| graph.clone());
         let tally = Tally::of(&fused);
         let edits = edits(graph, &tally);
+        passed(graph, "fuse{level=2}", &mut beyond);
         let writes = |node| fused.kind(node).as_str().ends_with('_');
         let in_place = tally.outside.iter().filter(|&&node| writes(node)).count();
-        Page { tally, apart: causes(session.remarks), in_place, edits, fused }
+        let (apart, outside) = (causes(session.remarks, "producers-fused"), causes(beyond.remarks, "loners-grouped"));
+        Page { tally, apart, in_place, outside, edits, fused }
     }
 
     fn text(&self, path: &Path, passes: Option<&str>) -> String {
@@ -117,15 +122,8 @@ impl Page {
                 kinds.join(" ")
             );
         }
-        if !self.apart.is_empty() {
-            text += "\npairs that stay apart\n";
-        }
-        for (why, remarks) in &self.apart {
-            text += &format!("{:5}  {why}\n", remarks.len());
-            for line in places(remarks) {
-                text += &format!("         {line}\n");
-            }
-        }
+        text += &listed("pairs that stay apart", &self.apart);
+        text += &listed("operators that are in no group of level 2 either", &self.outside);
         if self.in_place > 0 {
             text += &format!("\n{} in place, which no group takes\n", counted(self.in_place, "pointwise operator"));
         }
@@ -159,10 +157,23 @@ fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// What kept pairs apart, the most frequent reason first.
-fn causes(remarks: Vec<Remark>) -> Vec<(String, Vec<Remark>)> {
+/// Reasons under a title, with the places where each holds.
+fn listed(title: &str, causes: &[(String, Vec<Remark>)]) -> String {
+    let mut text = if causes.is_empty() { String::new() } else { format!("\n{title}\n") };
+    for (why, remarks) in causes {
+        text += &format!("{:5}  {why}\n", remarks.len());
+        for line in places(remarks) {
+            text += &format!("         {line}\n");
+        }
+    }
+    text
+}
+
+/// Why a rule of the fuser did not happen, the most frequent reason first.
+fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remark>)> {
     let mut causes: BTreeMap<String, Vec<Remark>> = BTreeMap::new();
-    for remark in remarks.into_iter().filter(|remark| remark.kind == RemarkKind::Missed && remark.pass == "fuse") {
+    let is_meant = |remark: &Remark| (remark.kind, remark.pass, remark.rule) == (RemarkKind::Missed, "fuse", rule);
+    for remark in remarks.into_iter().filter(is_meant) {
         causes.entry(without_names(&remark.message)).or_default().push(remark);
     }
     let mut causes: Vec<_> = causes.into_iter().collect();

@@ -38,7 +38,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What operands an operator takes: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or none,
-/// `b` truth values, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
+/// `b` truth values, `d` an element type, `f` false, `z` none, `=` the operand before it, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
 const OPERATORS: &[(&str, &str)] = &[
     ("add", "to1"),
     ("sub", "to1"),
@@ -129,6 +129,34 @@ const OPERATORS: &[(&str, &str)] = &[
     ("isnan", "t"),
     ("zeros_like", "t"),
     ("ones_like", "t"),
+    ("isinf", "t"),
+    ("isfinite", "t"),
+    ("nan_to_num", "tzzz"),
+    ("sgn", "t"),
+    ("sinc", "t"),
+    ("deg2rad", "t"),
+    ("fmax", "tt"),
+    ("fmin", "tt"),
+    ("hypot", "tt"),
+    ("xlogy", "to"),
+    ("float_power", "tn"),
+    ("floor_divide", "to"),
+    ("heaviside", "t="),
+    ("clamp_min", "to"),
+    ("clamp_max", "to"),
+    ("celu", "tn"),
+    ("selu", "t"),
+    ("log_sigmoid", "t"),
+    ("hardshrink", "tn"),
+    ("softshrink", "tn"),
+    ("to", "tdffz"),
+    ("to", "ttffz"),
+    ("silu_backward", "t="),
+    ("threshold_backward", "t=n"),
+    ("hardtanh_backward", "t=nn"),
+    ("hardsigmoid_backward", "t="),
+    ("leaky_relu_backward", "t=nf"),
+    ("hardshrink_backward", "t=n"),
 ];
 
 /// Element types, frequent ones several times.
@@ -298,6 +326,12 @@ impl Section {
                     });
                     name
                 }
+                'd' => {
+                    self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[0, 3, 4, 5, 6, 7, 11, 15])))
+                }
+                'f' => "%no".to_owned(),
+                '=' => operands.last().cloned().unwrap_or_default(),
+                'z' => "%none".to_owned(),
                 'o' if draws.one_in(2) => self.tensor(draws),
                 '1' if draws.one_in(2) => {
                     let name = self.fresh();
@@ -536,11 +570,9 @@ impl Section {
         let list = |ty: bool, params: &[(String, &str)]| {
             params.iter().map(|(name, of)| if ty { format!("{name} : {of}") } else { name.clone() }).collect::<Vec<_>>()
         };
-        if self.folded.is_some() {
-            let constants = ["%no : bool = prim::Constant[value=0]()", "%yes : bool = prim::Constant[value=1]()"];
-            self.lines.splice(0..0, constants.map(str::to_owned));
-            self.lines.insert(0, "%none : None = prim::Constant()".to_owned());
-        }
+        let constants = ["%no : bool = prim::Constant[value=0]()", "%yes : bool = prim::Constant[value=1]()"];
+        self.lines.splice(0..0, constants.map(str::to_owned));
+        self.lines.insert(0, "%none : None = prim::Constant()".to_owned());
         let (outer, names) = (list(true, &self.params).join(", "), list(false, &self.params).join(", "));
         let outputs: Vec<String> = (0..results.len()).map(|i| format!("%r{i} : Tensor")).collect();
         let returned: Vec<String> = (0..results.len()).map(|i| format!("%r{i}")).collect();
@@ -620,8 +652,15 @@ fn strides_that_count(x: &Tensor) -> Vec<i64> {
 
 /// Operators that round several times, which eager kernels do too; the budget knows of one rounding for each operator, too little
 /// where sums cancel. `gelu` keeps digits where that of PyTorch gives 0.
-const ROUND_TWICE: [&str; 6] =
-    ["aten::add(", "aten::sub(", "aten::rsub(", "aten::addcmul(", "aten::addcdiv(", "aten::gelu("];
+const ROUND_TWICE: &[&str] = &[
+    "aten::add(",
+    "aten::sub(",
+    "aten::rsub(",
+    "aten::addcmul(",
+    "aten::addcdiv(",
+    "aten::gelu(",
+    "aten::silu_backward(",
+];
 
 /// What groups with those are judged by in the end.
 const LOOSE: Tolerance = Tolerance { rtol: 2e-5, atol: 1e-15, of_largest: 1e-6, dtypes: true };
