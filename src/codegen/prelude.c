@@ -511,6 +511,32 @@ JO float jo_log10f(float x) { return (float)jo_log10(x); }
 
 JO float jo_log1pf(float x) { return (float)jo_log1p(x); }
 
+// log(a + sqrt(a^2 + 1)) by what is added to 1; beyond 2^28 that is the logarithm of 2 a.
+JO double jo_asinh(double x)
+{
+    const double a = jo_absolute(x), z = a * a;
+    const double near = jo_log1p(a + z / (1.0 + jo_sqrt(z + 1.0))), far = jo_log(a) + 0.6931471805599453;
+    return jo_signed(a > 0x1p28 ? far : near, x);
+}
+
+JO double jo_acosh(double x)
+{
+    const double t = x - 1.0, near = jo_log1p(t + jo_sqrt(2.0 * t + t * t)), far = jo_log(x) + 0.6931471805599453;
+    return x < 1.0 ? __builtin_nan("") : x > 0x1p28 ? far : near;
+}
+
+JO double jo_atanh(double x)
+{
+    const double a = jo_absolute(x), twice = a + a, z = a < 0.5 ? twice + twice * a / (1.0 - a) : twice / (1.0 - a);
+    return jo_signed(0.5 * jo_log1p(z), x);
+}
+
+JO float jo_asinhf(float x) { return (float)jo_asinh(x); }
+
+JO float jo_acoshf(float x) { return (float)jo_acosh(x); }
+
+JO float jo_atanhf(float x) { return (float)jo_atanh(x); }
+
 // (sin(r) - r) / r^3 by z = r^2, for |r| <= pi / 4.
 JO double jo_sin_tail(double z)
 {

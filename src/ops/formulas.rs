@@ -309,6 +309,9 @@ const ROWS: &[Formula] = &[
     reals("aten::sinh", Real, "sinh(a)"),
     reals("aten::cosh", Real, "cosh(a)"),
     reals("aten::tanh", Real, "tanh(a)"),
+    reals("aten::asinh", Real, "asinh(a)"),
+    reals("aten::acosh", Real, "acosh(a)"),
+    reals("aten::atanh", Real, "atanh(a)"),
     reals("aten::sigmoid", Real, "sigmoid(a)"),
     // Of halves eager mode rounds each step.
     reals("aten::logit", Real, "log(a / (1 - a))").when(&[Wide, Missing(1)]),

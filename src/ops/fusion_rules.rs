@@ -111,6 +111,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::to"], &["", "dtype", "prim_dtype", "other"]).level(2).like_first(),
     row(&["aten::isnan", "aten::isinf", "aten::isfinite", "aten::isposinf", "aten::isneginf", "aten::signbit"], PLAIN).level(2),
     row(&["aten::nan_to_num", "aten::sgn", "aten::sinc", "aten::deg2rad", "aten::rad2deg"], PLAIN).level(2),
+    row(&["aten::acosh", "aten::asinh", "aten::atanh"], PLAIN).level(2),
     row(&["aten::fmax", "aten::fmin", "aten::hypot", "aten::heaviside", "aten::logaddexp", "aten::logaddexp2"], PLAIN).level(2),
     row(&["aten::copysign"], BOTH).level(2),
     row(&["aten::xlogy"], &["Tensor", "Scalar_Self", "Scalar_Other"]).level(2),
@@ -143,7 +144,7 @@ pub const FUSIBLE: &[FusionRow] = &[
 const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
     (&["aten::digamma", "aten::erfinv", "aten::i0", "aten::mvlgamma", "aten::polygamma", "aten::special_ndtri", "aten::special_log_ndtr"], PLAIN, UNKNOWN),
     (&["aten::special_i0e", "aten::special_i1", "aten::special_i1e", "aten::special_entr", "aten::special_erfcx"], PLAIN, UNKNOWN),
-    (&["aten::acosh", "aten::asinh", "aten::atanh", "aten::igamma", "aten::igammac", "aten::mish_backward", "aten::nextafter"], PLAIN, UNKNOWN),
+    (&["aten::igamma", "aten::igammac", "aten::mish_backward", "aten::nextafter"], PLAIN, UNKNOWN),
     (&["aten::special_zeta"], &["", "other_scalar", "self_scalar"], UNKNOWN),
     (&["aten::ldexp"], &["Tensor"], UNKNOWN),
     (&["aten::angle", "aten::conj", "aten::real", "aten::imag", "aten::complex", "aten::polar"], PLAIN, "kernels compute no complex numbers"),

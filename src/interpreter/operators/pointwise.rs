@@ -188,8 +188,9 @@ pub const ROWS: &[Row] = &[
     ("aten::sinh", |call| real(call, f64::sinh, C128::sinh)),
     ("aten::cosh", |call| real(call, f64::cosh, C128::cosh)),
     ("aten::tanh", |call| of_singles(call, f32::tanh).unwrap_or_else(|| real(call, f64::tanh, C128::tanh))),
-    ("aten::asinh", |call| real(call, f64::asinh, C128::asinh)),
-    ("aten::acosh", |call| real(call, f64::acosh, C128::acosh)),
+    // Those of `std` are infinite from half of the largest number on; those of `libm` are numbers of some below 1.
+    ("aten::asinh", |call| real(call, libm::asinh, C128::asinh)),
+    ("aten::acosh", |call| real(call, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, C128::acosh)),
     ("aten::atanh", |call| real(call, f64::atanh, C128::atanh)),
     ("aten::sigmoid", |call| {
         let single = of_singles(call, |x| 1.0 / (1.0 + (-x).exp()));

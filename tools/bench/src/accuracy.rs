@@ -63,6 +63,10 @@ const ROWS: &[Row] = &[
     one("asin", libm::asin, 0.51, 3.0),
     one("acos", libm::acos, 0.51, 3.0),
     one("atan", libm::atan, 0.51, 3.0),
+    one("asinh", libm::asinh, 0.51, 3.0),
+    // That of the `libm` crate is a number for many numbers below 0.
+    one("acosh", |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 0.51, 3.0),
+    one("atanh", libm::atanh, 0.51, 3.0),
     one("erf", libm::erf, 3.0, 3.0),
     one("erfc", libm::erfc, 0.51, 8.0),
     one("lgamma", libm::lgamma, 3.0, f64::INFINITY),

@@ -135,6 +135,8 @@ const OPERATORS: &[(&str, &str)] = &[
     ("sgn", "t"),
     ("sinc", "t"),
     ("deg2rad", "t"),
+    ("asinh", "t"),
+    ("atanh", "t"),
     ("fmax", "tt"),
     ("fmin", "tt"),
     ("hypot", "tt"),
