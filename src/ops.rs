@@ -55,6 +55,12 @@ pub struct Operator {
     worst: OnceLock<Nondeterminism>,
 }
 
+/// Whether a kind is called as a section is, `prim::FusionGroup_0`.
+pub fn names_section(era: Era, kind: Symbol) -> bool {
+    let base = kind.as_str().trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
+    base.is_some_and(|base| operator(era, Symbol::new(base)).rule.carries != rules::Carries::Nothing)
+}
+
 /// The row of `kind`. There is one for every kind; see [`Operator::is_known`].
 ///
 /// The first question for a kind costs microseconds. Later ones index a vector of the thread.

@@ -6,7 +6,7 @@
 use jitopt_core::codegen::lowering::{arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
 use jitopt_core::ir::{Graph, Node, Value};
-use jitopt_core::ops::formulas::{Typing, formulas};
+use jitopt_core::ops::formulas::{Typing, When, formulas};
 use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
@@ -19,7 +19,9 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
     let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_real));
     let rows = formulas(graph.kind(node));
-    let is_asked = !rows.is_empty() && rows.iter().all(|row| !row.when.is_empty());
+    // Of what sums are scaled by, only whole numbers and truth values ask.
+    let asks = |when: &When| !matches!(when, When::Scales(_));
+    let is_asked = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(asks));
     if !told && !is_asked {
         return false;
     }

@@ -210,6 +210,8 @@ pub struct Kernel {
     pub reals: Vec<usize>,
     /// See `reals`.
     pub wholes: Vec<usize>,
+    /// Numbers among the operands that must be ones of a type of reals, else an operator raises an exception.
+    pub limits: Vec<(usize, DType)>,
     /// What is computed, operands first.
     pub steps: Vec<Step>,
     /// Values that must have exactly this shape, else the operator raises an exception.

@@ -3,6 +3,7 @@
 //! Element types are settled here, once, by the rules of promotion: tensors with dimensions, tensors without, and plain numbers
 //! are three classes. Constants are written into the kernel; numbers that are operands of the group stay arguments.
 
+mod numbers;
 mod recipe_steps;
 
 use super::expressions;
@@ -296,7 +297,7 @@ impl Lowering<'_> {
 
     fn compute(&mut self, node: Node, kind: Symbol) -> Result<(), Refusal> {
         let rows = formulas(kind);
-        let Some(row) = rows.iter().find(|row| row.when.iter().all(|when| self.holds(node, *when))) else {
+        let Some(row) = rows.iter().find(|row| row.when.iter().all(|when| self.holds(node, row, *when))) else {
             let why = if rows.is_empty() { "has no formula" } else { "has no formula for these operands" };
             return refuse(format!("`{kind}` {why}"));
         };
@@ -321,6 +322,7 @@ impl Lowering<'_> {
             return Ok(());
         }
         let text = text_of(row, kind, computed)?;
+        self.limit(node, row, computed);
         let inputs = self.inputs(node, row, text, computed)?;
         // Of operands that are only asked for their type the shape does not count.
         let read = inputs.iter().map(|input| input.letter as usize - 'a' as usize);
@@ -347,11 +349,12 @@ impl Lowering<'_> {
         given.then(|| self.known.get(&self.section.input(node, i))).flatten()
     }
 
-    fn holds(&self, node: Node, when: When) -> bool {
+    fn holds(&self, node: Node, row: &Formula, when: When) -> bool {
         match when {
             When::Before(major, minor) => self.release < (major, minor),
             When::Since(major, minor) => self.release >= (major, minor),
             When::Missing(i) => matches!(self.known_operand(node, i), None | Some(Known::Missing)),
+            When::IsNumber(i) => matches!(self.known_operand(node, i), Some(Known::Number { .. })),
             When::Is(i, x) => match self.known_operand(node, i) {
                 Some(Known::Number { source: Source::Constant(scalar), .. }) => scalar.real() == x,
                 _ => false,
@@ -361,6 +364,14 @@ impl Lowering<'_> {
             When::Names(i) => self.named(node, i).is_some(),
             When::Tensor(i) => {
                 matches!(self.known_operand(node, i), Some(Known::Tensor { .. } | Known::Operand { .. }))
+            }
+            When::FitsWide(i) => {
+                let number = self.known_operand(node, i);
+                number.is_none_or(|number| self.wide(node, row).is_none_or(|dtype| numbers::fits(number, dtype)))
+            }
+            When::Scales(i) => {
+                let (number, types) = (self.known_operand(node, i), self.types(node, row));
+                number.is_none_or(|number| types.map_or(true, |(dtype, _)| numbers::scales(number, dtype)))
             }
             When::Fits(i) => match (self.known_operand(node, i), self.known_operand(node, 0)) {
                 (
@@ -393,6 +404,10 @@ impl Lowering<'_> {
                 });
                 dtypes.collect::<BTreeSet<DType>>().len() == 1
             }
+            When::IsNotOf(other) => match self.known_operand(node, 0) {
+                Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => *dtype != other,
+                _ => false,
+            },
             When::Wide => match self.known_operand(node, 0) {
                 Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => !dtype.is_short_float(),
                 _ => false,
@@ -413,6 +428,32 @@ impl Lowering<'_> {
         match self.known_operand(node, i)? {
             Known::Number { source: Source::Constant(scalar), kind: Kind::Int } => named_dtype(scalar.int()),
             _ => None,
+        }
+    }
+
+    /// What a row computes in, singles where that is halves.
+    fn wide(&self, node: Node, row: &Formula) -> Option<DType> {
+        let (computed, _) = self.types(node, row).ok()?;
+        Some(if computed.is_short_float() { DType::Float } else { computed })
+    }
+
+    /// Notes what numbers must be that only a launch tells, since no kernel can raise an exception.
+    fn limit(&mut self, node: Node, row: &Formula, computed: DType) {
+        for &when in row.when {
+            let (i, dtype) = match (when, self.known_operand(node, 0)) {
+                (When::Fits(i), Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. })) => (i, *dtype),
+                (When::FitsWide(i), _) => (i, self.wide(node, row).unwrap_or(computed)),
+                (When::Scales(i), _) => (i, computed),
+                _ => continue,
+            };
+            let operand = match self.known_operand(node, i) {
+                Some(Known::Number { source: Source::Real(k), .. }) => self.kernel.reals[*k],
+                Some(Known::Number { source: Source::Whole(k), .. }) => self.kernel.wholes[*k],
+                _ => continue,
+            };
+            if dtype.is_float() {
+                self.kernel.limits.push((operand, dtype));
+            }
         }
     }
 

@@ -251,7 +251,7 @@ fn single(tensor: &Tensor) -> String {
 }
 
 /// C's `%g`.
-fn general(value: f64) -> String {
+pub(super) fn general(value: f64) -> String {
     String::from_utf8_lossy(&printed(Float { value, style: FloatStyle::Six })).into_owned()
 }
 

@@ -62,6 +62,9 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
             Some(tensor) if !is_bound(env, text, name) => tensor,
             _ => unbound(env, name_of(env, text, name), ty)?,
         },
+        (Attribute::Opaque(text), TypeKind::Simple(Simple::Int)) if is_whole(text) => {
+            return Err(Stop::unsupported(format!("{text} is too big: numbers have 64 bits")));
+        }
         (Attribute::Opaque(text), _) => {
             let name = name_of(env, text, name);
             match printed_list::parts(text) {
@@ -78,6 +81,12 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
             return Err(Stop::unsupported("a constant that is a type or a graph"));
         }
     })
+}
+
+/// Whether a text is that of a whole number.
+fn is_whole(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn any() -> Type {

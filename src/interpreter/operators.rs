@@ -55,6 +55,7 @@ pub mod transformer_layers;
 pub mod unfolding;
 pub mod views;
 pub mod vision;
+pub mod weighted_sums;
 pub mod windows;
 
 /// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
@@ -64,6 +65,7 @@ pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, containers::ROWS, strings::R
 /// Kernels that compute with tensors.
 pub const OF_TENSORS: &[&[Row]] = &[
     pointwise::ROWS,
+    weighted_sums::ROWS,
     activations::ROWS,
     comparisons::ROWS,
     factories::ROWS,

@@ -7,11 +7,12 @@ use super::literal_values;
 use super::stop::Stop;
 use crate::entity::SecondaryMap;
 use crate::ir::{Block, Graph, Node, Value};
+use crate::ops;
 use crate::ops::rules::Carries;
 use crate::ops::schema::Schema;
-use crate::ops::{self};
-use crate::symbol::{aten, prim};
+use crate::symbol::{Symbol, aten, prim};
 use crate::types::Type;
+use crate::types::era::Era;
 use smallvec::SmallVec;
 
 /// What happens at a node.
@@ -122,10 +123,18 @@ fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> 
             if graph.subgraph(node).is_some() && operator.rule.carries != Carries::Nothing {
                 return Ok(Action::Section(operator.rule.carries));
             }
-            let unknown = || Stop::unsupported(format!("`{}` has no kernel", kind.as_str()));
+            let unknown = || Stop::unsupported(lacking(graph.era, kind));
             let found = library::find(kind).ok_or_else(unknown)?;
             let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
             Action::Kernel(found, operator.resolve(&types).schema())
         }
     })
+}
+
+/// What a kind lacks that cannot run.
+fn lacking(era: Era, kind: Symbol) -> String {
+    match ops::names_section(era, kind) {
+        true => format!("there is no section `{kind}`; expected `with {kind} = graph(…):` behind the graph"),
+        false => format!("`{kind}` has no kernel"),
+    }
 }

@@ -48,6 +48,8 @@ pub enum When {
     Since(u32, u32),
     /// This operand is `None`, or not there.
     Missing(usize),
+    /// This operand is a number.
+    IsNumber(usize),
     /// This operand is a constant number.
     Is(usize, f64),
     /// This operand is a constant number, but not this one, or not there: others raise exceptions.
@@ -63,10 +65,17 @@ pub enum When {
     /// This operand, where it is a whole number, is known to be one of the element type of the first; and where that is of reals, no constant is beyond them. Others raise exceptions, which
     /// kernels cannot: -1e9 is the usual one, of halves.
     Fits(usize),
+    /// This operand, where it is a number, is one of the type that is computed in, singles where that is of halves. Others raise exceptions.
+    FitsWide(usize),
+    /// This operand, where it is a number, is one that numbers of the type that is computed in are multiplied by before they are added: beside whole numbers a whole one, of truth values alone
+    /// a truth value, and one that the type can hold. Others raise exceptions.
+    Scales(usize),
     /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
     Held(usize),
     /// The operands so far that are tensors have one element type: others raise exceptions.
     OfOneType(usize),
+    /// The first operand is of another element type.
+    IsNotOf(DType),
     /// The first operand is of 32 bits at least.
     Wide,
 }
@@ -203,13 +212,13 @@ const GELU_TANH_BACKWARD: &str = "a * (sigmoid(1.5957691216057308 * (b + 0.04471
 const ROWS: &[Formula] = &[
     // ---- arithmetic
     all("aten::add", Promoted(2), "a + b").when(&[Missing(2)]),
-    all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0)]),
+    all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0), Scales(2)]),
     // Eager vectors round a product with `alpha` once, with the sum.
-    all("aten::add", Promoted(2), "a + b * c").real("fma(b, c, a)"),
+    all("aten::add", Promoted(2), "a + b * c").real("fma(b, c, a)").when(&[Scales(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Missing(2)]),
-    numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0)]),
-    numbers("aten::sub", Promoted(2), "a - b * c").real("fma(b, -c, a)"),
-    numbers("aten::rsub", Promoted(2), "b - a * c").real("fma(a, -c, b)").or(&[(2, 1.0)]),
+    numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0), Scales(2)]),
+    numbers("aten::sub", Promoted(2), "a - b * c").real("fma(b, -c, a)").when(&[Scales(2)]),
+    numbers("aten::rsub", Promoted(2), "b - a * c").real("fma(a, -c, b)").or(&[(2, 1.0)]).when(&[Scales(2)]),
     all("aten::mul", Promoted(2), "a * b").factors(1),
     reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 5)]),
     reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
@@ -221,10 +230,11 @@ const ROWS: &[Formula] = &[
     reals("aten::fmod", Promoted(2), "fmod(a, b)"),
     reals("aten::remainder", Promoted(2), "remainder(a, b)"),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
-    // The power of -0.0, and that of minus infinity, are those of roots; halves go through `pow`.
-    reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), Wide]),
-    reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), Wide]),
-    reals("aten::pow", Promoted(2), "pow(a, b)"),
+    // The power of -0.0, and that of minus infinity, are those of roots; halves of 5 bits of exponent go through `pow`.
+    reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
+    reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
+    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Since(1, 5), IsNumber(0)]).in_a_row(),
+    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Fits(1)]),
     reals("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
     reals("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
     reals("aten::float_power", Cast(DType::Double), "rsqrt(a)").when(&[Is(1, -0.5)]),
@@ -245,9 +255,9 @@ const ROWS: &[Formula] = &[
     all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
     all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
-    numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]),
-    reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]),
-    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3)]),
+    numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
+    reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
+    reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3), FitsWide(2)]),
     // ---- bounds
     // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
     numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Held(1)]),
@@ -265,9 +275,10 @@ const ROWS: &[Formula] = &[
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
     numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),
     numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2), Fits(1), Fits(2)]),
-    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
+    reals("aten::hardtanh", Kept, "a < b ? b : a > c ? c : a").or(&[(1, -1.0), (2, 1.0)]).when(&[Before(1, 5), Fits(1), Fits(2)]),
+    reals("aten::hardtanh", Kept, "smaller(larger(a, b), c)").or(&[(1, -1.0), (2, 1.0)]).when(&[Fits(1), Fits(2)]),
     reals("aten::relu6", Kept, "a < 0 ? 0 : a > 6 ? 6 : a"),
-    reals("aten::leaky_relu", Real, "a > 0 ? a : a * b").or(&[(1, 0.01)]),
+    reals("aten::leaky_relu", Kept, "a > 0 ? a : a * b").or(&[(1, 0.01)]).when(&[FitsWide(1)]),
     // The bound is a number of the element type.
     reals("aten::hardshrink", Kept, "(a >= -b) & (a <= b) ? 0 : a").factors(usize::MAX).or(&[(1, 0.5)]).when(&[Fits(1)]),
     // Before 2.6 a NaN is lost.
@@ -321,7 +332,7 @@ const ROWS: &[Formula] = &[
         Real,
         "log(((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a) / (1 - ((b >= 0) & (a < b) ? b : (b >= 0) & (a > 1 - b) ? 1 - b : a)))",
     )
-    .when(&[Wide]),
+    .when(&[Wide, FitsWide(1)]),
     reals("aten::sinc", Real, "a == 0 ? 1 : sin(3.141592653589793 * a) / (3.141592653589793 * a)"),
     reals("aten::deg2rad", Real, "a * 0.017453292519943295"),
     reals("aten::rad2deg", Real, "a * 57.29577951308232"),
@@ -329,18 +340,18 @@ const ROWS: &[Formula] = &[
     reals("aten::erfc", Real, "erfc(a)"),
     reals("aten::lgamma", Real, "lgamma(a)"),
     // ---- activations beyond those that PyTorch's fuser takes
-    reals("aten::silu", Real, "silu(a)"),
+    reals("aten::silu", Kept, "silu(a)"),
     // `x Phi(x)`, by way of the complement so that it keeps its digits where it is small.
-    reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
-    reals("aten::gelu", Real, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
+    reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
+    reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
     // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
-    reals("aten::gelu", Real, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
-    reals("aten::softplus", Real, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]),
-    reals("aten::hardsigmoid", Real, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
-    reals("aten::hardswish", Real, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
-    reals("aten::elu", Real, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]),
-    reals("aten::mish", Real, "a * tanh(log1p(exp(a)))"),
-    reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0)]),
+    reals("aten::gelu", Kept, "a * sigmoid(1.5957691216057308 * fma(0.044715 * a, a * a, a))").when(&[Says(1, "tanh")]),
+    reals("aten::softplus", Kept, "a * b > c ? a : log1p(exp(a * b)) / b").or(&[(1, 1.0), (2, 20.0)]).when(&[FitsWide(1), FitsWide(2)]),
+    reals("aten::hardsigmoid", Kept, "(a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    reals("aten::hardswish", Kept, "a * (a + 3 < 0 ? 0 : a + 3 > 6 ? 6 : a + 3) / 6"),
+    reals("aten::elu", Kept, "(a > 0 ? a : b * expm1(a * d)) * c").or(&[(1, 1.0), (2, 1.0), (3, 1.0)]).when(&[FitsWide(1), FitsWide(2), FitsWide(3)]),
+    reals("aten::mish", Kept, "a * tanh(log1p(exp(a)))"),
+    reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0), FitsWide(1)]),
     reals("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
     reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
     // ---- what gradients of activations are; the gradient that comes in and the operand have one element type
@@ -386,7 +397,7 @@ const ROWS: &[Formula] = &[
     all("aten::isposinf", Asked, "a != a").real("(a - a != 0) & (a > 0)"),
     all("aten::isneginf", Asked, "a != a").real("(a - a != 0) & (a < 0)"),
     all("aten::signbit", Asked, "a < 0").real("signed(1.0, a) < 0"),
-    all("aten::where", Chosen, "a ? b : c"),
+    all("aten::where", Chosen, "a ? b : c").when(&[FitsWide(1), FitsWide(2)]),
     reals("aten::masked_fill", Kept, "b ? c : a").when(&[Fits(2)]).in_a_row(),
     all("aten::__and__", Promoted(2), "a & b").real(""),
     all("aten::__or__", Promoted(2), "a | b").real(""),

@@ -373,7 +373,10 @@ impl<'a> Reader<'a> {
             };
             if !fits(option.default, &value) {
                 let message = format!("`{value}` is no value for `{name}` of `{}`", pass.name);
-                return self.fail(span, message, format!("it is `{}` when nothing is said", option.default));
+                return self.fail(span, message, allowed(option));
+            }
+            if options.iter().any(|(given, _)| *given == option.name) {
+                return self.fail(span, format!("`{name}` of `{}` is given twice", pass.name), "one value is enough");
             }
             options.push((option.name, value));
         }
@@ -404,6 +407,16 @@ impl<'a> Reader<'a> {
         let len = rest.find(|c: char| c.is_whitespace() || matches!(c, '}' | ',')).unwrap_or(rest.len());
         self.at += len;
         rest[..len].to_owned()
+    }
+}
+
+/// Which values there are.
+fn allowed(option: &super::PassOption) -> String {
+    let default = option.default;
+    match default {
+        "true" | "false" => format!("`true` or `false`; it is `{default}` when nothing is said"),
+        _ if option.summary.is_empty() => format!("a whole number; it is `{default}` when nothing is said"),
+        _ => format!("a whole number: {}; it is `{default}` when nothing is said", option.summary),
     }
 }
 
@@ -472,7 +485,7 @@ mod tests {
         for (text, at, help) in [
             ("cse,unrol", 4..9, "did you mean `unroll`?"),
             ("unroll{facto=3}", 7..14, "did you mean `factor`?"),
-            ("unroll{factor=x}", 7..15, "it is `8` when nothing is said"),
+            ("unroll{factor=x}", 7..15, "a whole number; it is `8` when nothing is said"),
             ("cse{x}", 4..5, "it has no options"),
             ("@defalt", 1..7, "did you mean `@default`?"),
             ("fixpoint(cse", 12..13, "expected `)`"),

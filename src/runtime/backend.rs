@@ -277,6 +277,11 @@ impl CpuBackend {
     fn settled(&self, request: &Request<'_>) -> Result<Settled, String> {
         let known: Vec<Known> = request.operands.iter().map(known).collect();
         let (kernel, geometry) = self.settled_for(request.section, request.name, &known, request.release)?;
+        for &(operand, dtype) in &kernel.limits {
+            if let Some(number) = request.operands[operand].scalar().filter(|&number| !dtype.holds_real(number)) {
+                return Err(format!("{} is no number of {}", number.real(), dtype.name()));
+            }
+        }
         Ok((known.into_iter().map(|(argument, _)| argument).collect(), kernel, geometry))
     }
 

@@ -145,6 +145,11 @@ impl DType {
         }
     }
 
+    /// Whether a number is one of a type of reals, or becomes one by rounding: it is not larger than all of them, or infinite itself.
+    pub fn holds_real(self, number: super::Scalar) -> bool {
+        !number.real().is_finite() || number.real().abs() <= self.largest()
+    }
+
     /// The gap between 1 and the next larger number of the type, of the parts for complex types; 0 for whole numbers.
     pub fn epsilon(self) -> f64 {
         match self.to_real() {

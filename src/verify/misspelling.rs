@@ -1,9 +1,7 @@
 //! Unknown operators that look like a slip of the pen.
 
 use super::typing::{Complaint, Part};
-use crate::ops::rules::Carries;
-use crate::ops::{Operator, catalog, operator};
-use crate::symbol::Symbol;
+use crate::ops::{Operator, catalog, names_section};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
@@ -37,8 +35,7 @@ impl Misspellings {
 
 /// `prim::FusionGroup_0` stays the name of an operator when no section is called that.
 fn is_section(unknown: &Operator) -> bool {
-    let base = unknown.kind.as_str().trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
-    base.is_some_and(|base| operator(unknown.era, Symbol::new(base)).rule.carries != Carries::Nothing)
+    names_section(unknown.era, unknown.kind)
 }
 
 /// The operators whose names are one slip away: `aten::real` or `aten::relu` for `aten::realu`.

@@ -319,7 +319,10 @@ impl Lowering<'_> {
     fn elements(&self, cooking: &Cooking, own: DType) -> Result<DType, Refusal> {
         let asked = match cooking.at("dtype").and_then(|i| self.known_operand(cooking.node, i)) {
             None | Some(Known::Missing) => None,
-            Some(Known::Number { source: Source::Constant(code), .. }) => DType::from_code(code.int()),
+            Some(Known::Number { source: Source::Constant(code), .. }) => match DType::from_code(code.int()) {
+                None => return refuse(format!("`{}` with dtype {}, which is none", cooking.recipe.kind, code.int())),
+                known => known,
+            },
             _ => return refuse(format!("`{}` with an element type that only a run tells", cooking.recipe.kind)),
         };
         let kind = own.arithmetic();

@@ -1,13 +1,16 @@
 //! Activations, element by element.
 
-use super::operands::as_element;
+use super::elements::{check, reals};
+use super::operands::{as_element, computed_with};
 use super::picking::check_fits;
-use super::pointwise::{keeping, positive, real, self_of, sigmoid};
+use super::pointwise::{keeping, larger, not_implemented, ordered, positive, self_of, sigmoid, smaller, within_range};
 use crate::interpreter::Release;
 use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::exact_literals::general;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map2};
+use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Kind, Scalar, layout};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -15,65 +18,64 @@ use std::f64::consts::{FRAC_1_SQRT_2, PI};
 pub const ROWS: &[Row] = &[
     ("aten::relu", |call| match self_of(call)?.dtype() {
         DType::Bool => Err(Stop::raised("Boolean inputs not supported for relu")),
+        dtype if dtype.is_complex() => Err(Stop::raised(NO_BOUNDS)),
         // Since 1.9 it is a bound, and leaves -0.0 as it is.
         _ if call.release() >= Release(1, 9) => keeping(call, |n| n.max(0), |x| if x < 0.0 { 0.0 } else { x }, |z| z),
         _ => keeping(call, |n| n.max(0), positive, |z| z),
     }),
-    ("aten::relu6", |call| keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)),
-    ("aten::hardtanh", |call| {
-        let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));
-        let dtype = self_of(call)?.dtype();
-        for bound in [low, high].into_iter().filter(|_| dtype.is_float()) {
-            check_fits(Scalar::Float(bound), dtype)?;
-        }
-        keeping(call, |n| n.max(low as i64).min(high as i64), |x| clamped(x, low, high), |z| z)
+    ("aten::relu6", |call| {
+        refuse_unordered(call)?;
+        keeping(call, |n| n.clamp(0, 6), |x| clamped(x, 0.0, 6.0), |z| z)
     }),
-    ("aten::hardsigmoid", |call| real(call, |x| clamped(x + 3.0, 0.0, 6.0) / 6.0, |z| z)),
-    ("aten::hardswish", |call| real(call, |x| x * clamped(x + 3.0, 0.0, 6.0) / 6.0, |z| z)),
-    ("aten::silu", |call| real(call, |x| x * sigmoid(x), |z| z / (1.0 + (-z).exp()))),
-    ("aten::mish", |call| real(call, |x| x * x.exp().ln_1p().tanh_of_large(), |z| z)),
+    ("aten::hardtanh", hardtanh),
+    ("aten::hardsigmoid", |call| of_reals(call, "hardsigmoid_cpu", |x| clamped(x + 3.0, 0.0, 6.0) / 6.0)),
+    ("aten::hardswish", |call| {
+        // The product may be too large where the quotient is not.
+        let computed = computed_in(call)?;
+        of_reals(call, "hardswish_cpu", |x| (x * clamped(x + 3.0, 0.0, 6.0)).through(computed) / 6.0)
+    }),
+    ("aten::silu", |call| match self_of(call)?.dtype().is_integral() {
+        true => Err(not_implemented("silu_cpu", self_of(call)?.dtype())),
+        false => keeping(call, |n| n, |x| x * sigmoid(x), |z| z / (1.0 + (-z).exp())),
+    }),
+    ("aten::mish", |call| of_reals(call, "mish_cpu", |x| x * x.exp().ln_1p().tanh_of_large())),
     ("aten::gelu", gelu),
     ("aten::elu", elu),
     ("aten::celu", |call| {
-        let alpha = call.opt_float("alpha")?.unwrap_or(1.0);
-        real(call, |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() }, |z| z)
+        let alpha = parameter(call, "alpha", 1.0)?;
+        if alpha == 0.0 {
+            return Err(Stop::raised("ZeroDivisionError: alpha cannot be 0 for CELU"));
+        }
+        reals("elu_cpu", &self_of(call)?)?;
+        check_fits(Scalar::Float(1.0 / alpha), computed_in(call)?)?;
+        of_reals(call, "elu_cpu", |x| if x > 0.0 { x } else { alpha * (x / alpha).exp_m1() })
     }),
-    ("aten::selu", |call| real(call, |x| SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() }, |z| z)),
+    ("aten::selu", |call| {
+        of_reals(call, "elu_cpu", |x| SELU_SCALE * if x > 0.0 { x } else { SELU_ALPHA * x.exp_m1() })
+    }),
     ("aten::leaky_relu", |call| {
-        let slope = call.opt_float("negative_slope")?.unwrap_or(0.01);
-        real(call, |x| if x > 0.0 { x } else { x * slope }, |z| z)
+        let slope = parameter(call, "negative_slope", 0.01)?;
+        of_reals(call, "leaky_relu_cpu", |x| if x > 0.0 { x } else { x * slope })
     }),
     ("aten::softplus", |call| {
-        let (beta, threshold) = (call.opt_float("beta")?.unwrap_or(1.0), call.opt_float("threshold")?.unwrap_or(20.0));
-        real(call, |x| if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta }, |z| z)
+        let (beta, threshold) = (parameter(call, "beta", 1.0)?, parameter(call, "threshold", 20.0)?);
+        of_reals(call, "softplus_cpu", |x| if x * beta > threshold { x } else { (x * beta).exp().ln_1p() / beta })
     }),
-    ("aten::log_sigmoid", |call| real(call, log_sigmoid, |z| z)),
+    ("aten::log_sigmoid", |call| of_reals(call, "log_sigmoid_cpu", log_sigmoid)),
     ("aten::hardshrink", |call| {
-        let bound = bound_of_shrinking(call)?;
-        real(call, |x| if (-bound..=bound).contains(&x) { 0.0 } else { x }, |z| z)
+        let bound = bound_of_shrinking(call, "hardshrink_cpu")?;
+        of_reals(call, "hardshrink_cpu", |x| if (-bound..=bound).contains(&x) { 0.0 } else { x })
     }),
-    ("aten::softshrink", |call| {
-        let bound = bound_of_shrinking(call)?;
-        real(
-            call,
-            |x| {
-                if x > bound {
-                    x - bound
-                } else if x < -bound {
-                    x + bound
-                } else if x.is_nan() {
-                    x
-                } else {
-                    0.0
-                }
-            },
-            |z| z,
-        )
-    }),
+    ("aten::softshrink", softshrink),
     ("aten::threshold", |call| {
         let (threshold, value) = (call.scalar("threshold")?, call.scalar("value")?);
         let dtype = self_of(call)?.dtype();
-        [threshold, value].into_iter().try_for_each(|bound| check_fits(bound, dtype))?;
+        if dtype == DType::Bool || dtype.is_complex() {
+            return Err(not_implemented("threshold_cpu", dtype));
+        }
+        // Halves are compared as singles, but what is put in their places is one.
+        check_fits(threshold, if dtype.is_short_float() { DType::Float } else { dtype })?;
+        check_fits(value, dtype)?;
         let wrapped = |bound: Scalar| if dtype == DType::Byte { bound.int().rem_euclid(256) } else { bound.int() };
         let (int_t, int_v) = (wrapped(threshold), wrapped(value));
         // Both are numbers of the element type.
@@ -92,10 +94,79 @@ pub const ROWS: &[Row] = &[
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
+/// What PyTorch says of complex numbers between bounds.
+const NO_BOUNDS: &str = "clamp is not supported for complex types";
+
+/// Of reals; other types have no kernel.
+fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
+    reals(kernel, &self_of(call)?)?;
+    keeping(call, |n| n, f, |z| z)
+}
+
+/// The type that reals are computed in, one step after the other.
+fn computed_in(call: &Call<'_>) -> Result<DType, Stop> {
+    let dtype = self_of(call)?.dtype();
+    Ok(call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype }))
+}
+
+/// A number beside the operand. One beside whole numbers is not looked at: there is no kernel.
+fn parameter(call: &Call<'_>, name: &str, default: f64) -> Result<f64, Stop> {
+    let (x, dtype) = (Scalar::Float(call.opt_float(name)?.unwrap_or(default)), self_of(call)?.dtype());
+    if dtype.is_float() {
+        computed_with(x, dtype, call.precision())?;
+    }
+    Ok(x.real())
+}
+
+/// Refuses truth values and complex numbers, which have no bounds.
+fn refuse_unordered(call: &Call<'_>) -> Result<(), Stop> {
+    match self_of(call)?.dtype() {
+        DType::Bool => Err(Stop::raised("Bool inputs not supported for hardtanh")),
+        _ => ordered(call, NO_BOUNDS),
+    }
+}
+
+/// Bounds in turn, as those of `clamp`; before 1.5 the lower one alone where they cross.
+fn hardtanh(call: &Call<'_>) -> Answer {
+    refuse_unordered(call)?;
+    let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));
+    let dtype = self_of(call)?.dtype();
+    let own = if dtype.is_float() { dtype } else { DType::Long };
+    [low, high].into_iter().try_for_each(|bound| check_fits(Scalar::Float(bound), own))?;
+    if call.release() < Release(1, 5) {
+        return keeping(call, |n| n.max(low as i64).min(high as i64), |x| clamped(x, low, high), |z| z);
+    }
+    let whole = |bound: f64, is_low| match dtype.is_float() {
+        true => Ok(0),
+        false => within_range(call, bound as i64, dtype, is_low),
+    };
+    let (least, most) = (whole(low, true)?, whole(high, false)?);
+    keeping(call, |n| n.max(least).min(most), |x| smaller(larger(x, low), high), |z| z)
+}
+
+fn softshrink(call: &Call<'_>) -> Answer {
+    reals("softshrink_check", &self_of(call)?)?;
+    let (dtype, given) = (self_of(call)?.dtype(), call.opt_float("lambd")?.unwrap_or(0.5));
+    check((0.0..=dtype.largest()).contains(&given), || {
+        let (largest, name) = (general(dtype.largest()), dtype.name());
+        format!("lambda must be in range [0, {largest}] for input dtype {name}, but found {}", general(given))
+    })?;
+    let bound = bound_of_shrinking(call, "softshrink_check")?;
+    let f = |x: f64| match () {
+        () if x > bound => x - bound,
+        () if x < -bound => x + bound,
+        () if x.is_nan() => x,
+        () => 0.0,
+    };
+    of_reals(call, "softshrink_cpu", f)
+}
+
 /// The width of what becomes 0, as an element.
-fn bound_of_shrinking(call: &Call<'_>) -> Result<f64, Stop> {
-    let (bound, dtype) = (call.opt_float("lambd")?.unwrap_or(0.5), self_of(call)?.dtype());
-    Ok(if dtype.is_float() { as_element(Scalar::Float(bound), dtype, call.precision()).real() } else { bound })
+fn bound_of_shrinking(call: &Call<'_>, kernel: &str) -> Result<f64, Stop> {
+    reals(kernel, &self_of(call)?)?;
+    let (bound, dtype) = (Scalar::Float(call.opt_float("lambd")?.unwrap_or(0.5)), self_of(call)?.dtype());
+    check_fits(bound, dtype)?;
+    Ok(as_element(bound, dtype, call.precision()).real())
 }
 
 fn clamped(x: f64, low: f64, high: f64) -> f64 {
@@ -124,19 +195,21 @@ fn log_sigmoid(x: f64) -> f64 {
 }
 
 fn gelu(call: &Call<'_>) -> Answer {
+    let kernel = "GeluKernelImpl";
     match call.opt_str("approximate")?.as_deref() {
         Some("tanh") => {
-            real(call, |x| 0.5 * x * (1.0 + ((2.0 / PI).sqrt() * (x + 0.044715 * x * x * x)).tanh()), |z| z)
+            // `(1 + tanh(u)) / 2`, which keeps its digits as the logistic function of `2u`.
+            of_reals(call, kernel, |x| x * sigmoid((8.0 / PI).sqrt() * (x + 0.044715 * x * x * x)))
         }
-        None | Some("none") => real(call, |x| x * 0.5 * (1.0 + libm::erf(x * FRAC_1_SQRT_2)), |z| z),
+        None | Some("none") => of_reals(call, kernel, |x| x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2)),
         Some(other) => Err(Stop::raised(format!("approximate argument must be either none or tanh, not {other}"))),
     }
 }
 
 fn elu(call: &Call<'_>) -> Answer {
-    let alpha = call.opt_float("alpha")?.unwrap_or(1.0);
-    let (scale, input_scale) = (call.opt_float("scale")?.unwrap_or(1.0), call.opt_float("input_scale")?.unwrap_or(1.0));
-    real(call, |x| scale * if x > 0.0 { x } else { alpha * (x * input_scale).exp_m1() }, |z| z)
+    let alpha = parameter(call, "alpha", 1.0)?;
+    let (scale, input_scale) = (parameter(call, "scale", 1.0)?, parameter(call, "input_scale", 1.0)?);
+    of_reals(call, "elu_cpu", |x| scale * if x > 0.0 { x } else { alpha * (x * input_scale).exp_m1() })
 }
 
 /// One slope for all, or one for each slice of dimension 1.
@@ -176,6 +249,7 @@ fn glu(call: &Call<'_>) -> Answer {
     if x.rank() == 0 {
         return Err(Stop::raised("glu does not support 0-dimensional tensors"));
     }
+    reals("glu_cpu", &x)?;
     let n = x.size(dim);
     if n % 2 != 0 {
         return Err(Stop::raised(format!("Halving dimension must be even, but dimension {dim} is size {n}")));

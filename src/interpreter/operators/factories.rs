@@ -1,5 +1,6 @@
 //! Tensors out of nothing: zeros, ranges, identity, tensors from lists.
 
+use super::picking::check_fits;
 use super::pointwise::self_of;
 use super::views::formatted;
 use crate::interpreter::call::{Answer, Call, one};
@@ -31,6 +32,7 @@ pub const ROWS: &[Row] = &[
     ("aten::scalar_tensor", |call| {
         let value = call.scalar("s")?;
         let dtype = call.opt_dtype("dtype")?.unwrap_or(call.env.default_dtype());
+        check_fits_alone(value, dtype)?;
         placed(call, Tensor::scalar(value, dtype, call.precision()))
     }),
     ("prim::NumToTensor", |call| {
@@ -52,6 +54,11 @@ pub const ROWS: &[Row] = &[
     ("aten::eye", eye),
 ];
 
+/// Refuses a number that a tensor without dimensions cannot hold. Halves become infinite.
+pub(super) fn check_fits_alone(value: Scalar, dtype: DType) -> Result<(), Stop> {
+    if dtype.is_short_float() { Ok(()) } else { check_fits(value, dtype) }
+}
+
 /// Most bytes of one tensor that a program makes out of nothing.
 fn checked(shape: &[i64]) -> Result<usize, Stop> {
     Ok(layout::checked(shape)?)
@@ -70,6 +77,7 @@ fn filled(call: &Call<'_>, value: Scalar) -> Answer {
     checked(&shape)?;
     let like = call.look("self").and_then(IValue::tensor);
     let dtype = call.opt_dtype("dtype")?.or(like.map(Tensor::dtype)).unwrap_or(call.env.default_dtype());
+    check_fits(value, dtype)?;
     let made = Tensor::full(value, dtype, &shape, call.precision());
     placed(call, like.map_or(made.clone(), |like| made.on(like.device())))
 }
@@ -79,7 +87,9 @@ fn full(call: &Call<'_>) -> Answer {
     let (shape, value) = (call.ints("size")?, call.scalar("fill_value")?);
     checked(&shape)?;
     let by_value = if call.release() < Release(1, 5) { call.env.default_dtype() } else { number_type(call, value) };
-    placed(call, Tensor::full(value, call.opt_dtype("dtype")?.unwrap_or(by_value), &shape, call.precision()))
+    let dtype = call.opt_dtype("dtype")?.unwrap_or(by_value);
+    check_fits(value, dtype)?;
+    placed(call, Tensor::full(value, dtype, &shape, call.precision()))
 }
 
 fn number_type(call: &Call<'_>, value: Scalar) -> DType {
@@ -90,6 +100,7 @@ fn number_type(call: &Call<'_>, value: Scalar) -> DType {
 fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
     let like = self_of(call)?;
     let dtype = call.opt_dtype("dtype")?.unwrap_or(like.dtype());
+    check_fits(value, dtype)?;
     // 1.5 is the first release that keeps the order of dimensions.
     let strides = match call.release() < Release(1, 5) {
         true => layout::contiguous(like.shape()),

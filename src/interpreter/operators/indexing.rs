@@ -1,6 +1,7 @@
 //! Elements picked and written by index, by mask, by condition; places of elements.
 
 use super::elements::{by_kind, like, placed};
+use super::factories::check_fits_alone;
 use super::picking::{
     Number, changed, check_fits, coordinates, index_error, picked, place, refuse_shared_elements, wrapped,
     write_elements,
@@ -311,11 +312,11 @@ fn masked_scatter(call: &Call<'_>) -> Answer {
 
 // ---- choosing
 
-/// A tensor or a number of a call, with what it adds to promotion.
+/// A tensor or a number of a call, with what it adds to promotion. A number keeps its digits until it is known what it becomes.
 fn choice(call: &Call<'_>, name: &str, seen: Promotion) -> Result<(Tensor, Promotion), Stop> {
     match call.look(name).and_then(IValue::scalar) {
         Some(number) => {
-            let dtype = of_scalar(number, call.env.default_dtype());
+            let dtype = of_scalar(number, DType::Double);
             Ok((Tensor::scalar(number, dtype, call.precision()), seen.scalar(number)))
         }
         None => {
@@ -339,9 +340,15 @@ fn where_(call: &Call<'_>) -> Answer {
     let (x, seen) = choice(call, "self", Promotion::default())?;
     let (y, seen) = choice(call, "other", seen)?;
     let dtype = match (call.look("self").and_then(IValue::scalar), call.look("other").and_then(IValue::scalar)) {
-        (Some(_), Some(_)) => crate::tensor::promotion::join(x.dtype(), y.dtype()),
+        (Some(x), Some(y)) => {
+            let own = |number| of_scalar(number, call.env.default_dtype());
+            crate::tensor::promotion::join(own(x), own(y))
+        }
         _ => seen.result(),
     };
+    for number in ["self", "other"].into_iter().filter_map(|name| call.look(name).and_then(IValue::scalar)) {
+        check_fits_alone(number, dtype)?;
+    }
     let shape = layout::broadcast_all([condition.shape(), x.shape(), y.shape()])?;
     layout::checked(&shape)?;
     let operands = [&condition, &x, &y].map(|tensor| (tensor.shape(), tensor.strides()));

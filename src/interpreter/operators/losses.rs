@@ -15,8 +15,8 @@ use crate::tensor::{DType, Tensor, layout};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
-    ("aten::mse_loss", |call| of_two(call, |x, y| (x - y) * (x - y))),
-    ("aten::l1_loss", |call| of_two(call, |x, y| (x - y).abs())),
+    ("aten::mse_loss", |call| of_two_reals(call, "mse_cpu", |x, y| (x - y) * (x - y))),
+    ("aten::l1_loss", l1_loss),
     ("aten::smooth_l1_loss", smooth_l1_loss),
     ("aten::huber_loss", huber_loss),
     ("aten::soft_margin_loss", |call| of_two(call, |x, y| (-x * y).exp().ln_1p())),
@@ -54,13 +54,32 @@ fn of_two(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     one(reduce(call, pairwise(call, &call.tensor("self")?, &call.tensor("target")?, f)?)?)
 }
 
+/// The same where there is no kernel for other types than reals.
+fn of_two_reals(call: &Call, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
+    let dtype = result_type(&call.tensor("self")?, &call.tensor("target")?);
+    check(dtype.is_float(), || format!("\"{kernel}\" not implemented for '{}'", dtype.name()))?;
+    of_two(call, f)
+}
+
+/// Of whole numbers there are differences, and their sum, but no mean.
+fn l1_loss(call: &Call) -> Answer {
+    let dtype = result_type(&call.tensor("self")?, &call.tensor("target")?);
+    check(call.int("reduction")? != 1 || !dtype.is_integral(), || {
+        let name = dtype.name();
+        format!(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {name}"
+        )
+    })?;
+    of_two(call, |x, y| (x - y).abs())
+}
+
 fn pairwise(call: &Call, x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) -> Result<Tensor, Stop> {
     Ok(map2(x, y, same(call, result_type(x, y)), f)?)
 }
 
 fn smooth_l1_loss(call: &Call) -> Answer {
     let beta = call.opt_float("beta")?.unwrap_or(1.0);
-    of_two(call, |x, y| match (x - y).abs() {
+    of_two_reals(call, "smooth_l1_cpu", |x, y| match (x - y).abs() {
         z if z < beta => 0.5 * z * z / beta,
         z => z - 0.5 * beta,
     })
@@ -68,7 +87,7 @@ fn smooth_l1_loss(call: &Call) -> Answer {
 
 fn huber_loss(call: &Call) -> Answer {
     let delta = call.float("delta")?;
-    of_two(call, |x, y| match (x - y).abs() {
+    of_two_reals(call, "huber_cpu", |x, y| match (x - y).abs() {
         z if z <= delta => 0.5 * z * z,
         z => delta * (z - 0.5 * delta),
     })

@@ -28,6 +28,8 @@ enum Order {
     FollowedAlone,
     /// Elements lie in a row, and sizes of 1 do not tell of another order.
     Row,
+    /// In a row where the first operand is a number.
+    RowBesideNumber,
 }
 
 /// What PyTorch 2.15 does.
@@ -58,6 +60,7 @@ const ORDERS: &[(Order, &str)] = &[
         "aten::add aten::sub aten::mul aten::div aten::rsub aten::fmod aten::remainder aten::floor_divide aten::eq aten::ne aten::lt
         aten::le aten::gt aten::ge aten::hardtanh aten::relu6 aten::nan_to_num",
     ),
+    (Order::RowBesideNumber, "aten::pow"),
     (
         Order::Row,
         "aten::topk aten::softmax aten::_softmax aten::log_softmax aten::_log_softmax aten::special_softmax aten::special_log_softmax
@@ -98,7 +101,8 @@ fn strides(call: &Call<'_>, order: Order, operands: &[&Tensor], result: &Tensor)
         Order::Followed | Order::FollowedAlone => {
             return Some(layout::strides_in_order(shape, &layout::iteration_order(shape, &[first.strides().into()])));
         }
-        Order::Row => None,
+        Order::RowBesideNumber if call.args.first().is_some_and(|first| first.tensor().is_some()) => return None,
+        Order::Row | Order::RowBesideNumber => None,
         Order::SuggestedUnlessRow if first.is_contiguous() => None,
         // What comes around is put together of pieces.
         Order::Suggested

@@ -61,6 +61,23 @@ fn per_channel(call: &Call, name: &str, channels: usize, default: f64) -> Result
     Ok(tensor.read())
 }
 
+/// Weight and bias are of the type of what is normalised, or floats beside halves.
+fn check_parameters(call: &Call, x: &Tensor) -> Result<(), Stop> {
+    let parameters = [call.opt_tensor("weight")?, call.opt_tensor("bias")?];
+    let mut types = parameters.iter().flatten().map(Tensor::dtype);
+    let Some(first) = types.next() else { return Ok(()) };
+    if first == x.dtype() {
+        return check(types.all(|other| other == first), || {
+            let found = parameters[1].as_ref().map_or("", |bias| bias.dtype().name());
+            format!("expected scalar type {} but found {found}", first.name())
+        });
+    }
+    check(first == DType::Float && types.all(|other| other == first), || {
+        "mixed dtype (CPU): expect parameter to have scalar type of Float".to_owned()
+    })?;
+    check(x.dtype().is_short_float(), || "mixed dtype (CPU): all inputs must share same datatype.".to_owned())
+}
+
 /// What batch normalisation leaves.
 struct Batch {
     out: Tensor,
@@ -73,6 +90,7 @@ struct Batch {
 fn batch_norm(call: &Call, training: bool) -> Result<Batch, Stop> {
     let x = call.tensor("input")?;
     reals("batch_norm", &x)?;
+    check_parameters(call, &x)?;
     check(x.rank() >= 2, || {
         format!("Expected more than 1 value per channel when training, got input size {:?}", x.shape())
     })?;
@@ -160,6 +178,7 @@ fn batch_norm_impl_index(call: &Call) -> Answer {
 fn instance_norm(call: &Call) -> Answer {
     let x = call.tensor("input")?;
     reals("instance_norm", &x)?;
+    check_parameters(call, &x)?;
     check(x.rank() >= 2, || "instance_norm expects at least two dimensions".to_owned())?;
     let (eps, channels) = (call.float("eps")?, x.size(1) as usize);
     let dims: Vec<usize> = (2..x.rank()).collect();
@@ -201,6 +220,7 @@ fn normalized_rank(call: &Call, x: &Tensor) -> Result<usize, Stop> {
 fn layer_norm(call: &Call) -> Result<(Tensor, Vec<f64>, Vec<f64>, usize), Stop> {
     let x = call.tensor("input")?;
     reals("LayerNormKernelImpl", &x)?;
+    check_parameters(call, &x)?;
     let rank = normalized_rank(call, &x)?;
     let dims: Vec<usize> = (x.rank() - rank..x.rank()).collect();
     let mut rows = Rows::<f64>::along(&x, &dims);
@@ -265,6 +285,7 @@ fn type_of_statistics(call: &Call, x: &Tensor) -> Result<DType, Stop> {
 fn grouped(call: &Call, groups: i64) -> Result<(Tensor, Vec<f64>, Vec<f64>), Stop> {
     let x = call.tensor("input")?;
     reals("GroupNormKernelImpl", &x)?;
+    check_parameters(call, &x)?;
     check(x.rank() >= 2, || format!("Expected at least 2 dimensions for input tensor but received {}", x.rank()))?;
     let (n, channels, eps) = (x.size(0), x.size(1), call.float("eps")?);
     check(groups > 0 && channels % groups == 0, || {

@@ -3,6 +3,7 @@
 //! They are converted to it, computed with in a wide type, and what comes out is rounded once. A plain number beside reals of 16 bits is rounded to
 //! those, too, but for factors, divisors and parameters, which keep the 24 bits that PyTorch computes with.
 
+use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::stop::Stop;
@@ -128,9 +129,27 @@ pub(super) fn comparison(
     })
 }
 
+/// Refuses what nothing of a type is multiplied by: truth values beside numbers, reals beside whole numbers, and what the type cannot hold.
+fn check_alpha(alpha: Scalar, common: DType) -> Result<(), Stop> {
+    if alpha.kind() == Kind::Bool && common != DType::Bool {
+        return Err(Stop::raised("Boolean alpha only supported for Boolean results."));
+    }
+    if common.is_integral() && alpha.kind() > Kind::Int {
+        return Err(Stop::raised("For integral input tensors, argument alpha must not be a floating point number."));
+    }
+    check_fits(alpha, common)
+}
+
+/// A number beside tensors as it is computed with: halves are computed with in singles. Refuses what those cannot hold.
+pub(super) fn computed_with(scalar: Scalar, common: DType, precision: Precision) -> Result<Scalar, Stop> {
+    check_fits(scalar, if common.is_short_float() { DType::Float } else { common })?;
+    Ok(operand_scalar(scalar, common, precision))
+}
+
 /// What an operand is multiplied by, as a real of 16 bits where it is computed with those.
 pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
     let Some(alpha) = call.opt_scalar("alpha")? else { return Ok(None) };
     let common = common(&operand(call, 0)?, &operand(call, 1)?);
+    check_alpha(alpha, common)?;
     Ok(Some(if common.is_short_float() { as_element(alpha, common, call.precision()) } else { alpha }))
 }

@@ -1,6 +1,7 @@
 //! Borders around tensors.
 
 use super::elements::{check, placed};
+use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -73,6 +74,7 @@ fn constant(call: &Call, x: &Tensor, pad: &[i64], value: Scalar) -> Result<Tenso
         shape[dim] += before + after;
     }
     layout::checked(&shape)?;
+    check_fits(value, x.dtype())?;
     let result = Tensor::full(value, x.dtype(), &shape, call.precision());
     let (mut from, mut to) = (x.clone(), result.clone());
     for &(dim, before, after) in &pairs {

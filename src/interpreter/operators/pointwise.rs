@@ -1,16 +1,16 @@
 //! Arithmetic and functions, element by element.
 
-use super::elements::check;
-use super::operands::{Operand, alpha, arithmetic, as_element, both, common, factor, operand, operand_scalar, scaling};
+use super::elements::{check, reals};
+use super::operands::{Operand, alpha, arithmetic, as_element, both, common, factor, operand, scaling};
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::blocks::{Types, map1, map2, map3};
+use crate::tensor::blocks::{Types, map1, map2};
 use crate::tensor::buffer::Wide;
-use crate::tensor::promotion::{Promotion, to_real_arithmetic};
+use crate::tensor::promotion::to_real_arithmetic;
 use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
@@ -93,9 +93,6 @@ pub const ROWS: &[Row] = &[
     ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
     ("aten::gcd", |call| arithmetic(call, gcd, |a, _| a, |a, _| a)),
     ("aten::lcm", |call| arithmetic(call, lcm, |a, _| a, |a, _| a)),
-    ("aten::addcmul", addcmul),
-    ("aten::addcdiv", addcdiv),
-    ("aten::lerp", lerp),
     ("aten::clamp", clamp),
     ("aten::clip", clamp),
     ("aten::clamp_min", clamp),
@@ -124,26 +121,31 @@ pub const ROWS: &[Row] = &[
         one(map2(&length, &angle, types, |length: C128, angle| C128::from_polar(length.re, angle.re))?)
     }),
     // ---- kinds of the operand stay
-    ("aten::neg", |call| {
-        if self_of(call)?.dtype() == DType::Bool {
-            return Err(Stop::raised(
-                "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
-            ));
-        }
-        keeping(call, i64::wrapping_neg, |x| -x, |z| -z)
+    ("aten::neg", negative),
+    ("aten::negative", negative),
+    ("aten::positive", |call| match self_of(call)?.dtype() {
+        DType::Bool => Err(Stop::raised("The `+` operator, on a bool tensor is not supported.")),
+        _ => one(self_of(call)?),
     }),
-    ("aten::negative", |call| keeping(call, i64::wrapping_neg, |x| -x, |z| -z)),
-    ("aten::positive", |call| one(self_of(call)?)),
     ("aten::abs", abs),
     ("aten::absolute", abs),
-    ("aten::sign", |call| keeping(call, i64::signum, sign, sgn)),
+    ("aten::sign", |call| {
+        ordered(
+            call,
+            "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+        )?;
+        keeping(call, i64::signum, sign, sgn)
+    }),
     ("aten::sgn", |call| keeping(call, i64::signum, sign, sgn)),
     ("aten::ceil", |call| rounded(call, "ceil_vml_cpu", f64::ceil)),
     ("aten::floor", |call| rounded(call, "floor_vml_cpu", f64::floor)),
     ("aten::trunc", |call| rounded(call, "trunc_vml_cpu", f64::trunc)),
-    ("aten::fix", |call| keeping(call, |n| n, f64::trunc, |z| z)),
+    ("aten::fix", |call| rounded(call, "trunc_vml_cpu", f64::trunc)),
     ("aten::round", round),
-    ("aten::frac", |call| keeping(call, |_| 0, |x| x - x.trunc(), |z| z)),
+    ("aten::frac", |call| {
+        reals("frac_cpu", &self_of(call)?)?;
+        keeping(call, |n| n, |x| x - x.trunc(), |z| z)
+    }),
     ("aten::square", |call| match call.tensor("self")?.dtype() {
         // A power with a whole number: of truth values it is one.
         DType::Bool => one(call.tensor("self")?.converted(DType::Long, call.precision())),
@@ -204,25 +206,45 @@ pub const ROWS: &[Row] = &[
     ("aten::erfinv", |call| of_reals(call, "erfinv_vml_cpu", erfinv)),
     ("aten::lgamma", |call| of_reals(call, "lgamma_vml_cpu", libm::lgamma)),
     ("aten::sinc", sinc),
-    ("aten::special_entr", |call| of_reals(call, "special_entr_cpu", entropy)),
-    ("aten::deg2rad", |call| real(call, f64::to_radians, |z| z)),
-    ("aten::rad2deg", |call| real(call, f64::to_degrees, |z| z)),
-    ("aten::angle", |call| {
-        real(
-            call,
-            |x| {
-                if x.is_nan() {
-                    x
-                } else if x < 0.0 {
-                    PI
-                } else {
-                    0.0
-                }
-            },
-            |z| C128::new(z.arg(), 0.0),
-        )
+    ("aten::special_entr", |call| of_reals(call, "entr_cpu", entropy)),
+    ("aten::deg2rad", |call| {
+        ordered(call, "deg2rad is not supported for complex tensors.")?;
+        real(call, f64::to_radians, |z| z)
     }),
+    ("aten::rad2deg", |call| {
+        ordered(call, "rad2deg is not supported for complex tensors.")?;
+        real(call, f64::to_degrees, |z| z)
+    }),
+    ("aten::angle", angle),
 ];
+
+fn negative(call: &Call<'_>) -> Answer {
+    if self_of(call)?.dtype() == DType::Bool {
+        return Err(Stop::raised(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead.",
+        ));
+    }
+    keeping(call, i64::wrapping_neg, |x| -x, |z| -z)
+}
+
+/// That of a complex number, as a real; a real one lies on one side of 0 or on the other.
+fn angle(call: &Call<'_>) -> Answer {
+    let x = self_of(call)?;
+    if x.dtype().is_complex() {
+        return one(map1(&x, of_parts(call, &x), |z: C128| C128::from(z.arg()))?);
+    }
+    let of_reals = |x: f64| match x {
+        x if x.is_nan() => x,
+        x if x < 0.0 => PI,
+        _ => 0.0,
+    };
+    real(call, of_reals, |z| z)
+}
+
+/// From complex numbers to reals.
+fn of_parts(call: &Call<'_>, x: &Tensor) -> Types {
+    Types { common: x.dtype(), out: x.dtype().to_real(), precision: call.precision() }
+}
 
 /// The larger, NaN if one of them is, and the first of two zeros.
 pub fn larger(a: f64, b: f64) -> f64 {
@@ -417,9 +439,15 @@ fn remainder(call: &Call<'_>) -> Answer {
 
 fn pow(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let common = common(&a, &b);
     let negative = |n: &Operand| matches!(n, Operand::Number(n) if n.int() < 0);
-    if common(&a, &b).is_integral() && negative(&b) {
+    if common.is_integral() && negative(&b) {
         return Err(Stop::raised("Integers to negative integer powers are not allowed."));
+    }
+    if let Operand::Number(n) = &b
+        && (common.is_integral() || common.is_short_float())
+    {
+        check_fits(*n, common)?;
     }
     let power = match (&a, &b) {
         (Operand::Tensor(a), Operand::Number(n)) => powers(Some(*n), a.dtype()),
@@ -435,9 +463,9 @@ fn pow(call: &Call<'_>) -> Answer {
     )
 }
 
-/// The power of a tensor with half an exponent that is a number is its root, with the sign of -0.0; halves go through `pow`.
+/// The power of a tensor with half an exponent that is a number is its root, with the sign of -0.0; halves of 5 bits of exponent go through `pow`.
 fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
-    match exponent.is_some_and(|n| !computed.is_short_float() && n.real().abs() == 0.5) {
+    match exponent.is_some_and(|n| computed != DType::Half && n.real().abs() == 0.5) {
         true => |a: f64, b: f64| if b > 0.0 { a.sqrt() } else { 1.0 / a.sqrt() },
         false => f64::powf,
     }
@@ -452,7 +480,8 @@ fn sinc(call: &Call<'_>) -> Answer {
         let product = (pi * x).through(computed);
         if x == 0.0 { 1.0 } else { product.sin() / product }
     };
-    real(call, f, |z| z)
+    let of_complex = |z: C128| if z == C128::default() { C128::from(1.0) } else { (z * PI).sin() / (z * PI) };
+    real(call, f, of_complex)
 }
 
 fn log_add_exp(a: f64, b: f64) -> f64 {
@@ -476,70 +505,6 @@ fn lcm(a: i64, b: i64) -> i64 {
         0 => 0,
         g => (a / g).wrapping_mul(b).wrapping_abs(),
     }
-}
-
-/// `self + value * tensor1 * tensor2`
-fn addcmul(call: &Call<'_>) -> Answer {
-    let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
-    ternary(call, value, |a, b, c, v| a + v * b * c, |a, b, c, v| a.wrapping_add(v.wrapping_mul(b).wrapping_mul(c)))
-}
-
-/// `self + value * tensor1 / tensor2`
-fn addcdiv(call: &Call<'_>) -> Answer {
-    let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
-    if call.release() >= Release(1, 5) && common(&operand(call, 1)?, &operand(call, 2)?).is_integral() {
-        return Err(Stop::raised(
-            "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2.",
-        ));
-    }
-    ternary(
-        call,
-        value,
-        |a, b, c, v| a + v * b / c,
-        |a, b, c, v| a.wrapping_add(if c == 0 { 0 } else { v.wrapping_mul(b).wrapping_div(c) }),
-    )
-}
-
-fn ternary(
-    call: &Call<'_>,
-    value: Scalar,
-    of_reals: impl Fn(f64, f64, f64, f64) -> f64,
-    of_ints: impl Fn(i64, i64, i64, i64) -> i64,
-) -> Answer {
-    let (a, b, c) = (self_of(call)?, call.tensor("tensor1")?, call.tensor("tensor2")?);
-    let dtype = Promotion::default().tensor(&a).tensor(&b).tensor(&c).result();
-    let types = Types::same(dtype, call.precision());
-    let value = operand_scalar(value, dtype, call.precision());
-    one(match dtype.arithmetic() {
-        Some(Kind::Float) => map3([&a, &b, &c], types, |a, b, c| of_reals(a, b, c, value.real()))?,
-        Some(Kind::Complex) => return Err(Stop::unsupported(format!("`{}` of complex tensors", call.kind()))),
-        Some(Kind::Bool) => return Err(not_implemented(&format!("{}_cpu_out", call.kind().short()), dtype)),
-        _ => map3([&a, &b, &c], types, |a, b, c| of_ints(a, b, c, value.int()))?,
-    })
-}
-
-/// `self + weight * (end - self)`, from the nearer end.
-fn lerp(call: &Call<'_>) -> Answer {
-    let (start, end) = (self_of(call)?, call.tensor("end")?);
-    if end.dtype() != start.dtype() {
-        let (wanted, found) = (c_name(start.dtype()), c_name(end.dtype()));
-        return Err(Stop::raised(format!("expected dtype {wanted} for `end` but got dtype {found}")));
-    }
-    let types = Types::same(start.dtype(), call.precision());
-    let f = |a: f64, b: f64, w: f64| if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
-    let of_complex = |a: C128, b: C128, w: C128| if w.norm() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) };
-    let number = match call.look("weight") {
-        Some(IValue::Tensor(_)) => None,
-        _ => Some(operand_scalar(call.scalar("weight")?, start.dtype(), call.precision())),
-    };
-    let weight = || call.tensor("weight");
-    one(match (start.dtype().arithmetic(), number) {
-        (Some(Kind::Float), None) => map3([&start, &end, &weight()?], types, f)?,
-        (Some(Kind::Float), Some(w)) => map2(&start, &end, types, |a, b| f(a, b, w.real()))?,
-        (Some(Kind::Complex), None) => map3([&start, &end, &weight()?], types, of_complex)?,
-        (Some(Kind::Complex), Some(w)) => map2(&start, &end, types, |a, b| of_complex(a, b, w.wide()))?,
-        _ => return Err(not_implemented("lerp_kernel_scalar", start.dtype())),
-    })
 }
 
 /// As PyTorch names element types of C.
@@ -566,17 +531,18 @@ pub fn not_implemented(kernel: &str, dtype: DType) -> Stop {
 }
 
 /// Refuses complex operands, for operators that order them.
-fn ordered(call: &Call<'_>, message: &str) -> Result<(), Stop> {
+pub(super) fn ordered(call: &Call<'_>, message: &str) -> Result<(), Stop> {
     let complex = call.args.iter().filter_map(IValue::tensor).any(|tensor| tensor.dtype().is_complex());
     if complex { Err(Stop::raised(message)) } else { Ok(()) }
 }
 
 /// Rounds; there is nothing to round in whole numbers, and no kernel for truth values and complex numbers.
 fn rounded(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
-    let dtype = self_of(call)?.dtype();
-    if dtype == DType::Bool || dtype.is_complex() {
+    let (dtype, name) = (self_of(call)?.dtype(), kernel.split('_').next().unwrap_or(kernel));
+    if dtype == DType::Bool || name == "round" && dtype.is_complex() {
         return Err(not_implemented(kernel, dtype));
     }
+    ordered(call, &format!("{name} is not supported for complex inputs"))?;
     keeping(call, |n| n, f, |z| z)
 }
 
@@ -658,15 +624,21 @@ fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result
     if let (Operand::Number(limit), Some(Kind::Float)) = (&limit, dtype.arithmetic()) {
         check_fits(*limit, dtype)?;
     }
-    let (&Operand::Number(Scalar::Int(n)), Some((low, high))) = (&limit, dtype.range()) else { return Ok(limit) };
-    if dtype == DType::Bool || (low..=high).contains(&n) {
-        return Ok(limit);
+    let Operand::Number(Scalar::Int(n)) = limit else { return Ok(limit) };
+    Ok(Operand::Number(Scalar::Int(within_range(call, n, dtype, is_low)?)))
+}
+
+/// The same of whole numbers.
+pub(super) fn within_range(call: &Call<'_>, n: i64, dtype: DType, is_low: bool) -> Result<i64, Stop> {
+    let Some((low, high)) = dtype.range().filter(|_| dtype != DType::Bool) else { return Ok(n) };
+    if (low..=high).contains(&n) {
+        return Ok(n);
     }
     if call.release() < Release(2, 15) {
-        return check_fits(Scalar::Int(n), dtype).map(|()| limit);
+        return check_fits(Scalar::Int(n), dtype).map(|()| n);
     }
     if is_low == (n < low) {
-        return Ok(Operand::Number(Scalar::Int(if is_low { low } else { high })));
+        return Ok(if is_low { low } else { high });
     }
     let (which, name) = (if is_low { "min" } else { "max" }, dtype.name());
     Err(Stop::raised(format!("Clamp {which} value {n} is outside the representable range of {name}")))
@@ -734,10 +706,7 @@ pub(super) fn reals_of(call: &Call<'_>, x: &Tensor, kernel: &str, f: impl Fn(f64
 fn abs(call: &Call<'_>) -> Answer {
     let x = self_of(call)?;
     match x.dtype().is_complex() {
-        true => {
-            let types = Types { common: x.dtype(), out: x.dtype().to_real(), precision: call.precision() };
-            one(map1(&x, types, |z: C128| C128::from(z.norm()))?)
-        }
+        true => one(map1(&x, of_parts(call, &x), |z: C128| C128::from(z.norm()))?),
         false if x.dtype() == DType::Bool => Err(not_implemented("abs_cpu", DType::Bool)),
         false => keeping(call, i64::wrapping_abs, f64::abs, |z| z),
     }
@@ -747,6 +716,9 @@ fn abs(call: &Call<'_>) -> Answer {
 fn round(call: &Call<'_>) -> Answer {
     let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
     let scale = 10f64.powi(decimals.abs());
+    if call.look("decimals").is_some() {
+        reals(if decimals == 0 { "round_vml_cpu" } else { "round_cpu" }, &self_of(call)?)?;
+    }
     match decimals {
         0 => rounded(call, "round_vml_cpu", f64::round_ties_even),
         1.. => keeping(call, |n| n, |x| (x * scale).round_ties_even() / scale, |z| z),
@@ -804,9 +776,13 @@ fn bitwise_in_place(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
     one(target)
 }
 
-/// By less than the width of the type; reals are multiplied by a power of two.
+/// By less than the width of the type. Up to 1.4 reals are multiplied by a power of two.
 fn shift(call: &Call<'_>, left: bool) -> Answer {
-    let bits = 8 * common(&operand(call, 0)?, &operand(call, 1)?).size() as i64;
+    let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
+    if call.release() >= Release(1, 5) && (dtype == DType::Bool || !dtype.is_integral()) {
+        return Err(not_implemented(if left { "lshift_cpu" } else { "rshift_cpu" }, dtype));
+    }
+    let bits = 8 * dtype.size() as i64;
     let power = move |n: f64| if left { n.exp2() } else { (-n).exp2() };
     arithmetic(
         call,
@@ -824,6 +800,12 @@ fn logit(call: &Call<'_>) -> Answer {
     // Below 0 there is no bound.
     let bound = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
     let (dtype, precision) = (to_real_arithmetic(self_of(call)?.dtype()), call.precision());
+    if dtype.is_complex() {
+        return Err(not_implemented("logit_cpu", dtype));
+    }
+    if let Some(eps) = call.opt_float("eps")? {
+        check_fits(Scalar::Float(eps), dtype)?;
+    }
     // Each step is one of the element type: of halves the steps can be told from one.
     let step = |x: f64| as_element(Scalar::Float(x), dtype, precision).real();
     let bounds = bound.map(step).map(|low| (low, step(1.0 - low)));

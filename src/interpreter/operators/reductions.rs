@@ -292,8 +292,19 @@ fn argmin(call: &Call<'_>) -> Answer {
     arg(call, false)
 }
 
+/// Since 1.5 truth values have no first of the largest; complex numbers have no order.
+fn refuse_placeless(call: &Call<'_>, dtype: DType) -> Result<(), Stop> {
+    match dtype {
+        DType::Bool if call.release() < Release(1, 5) => Ok(()),
+        DType::Bool => Err(Stop::raised(format!("{}(): does not support bool input", short(call)))),
+        _ if dtype.is_complex() => Err(Stop::raised(format!("{}(): does not support complex input", short(call)))),
+        _ => Ok(()),
+    }
+}
+
 fn arg(call: &Call<'_>, largest: bool) -> Answer {
     let r = Reduction::of(call)?;
+    refuse_placeless(call, r.x.dtype())?;
     refuse_empty(call, &r.x, &r.dims, call.opt_int("dim")?.is_some())?;
     one(extreme_places(call, &r, largest))
 }
@@ -357,7 +368,7 @@ fn spread(call: &Call<'_>, finish: fn(f64) -> f64) -> Result<[Tensor; 2], Stop> 
     if dtype.is_integral() {
         return Err(Stop::raised(format!(
             "{} only support floating point and complex dtypes",
-            short(call).replace('_', " and ")
+            if short(call).ends_with("mean") { short(call).replace('_', " and ") } else { "std and var".to_owned() }
         )));
     }
     let correction = correction(call)?;

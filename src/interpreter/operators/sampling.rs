@@ -338,6 +338,7 @@ fn native_dropout(call: &Call) -> Answer {
 /// A leaky ReLU whose slope is drawn in training, else the mean of the bounds.
 fn rrelu(call: &Call) -> Answer {
     let x = operand(call)?;
+    reals("leaky_relu_cpu", &x)?;
     let (low, high) = (call.float("lower")?, call.float("upper")?);
     if !call.bool("training")? {
         let slope = (low + high) / 2.0;

@@ -29,7 +29,8 @@ fn over_dim(call: &Call, f: fn(&mut [f64])) -> Answer {
     if x.numel() == 0 {
         return one(x.copied());
     }
-    reals("softmax_kernel_impl", &x)?;
+    let (log, last) = (call.kind().short().contains("log"), dim + 1 >= x.rank());
+    reals(&format!("{}softmax_{}kernel_impl", if log { "log_" } else { "" }, if last { "lastdim_" } else { "" }), &x)?;
     one(rowwise(call, &x, dim, f))
 }
 

@@ -10,8 +10,9 @@
 
 use crate::showing::{Outcome, Settings};
 use crate::verdict::place;
+use jitopt_core::interpreter::machine::run_node;
 use jitopt_core::interpreter::random::Philox;
-use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::interpreter::{Call, IValue, Outs, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::tensor::{C128, DType, Precision, Tensor};
 use std::fmt;
@@ -178,6 +179,20 @@ const ADDENDS: &[(usize, &[&str])] = &[
     (3, &["aten::layer_norm", "aten::group_norm"]),
 ];
 
+/// Operators that subtract in the middle of what they compute, as `x - mean`: rounding there is as large as their operands, however small the result is, and so these are
+/// disturbed, too, by one unit (Parker's "precision bounding").
+const SUBTRACTING: &[&str] = &[
+    "aten::lerp",
+    "aten::gelu",
+    "aten::layer_norm",
+    "aten::native_layer_norm",
+    "aten::native_layer_norm_backward",
+    "aten::group_norm",
+    "aten::batch_norm",
+    "aten::native_batch_norm",
+    "aten::instance_norm",
+];
+
 /// The largest number that a node adds last.
 fn addend(kind: &str, operands: &[IValue]) -> f64 {
     let index = ADDENDS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|&(index, _)| index);
@@ -200,6 +215,18 @@ struct Disturber {
 }
 
 impl Watch for Disturber {
+    /// Runs what subtracts on operands that are moved, and moves its results as those of others.
+    fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
+        let is_meant = self.only.is_none_or(|only| only == call.node) && SUBTRACTING.contains(&call.kind().as_str());
+        if !is_meant {
+            return None;
+        }
+        let operands: Vec<IValue> = call.args.iter().map(|operand| self.moved(operand)).collect();
+        let outputs = run_node(call.graph, call.node, &operands, call.env).ok()?;
+        self.after(call.graph, call.node, call.args, &outputs).ok()?;
+        Some(outputs)
+    }
+
     fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         if self.only.is_some_and(|only| only != node) {
             return Ok(());
@@ -225,6 +252,18 @@ impl Watch for Disturber {
 }
 
 impl Disturber {
+    /// A copy of a tensor of reals, each moved by a unit at most; other values as they are.
+    fn moved(&mut self, value: &IValue) -> IValue {
+        match value.tensor().filter(|tensor| tensor.dtype().is_float()) {
+            Some(tensor) => {
+                let copy = tensor.copied();
+                self.disturb(&copy, 1.0, 0.0);
+                copy.into()
+            }
+            None => value.clone(),
+        }
+    }
+
     /// By so many units of each number, and of one that it was added to.
     fn disturb(&mut self, tensor: &Tensor, units: f64, addend: f64) {
         let epsilon = tensor.dtype().epsilon() * units;

@@ -726,6 +726,8 @@ pub(crate) struct BisectArgs {
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
     #[command(flatten)]
+    pub(crate) backend: BackendArgs,
+    #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }
 

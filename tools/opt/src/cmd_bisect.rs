@@ -3,18 +3,22 @@
 use crate::arguments::BisectArgs;
 use crate::cmd_validate::{self, told};
 use crate::judging::{self, Trial};
-use crate::optimise::Refusal;
+use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, quoted};
 use crate::teamwork::Work;
-use crate::{World, cmd_profile, exit, panics};
+use crate::{World, cmd_profile, exit, panics, processor};
+use jitopt_core::interpreter::Backend;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Pipeline, Rewrite};
 use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
 use jitopt_judge::rewrites::{Reference, Tally};
+use jitopt_judge::showing::Settings;
 use jitopt_judge::team::Seat;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
+use std::rc::Rc;
 
 pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| bisect(args, world));
@@ -24,7 +28,9 @@ pub(crate) fn run(args: &BisectArgs, world: &mut World<'_>) -> i32 {
 fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = judging::pipeline(&args.passes, world)?;
     let profile = cmd_profile::asked_for(&args.judge.seen, &[&pipeline], true, world)?;
-    let subject = Subject { args, pipeline: &pipeline, profile: profile.as_ref() };
+    refuse_nonsense(args)?;
+    let env = world.env.clone();
+    let subject = Subject { args, pipeline: &pipeline, profile: profile.as_ref(), env: &env };
     let cwd = world.cwd.clone();
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;
@@ -64,18 +70,35 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
 }
 
+/// Flags that make no sense alone or together.
+fn refuse_nonsense(args: &BisectArgs) -> Result<(), Refusal> {
+    let by_kernels = args.backend.backend == "cpu";
+    if by_kernels && args.check.is_some() {
+        return refuse("--backend=cpu: the command judges, and no kernel runs; leave --check or --backend away");
+    }
+    if args.backend.no_cache && !by_kernels {
+        return refuse("--no-cache: nothing is compiled without --backend=cpu");
+    }
+    Ok(())
+}
+
 /// What every worker searches.
 struct Subject<'a> {
     args: &'a BisectArgs,
     pipeline: &'a Pipeline,
     profile: Option<&'a Profile>,
+    env: &'a BTreeMap<String, String>,
 }
 
 impl Subject<'_> {
     /// What is at fault, and on how many samples the whole pipeline was found right.
     fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> (Culprit, Option<Tally>) {
         let judged = RefCell::new(None);
-        let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
+        // Each worker has one of its own.
+        let backend = processor::in_environment(&self.args.backend, None, self.env);
+        let backend = backend.map(|backend| Rc::new(backend) as Rc<dyn Backend>);
+        let settings = Settings { backend, ..trial.settings.clone() };
+        let reference = Reference::new(&trial.graph, settings, trial.policy, trial.samples.clone());
         let check = |graph: &Graph| match &self.args.check {
             Some(command) => judging::fails_command(command, graph),
             None => match reference.check(graph) {
@@ -102,7 +125,7 @@ fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str
         text += &format!("  {pass}.{rule} at {node}{from}\n");
     }
     text += &format!("{failure}\n");
-    let flags = reproducers::all_flags(&args.judge);
+    let flags = reproducers::of_backend(&args.backend) + &reproducers::all_flags(&args.judge);
     let command = |numbers: &[u64]| {
         let (file, passes, gate) = (quoted(&args.file.display().to_string()), &args.passes, ranges(numbers));
         match &args.check {

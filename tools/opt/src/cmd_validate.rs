@@ -166,7 +166,7 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
     let first = args.files[0].display();
     world.say(&format!("error: {first} {what}\n{finding}"));
     if after.num_shown_nodes() > 0 && args.passes.is_some() {
-        let flags = reproducers::all_flags(&args.judge);
+        let flags = reproducers::of_backend(&args.backend) + &reproducers::all_flags(&args.judge);
         world.say(&format!("  to find the rewrite: jitopt bisect {}{passes}{flags}", quoted(&first.to_string())));
         reproduce(args, reference, &finding.to_string(), world);
     }
@@ -179,7 +179,11 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut
     let Some(sample) = reference.failed() else { return };
     let stem = args.files[0].file_stem().unwrap_or(Path::new("graph").as_os_str()).to_string_lossy().into_owned();
     let reproducer = Reproducer {
-        command: format!("jitopt validate %s --passes='{passes}'{} --samples 0", reproducers::gates(&args.gates)),
+        command: format!(
+            "jitopt validate %s --passes='{passes}'{}{} --samples 0",
+            reproducers::gates(&args.gates),
+            reproducers::of_backend(&args.backend)
+        ),
         profile: args.judge.seen.profile.as_deref(),
         piped: reproducers::SAME.to_owned(),
         note,

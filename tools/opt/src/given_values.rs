@@ -210,6 +210,10 @@ pub(crate) fn inputs(
         if made_up {
             continue;
         }
+        if lacking && given.tensors_in.is_none() {
+            let what = format!("`{key}` has no values, and there is no file of tensors{}", expected_beside(args));
+            return refuse(in_file(given, &what));
+        }
         let value = source.value(value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
         let name = graph.name(params[*i]);
         let value = fitted(value, graph.ty(params[*i]))
@@ -235,6 +239,13 @@ pub(crate) fn inputs(
         });
     }
     Ok(inputs)
+}
+
+/// Where the tensors of inputs would be found.
+fn expected_beside(args: &RunArgs) -> String {
+    let beside = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
+    let beside = args.files.first().map(|path| format!(": expected `{}`, or --inputs", beside(path).display()));
+    beside.unwrap_or_else(|| "; give --inputs".to_owned())
 }
 
 fn in_file(given: &Given, message: &str) -> String {

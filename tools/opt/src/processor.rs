@@ -6,6 +6,9 @@ use jitopt_core::runtime::{CpuBackend, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// What is said where the flag did nothing.
+const NO_KERNEL: &str = "warning: --backend=cpu: no kernel was launched";
+
 /// The backend that flags and environment ask for.
 pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
     with_threads(args, None, world)
@@ -13,7 +16,16 @@ pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBacken
 
 /// The same with so many threads; as many as there are processors when it is not said.
 pub(crate) fn with_threads(args: &BackendArgs, threads: Option<usize>, world: &World<'_>) -> Option<CpuBackend> {
-    let variable = |name: &str| world.env.get(name).filter(|value| !value.is_empty()).cloned();
+    in_environment(args, threads, &world.env)
+}
+
+/// The same in an environment, which threads share.
+pub(crate) fn in_environment(
+    args: &BackendArgs,
+    threads: Option<usize>,
+    env: &BTreeMap<String, String>,
+) -> Option<CpuBackend> {
+    let variable = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
     let (compiler, cc) = (variable("JITOPT_CC"), variable("CC"));
     let settings = Settings { compiler, cc, cache, threads, ..Settings::default() };
@@ -38,6 +50,9 @@ pub(crate) fn tell(
     if let Some(backend) = backend {
         backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
         let counts = backend.counts();
+        if counts.launched == 0 && counts.fallen_back == 0 {
+            world.say(NO_KERNEL);
+        }
         let named = [
             ("kernels-launched", counts.launched),
             ("groups-fallen-back", counts.fallen_back),
@@ -63,7 +78,7 @@ pub(crate) fn note_of_launches(backend: &CpuBackend, world: &mut World<'_>) {
     backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
     let n = backend.counts().launched;
     match n {
-        0 => world.say("warning: --backend=cpu: no kernel was launched"),
+        0 => world.say(NO_KERNEL),
         1 => world.say("note: one kernel was launched"),
         _ => world.say(&format!("note: kernels were launched {n} times")),
     }

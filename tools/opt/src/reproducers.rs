@@ -1,6 +1,6 @@
 //! Commands and files that show a failure again: flags that must be repeated, lit files with inputs and contents.
 
-use crate::arguments::{GateArgs, JudgeArgs};
+use crate::arguments::{BackendArgs, GateArgs, JudgeArgs};
 use crate::bindings::Bindable;
 use crate::plain_values;
 use jitopt_core::interpreter::IValue;
@@ -86,6 +86,16 @@ fn rules(args: &JudgeArgs) -> String {
         flags.0 += &format!(" --torch={}.{}", release.0, release.1);
     }
     flags.set("no-verify", args.no_verify);
+    flags.0
+}
+
+/// The flags that say who runs groups.
+pub(crate) fn of_backend(args: &BackendArgs) -> String {
+    let mut flags = Flags::default();
+    if args.backend == "cpu" {
+        flags.0 += " --backend=cpu";
+        flags.set("no-cache", args.no_cache);
+    }
     flags.0
 }
 

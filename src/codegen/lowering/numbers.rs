@@ -1,0 +1,26 @@
+//! Which numbers are refused beside an element type, as far as it is known before a launch.
+
+use super::{Known, Source};
+use crate::tensor::{DType, Kind, Scalar};
+
+/// Whether a number is one of an element type; of reals that only a launch tells that is found out there. What is no number fits.
+pub(super) fn fits(known: &Known, dtype: DType) -> bool {
+    let Known::Number { source, kind } = known else { return true };
+    let constant = if let Source::Constant(number) = source { Some(*number) } else { None };
+    match dtype.range().filter(|_| dtype != DType::Bool) {
+        None => constant.is_none_or(|number| dtype.holds_real(number)),
+        Some((low, high)) => match (constant, kind) {
+            (_, Kind::Bool) => true,
+            (Some(Scalar::Int(n)), _) => (low..=high).contains(&n),
+            (Some(number), _) => (low as f64..=high as f64).contains(&number.real()),
+            (None, Kind::Int) => dtype == DType::Long,
+            (None, _) => false,
+        },
+    }
+}
+
+/// Whether numbers of an element type are multiplied by a number before they are added.
+pub(super) fn scales(known: &Known, dtype: DType) -> bool {
+    let Known::Number { kind, .. } = known else { return true };
+    (*kind != Kind::Bool || dtype == DType::Bool) && (!dtype.is_integral() || *kind <= Kind::Int) && fits(known, dtype)
+}
