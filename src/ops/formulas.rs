@@ -255,7 +255,7 @@ const ROWS: &[Formula] = &[
     all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
     all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
-    numbers("aten::addcmul", Promoted(3), "a + d * b * c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
+    numbers("aten::addcmul", Promoted(3), "a + d * b * c").real("fma(d * b, c, a)").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3), FitsWide(2)]),
     // ---- bounds

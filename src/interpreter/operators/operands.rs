@@ -146,10 +146,10 @@ pub(super) fn computed_with(scalar: Scalar, common: DType, precision: Precision)
     Ok(operand_scalar(scalar, common, precision))
 }
 
-/// What an operand is multiplied by, as a real of 16 bits where it is computed with those.
+/// What an operand is multiplied by, as a real of the type that is computed with.
 pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
     let Some(alpha) = call.opt_scalar("alpha")? else { return Ok(None) };
     let common = common(&operand(call, 0)?, &operand(call, 1)?);
     check_alpha(alpha, common)?;
-    Ok(Some(if common.is_short_float() { as_element(alpha, common, call.precision()) } else { alpha }))
+    Ok(Some(if common.is_float() { as_element(alpha, common, call.precision()) } else { alpha }))
 }

@@ -193,7 +193,7 @@ pub const ROWS: &[Row] = &[
     // Those of `std` are infinite from half of the largest number on; those of `libm` are numbers of some below 1.
     ("aten::asinh", |call| real(call, libm::asinh, C128::asinh)),
     ("aten::acosh", |call| real(call, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, C128::acosh)),
-    ("aten::atanh", |call| real(call, f64::atanh, C128::atanh)),
+    ("aten::atanh", |call| real(call, atanh, C128::atanh)),
     ("aten::sigmoid", |call| {
         let single = of_singles(call, |x| 1.0 / (1.0 + (-x).exp()));
         single.unwrap_or_else(|| real(call, sigmoid, |z| 1.0 / (1.0 + (-z).exp())))
@@ -471,6 +471,11 @@ fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
     }
 }
 
+/// As exact below 0 as above, where the library takes the logarithm of what is hardly more than 0.
+pub fn atanh(x: f64) -> f64 {
+    x.abs().atanh().copysign(x)
+}
+
 /// The sine of a product that is rounded: of whole numbers it is not 0, and of what is too large no number.
 fn sinc(call: &Call<'_>) -> Answer {
     let dtype = to_real_arithmetic(self_of(call)?.dtype());
@@ -713,17 +718,22 @@ fn abs(call: &Call<'_>) -> Answer {
 }
 
 /// To the nearest even, at a number of decimals.
+/// To decimals, each step in the type that is computed in: 124.855 is a little less as a float, and its hundredfold is not.
 fn round(call: &Call<'_>) -> Answer {
     let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
     let scale = 10f64.powi(decimals.abs());
     if call.look("decimals").is_some() {
         reals(if decimals == 0 { "round_vml_cpu" } else { "round_cpu" }, &self_of(call)?)?;
     }
-    match decimals {
-        0 => rounded(call, "round_vml_cpu", f64::round_ties_even),
-        1.. => keeping(call, |n| n, |x| (x * scale).round_ties_even() / scale, |z| z),
-        _ => keeping(call, |n| n, |x| (x / scale).round_ties_even() * scale, |z| z),
+    if decimals == 0 {
+        return rounded(call, "round_vml_cpu", f64::round_ties_even);
     }
+    let dtype = self_of(call)?.dtype();
+    let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
+    let scale = scale.through(computed);
+    let shifted = move |x: f64| if decimals > 0 { x * scale } else { x / scale };
+    let back = move |x: f64| if decimals > 0 { x / scale } else { x * scale };
+    keeping(call, |n| n, |x| back(shifted(x).through(computed).round_ties_even()), |z| z)
 }
 
 fn nan_to_num(call: &Call<'_>) -> Answer {

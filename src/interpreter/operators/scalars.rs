@@ -72,7 +72,7 @@ pub const ROWS: &[Row] = &[
     ("aten::tanh", |call| real(call, f64::tanh, C128::tanh)),
     ("aten::asinh", |call| real(call, f64::asinh, C128::asinh)),
     ("aten::acosh", |call| real(call, f64::acosh, C128::acosh)),
-    ("aten::atanh", |call| real(call, f64::atanh, C128::atanh)),
+    ("aten::atanh", |call| real(call, super::pointwise::atanh, C128::atanh)),
     ("aten::erf", |call| real(call, libm::erf, |z| z)),
     ("aten::erfc", |call| real(call, libm::erfc, |z| z)),
     ("aten::gamma", |call| real(call, libm::tgamma, |z| z)),

@@ -10,7 +10,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Types, map2, map3};
 use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::Promotion;
-use crate::tensor::{C128, DType, Kind, Scalar};
+use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 
 /// The rows.
 pub const ROWS: &[Row] = &[("aten::addcmul", addcmul), ("aten::addcdiv", addcdiv), ("aten::lerp", lerp)];
@@ -18,7 +18,7 @@ pub const ROWS: &[Row] = &[("aten::addcmul", addcmul), ("aten::addcdiv", addcdiv
 /// `self + value * tensor1 * tensor2`
 fn addcmul(call: &Call<'_>) -> Answer {
     let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
-    ternary(call, value, |a, scaled, c| a + scaled * c, |a, scaled, c| a.wrapping_add(scaled.wrapping_mul(c)))
+    ternary(call, value, |a, scaled, c| scaled.mul_add(c, a), |a, scaled, c| a.wrapping_add(scaled.wrapping_mul(c)))
 }
 
 /// `self + value * tensor1 / tensor2`
@@ -65,8 +65,9 @@ fn lerp(call: &Call<'_>) -> Answer {
         let (wanted, found) = (c_name(start.dtype()), c_name(end.dtype()));
         return Err(Stop::raised(format!("expected dtype {wanted} for `end` but got dtype {found}")));
     }
-    let types = Types::same(start.dtype(), call.precision());
-    let computed = call.precision().kept(if start.dtype().is_short_float() { DType::Float } else { start.dtype() });
+    let dtype = type_of_lerp(call, &start)?;
+    let types = Types::same(dtype, call.precision());
+    let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
     let f = |a: f64, b: f64, w: f64| {
         let apart = (b - a).through(computed);
         if w.abs() < 0.5 { a + w * apart } else { b - apart * (1.0 - w) }
@@ -77,13 +78,28 @@ fn lerp(call: &Call<'_>) -> Answer {
         _ => Some(lerp_weight(call, start.dtype())?),
     };
     let weight = || call.tensor("weight");
-    one(match (start.dtype().arithmetic(), number) {
+    one(match (dtype.arithmetic(), number) {
         (Some(Kind::Float), None) => map3([&start, &end, &weight()?], types, f)?,
         (Some(Kind::Float), Some(w)) => map2(&start, &end, types, |a, b| f(a, b, w.real()))?,
         (Some(Kind::Complex), None) => map3([&start, &end, &weight()?], types, of_complex)?,
         (Some(Kind::Complex), Some(w)) => map2(&start, &end, types, |a, b| of_complex(a, b, w.wide()))?,
-        _ => return Err(not_implemented("lerp_kernel_scalar", start.dtype())),
+        (_, None) => return Err(not_implemented("lerp_kernel_tensor", dtype)),
+        (_, Some(_)) => return Err(not_implemented("lerp_kernel_scalar", dtype)),
     })
+}
+
+/// A weight without dimensions may make reals of whole numbers; one with dimensions has the type of the rest.
+fn type_of_lerp(call: &Call<'_>, start: &Tensor) -> Result<DType, Stop> {
+    match call.look("weight") {
+        Some(IValue::Tensor(weight)) if weight.shape().is_empty() => {
+            Ok(Promotion::default().tensor(start).tensor(weight).result())
+        }
+        Some(IValue::Tensor(weight)) if weight.dtype() != start.dtype() => {
+            let (wanted, found) = (c_name(start.dtype()), c_name(weight.dtype()));
+            Err(Stop::raised(format!("expected dtype {wanted} for `weight` but got dtype {found}")))
+        }
+        _ => Ok(start.dtype()),
+    }
 }
 
 /// A weight that is a number. One of whole numbers is not looked at: there is no kernel.
