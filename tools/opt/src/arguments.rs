@@ -446,6 +446,9 @@ pub(crate) struct BackendArgs {
     /// Keep no compiled kernels, and take none that were kept
     #[arg(long)]
     pub(crate) no_cache: bool,
+    /// Threads of kernels; as many as there are processors when it is not said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) threads: Option<u32>,
 }
 
 const VALIDATE_EXAMPLES: &str = "\

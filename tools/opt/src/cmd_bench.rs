@@ -43,6 +43,7 @@ pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
 }
 
 fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
+    processor::refuse_idle(&of_backend(args))?;
     let pipeline = judging::pipeline(&args.passes, world)?;
     let against = match &args.against {
         Some(text) => judging::pipeline(text, world)?,
@@ -104,8 +105,7 @@ impl Contender {
         env.bindings =
             bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect::<BTreeMap<_, _>>().into();
         transform(path, &mut graph, pipeline, &env, profile, false)?;
-        let threads = args.threads.map(|n| n as usize);
-        let backend = processor::with_threads(&run.semantics.backend, threads, world);
+        let backend = processor::backend(&run.semantics.backend, world);
         let tally = Tally::of(&graph);
         let (traffic, times) = (Traffic::default(), Vec::new());
         Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
@@ -159,11 +159,16 @@ fn as_run(args: &BenchArgs) -> RunArgs {
         semantics: RunSemantics {
             torch: args.torch,
             callee: args.callee.clone(),
-            backend: BackendArgs { backend: args.backend.clone(), no_cache: args.no_cache },
+            backend: of_backend(args),
             ..RunSemantics::default()
         },
         ..RunArgs::default()
     }
+}
+
+/// Who runs groups: here kernels, when nothing is said.
+fn of_backend(args: &BenchArgs) -> BackendArgs {
+    BackendArgs { backend: args.backend.clone(), no_cache: args.no_cache, threads: args.threads }
 }
 
 /// A copy of so many bytes, read and written together.

@@ -76,10 +76,7 @@ fn refuse_nonsense(args: &BisectArgs) -> Result<(), Refusal> {
     if by_kernels && args.check.is_some() {
         return refuse("--backend=cpu: the command judges, and no kernel runs; leave --check or --backend away");
     }
-    if args.backend.no_cache && !by_kernels {
-        return refuse("--no-cache: nothing is compiled without --backend=cpu");
-    }
-    Ok(())
+    processor::refuse_idle(&args.backend)
 }
 
 /// What every worker searches.
@@ -95,7 +92,7 @@ impl Subject<'_> {
     fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> (Culprit, Option<Tally>) {
         let judged = RefCell::new(None);
         // Each worker has one of its own.
-        let backend = processor::in_environment(&self.args.backend, None, self.env);
+        let backend = processor::in_environment(&self.args.backend, self.env);
         let backend = backend.map(|backend| Rc::new(backend) as Rc<dyn Backend>);
         let settings = Settings { backend, ..trial.settings.clone() };
         let reference = Reference::new(&trial.graph, settings, trial.policy, trial.samples.clone());

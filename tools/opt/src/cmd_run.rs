@@ -72,9 +72,7 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     if semantics.backend.backend == "cpu" && checks.coverage {
         return refuse("--coverage runs nothing; leave --backend=cpu away");
     }
-    if semantics.backend.no_cache && semantics.backend.backend != "cpu" {
-        return refuse("--no-cache: nothing is compiled without --backend=cpu");
-    }
+    processor::refuse_idle(&semantics.backend)?;
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
             return refuse(format_args!("{name}: write a number from 0 on"));

@@ -41,9 +41,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {
         return refuse("there is nothing to compare with: give --passes, a second graph, or --backend=cpu");
     }
-    if args.backend.no_cache && backend.is_none() {
-        return refuse("--no-cache: nothing is compiled without --backend=cpu");
-    }
+    processor::refuse_idle(&args.backend)?;
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let nothing = Pipeline::default();
     let passes = pipeline.as_ref().unwrap_or(&nothing);

@@ -2,6 +2,7 @@
 
 use crate::World;
 use crate::arguments::BackendArgs;
+use crate::optimise::{Refusal, refuse};
 use jitopt_core::runtime::{CpuBackend, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,25 +12,29 @@ const NO_KERNEL: &str = "warning: --backend=cpu: no kernel was launched";
 
 /// The backend that flags and environment ask for.
 pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
-    with_threads(args, None, world)
-}
-
-/// The same with so many threads; as many as there are processors when it is not said.
-pub(crate) fn with_threads(args: &BackendArgs, threads: Option<usize>, world: &World<'_>) -> Option<CpuBackend> {
-    in_environment(args, threads, &world.env)
+    in_environment(args, &world.env)
 }
 
 /// The same in an environment, which threads share.
-pub(crate) fn in_environment(
-    args: &BackendArgs,
-    threads: Option<usize>,
-    env: &BTreeMap<String, String>,
-) -> Option<CpuBackend> {
+pub(crate) fn in_environment(args: &BackendArgs, env: &BTreeMap<String, String>) -> Option<CpuBackend> {
     let variable = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
-    let (compiler, cc) = (variable("JITOPT_CC"), variable("CC"));
+    let (compiler, cc, threads) = (variable("JITOPT_CC"), variable("CC"), args.threads.map(|n| n as usize));
     let settings = Settings { compiler, cc, cache, threads, ..Settings::default() };
     (args.backend == "cpu").then(|| CpuBackend::new(settings))
+}
+
+/// Refuses what is said of kernels where none run.
+///
+/// # Errors
+/// The flag, and what it is of.
+pub(crate) fn refuse_idle(args: &BackendArgs) -> Result<(), Refusal> {
+    match args {
+        BackendArgs { backend, .. } if backend == "cpu" => Ok(()),
+        BackendArgs { no_cache: true, .. } => refuse("--no-cache: nothing is compiled without --backend=cpu"),
+        BackendArgs { threads: Some(_), .. } => refuse("--threads: they are of kernels; add --backend=cpu"),
+        _ => Ok(()),
+    }
 }
 
 /// `JITOPT_CACHE`, or a folder where the user's caches are.

@@ -95,6 +95,7 @@ pub(crate) fn of_backend(args: &BackendArgs) -> String {
     if args.backend == "cpu" {
         flags.0 += " --backend=cpu";
         flags.set("no-cache", args.no_cache);
+        flags.each("threads", args.threads.as_slice());
     }
     flags.0
 }
