@@ -3,6 +3,7 @@
 //! - [`backend`] answers the interpreter when it comes to a fusion group: it runs a kernel, or says why the group runs unfused
 //! - [`geometry`] maps operands into one iteration space and collapses its dimensions
 //! - `division` makes a few kernels of a group that one cannot run
+//! - `launch_plan` says how a group is launched on operands of some types, sizes and strides, and keeps that; `prepared_launch` runs it
 //! - `destinations` is the memory that kernels write to: results, and totals of sums aside
 //! - [`caches`] tells how large the caches are: results of large launches go past them
 //! - [`toolchain`] finds a C compiler and runs it; [`disk_cache`] keeps what it made
@@ -19,8 +20,11 @@ mod destinations;
 pub mod disk_cache;
 mod division;
 pub mod geometry;
+mod launch_plan;
 mod launching;
 pub mod loading;
+mod prepared_launch;
 pub mod toolchain;
 
 pub use backend::{CpuBackend, Settings};
+pub use prepared_launch::Prepared;

@@ -2,17 +2,16 @@
 
 mod divided_groups;
 
-use super::caches::largest_cache;
 use super::crew::processors;
-use super::destinations::{Destination, Totals};
 use super::disk_cache::DiskCache;
 use super::division::Known;
 use super::geometry::{Geometry, View, settle};
-use super::launching::{in_turns, shared_out};
-use super::loading::{Arguments, Function, Loaded};
+use super::launch_plan::{Compiled, Plan, Plans, Way, known, threads_worth};
+use super::loading::Loaded;
+use super::prepared_launch::Prepared;
 use super::toolchain::{self, Compiler};
-use crate::codegen::c_form::{self, Turns};
-use crate::codegen::kernel::{Direction, Kernel, Made, Outcome, Walk};
+use crate::codegen::c_form;
+use crate::codegen::kernel::{Direction, Kernel, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
@@ -21,10 +20,8 @@ use crate::interpreter::{Environment, IValue, Release};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
 use crate::symbol::prim;
-use crate::tensor::buffer::{Buffer, with_elements};
-use crate::tensor::{DType, Dims, Precision, Scalar, Tensor, layout};
+use crate::tensor::{DType, Precision, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -47,8 +44,8 @@ pub struct Settings {
     pub scalar: bool,
     /// Whether results go past the caches; those of large launches do when it is not said.
     pub stream: Option<bool>,
-    /// In how many parts each row is folded, whatever its size: for tests.
-    pub parts: Option<usize>,
+    /// Every launch has so many threads, whatever its size, and rows are parted between them where that can be done: for tests.
+    pub always_threads: Option<usize>,
 }
 
 /// What has been done so far.
@@ -66,27 +63,14 @@ pub struct Counts {
     pub cached: u64,
     /// How often the compiler ran: it makes the kernels of a graph together.
     pub units: u64,
+    /// How often it was found out how a group is run: once for operands of the same types, sizes and strides.
+    pub planned: u64,
 }
 
-/// Picoseconds of work for which it is worth it to ask another thread. One that looks out for work has begun in less than half of that.
-const WORTH_A_THREAD: usize = 5_000_000;
-/// Picoseconds that a byte takes, of what the second level of cache holds, and an operation, in vectors of sixteen: `jitopt-bench kernels` on a Xeon with AVX-512, by a copy of 768 KiB and by
-/// `sigmoid`. Where both take longer it is worth it all the more.
-const OF_A_BYTE: usize = 10;
-const OF_AN_OPERATION: usize = 8;
-/// Rows side by side that threads are not parted in.
-const LINE_OF_COLUMNS: usize = 64;
-/// Bytes of a row below which too much of it are the lines that it shares with the next.
-const WORTH_STREAMING: usize = 1 << 10;
-/// Bytes of a launch from which on what it loads is no longer in the second level of cache.
-const WORTH_ASKING: usize = 4 << 20;
 /// How long a compiler may take for a group of so many nodes before somebody wants to know.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Nodes that take a compiler about a second.
 const MANY: usize = 100;
-/// Shares of a launch for each thread, so that one that is held up is not waited for by all.
-const SHARES: i64 = 4;
-
 /// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches that are never taken.
 const MOST_FORESEEN: usize = 31;
 
@@ -98,15 +82,6 @@ type Lowered = FxHashMap<(u64, Vec<Argument>), Result<Rc<Kernel>, String>>;
 
 /// The pieces of a section, for sizes that have come by.
 type Divisions = Vec<Rc<Vec<Excerpt>>>;
-
-/// A kernel that can be called. The library stays open as long.
-#[derive(Debug)]
-struct Compiled {
-    function: Function,
-    tile: Option<usize>,
-    turns: Option<Turns>,
-    _library: Rc<Loaded>,
-}
 
 /// A group, and what it is to run on.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +132,8 @@ pub struct CpuBackend {
     divisions: RefCell<FxHashMap<(u64, Vec<Argument>), Divisions>>,
     /// Groups that cannot be divided either, with what they were to run on.
     undivided: RefCell<FxHashSet<(u64, Vec<Known>)>>,
+    /// How groups are run on operands that have come by.
+    plans: RefCell<Plans>,
     counts: Cell<Counts>,
     remarks: RefCell<Vec<String>>,
     /// When the run at hand has to end, its compiler included.
@@ -176,6 +153,7 @@ impl CpuBackend {
             foreseen: RefCell::default(),
             divisions: RefCell::default(),
             undivided: RefCell::default(),
+            plans: RefCell::default(),
             counts: Cell::default(),
             remarks: RefCell::default(),
             deadline: Cell::default(),
@@ -234,23 +212,48 @@ impl CpuBackend {
         let (name, release) = (graph.kind(node).as_str(), (release.0, release.1));
         let request = Request { section, name, operands: &operands, release };
         self.deadline.set(env.deadline);
-        let units = self.counts().units;
-        let begin = Instant::now();
-        let mut prepared = match self.settled(&request) {
-            Ok(settled) => self.prepared_from(settled, request, Some(graph))?,
-            Err(why) => return self.run_divided(request).ok_or(why)?,
+        let known = self.plans.borrow().find(section.id().number(), &operands);
+        let way = match known {
+            Some(way) => way,
+            None => self.way(request, graph, node)?,
         };
-        let nodes = section.all_nodes().filter(|&node| section.kind(node) != prim::CONSTANT).count();
-        if self.counts().units > units && nodes >= MANY && begin.elapsed() >= PATIENCE {
-            self.remark(format!(
-                "the compiler took {:.0} s for the group of {}, which has {nodes} nodes",
-                begin.elapsed().as_secs_f64(),
-                outputs(graph, node)
-            ));
+        match way {
+            Way::Pieces(pieces) => self.run_pieces(request, &pieces),
+            Way::Launch(plan) => {
+                within_limits(&plan.kernel, &operands)?;
+                let mut prepared = Prepared::new(plan, operands, self.settings.guarded);
+                let launched = prepared.launch()?;
+                self.count(|counts| counts.launched += u64::from(launched));
+                prepared.results()
+            }
         }
-        prepared.launch()?;
-        self.count(|counts| counts.launched += u64::from(!prepared.geometry.is_empty));
-        prepared.results()
+    }
+
+    /// How a group is run on operands that are the first of their kind.
+    fn way(&self, request: Request<'_>, graph: &Graph, node: Node) -> Result<Way, String> {
+        let (units, begin) = (self.counts().units, Instant::now());
+        let way = match self.settled(&request) {
+            Ok(settled) => Way::Launch(self.planned(settled, request, Some(graph))?),
+            Err(why) => Way::Pieces(self.division(&request).ok_or(why)?),
+        };
+        if self.counts().units > units && begin.elapsed() >= PATIENCE {
+            self.say_how_long(begin.elapsed(), request.section, &outputs(graph, node));
+        }
+        self.keep(request, way.clone());
+        Ok(way)
+    }
+
+    fn keep(&self, request: Request<'_>, way: Way) {
+        self.plans.borrow_mut().keep(request.section.id().number(), request.operands, way);
+        self.count(|counts| counts.planned += 1);
+    }
+
+    fn say_how_long(&self, time: Duration, section: &Graph, outputs: &str) {
+        let nodes = section.all_nodes().filter(|&node| section.kind(node) != prim::CONSTANT).count();
+        if nodes >= MANY {
+            let time = time.as_secs_f64();
+            self.remark(format!("the compiler took {time:.0} s for the group of {outputs}, which has {nodes} nodes"));
+        }
     }
 
     /// Gets a group ready to be launched on operands, as often as one likes; compiles it where that is needed.
@@ -258,7 +261,21 @@ impl CpuBackend {
     /// # Errors
     /// Why no kernel can do it, in words for people.
     pub fn prepared(&self, request: Request<'_>) -> Result<Prepared, String> {
-        self.prepared_from(self.settled(&request)?, request, None)
+        let section = request.section.id().number();
+        let plan = match self.plans.borrow().find(section, request.operands) {
+            Some(Way::Launch(plan)) => Some(plan),
+            _ => None,
+        };
+        let plan = match plan {
+            Some(plan) => plan,
+            None => {
+                let plan = self.planned(self.settled(&request)?, request, None)?;
+                self.keep(request, Way::Launch(plan.clone()));
+                plan
+            }
+        };
+        within_limits(&plan.kernel, request.operands)?;
+        Ok(Prepared::new(plan, request.operands.to_vec(), self.settings.guarded))
     }
 
     /// Compiles the kernels of several groups as one unit. Groups that have no kernel are left out: who runs them is told why.
@@ -277,11 +294,7 @@ impl CpuBackend {
     fn settled(&self, request: &Request<'_>) -> Result<Settled, String> {
         let known: Vec<Known> = request.operands.iter().map(known).collect();
         let (kernel, geometry) = self.settled_for(request.section, request.name, &known, request.release)?;
-        for &(operand, dtype) in &kernel.limits {
-            if let Some(number) = request.operands[operand].scalar().filter(|&number| !dtype.holds_real(number)) {
-                return Err(format!("{} is no number of {}", number.real(), dtype.name()));
-            }
-        }
+        within_limits(&kernel, request.operands)?;
         Ok((known.into_iter().map(|(argument, _)| argument).collect(), kernel, geometry))
     }
 
@@ -303,51 +316,27 @@ impl CpuBackend {
 
     /// How many threads a launch has.
     fn threads(&self, kernel: &Kernel, geometry: &Geometry) -> usize {
-        let work = touched(kernel, geometry) * OF_A_BYTE + geometry.points * kernel.operations * OF_AN_OPERATION;
-        let worth = (work / WORTH_A_THREAD).max(1);
-        worth.min(self.settings.threads.unwrap_or_else(processors))
+        let most = || self.settings.threads.unwrap_or_else(processors);
+        self.settings.always_threads.unwrap_or_else(|| threads_worth(kernel, geometry, most()))
     }
 
     /// Whether there are fewer rows than threads that could fold them.
     fn parts_rows(&self, kernel: &Kernel, geometry: &Geometry) -> bool {
         let are_few = || geometry.tiles(None) < self.threads(kernel, geometry) as i64;
         geometry.walk.direction.is_along()
-            && (self.settings.parts.is_some() || are_few())
+            && (self.settings.always_threads.is_some() || are_few())
             && c_form::can_be_parted(kernel)
     }
 
-    fn prepared_from(&self, settled: Settled, request: Request<'_>, graph: Option<&Graph>) -> Result<Prepared, String> {
-        let (arguments, kernel, geometry) = settled;
+    fn planned(
+        &self,
+        (arguments, kernel, geometry): Settled,
+        request: Request<'_>,
+        graph: Option<&Graph>,
+    ) -> Result<Rc<Plan>, String> {
         let compiled = self.kernel(&request, arguments, &kernel, &geometry, graph)?;
         let threads = self.threads(&kernel, &geometry);
-        let parts = self.settings.parts.unwrap_or(threads);
-        let destination = |(made, (shape, _)): (&Made, &(Dims, Dims))| {
-            Destination::new(made.dtype, layout::numel(shape), self.settings.guarded)
-        };
-        let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
-        let tile = compiled.tile.map(|tile| narrowed(tile, &geometry, threads));
-        let shares = shares(threads, geometry.tiles(tile), &kernel);
-        let asides = kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.aside.is_some());
-        let totals = asides.map(|(store, access)| {
-            let elements = layout::numel(&geometry.made[store.tensor].0);
-            Totals::new(store.tensor, access, elements, shares, self.settings.guarded)
-        });
-        let (totals, operands) = (totals.collect(), request.operands.to_vec());
-        let mut prepared = Prepared {
-            kernel,
-            geometry,
-            compiled,
-            operands,
-            buffers,
-            totals,
-            tile,
-            threads,
-            shares,
-            parts,
-            stream: false,
-        };
-        prepared.stream = self.settings.stream.unwrap_or_else(|| prepared.is_worth_streaming());
-        Ok(prepared)
+        Ok(Rc::new(Plan::new(kernel, geometry, compiled, threads, self.settings.stream)))
     }
 
     fn lowered(
@@ -439,7 +428,7 @@ impl CpuBackend {
                 function: library.kernel(name)?,
                 tile: c_form::tile(&wanted.walk),
                 turns: c_form::turns(&wanted.kernel, &wanted.walk),
-                _library: library.clone(),
+                library: library.clone(),
             };
             self.by_text.borrow_mut().insert(wanted.text.clone(), Rc::new(compiled));
         }
@@ -470,114 +459,6 @@ impl CpuBackend {
     }
 }
 
-/// A group that is ready to be launched.
-#[derive(Debug)]
-pub struct Prepared {
-    kernel: Rc<Kernel>,
-    geometry: Geometry,
-    compiled: Rc<Compiled>,
-    operands: Vec<IValue>,
-    buffers: Vec<Destination>,
-    totals: Vec<Totals>,
-    /// Points in a tile of it along the innermost dimension.
-    tile: Option<usize>,
-    /// How many threads a launch has, and how many parts it is done in.
-    threads: usize,
-    shares: usize,
-    /// In how many parts rows are folded, where they are.
-    parts: usize,
-    stream: bool,
-}
-
-impl Prepared {
-    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
-    pub fn bytes(&self) -> usize {
-        touched(&self.kernel, &self.geometry)
-    }
-
-    /// Operations of arithmetic that a launch takes, about.
-    pub fn operations(&self) -> usize {
-        self.geometry.points * self.kernel.operations
-    }
-
-    /// Whether its results would be driven out of the caches by what else it touches, and lie in rows that are worth it.
-    fn is_worth_streaming(&self) -> bool {
-        let row = self.geometry.shape.last().map_or(0, |&n| n as usize) * size_of::<f32>();
-        row >= WORTH_STREAMING && self.bytes() >= largest_cache() / 2
-    }
-
-    /// Computes the results, from what the operands' memory holds now.
-    ///
-    /// # Errors
-    /// Where memory is not what it was when this was made.
-    pub fn launch(&mut self) -> Result<(), String> {
-        if self.geometry.is_empty {
-            return Ok(());
-        }
-        let (kernel, geometry) = (&self.kernel, &self.geometry);
-        let held: SmallVec<[_; 8]> =
-            self.operands.iter().map(|value| value.tensor().map(|tensor| tensor.storage().read())).collect();
-        let mut data: SmallVec<[usize; 16]> = SmallVec::new();
-        for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
-            let buffer = held[load.operand].as_ref().ok_or("an operand is no tensor")?;
-            if buffer.dtype() != load.dtype || buffer.len() < geometry.reaches[load.operand] {
-                return Err(format!("the memory of an operand is not what its type {} says", load.dtype.name()));
-            }
-            data.push(first(buffer) + offset * load.dtype.size());
-        }
-        for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
-            data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
-        }
-        for totals in &mut self.totals {
-            totals.clear();
-            data[totals.access] = totals.first();
-        }
-        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
-        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
-        let reals: SmallVec<[f64; 4]> = kernel.reals.iter().map(real).collect();
-        let wholes: SmallVec<[i64; 4]> = kernel.wholes.iter().map(whole).collect();
-        let arguments = Arguments {
-            shape: &geometry.shape,
-            kept: geometry.kept,
-            strides: &geometry.strides,
-            data: &data,
-            reals: &reals,
-            wholes: &wholes,
-            stream: self.stream,
-            columns: self.tile.unwrap_or(c_form::COLUMNS),
-            ask: self.stream || self.bytes() >= WORTH_ASKING,
-        };
-        if let Some(turns) = self.compiled.turns {
-            in_turns(self.compiled.function, &arguments, geometry.tiles(None), self.parts, turns);
-            return Ok(());
-        }
-        let apart: SmallVec<[(usize, usize); 4]> =
-            self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
-        shared_out(self.compiled.function, &arguments, geometry.tiles(self.tile), (self.threads, self.shares), &apart);
-        for totals in &mut self.totals {
-            totals.add_up(&mut self.buffers[totals.tensor]);
-        }
-        Ok(())
-    }
-
-    /// The results of the last launch.
-    ///
-    /// # Errors
-    /// Where they cannot be made tensors.
-    pub fn results(self) -> Result<Outs, String> {
-        let tensors: Vec<&Tensor> = self.operands.iter().filter_map(IValue::tensor).collect();
-        let device = tensors.iter().find(|tensor| tensor.rank() > 0).or(tensors.first()).map(|tensor| tensor.device());
-        let placed = self.buffers.into_iter().zip(&self.kernel.made).zip(&self.geometry.made);
-        let made = placed.map(|((buffer, made), laid)| buffer.tensor(made.dtype, laid, device.unwrap_or_default()));
-        let made: Vec<Tensor> = made.collect::<Result<_, _>>()?;
-        let result = |outcome: &Outcome| match *outcome {
-            Outcome::Made(tensor) => IValue::Tensor(made[tensor].clone()),
-            Outcome::Operand(operand) => self.operands[operand].clone(),
-        };
-        Ok(self.kernel.results.iter().map(result).collect())
-    }
-}
-
 /// What kernels of a unit are called, each with a number.
 const NAME: &str = "jo_kernel";
 
@@ -604,53 +485,24 @@ impl Backend for CpuBackend {
     }
 }
 
-/// What is known of an operand before anything runs.
-fn known(value: &IValue) -> Known {
-    (argument(value), value.tensor().map(View::of))
-}
-
 /// What a node makes, by name.
 fn outputs(graph: &Graph, node: Node) -> String {
     let names: Vec<String> = graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect();
     names.join(", ")
 }
 
+/// Whether numbers among the operands are numbers of the types that they are used in.
+fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
+    for &(operand, dtype) in &kernel.limits {
+        if let Some(number) = operands[operand].scalar().filter(|&number| !dtype.holds_real(number)) {
+            return Err(format!("{} is no number of {}", number.real(), dtype.name()));
+        }
+    }
+    Ok(())
+}
+
 /// A traced number as a number.
 fn unwrapped(value: &IValue) -> IValue {
     let number = value.tensor().filter(|tensor| tensor.is_number()).map(Tensor::item);
     number.map_or_else(|| value.clone(), IValue::from)
-}
-
-fn argument(value: &IValue) -> Argument {
-    match (value, value.scalar()) {
-        (IValue::Tensor(tensor), _) => Argument::Tensor { dtype: tensor.dtype(), dimensioned: tensor.rank() > 0 },
-        (_, Some(scalar)) => Argument::Number(scalar.kind()),
-        _ => Argument::Other,
-    }
-}
-
-/// The address of the first element.
-fn first(buffer: &Buffer) -> usize {
-    with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
-}
-
-/// Bytes that a launch has to load and store, each once.
-fn touched(kernel: &Kernel, geometry: &Geometry) -> usize {
-    (0..kernel.accesses()).map(|access| geometry.elements(access) * kernel.dtype_of(access).size()).sum()
-}
-
-/// How many rows that stand side by side are a tile: as many as are written for, or fewer if threads would have none.
-fn narrowed(tile: usize, geometry: &Geometry, threads: usize) -> usize {
-    let columns = *geometry.shape.last().unwrap_or(&1) as usize;
-    let is_across = geometry.walk.direction == Direction::Across;
-    match is_across && (1..threads as i64).contains(&geometry.tiles(Some(tile))) {
-        true => columns.div_ceil(threads).next_multiple_of(LINE_OF_COLUMNS).min(tile),
-        false => tile,
-    }
-}
-
-/// In how many parts a launch is done: more than there are threads, but where each part has totals of its own.
-fn shares(threads: usize, tiles: i64, kernel: &Kernel) -> usize {
-    let each = if kernel.asides.is_empty() { SHARES } else { 1 };
-    if threads > 1 { (threads as i64 * each).min(tiles).max(1) as usize } else { 1 }
 }

@@ -20,14 +20,14 @@ pub struct View {
     pub shape: Dims,
     /// Strides in elements.
     pub strides: Dims,
-    /// Where the first element is.
+    /// Where the first element is, from that of the whole.
     pub offset: usize,
 }
 
 impl View {
-    /// Of a tensor.
+    /// Of a tensor, counted from its first element.
     pub fn of(tensor: &Tensor) -> View {
-        View { shape: tensor.shape().into(), strides: tensor.strides().into(), offset: tensor.offset() }
+        View { shape: tensor.shape().into(), strides: tensor.strides().into(), offset: 0 }
     }
 
     /// One of several equal parts.
@@ -55,7 +55,7 @@ impl View {
         Ok(View { shape: along(*channels, 1), strides: along(*stride, 0), offset: self.offset })
     }
 
-    /// How many elements of memory it reaches over, from the first of the memory.
+    /// How many elements of memory it reaches over, from where it is counted.
     fn reach(&self) -> usize {
         let last: i64 = self.shape.iter().zip(&self.strides).map(|(&n, &stride)| (n - 1).max(0) * stride).sum();
         if self.shape.contains(&0) { 0 } else { self.offset + last as usize + 1 }
@@ -71,7 +71,7 @@ pub struct Geometry {
     pub kept: usize,
     /// Strides in elements, a row for each access.
     pub strides: SmallVec<[i64; 16]>,
-    /// Where each access begins in its memory.
+    /// Where each access begins, counted from the first element of its tensor.
     pub offsets: SmallVec<[usize; 16]>,
     /// How the kernel walks over it.
     pub walk: Walk,
@@ -81,7 +81,7 @@ pub struct Geometry {
     pub points: usize,
     /// Whether there is nothing to be written.
     pub is_empty: bool,
-    /// How many elements each operand's memory must have.
+    /// How many elements each operand's memory must have from its first one on.
     pub reaches: Vec<usize>,
 }
 

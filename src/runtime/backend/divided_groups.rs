@@ -18,13 +18,8 @@ const MOST_DIVISIONS: usize = 16;
 const MOST_SIZES: usize = 256;
 
 impl CpuBackend {
-    /// Runs a group as several kernels, if it can be divided.
-    pub(super) fn run_divided(&self, request: Request<'_>) -> Option<Result<Outs, String>> {
-        let pieces = self.division(&request)?;
-        Some(self.run_pieces(request, &pieces))
-    }
-
-    fn run_pieces(&self, request: Request<'_>, pieces: &[Excerpt]) -> Result<Outs, String> {
+    /// Runs a group as several kernels.
+    pub(super) fn run_pieces(&self, request: Request<'_>, pieces: &[Excerpt]) -> Result<Outs, String> {
         let section = request.section;
         let mut values: FxHashMap<Value, IValue> =
             section.params(section.root()).zip(request.operands.iter().cloned()).collect();
@@ -33,8 +28,7 @@ impl CpuBackend {
             let operands: Vec<IValue> = piece.operands.iter().map(|value| values[value].clone()).collect();
             let request = Request { section: &piece.section, operands: &operands, ..request };
             let mut prepared = self.prepared(request)?;
-            prepared.launch()?;
-            launched += u64::from(!prepared.geometry.is_empty);
+            launched += u64::from(prepared.launch()?);
             values.extend(piece.results.iter().copied().zip(prepared.results()?));
         }
         self.count(|counts| {
@@ -45,7 +39,7 @@ impl CpuBackend {
     }
 
     /// The pieces of a group, compiled together. Those that other sizes made are tried first.
-    fn division(&self, request: &Request<'_>) -> Option<Rc<Vec<Excerpt>>> {
+    pub(super) fn division(&self, request: &Request<'_>) -> Option<Rc<Vec<Excerpt>>> {
         let operands: Vec<Known> = request.operands.iter().map(known).collect();
         let id = request.section.id().number();
         let key = (id, operands.iter().map(|(argument, _)| *argument).collect::<Vec<_>>());

@@ -12,7 +12,7 @@ use crate::roofline::Roofline;
 use anyhow::{Result, anyhow};
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
-use jitopt_core::runtime::backend::Prepared;
+use jitopt_core::runtime::Prepared;
 use jitopt_core::runtime::backend::Request;
 use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
@@ -358,7 +358,7 @@ const WARMING: Duration = Duration::from_millis(20);
 
 /// Seconds of launches one behind the other: so many in a row that the clock does not matter.
 fn timed(prepared: &mut [Prepared], times: usize) -> Result<f64> {
-    let mut launch = || prepared.iter_mut().try_for_each(|one| one.launch().map_err(|why| anyhow!(why)));
+    let mut launch = || prepared.iter_mut().try_for_each(|one| one.launch().map(drop).map_err(|why| anyhow!(why)));
     let begin = Instant::now();
     while begin.elapsed() < WARMING {
         launch()?;

@@ -17,7 +17,8 @@ use jitopt_core::interpreter::{Environment, IValue, Machine};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::Pipeline;
 use jitopt_core::runtime::CpuBackend;
-use jitopt_core::runtime::backend::{Prepared, Request};
+use jitopt_core::runtime::Prepared;
+use jitopt_core::runtime::backend::Request;
 use jitopt_core::tensor::storage::with_peak;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
@@ -195,7 +196,7 @@ impl Roof {
     fn rate(&mut self) -> f64 {
         let begin = Instant::now();
         let bytes = match self {
-            Roof::Kernel(prepared) => prepared.launch().map_or(0, |()| prepared.bytes()),
+            Roof::Kernel(prepared) => prepared.launch().map_or(0, |_| prepared.bytes()),
             Roof::System(from, to) => {
                 to.copy_from_slice(from);
                 2 * std::hint::black_box(&*to).len()

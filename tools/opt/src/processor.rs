@@ -65,6 +65,7 @@ pub(crate) fn tell(
             ("kernels-compiled", counts.compiled),
             ("kernels-cached", counts.cached),
             ("units-compiled", counts.units),
+            ("plans-made", counts.planned),
         ];
         counted.extend(named.map(|(name, n)| (name.to_owned(), n)));
     }

@@ -5,6 +5,7 @@
 //! of their dimensions, and of those a quarter several times, what is folded being computed with before, with several results: values wait for a later
 //! loop, and are computed again. A third of those that fold sum along other dimensions, too. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
 //! where that fails with operators that round several times by a tolerance; shapes, strides and element types must be the same.
+//! A third of the units has two to five threads for each launch.
 //!
 //! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so one
 //! unit in twenty is compiled as `jitopt run` does it, one for AVX2 and one for any processor of 64 bits, the others to code without vectors.
@@ -704,14 +705,14 @@ struct Checked {
 fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let unit = seeds[0] / TOGETHER as u64;
     let stream = Some(unit.is_multiple_of(2));
-    let parts = unit.is_multiple_of(3).then_some(2 + unit as usize % 4);
+    let always_threads = unit.is_multiple_of(3).then_some(2 + unit as usize % 4);
     let (scalar, options) = match how {
         How::Scalar => (true, ""),
         How::Vectors(options) => (false, options),
     };
     let cc = Some(format!("{} {options}", std::env::var("CC").unwrap_or("cc".to_owned())));
     let backend =
-        Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, parts, ..Settings::default() }));
+        Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, always_threads, ..Settings::default() }));
     let parsed = |&seed: &u64| {
         let group = group(seed);
         let parsed = parse(group.text.as_bytes(), ParseOptions { era: Some(group.era), force_era: true });
@@ -757,6 +758,7 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
         compiled: after.compiled - before.compiled,
         cached: after.cached - before.cached,
         units: after.units - before.units,
+        planned: after.planned - before.planned,
     };
     let reasons = backend.remarks()[said..].to_vec();
     let wrong = match verdict {

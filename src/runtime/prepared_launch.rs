@@ -1,0 +1,130 @@
+//! Launches: a plan, operands, and memory for results.
+
+use super::destinations::{Destination, Totals};
+use super::launch_plan::{Plan, touched};
+use super::launching::{in_turns, shared_out};
+use super::loading::Arguments;
+use crate::codegen::c_form;
+use crate::codegen::kernel::{Made, Outcome};
+use crate::interpreter::IValue;
+use crate::interpreter::call::Outs;
+use crate::tensor::buffer::{Buffer, with_elements};
+use crate::tensor::{Dims, Scalar, Tensor, layout};
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// A group that is ready to be launched.
+#[derive(Debug)]
+pub struct Prepared {
+    plan: Rc<Plan>,
+    operands: Vec<IValue>,
+    buffers: SmallVec<[Destination; 2]>,
+    totals: Vec<Totals>,
+}
+
+impl Prepared {
+    /// With memory for the results, which is watched if it is guarded. The operands are of the plan's specification.
+    pub fn new(plan: Rc<Plan>, operands: Vec<IValue>, guarded: bool) -> Prepared {
+        let (kernel, geometry) = (&plan.kernel, &plan.geometry);
+        let destination =
+            |(made, (shape, _)): (&Made, &(Dims, Dims))| Destination::new(made.dtype, layout::numel(shape), guarded);
+        let buffers = kernel.made.iter().zip(&geometry.made).map(destination).collect();
+        let asides = kernel.stores.iter().zip(kernel.loads.len()..).filter(|(store, _)| store.aside.is_some());
+        let totals = asides.map(|(store, access)| {
+            let elements = layout::numel(&geometry.made[store.tensor].0);
+            Totals::new(store.tensor, access, elements, plan.shares, guarded)
+        });
+        Prepared { buffers, totals: totals.collect(), operands, plan }
+    }
+
+    /// Bytes that a launch has to load and store, each once, however often a stretched operand or a row is read.
+    pub fn bytes(&self) -> usize {
+        touched(&self.plan.kernel, &self.plan.geometry)
+    }
+
+    /// Operations of arithmetic that a launch takes, about.
+    pub fn operations(&self) -> usize {
+        self.plan.geometry.points * self.plan.kernel.operations
+    }
+
+    /// Computes the results, from what the operands' memory holds now. Says whether there was anything to compute.
+    ///
+    /// # Errors
+    /// Where memory is not what it was when this was made.
+    pub fn launch(&mut self) -> Result<bool, String> {
+        let Plan { kernel, geometry, compiled, .. } = &*self.plan;
+        if geometry.is_empty {
+            return Ok(false);
+        }
+        let held: SmallVec<[_; 8]> = self
+            .operands
+            .iter()
+            .map(|value| value.tensor().map(|tensor| (tensor.storage().read(), tensor.offset())))
+            .collect();
+        let mut data: SmallVec<[usize; 16]> = SmallVec::new();
+        for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
+            let (buffer, begin) = held[load.operand].as_ref().ok_or("an operand is no tensor")?;
+            if buffer.dtype() != load.dtype || buffer.len() < begin + geometry.reaches[load.operand] {
+                return Err(format!("the memory of an operand is not what its type {} says", load.dtype.name()));
+            }
+            data.push(first(buffer) + (begin + offset) * load.dtype.size());
+        }
+        for (store, &offset) in kernel.stores.iter().zip(&geometry.offsets[kernel.loads.len()..]) {
+            data.push(self.buffers[store.tensor].first() + offset * kernel.made[store.tensor].dtype.size());
+        }
+        for totals in &mut self.totals {
+            totals.clear();
+            data[totals.access] = totals.first();
+        }
+        let real = |&i: &usize| self.operands[i].scalar().map_or(0.0, Scalar::real);
+        let whole = |&i: &usize| self.operands[i].scalar().map_or(0, Scalar::int);
+        let reals: SmallVec<[f64; 4]> = kernel.reals.iter().map(real).collect();
+        let wholes: SmallVec<[i64; 4]> = kernel.wholes.iter().map(whole).collect();
+        let arguments = Arguments {
+            shape: &geometry.shape,
+            kept: geometry.kept,
+            strides: &geometry.strides,
+            data: &data,
+            reals: &reals,
+            wholes: &wholes,
+            stream: self.plan.streams,
+            columns: self.plan.tile.unwrap_or(c_form::COLUMNS),
+            ask: self.plan.asks,
+        };
+        if let Some(turns) = compiled.turns {
+            in_turns(compiled.function, &arguments, geometry.tiles(None), self.plan.threads, turns);
+            return Ok(true);
+        }
+        let apart: SmallVec<[(usize, usize); 4]> =
+            self.totals.iter().map(|totals| (totals.access, totals.bytes())).collect();
+        let parts = (self.plan.threads, self.plan.shares);
+        shared_out(compiled.function, &arguments, geometry.tiles(self.plan.tile), parts, &apart);
+        for totals in &mut self.totals {
+            totals.add_up(&mut self.buffers[totals.tensor]);
+        }
+        Ok(true)
+    }
+
+    /// The results of the last launch.
+    ///
+    /// # Errors
+    /// Where they cannot be made tensors.
+    pub fn results(self) -> Result<Outs, String> {
+        let Plan { kernel, geometry, .. } = &*self.plan;
+        let tensors = || self.operands.iter().filter_map(IValue::tensor);
+        let device = tensors().find(|tensor| tensor.rank() > 0).or_else(|| tensors().next()).map(Tensor::device);
+        let placed = self.buffers.into_iter().zip(&kernel.made).zip(&geometry.made);
+        let made = placed.map(|((buffer, made), laid)| buffer.tensor(made.dtype, laid, device.unwrap_or_default()));
+        let made: SmallVec<[Tensor; 2]> = made.collect::<Result<_, _>>()?;
+        let result = |outcome: &Outcome| match *outcome {
+            Outcome::Made(tensor) => IValue::Tensor(made[tensor].clone()),
+            Outcome::Operand(operand) => self.operands[operand].clone(),
+        };
+        Ok(kernel.results.iter().map(result).collect())
+    }
+}
+
+/// The address of the first element of memory.
+fn first(buffer: &Buffer) -> usize {
+    with_elements!(buffer, elements => elements.as_ptr().expose_provenance())
+}
