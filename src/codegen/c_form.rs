@@ -21,6 +21,7 @@ mod parted_rows;
 mod places;
 mod row_loops;
 mod rows_in_turn;
+mod rows_together;
 mod streaming;
 mod variances;
 
@@ -88,6 +89,8 @@ struct Writer<'k> {
     tile: Option<usize>,
     /// Whether the loops that are being written are over a part of the rows that stand side by side, which begins at `c`.
     in_parts: bool,
+    /// Whether they take several rows that they fold at once: row `u` of those that begin at `j`.
+    together: bool,
     /// Whether blocks of floats are summed in doubles, as floats were not enough.
     in_doubles: bool,
     /// How much further in lines stand than they would without the loop over rows that take turns.
@@ -112,6 +115,7 @@ impl<'k> Writer<'k> {
             schedule,
             tile: tile(walk),
             in_parts: false,
+            together: false,
             in_doubles: false,
             deeper: 0,
             out: String::new(),
@@ -262,6 +266,10 @@ impl Writer<'_> {
     fn index(&self, access: usize) -> String {
         let is_of_row = self.in_parts && self.walk.still[access];
         match self.walk.inner[access] {
+            Inner::Unit if self.together && !self.walk.still[access] => format!("[u * d{access} + i]"),
+            Inner::Strided if self.together && !self.walk.still[access] => {
+                format!("[u * d{access} + i * s{access}]")
+            }
             Inner::Still => "[0]".to_owned(),
             Inner::Unit if is_of_row => "[c + i]".to_owned(),
             Inner::Unit => "[i]".to_owned(),

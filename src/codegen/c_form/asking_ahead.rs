@@ -82,7 +82,10 @@ impl Writer<'_> {
     fn ask(&mut self, indent: usize, when: &str, loads: &[usize], ahead: impl Fn(usize) -> String) {
         let in_a_row: Vec<usize> = loads.iter().copied().filter(|&k| self.walk.inner[k] == Inner::Unit).collect();
         let Some(widest) = in_a_row.iter().map(|&k| self.kernel.dtype_of(k).size()).max() else { return };
-        let ask = |k: &usize| format!("__builtin_prefetch(in{k} + i + {})", ahead(*k));
+        let ask = |k: &usize| match self.each_together() {
+            Some(each) => format!("{each}__builtin_prefetch(in{k} + u * d{k} + i + {})", ahead(*k)),
+            None => format!("__builtin_prefetch(in{k} + i + {})", ahead(*k)),
+        };
         let asked: Vec<String> = in_a_row.iter().map(ask).collect();
         self.line(indent, &format!("if ({when}) for (i64 i = 0; i < m; i += {}) {{", LINE / widest));
         asked.iter().for_each(|asked| self.line(indent + 4, &format!("{asked};")));

@@ -141,6 +141,7 @@ impl Writer<'_> {
             self.line(indent, &format!("#pragma omp simd{}", self.clauses(&aims)));
         }
         self.line(indent, "for (i64 i = 0; i < m; i++) {");
+        self.begin_together(indent + 4);
         for &i in all.steps.iter().filter(|i| all.stages.of_step[i] == stage) {
             let step = &self.kernel.steps[i];
             step.inputs.iter().for_each(|input| self.declare(input.source, all, stage, &mut declared));
@@ -155,6 +156,7 @@ impl Writer<'_> {
         // What waits in the memory of a result is read before that is written.
         aims.iter().for_each(|&aim| self.declare(source_of(self.kernel, aim), all, stage, &mut declared));
         aims.iter().for_each(|&aim| self.take(indent + 4, aim));
+        self.end_together(indent + 4);
         self.line(indent, "}");
         for k in still {
             self.line(indent, &format!("{}[0] += {};", self.store_name(k), self.part_aside(k)));
