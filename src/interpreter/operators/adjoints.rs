@@ -8,7 +8,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::ir::Attribute;
 use crate::symbol::attr;
-use crate::tensor::blocks::{Rows, map2, map3};
+use crate::tensor::blocks::{Rows, Types, map2, map3};
 use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Dims, Kind, Tensor, layout};
@@ -435,7 +435,7 @@ fn of_loss(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (grad, x, y) = (incoming(call)?, call.tensor("self")?, call.tensor("target")?);
     let count = layout::numel(&layout::broadcast(x.shape(), y.shape())?) as f64;
     let share = if call.int("reduction")? == 1 { 1.0 / count } else { 1.0 };
-    let types = same(call, result_type(&x, &y));
+    let types = Types { out: x.dtype(), ..same(call, result_type(&x, &y)) };
     one(map3([&grad, &x, &y], types, |g: f64, x: f64, y: f64| f(x, y) * g * share)?)
 }
 
@@ -450,6 +450,11 @@ fn smooth_l1_loss_backward(call: &Call) -> Answer {
 
 fn huber_loss_backward(call: &Call) -> Answer {
     let delta = call.float("delta")?;
+    let expected = call.tensor("self")?.dtype();
+    let found = [call.tensor("target")?.dtype(), incoming(call)?.dtype()].into_iter().find(|&dtype| dtype != expected);
+    if let Some(found) = found {
+        return Err(Stop::raised(format!("Found dtype {} but expected {}", found.name(), expected.name())));
+    }
     of_loss(call, |x, y| match x - y {
         d if d < -delta => -delta,
         d if d > delta => delta,

@@ -9,7 +9,7 @@ use crate::interpreter::call::{Answer, Call, one, several};
 use crate::interpreter::environment::Release;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::blocks::{Rows, map, map2};
+use crate::tensor::blocks::{Rows, Types, map, map2};
 use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Tensor, layout};
 
@@ -19,7 +19,7 @@ pub const ROWS: &[Row] = &[
     ("aten::l1_loss", l1_loss),
     ("aten::smooth_l1_loss", smooth_l1_loss),
     ("aten::huber_loss", huber_loss),
-    ("aten::soft_margin_loss", |call| of_two(call, |x, y| (-x * y).exp().ln_1p())),
+    ("aten::soft_margin_loss", |call| like_prediction(call, |x, y| (-x * y).exp().ln_1p())),
     ("aten::kl_div", kl_div),
     ("aten::binary_cross_entropy", binary_cross_entropy),
     ("aten::binary_cross_entropy_with_logits", binary_cross_entropy_with_logits),
@@ -56,9 +56,20 @@ fn of_two(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
 
 /// The same where there is no kernel for other types than reals.
 fn of_two_reals(call: &Call, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
-    let dtype = result_type(&call.tensor("self")?, &call.tensor("target")?);
-    check(dtype.is_float(), || format!("\"{kernel}\" not implemented for '{}'", dtype.name()))?;
+    refuse_others(call, kernel)?;
     of_two(call, f)
+}
+
+fn refuse_others(call: &Call, kernel: &str) -> Result<(), Stop> {
+    let dtype = result_type(&call.tensor("self")?, &call.tensor("target")?);
+    check(dtype.is_float(), || format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
+}
+
+/// A loss of each element that has the element type of the prediction, whatever that of the target is.
+fn like_prediction(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
+    let (x, y) = (call.tensor("self")?, call.tensor("target")?);
+    let types = Types { out: x.dtype(), ..same(call, result_type(&x, &y)) };
+    one(reduce(call, map2(&x, &y, types, f)?)?)
 }
 
 /// Of whole numbers there are differences, and their sum, but no mean.
@@ -87,7 +98,8 @@ fn smooth_l1_loss(call: &Call) -> Answer {
 
 fn huber_loss(call: &Call) -> Answer {
     let delta = call.float("delta")?;
-    of_two_reals(call, "huber_cpu", |x, y| match (x - y).abs() {
+    refuse_others(call, "huber_cpu")?;
+    like_prediction(call, |x, y| match (x - y).abs() {
         z if z <= delta => 0.5 * z * z,
         z => delta * (z - 0.5 * delta),
     })

@@ -39,6 +39,7 @@ pub const ROWS: &[Row] = &[
     ("aten::floor_divide", floor_divide),
     ("aten::remainder", remainder),
     ("aten::fmod", |call| {
+        refuse_truth(call, "fmod_cpu")?;
         refuse_zero(call)?;
         arithmetic(call, i64::wrapping_rem, |a, b| a % b, |a, _| a)
     }),
@@ -48,12 +49,12 @@ pub const ROWS: &[Row] = &[
         let power = powers(call.look("exponent").and_then(IValue::scalar), DType::Double);
         one(map2(&x, &y, Types::same(DType::Double, call.precision()), power)?)
     }),
-    ("aten::hypot", |call| real_binary(call, f64::hypot)),
+    ("aten::hypot", |call| of_two_reals(call, "hypot_cpu", f64::hypot)),
     ("aten::atan2", |call| real_binary(call, f64::atan2)),
     ("aten::arctan2", |call| real_binary(call, f64::atan2)),
     ("aten::copysign", |call| real_binary(call, f64::copysign)),
-    ("aten::logaddexp", |call| real_binary(call, log_add_exp)),
-    ("aten::logaddexp2", |call| real_binary(call, |a, b| log_add_exp(a * LN_2, b * LN_2) / LN_2)),
+    ("aten::logaddexp", |call| of_two_reals(call, "logaddexp_cpu", log_add_exp)),
+    ("aten::logaddexp2", |call| of_two_reals(call, "logaddexp2_cpu", |a, b| log_add_exp(a * LN_2, b * LN_2) / LN_2)),
     ("aten::xlogy", |call| {
         real_binary(call, |x, y| {
             if y.is_nan() {
@@ -69,12 +70,15 @@ pub const ROWS: &[Row] = &[
         let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
         match dtype {
             DType::Float => real_binary(call, |a, b| f64::from(libm::nextafterf(a as f32, b as f32))),
-            _ => real_binary(call, libm::nextafter),
+            _ => of_two_reals(call, "nextafter_cpu", libm::nextafter),
         }
     }),
     ("aten::ldexp", |call| real_binary(call, |x, n| x * n.exp2())),
     ("aten::heaviside", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("values")?);
+        if x.dtype() != y.dtype() {
+            return Err(Stop::raised("heaviside is not yet implemented for tensors with different dtypes."));
+        }
         let f = |x: f64, y: f64| {
             // NaN is not above 0.
             if x == 0.0 { y } else { f64::from(u8::from(x > 0.0)) }
@@ -91,8 +95,8 @@ pub const ROWS: &[Row] = &[
     }),
     ("aten::fmax", |call| arithmetic(call, i64::max, f64::max, |a, _| a)),
     ("aten::fmin", |call| arithmetic(call, i64::min, f64::min, |a, _| a)),
-    ("aten::gcd", |call| arithmetic(call, gcd, |a, _| a, |a, _| a)),
-    ("aten::lcm", |call| arithmetic(call, lcm, |a, _| a, |a, _| a)),
+    ("aten::gcd", |call| of_whole_numbers(call, "gcd_cpu", gcd)),
+    ("aten::lcm", |call| of_whole_numbers(call, "lcm_cpu", lcm)),
     ("aten::clamp", clamp),
     ("aten::clip", clamp),
     ("aten::clamp_min", clamp),
@@ -333,6 +337,29 @@ fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
 }
 
+/// The same where there is no kernel for other numbers.
+fn of_two_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
+    let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
+    if dtype.is_float() { real_binary(call, f) } else { Err(not_implemented(kernel, dtype)) }
+}
+
+/// Of whole numbers, truth values not among them.
+fn of_whole_numbers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) -> Answer {
+    let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
+    match dtype.is_integral() && dtype != DType::Bool {
+        true => arithmetic(call, f, |a, _| a, |a, _| a),
+        false => Err(not_implemented(kernel, dtype)),
+    }
+}
+
+/// There is no remainder of two truth values.
+fn refuse_truth(call: &Call<'_>, kernel: &str) -> Result<(), Stop> {
+    match common(&operand(call, 0)?, &operand(call, 1)?) {
+        DType::Bool => Err(not_implemented(kernel, DType::Bool)),
+        _ => Ok(()),
+    }
+}
+
 fn true_div(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
@@ -425,6 +452,7 @@ fn remainder(call: &Call<'_>) -> Answer {
     if let Some(tensor) = complex {
         return Err(not_implemented("remainder_cpu", tensor.dtype()));
     }
+    refuse_truth(call, "remainder_cpu")?;
     refuse_zero(call)?;
     let of_ints = |a: i64, b: i64| {
         let rest = a.wrapping_rem(b);
@@ -441,6 +469,9 @@ fn pow(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let common = common(&a, &b);
     let negative = |n: &Operand| matches!(n, Operand::Number(n) if n.int() < 0);
+    if common == DType::Bool && matches!(b, Operand::Tensor(_)) {
+        return Err(not_implemented("pow", common));
+    }
     if common.is_integral() && negative(&b) {
         return Err(Stop::raised("Integers to negative integer powers are not allowed."));
     }
