@@ -93,7 +93,7 @@ struct Writer<'k> {
     together: bool,
     /// Whether blocks of floats are summed in doubles, as floats were not enough.
     in_doubles: bool,
-    /// How much further in lines stand than they would without the loop over rows that take turns.
+    /// How much further in lines stand than they would without loops around that only some kernels have.
     deeper: usize,
     out: String,
 }

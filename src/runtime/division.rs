@@ -9,11 +9,12 @@
 //! ```
 //!
 //! Nodes are gone through in order, and each joins the last piece that it can: behind those that make its operands, and so that the piece is still a kernel. What a later piece or the
-//! group's reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece that reads them.
+//! group's reader needs of a piece is its result. Numbers, lists and chunks of operands go into each piece that reads them, and so do conversions that have nothing to do, which are no kernel alone.
 
 use super::geometry::View;
 use crate::codegen::lowering::Argument;
 use crate::ir::{Graph, Node, Value};
+use crate::ops::formulas::formulas;
 use crate::outlining::{Excerpt, excerpt};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,9 +40,10 @@ pub fn divide(section: &Graph, operands: &[Known], fits: &Fits<'_>) -> Option<Ve
     if nodes.len() > MOST_NODES {
         return None;
     }
-    let mut division = Divider { section, fits, known, pieces: Vec::new(), piece_of: FxHashMap::default() };
+    let (pieces, piece_of, idle) = Default::default();
+    let mut division = Divider { section, fits, known, pieces, piece_of, idle };
     nodes.into_iter().try_for_each(|node| division.place(node))?;
-    let pieces: Vec<Excerpt> = division.pieces.iter().map(|nodes| piece(section, nodes)).collect();
+    let pieces: Vec<Excerpt> = division.pieces.iter().map(|nodes| division.piece(nodes)).collect();
     let made: FxHashSet<Value> = pieces.iter().flat_map(|piece| piece.results.iter().copied()).collect();
     (pieces.len() > 1 && section.results(root).all(|result| made.contains(&result))).then_some(pieces)
 }
@@ -57,6 +59,8 @@ struct Divider<'g> {
     known: FxHashMap<Value, Known>,
     pieces: Vec<Vec<Node>>,
     piece_of: FxHashMap<Node, usize>,
+    /// Conversions that have nothing to do.
+    idle: FxHashSet<Node>,
 }
 
 impl Divider<'_> {
@@ -72,7 +76,11 @@ impl Divider<'_> {
                 return Some(());
             }
         }
-        self.settle(&[node])?;
+        if self.settle(&[node]).is_none() {
+            // Whatever else is wrong with it is wrong with the pieces that read it.
+            let converts = formulas(self.section.kind(node)).iter().any(|formula| formula.only_converts());
+            return converts.then(|| self.idle.insert(node)).map(drop);
+        }
         self.pieces.push(vec![node]);
         self.piece_of.insert(node, last);
         Some(())
@@ -85,7 +93,7 @@ impl Divider<'_> {
             for definer in self.section.inputs(node).filter_map(|value| self.section.definer(value)) {
                 match self.piece_of.get(&definer) {
                     Some(&piece) => first = first.max(piece),
-                    None if goes_along(self.section, definer) => open.push(definer),
+                    None if self.goes_along(definer) => open.push(definer),
                     None => {}
                 }
             }
@@ -95,15 +103,19 @@ impl Divider<'_> {
 
     /// Notes what the results of a piece are, if a kernel can run it.
     fn settle(&mut self, nodes: &[Node]) -> Option<()> {
-        let piece = piece(self.section, nodes);
+        let piece = self.piece(nodes);
         let operands: Option<Vec<Known>> = piece.operands.iter().map(|value| self.known.get(value).cloned()).collect();
         let results = (self.fits)(&piece.section, &operands?)?;
         self.known.extend(piece.results.into_iter().zip(results));
         Some(())
     }
-}
 
-/// Some nodes of a section, as a section of their own.
-fn piece(section: &Graph, nodes: &[Node]) -> Excerpt {
-    excerpt(section, nodes, |node| goes_along(section, node))
+    /// Some nodes of the section, as a section of their own.
+    fn piece(&self, nodes: &[Node]) -> Excerpt {
+        excerpt(self.section, nodes, |node| self.goes_along(node))
+    }
+
+    fn goes_along(&self, node: Node) -> bool {
+        goes_along(self.section, node) || self.idle.contains(&node)
+    }
 }

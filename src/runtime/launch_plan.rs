@@ -6,7 +6,7 @@
 use super::caches::largest_cache;
 use super::division::Known;
 use super::geometry::{Geometry, View};
-use super::loading::{Function, Loaded};
+use super::loading::{Away, Function, Loaded};
 use crate::codegen::c_form::Turns;
 use crate::codegen::kernel::{Direction, Kernel};
 use crate::codegen::lowering::Argument;
@@ -29,8 +29,8 @@ const WORTH_STREAMING: usize = 1 << 10;
 const WORTH_ASKING: usize = 4 << 20;
 /// Shares of a launch for each thread, so that one that is held up is not waited for by all.
 const SHARES: i64 = 4;
-/// Most specifications of a group that are remembered; the oldest goes first.
-const MOST_PLANS: usize = 16;
+/// Most specifications of a group that are remembered; what has not been asked for longest goes first.
+const MOST_PLANS: usize = 64;
 
 /// A kernel that can be called. The library stays open as long.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ pub struct Plan {
     pub shares: usize,
     /// Whether results go past the caches.
     pub streams: bool,
-    /// Whether memory is asked ahead.
-    pub asks: bool,
+    /// How far what it loads is away.
+    pub away: Away,
 }
 
 impl Plan {
@@ -79,8 +79,12 @@ impl Plan {
         let shares = shares(threads, geometry.tiles(tile), &kernel);
         let bytes = touched(&kernel, &geometry);
         let streams = streams.unwrap_or_else(|| is_worth_streaming(&geometry, bytes));
-        let asks = streams || bytes >= WORTH_ASKING;
-        Plan { kernel, geometry, compiled, tile, threads, shares, streams, asks }
+        let away = match bytes {
+            _ if streams || is_beyond_caches(bytes) => Away::InMemory,
+            WORTH_ASKING.. => Away::InThirdLevel,
+            _ => Away::InSecondLevel,
+        };
+        Plan { kernel, geometry, compiled, tile, threads, shares, streams, away }
     }
 }
 
@@ -99,9 +103,11 @@ pub struct Plans(FxHashMap<u64, Vec<(Vec<Known>, Way)>>);
 
 impl Plans {
     /// What was kept for operands like these.
-    pub fn find(&self, section: u64, operands: &[IValue]) -> Option<Way> {
-        let known = self.0.get(&section)?.iter().rev();
-        known.into_iter().find(|(specification, _)| meets(specification, operands)).map(|(_, way)| way.clone())
+    pub fn find(&mut self, section: u64, operands: &[IValue]) -> Option<Way> {
+        let known_ways = self.0.get_mut(&section)?;
+        let at = known_ways.iter().rposition(|(specification, _)| meets(specification, operands))?;
+        known_ways[at..].rotate_left(1);
+        known_ways.last().map(|(_, way)| way.clone())
     }
 
     /// Keeps what was found for operands.
@@ -155,7 +161,12 @@ pub fn threads_worth(kernel: &Kernel, geometry: &Geometry, most: usize) -> usize
 /// Whether results would be driven out of the caches by what else a launch touches, and lie in rows that are worth it.
 fn is_worth_streaming(geometry: &Geometry, bytes: usize) -> bool {
     let row = geometry.shape.last().map_or(0, |&n| n as usize) * size_of::<f32>();
-    row >= WORTH_STREAMING && bytes >= largest_cache() / 2
+    row >= WORTH_STREAMING && is_beyond_caches(bytes)
+}
+
+/// Whether the largest cache does not keep what a launch touches until the next one.
+fn is_beyond_caches(bytes: usize) -> bool {
+    bytes >= largest_cache() / 2
 }
 
 /// How many rows that stand side by side are a tile: as many as are written for, or fewer if threads would have none.

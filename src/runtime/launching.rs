@@ -1,7 +1,7 @@
 //! Launches, on one thread or several.
 
 use super::crew::share_out;
-use super::loading::{Arguments, Function};
+use super::loading::{Arguments, Away, Function};
 use crate::codegen::c_form::Turns;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -55,13 +55,13 @@ struct Kept {
     reals: SmallVec<[f64; 4]>,
     wholes: SmallVec<[i64; 4]>,
     stream: bool,
-    ask: bool,
+    away: Away,
     columns: usize,
 }
 
 impl Kept {
     fn new(arguments: &Arguments<'_>) -> Kept {
-        let &Arguments { shape, kept, strides, data, reals, wholes, stream, ask, columns } = arguments;
+        let &Arguments { shape, kept, strides, data, reals, wholes, stream, away, columns } = arguments;
         Kept {
             shape: shape.into(),
             kept,
@@ -70,7 +70,7 @@ impl Kept {
             reals: reals.into(),
             wholes: wholes.into(),
             stream,
-            ask,
+            away,
             columns,
         }
     }
@@ -84,7 +84,7 @@ impl Kept {
             reals: &self.reals,
             wholes: &self.wholes,
             stream: self.stream,
-            ask: self.ask,
+            away: self.away,
             columns: self.columns,
         }
     }
@@ -92,8 +92,8 @@ impl Kept {
 
 #[allow(unsafe_code, reason = "the caller of a kernel promises what its geometry was checked for")]
 fn launch(function: Function, arguments: &Arguments<'_>, begin: i64, end: i64) {
-    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them). Operands
-    // are initialised memory that is held for reading, as long as `reaches` asks; results are new memory as large as their
+    // SAFETY: `Compiled` keeps the library open. The kernel was written for the strides of this geometry (its key has them), which was found for these operands or for others of their types, sizes
+    // and strides. Operands are initialised memory that is held for reading, of the element types that are loaded and, from their first elements on, as long as `reaches` asks: each launch looks; results are new memory as large as their
     // shape, to which nobody else has access, and have strides without overlap; shares are disjoint ranges of tiles, and each has totals of its own;
     // parts are disjoint pieces of rows, and what they find has places for each, which others read in later turns only.
     // Threads are done with all shares before `share_out` returns, and what holds the memory is alive until then.

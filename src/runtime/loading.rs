@@ -49,10 +49,21 @@ pub struct Arguments<'a> {
     pub wholes: &'a [i64],
     /// Whether results go past the caches.
     pub stream: bool,
-    /// Whether memory is asked ahead for what will be loaded.
-    pub ask: bool,
+    /// How far what will be loaded is away: the text's `ask`.
+    pub away: Away,
     /// How many rows that stand side by side are a tile, at most [`crate::codegen::c_form::COLUMNS`].
     pub columns: usize,
+}
+
+/// How far what a launch loads is away. Kernels ask for it ahead unless it is near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Away {
+    /// In the second level of cache.
+    InSecondLevel = 0,
+    /// In a third one.
+    InThirdLevel = 1,
+    /// No cache holds it from one launch to the next.
+    InMemory = 2,
 }
 
 impl Loaded {
@@ -119,7 +130,7 @@ impl Function {
                 arguments.reals.as_ptr(),
                 arguments.wholes.as_ptr(),
                 i64::from(arguments.stream),
-                i64::from(arguments.ask),
+                arguments.away as i64,
                 arguments.columns as i64,
             );
         }

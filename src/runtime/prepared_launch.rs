@@ -50,7 +50,7 @@ impl Prepared {
     /// Computes the results, from what the operands' memory holds now. Says whether there was anything to compute.
     ///
     /// # Errors
-    /// Where memory is not what it was when this was made.
+    /// Where memory is not what the plan is for.
     pub fn launch(&mut self) -> Result<bool, String> {
         let Plan { kernel, geometry, compiled, .. } = &*self.plan;
         if geometry.is_empty {
@@ -64,7 +64,9 @@ impl Prepared {
         let mut data: SmallVec<[usize; 16]> = SmallVec::new();
         for (load, &offset) in kernel.loads.iter().zip(&geometry.offsets) {
             let (buffer, begin) = held[load.operand].as_ref().ok_or("an operand is no tensor")?;
-            if buffer.dtype() != load.dtype || buffer.len() < begin + geometry.reaches[load.operand] {
+            let reach = geometry.reaches[load.operand];
+            // A view without elements may begin behind its memory.
+            if buffer.dtype() != load.dtype || reach > 0 && buffer.len() < begin + reach {
                 return Err(format!("the memory of an operand is not what its type {} says", load.dtype.name()));
             }
             data.push(first(buffer) + (begin + offset) * load.dtype.size());
@@ -89,7 +91,7 @@ impl Prepared {
             wholes: &wholes,
             stream: self.plan.streams,
             columns: self.plan.tile.unwrap_or(c_form::COLUMNS),
-            ask: self.plan.asks,
+            away: self.plan.away,
         };
         if let Some(turns) = compiled.turns {
             in_turns(compiled.function, &arguments, geometry.tiles(None), self.plan.threads, turns);

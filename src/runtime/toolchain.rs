@@ -275,3 +275,22 @@ fn end(child: &mut Child) {
     let _ = child.kill();
     let _ = child.wait();
 }
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_leave_the_registers_of_mmx_and_x87_alone() {
+        let cache = DiskCache::new(None);
+        let text =
+            "#if defined __MMX__ || !defined _SOFT_FLOAT && !defined __clang__\n#error \"old registers\"\n#endif\n";
+        for (cc, scalar) in [("cc", false), ("cc", true), ("cc -march=x86-64", false)] {
+            let compiler = find((Some(cc), None), scalar, &cache, None).expect("there is a C compiler");
+            let folder = cache.private_folder().expect("there is a folder");
+            let compiled = compiler.compile(&format!("{text}{PROBE}"), &folder.0, None);
+            assert!(compiled.is_ok(), "{cc}: {compiled:?}");
+        }
+    }
+}

@@ -356,8 +356,8 @@ impl Writer<'_> {
     pub(super) fn block(&mut self, phase: usize, aims: &[Aim], block: usize) {
         let accesses = self.accesses_of(phase, aims);
         if self.is_across() {
-            let begin = if self.block_of_rows_together(phase, aims, &accesses) { "" } else { "i64 j = 0" };
-            self.line(20, &format!("for ({begin}; j < rows; j++) {{"));
+            let begin = self.block_of_rows_together(phase, aims, &accesses);
+            self.line(20, &format!("for (i64 j = {begin}; j < rows; j++) {{"));
             let sums_floats = self.still_sums(aims).into_iter().any(|k| self.type_aside(k) == "float");
             self.in_parts = sums_floats || self.streams_any(aims);
             if self.in_parts {
