@@ -71,6 +71,8 @@ pub struct Counts {
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Nodes that take a compiler about a second.
 const MANY: usize = 100;
+/// Most reasons that are said why a group runs unfused.
+const MOST_REASONS: usize = 3;
 /// Most kernels that are compiled before they are needed. A graph may have hundreds, in branches that are never taken.
 const MOST_FORESEEN: usize = 31;
 
@@ -193,6 +195,15 @@ impl CpuBackend {
         let mut remarks = self.remarks.borrow_mut();
         if !remarks.contains(&remark) {
             remarks.push(remark);
+        }
+    }
+
+    /// Says why a group runs unfused. In a loop there may be a reason for each size: a few tell.
+    fn remark_unfused(&self, outputs: &str, why: &str) {
+        let head = format!("the group of {outputs} runs unfused: ");
+        let told = self.remarks.borrow().iter().filter(|remark| remark.starts_with(&head)).count();
+        if told < MOST_REASONS {
+            self.remark(head + why);
         }
     }
 
@@ -477,7 +488,7 @@ impl Backend for CpuBackend {
             Ok(results) => Some(results),
             Err(why) => {
                 self.count(|counts| counts.fallen_back += 1);
-                self.remark(format!("the group of {} runs unfused: {why}", outputs(graph, node)));
+                self.remark_unfused(&outputs(graph, node), &why);
                 None
             }
         }
