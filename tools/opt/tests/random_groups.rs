@@ -39,7 +39,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What operands an operator takes: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or none,
-/// `b` truth values, `d` an element type, `f` false, `z` none, `=` the operand before it, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
+/// `b` truth values, `d` an element type, `f` false, `z` none, `=` the operand before it, `r` reals and `w` whole
+/// numbers, most often, as PyTorch refuses others, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
 const OPERATORS: &[(&str, &str)] = &[
     ("add", "to1"),
     ("sub", "to1"),
@@ -56,22 +57,22 @@ const OPERATORS: &[(&str, &str)] = &[
     ("fmod", "tn"),
     ("remainder", "to"),
     ("addcmul", "ttt1"),
-    ("lerp", "ttn"),
+    ("lerp", "rrn"),
     ("clamp", "tcc"),
     ("threshold", "tnn"),
-    ("where", "ttt"),
+    ("where", "btt"),
     ("where", "boo"),
     ("masked_fill", "tbn"),
     ("maximum", "tt"),
     ("minimum", "tt"),
-    ("addcdiv", "ttt1"),
+    ("addcdiv", "rrr1"),
     ("logical_and", "tt"),
     ("logical_or", "tt"),
     ("logical_xor", "tt"),
     ("bitwise_and", "bb"),
-    ("bitwise_or", "tt"),
-    ("bitwise_xor", "tt"),
-    ("bitwise_not", "t"),
+    ("bitwise_or", "ww"),
+    ("bitwise_xor", "ww"),
+    ("bitwise_not", "w"),
     ("_cast_Double", "t"),
     ("_cast_Half", "t"),
     ("_cast_Int", "t"),
@@ -79,13 +80,13 @@ const OPERATORS: &[(&str, &str)] = &[
     ("sign", "t"),
     ("square", "t"),
     ("exp2", "t"),
-    ("gelu", "t"),
-    ("mish", "t"),
-    ("softplus", "t"),
-    ("elu", "t"),
+    ("gelu", "r"),
+    ("mish", "r"),
+    ("softplus", "r"),
+    ("elu", "r"),
     ("relu6", "t"),
-    ("hardswish", "t"),
-    ("hardsigmoid", "t"),
+    ("hardswish", "r"),
+    ("hardsigmoid", "r"),
     ("type_as", "tt"),
     ("eq", "to"),
     ("ne", "to"),
@@ -100,7 +101,7 @@ const OPERATORS: &[(&str, &str)] = &[
     ("ceil", "t"),
     ("trunc", "t"),
     ("round", "t"),
-    ("frac", "t"),
+    ("frac", "r"),
     ("exp", "t"),
     ("expm1", "t"),
     ("log", "t"),
@@ -123,9 +124,9 @@ const OPERATORS: &[(&str, &str)] = &[
     ("erf", "t"),
     ("erfc", "t"),
     ("lgamma", "p"),
-    ("silu", "t"),
+    ("silu", "r"),
     ("hardtanh", "tnn"),
-    ("leaky_relu", "tn"),
+    ("leaky_relu", "rn"),
     ("logical_not", "t"),
     ("isnan", "t"),
     ("zeros_like", "t"),
@@ -140,26 +141,26 @@ const OPERATORS: &[(&str, &str)] = &[
     ("atanh", "t"),
     ("fmax", "tt"),
     ("fmin", "tt"),
-    ("hypot", "tt"),
+    ("hypot", "rr"),
     ("xlogy", "to"),
     ("float_power", "tn"),
     ("floor_divide", "to"),
     ("heaviside", "t="),
     ("clamp_min", "to"),
     ("clamp_max", "to"),
-    ("celu", "tn"),
-    ("selu", "t"),
-    ("log_sigmoid", "t"),
-    ("hardshrink", "tn"),
-    ("softshrink", "tn"),
+    ("celu", "rn"),
+    ("selu", "r"),
+    ("log_sigmoid", "r"),
+    ("hardshrink", "rn"),
+    ("softshrink", "rn"),
     ("to", "tdffz"),
     ("to", "ttffz"),
-    ("silu_backward", "t="),
+    ("silu_backward", "r="),
     ("threshold_backward", "t=n"),
-    ("hardtanh_backward", "t=nn"),
-    ("hardsigmoid_backward", "t="),
-    ("leaky_relu_backward", "t=nf"),
-    ("hardshrink_backward", "t=n"),
+    ("hardtanh_backward", "r=nn"),
+    ("hardsigmoid_backward", "r="),
+    ("leaky_relu_backward", "r=nf"),
+    ("hardshrink_backward", "r=n"),
 ];
 
 /// Element types, frequent ones several times.
@@ -333,6 +334,8 @@ impl Section {
                     self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[0, 3, 4, 5, 6, 7, 11, 15])))
                 }
                 'f' => "%no".to_owned(),
+                'r' => self.cast(draws, "Float"),
+                'w' => self.cast(draws, "Long"),
                 '=' => operands.last().cloned().unwrap_or_default(),
                 'z' => "%none".to_owned(),
                 'o' if draws.one_in(2) => self.tensor(draws),
@@ -352,6 +355,12 @@ impl Section {
         let name = self.fresh();
         self.lines.push(format!("{name} : Tensor = aten::{kind}({})", operands.join(", ")));
         self.computed.push(name);
+    }
+
+    /// A tensor that has been made one of a type, or in one of three cases whatever it is.
+    fn cast(&mut self, draws: &mut Dice, to: &str) -> String {
+        let of = self.tensor(draws);
+        if draws.one_in(3) { of } else { self.line("Tensor", &format!("aten::_cast_{to}({of}, %no)")) }
     }
 
     fn line(&mut self, ty: &str, text: &str) -> String {
