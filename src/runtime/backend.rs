@@ -63,7 +63,7 @@ pub struct Counts {
     pub cached: u64,
     /// How often the compiler ran: it makes the kernels of a graph together.
     pub units: u64,
-    /// How often it was found out how a group is run: once for operands of the same types, sizes and strides.
+    /// How often it was found out how a group is run: once for operands of the same types, sizes and strides, unless many others came between.
     pub planned: u64,
 }
 
