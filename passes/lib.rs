@@ -39,6 +39,7 @@ passes! {
     dead_code_elimination,
     decompose_ops,
     differentiate,
+    eliminate_exceptions,
     erase_number_types,
     erase_shape_information,
     functionalize,

@@ -200,7 +200,7 @@ const XLOGY: &str = "b != b ? b : a == 0 ? 0 : a * log(b)";
 const FMAX: &str = "(a != a) | (a < b) ? b : a";
 const FMIN: &str = "(a != a) | (a > b) ? b : a";
 /// Where nothing was made of what comes in, nothing goes back, and of what is no number, too; the bound is a number of the element type.
-const SHRINK_BACKWARD: &str = "(b < -c) | (b > c) ? a : 0";
+const SHRINK_BACKWARD: &str = "(b >= -c) & (b <= c) ? 0 : a";
 /// The normal distribution up to `b`, and `b` times its density there.
 const GELU_BACKWARD: &str = "a * (0.5 * erfc(-0.70710678118654752 * b) + b * (exp(-0.5 * b * b) * 0.3989422804014327))";
 /// `s + b s' u'`, where `s` is the logistic function of `2u`.
@@ -358,15 +358,15 @@ const ROWS: &[Formula] = &[
     reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
     reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
     numbers("aten::threshold_backward", Kept, "b <= c ? 0 : a").factors(2).when(&[OfOneType(2), Held(2), Fits(2)]),
-    reals("aten::hardtanh_backward", Kept, "(b > c) & (b < d) ? a : 0")
+    reals("aten::hardtanh_backward", Kept, "(b <= c) | (b >= d) ? 0 : a")
         .factors(2)
         .when(&[OfOneType(2), Fits(2), Fits(3)]),
     reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Missing(3)]),
     reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), Is(3, 0.0)]),
     reals("aten::leaky_relu_backward", Kept, "b > 0 ? a : a * c").factors(2).when(&[OfOneType(2), From(2, 0.0)]),
-    reals("aten::elu_backward", Kept, "f > 0 ? a * c : a * d * (b * c) * exp(f * d)")
+    reals("aten::elu_backward", Kept, "f <= 0 ? a * d * (b * c) * exp(f * d) : a * c")
         .when(&[OfOneType(6), Is(4, 0.0)]),
-    reals("aten::elu_backward", Kept, "f > 0 ? a * c : a * d * (f + b * c)")
+    reals("aten::elu_backward", Kept, "f <= 0 ? a * d * (f + b * c) : a * c")
         .when(&[OfOneType(6), Is(4, 1.0), From(1, 0.0)]),
     reals("aten::hardshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
     reals("aten::softshrink_backward", Kept, SHRINK_BACKWARD).factors(usize::MAX).when(&[OfOneType(2), Fits(2)]),
@@ -376,7 +376,7 @@ const ROWS: &[Formula] = &[
     reals("aten::gelu_backward", Kept, GELU_TANH_BACKWARD).when(&[OfOneType(2), Says(2, "tanh")]),
     // A sixth of single precision, of doubles, too.
     reals("aten::hardsigmoid_backward", Kept, "(b > -3) & (b < 3) ? a * 0.1666666716337204 : 0").when(&[OfOneType(2)]),
-    reals("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b >= 3 ? a : a * (b / 3 + 0.5)").when(&[OfOneType(2)]),
+    reals("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b < 3 ? a * (b / 3 + 0.5) : a").when(&[OfOneType(2)]),
     reals("aten::softplus_backward", Kept, "b * c > d ? a : a * exp(b * c) / (exp(b * c) + 1)")
         .factors(2)
         .when(&[OfOneType(2), Missing(4)]),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! softmax:   m = largest(x)    e = exp(x - m)    s = sum(e)    r = 1 / s    y = e * r
-//! var_mean:  v = variance(x)   m = mean(x)       gives v, m
+//! var_mean:  v = variance(x)   m = mean(x)    u = m + (m - m)    gives v, u
 //! ```
 //!
 //! Sums, products, means and variances are folded in doubles (but for sixteen floats at a time of rows that stand side by side); a variance is that of blocks, put together by the
@@ -214,6 +214,8 @@ use Fold::*;
 use Making::*;
 
 const MEAN: Line = Line('m', Whole(Mean), "x");
+/// A mean that is updated element by element is NaN after an infinity.
+const UPDATED: Line = Line('u', Each, "m + (m - m)");
 const SPREAD: Line = Line('v', Whole(Variance), "x");
 const SCALE: Line = Line('r', Each, "rsqrt(v + e)");
 const LOG: Line = Line('l', Each, "log(s)");
@@ -296,8 +298,8 @@ const ROWS: &[Recipe] = &[
     of_norm(&["bias"], OF_PLAIN),
     of_norm(&[], OF_PLAIN),
     // ---- several results
-    folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN]).gives("vm"),
-    folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN]).gives("vm"),
+    folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN, UPDATED]).gives("vu"),
+    folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN, UPDATED]).gives("vu"),
     folded("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
     // ---- places of elements
     folded("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),

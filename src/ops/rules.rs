@@ -384,6 +384,8 @@ pub const RULES: &[Rule] = &{
         row(&["prim::awaitable_nowait"]).alias(A::FreshContainer).is(Deterministic),
         // Effects.
         row(&["prim::Print"]).effect(Observable).alias(A::Nothing).is(Deterministic),
+        row(&["aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata"])
+            .effect(Raise).alias(A::Nothing).is(Deterministic),
         row(&["prim::RaiseException"]).effect(Raise).alias(A::Nothing).is(Deterministic),
         row(&["prim::AddStatValue"]).effect(Observable).alias(A::Nothing).is(Deterministic),
         row(&["prim::TimePoint"]).effect(Observable).alias(A::Nothing).is(Always),

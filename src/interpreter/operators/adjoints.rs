@@ -367,7 +367,7 @@ fn threshold_backward(call: &Call) -> Answer {
 /// Of no number there is none, but in the last elements of a tensor, which eager mode computes one by one.
 fn hardtanh_backward(call: &Call) -> Answer {
     let (low, high) = (bound_of_gradients(call, "min_val")?, bound_of_gradients(call, "max_val")?);
-    of_input(call, |g, x| if x > low && x < high { g } else { 0.0 })
+    of_input(call, |g, x| if x <= low || x >= high { 0.0 } else { g })
 }
 
 /// A sixth is one of single precision, of doubles, too.
@@ -381,13 +381,14 @@ fn leaky_relu_backward(call: &Call) -> Answer {
     of_input(call, |g, x| if x > 0.0 { g } else { g * slope })
 }
 
-/// From the result in 1.3; later ones tell whether it is result or input, and of no number they make none.
+/// Computed from the result in 1.3; later schemas have `is_result`. PyTorch's scalar code, and CUDA's, lets the
+/// gradient through at NaN; its vector code, which takes all but the last elements, gives NaN there.
 fn elu_backward(call: &Call) -> Answer {
     let (alpha, scale, input_scale) = (call.float("alpha")?, call.float("scale")?, call.float("input_scale")?);
     let of_result = call.opt_scalar("is_result")?.is_none_or(|is_result| is_result.truth());
     let is_old = call.look("output").is_some();
     let (grad, x) = (incoming(call)?, call.tensor(if is_old { "output" } else { "self_or_result" })?);
-    let f = |g: f64, x: f64| match x <= 0.0 || x.is_nan() && !is_old {
+    let f = |g: f64, x: f64| match x <= 0.0 {
         true if of_result => g * input_scale * (x + alpha * scale),
         true => g * input_scale * alpha * scale * (x * input_scale).exp(),
         false => g * scale,
@@ -413,8 +414,8 @@ fn gelu_backward(call: &Call) -> Answer {
 fn hardswish_backward(g: f64, x: f64) -> f64 {
     match x {
         _ if x <= -3.0 => 0.0,
-        _ if x >= 3.0 => g,
-        _ => g * (x / 3.0 + 0.5),
+        _ if x < 3.0 => g * (x / 3.0 + 0.5),
+        _ => g,
     }
 }
 
@@ -427,7 +428,7 @@ fn shrink_backward(call: &Call) -> Answer {
     let dtype = result_type(&incoming(call)?, &call.tensor("self")?);
     let bound =
         call.float("lambd")?.through(call.precision().kept(if dtype.is_float() { dtype } else { DType::Double }));
-    of_input(call, |g, x| if x < -bound || x > bound { g } else { 0.0 })
+    of_input(call, |g, x| if x >= -bound && x <= bound { 0.0 } else { g })
 }
 
 /// The gradient of the first operand of a loss of two.

@@ -73,7 +73,7 @@ pub const ROWS: &[Row] = &[
             _ => of_two_reals(call, "nextafter_cpu", libm::nextafter),
         }
     }),
-    ("aten::ldexp", |call| real_binary(call, |x, n| x * n.exp2())),
+    ("aten::ldexp", ldexp),
     ("aten::heaviside", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("values")?);
         if x.dtype() != y.dtype() {
@@ -335,6 +335,22 @@ fn sub(call: &Call<'_>) -> Answer {
 fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
+}
+
+/// The operand times a power of two, which is rounded to a type of its own: that of a floating-point exponent, and float
+/// where both are integers, so that `ldexp(0., 200.)` is 0 times infinity. An integer exponent of a floating-point
+/// operand is exact (since 2.9; before, its power was a float, too).
+fn ldexp(call: &Call<'_>) -> Answer {
+    let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    let [x, n] = [call.tensor("self")?, call.tensor("other")?].map(|operand| operand.dtype());
+    let power = match n.is_float() {
+        true => n,
+        false if x.is_float() && call.release() >= Release(2, 9) => DType::Double,
+        false => DType::Float,
+    };
+    let power = call.precision().kept(power);
+    let types = Types::same(to_real_arithmetic(common(&a, &b)), call.precision());
+    one(both(&a, &b, types, |x: f64, n: f64| x * n.exp2().through(power))?)
 }
 
 /// The same where there is no kernel for other numbers.

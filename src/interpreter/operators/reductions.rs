@@ -387,11 +387,24 @@ fn std(call: &Call<'_>) -> Answer {
 }
 
 fn var_mean(call: &Call<'_>) -> Answer {
-    several(spread(call, |x| x)?)
+    with_updated_mean(call, |x| x)
 }
 
 fn std_mean(call: &Call<'_>) -> Answer {
-    several(spread(call, f64::sqrt)?)
+    with_updated_mean(call, f64::sqrt)
+}
+
+/// PyTorch updates the mean element by element (Welford's method): the step after an infinity is infinity minus
+/// infinity. PyTorch's mean is infinite where the only infinity is the last element, which depends on the order of
+/// elements; here it is NaN in each row with an infinity.
+fn with_updated_mean(call: &Call<'_>, finish: fn(f64) -> f64) -> Answer {
+    let [spread, _] = spread(call, finish)?;
+    let r = Reduction::of(call)?;
+    let mean = r.run(call, r.x.dtype(), |row: &[C128]| {
+        let mean = mean_of(row);
+        mean + (mean - mean)
+    });
+    several([spread, mean])
 }
 
 fn logsumexp(call: &Call<'_>) -> Answer {

@@ -330,8 +330,9 @@ pub(crate) struct RunValues {
     /// Write the tensors that come out: safetensors, or .npz by its name
     #[arg(long, value_name = "FILE")]
     pub(crate) outputs: Option<PathBuf>,
-    /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one does not count
-    #[arg(long, value_name = "FILE")]
+    /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one does not count.
+    /// `ones` is 1 in each element of each output
+    #[arg(long, value_name = "FILE|ones")]
     pub(crate) grad_outputs: Option<PathBuf>,
     /// Write the gradients of the inputs, under their keys: safetensors, or .npz by its name; `-` only prints them
     #[arg(long, value_name = "FILE")]

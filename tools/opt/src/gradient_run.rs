@@ -427,6 +427,7 @@ impl Run<'_> {
         let beside = beside(self.path, ".grad_outputs.safetensors", world);
         let beside = beside.filter(|_| self.args.values.seed.is_none());
         match self.args.values.grad_outputs.clone().or(beside) {
+            Some(ones) if ones.as_os_str() == "ones" => Ok(self.ones(&results)),
             Some(file) => self.read_gradients(&file, &results, world),
             None => self.implicit(&results, world),
         }
@@ -474,20 +475,25 @@ impl Run<'_> {
         if !is_number && self.args.values.seed.is_none() {
             let keys: Vec<&str> = reals.iter().map(|leaf| leaf.key.as_str()).collect();
             return refuse(format_args!(
-                "gradients of {} are to be given, with --grad-outputs FILE; only of a single number it is 1 unsaid",
+                "gradients of {} must be given with --grad-outputs FILE or --grad-outputs=ones; only the gradient of a single number is 1 by default",
                 if keys.is_empty() { "the outputs".to_owned() } else { keys.join(", ") }
             ));
         }
         if !is_number {
             world.say("note: the gradient of each output is made up: 1 everywhere");
         }
+        Ok(self.ones(results))
+    }
+
+    /// A gradient of 1 in each element of each result that can have one.
+    fn ones(&self, results: &[Leaf<'_>]) -> Vec<IValue> {
         let ones = |leaf: &Leaf<'_>| match leaf.value.tensor().filter(|tensor| is_real(tensor)) {
             Some(result) => {
                 IValue::Tensor(Tensor::full(Scalar::Float(1.0), result.dtype(), result.shape(), self.env.precision))
             }
             None => IValue::Undefined,
         };
-        Ok(results.iter().map(ones).collect())
+        results.iter().map(ones).collect()
     }
 }
 
