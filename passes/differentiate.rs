@@ -45,7 +45,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::ops::gradient_table::function;
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use reverse_graph::Undifferentiable;
@@ -151,10 +151,10 @@ fn has_hidden_results(graph: &Graph, group: Node) -> bool {
 }
 
 /// A function of the table as a graph of its own: what PyTorch's backward graphs call instead of having it in them.
-pub fn function_graph(era: Era, name: &str) -> Option<Graph> {
-    let function = function(era, name)?;
+pub fn function_graph(release: Release, name: &str) -> Option<Graph> {
+    let function = function(release.era(), name)?;
     let mut graph = Graph::new();
-    graph.era = era;
+    graph.set_release(release);
     let params: Vec<Thing> = function.types.iter().map(|&ty| Thing::Here(graph.add_param(graph.root(), ty))).collect();
     let (root, mut forward) = (graph.root(), (Graph::new(), ValueMap::default()));
     let mut writer = Writer::inside(&mut graph, &forward.0, &mut forward.1, root);

@@ -80,9 +80,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// A rule of two texts, by the rules of the era of `graph`.
+/// A rule of two texts, by the rules of the release of `graph`.
 pub(crate) fn rule(pattern: &str, replacement: &str, graph: &Graph) -> Option<Rule> {
-    let options = ParseOptions { era: Some(graph.era), force_era: true };
+    let options = ParseOptions::of(graph.release());
     let read = |text: &str| parse(format!("{text}\n").as_bytes(), options).ok().map(|parsed| parsed.graph);
     Rule::new(read(pattern)?, read(replacement)?).ok()
 }

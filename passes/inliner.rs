@@ -21,6 +21,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::{graph_dump, graph_update, planted};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -74,7 +75,7 @@ fn inline_calls(
         let known = planted!("inline.prepared", prepared.get(&name), "any" => prepared.values().next());
         let callee = match known {
             Some(callee) => callee.clone(),
-            None => prepare(name, graph.era, cx, prepared, depth)?,
+            None => prepare(name, graph.release(), cx, prepared, depth)?,
         };
         check(graph, call, &callee)?;
         cx.rewrite(graph, "calls-inlined", call, |graph| inline(graph, call, &callee));
@@ -84,15 +85,15 @@ fn inline_calls(
 
 fn prepare(
     name: String,
-    era: Era,
+    release: Release,
     cx: &mut PassContext<'_>,
     prepared: &mut Prepared,
     depth: usize,
 ) -> Result<Rc<Graph>, PassError> {
-    let given = cx.callee(&name).cloned().or_else(|| function_graph(era, &name));
+    let given = cx.callee(&name).cloned().or_else(|| function_graph(release, &name));
     let mut callee = given.expect("the name was found among the callees");
     inline_calls(&mut callee, cx, prepared, depth + 1)?;
-    if era == Era::V2 {
+    if release.era() == Era::V2 {
         constant_pooling::pool(&mut callee, cx);
     }
     let callee = Rc::new(callee);

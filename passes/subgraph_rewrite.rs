@@ -45,7 +45,8 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before rewriting subgraphs", graph);
-    let (pattern, replacement) = (cx.graph_file("pattern", graph.era)?, cx.graph_file("replacement", graph.era)?);
+    let (pattern, replacement) =
+        (cx.graph_file("pattern", graph.release())?, cx.graph_file("replacement", graph.release())?);
     let mut rule = Rule::new(pattern, replacement).map_err(|unfit| {
         let (side, help) = match unfit.in_replacement {
             false => (

@@ -30,7 +30,7 @@ mod words;
 pub use assembly::{Blueprint, NodeSource, Sources, TypeSource, ValueSource};
 pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
-pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Use, Value};
+pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Releases, Use, Value};
 pub use journal::{Comment, Journal, NameEdit};
 pub use lineage::Lineage;
 pub use naming::Label;

@@ -1,4 +1,4 @@
-//! A graph in the words of another PyTorch: `--print-as=1.3|2`.
+//! A graph in the words of another PyTorch: `--print-as=1.3`.
 //!
 //! ```text
 //! 2:    %2 : NoneType = prim::Constant()                              1.3:  %2 : None = prim::Constant()
@@ -12,7 +12,7 @@
 
 use crate::analysis::gradient_roles::HIDDEN;
 use crate::interpreter::{Environment, exact_literals, literal_values};
-use crate::ir::{Attribute, Graph, Node, Value};
+use crate::ir::{Attribute, Graph, Node, Releases, Value};
 use crate::ops::catalog;
 use crate::ops::overloads::accepts;
 use crate::ops::schema::{Formal, Schema};
@@ -21,7 +21,8 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::DType;
 use crate::text::number::parse_float;
 use crate::types::era::Era;
-use crate::types::spelling::Spelling;
+use crate::types::release::Release;
+use crate::types::spelling::{NONE_TYPE_SINCE, Spelling};
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 use crate::verify::{Carrier, Report, Sink, Spot, carried};
 
@@ -38,15 +39,15 @@ const CHANGED: &[(&str, &str)] = &[
     ("aten::full", "of whole numbers it gives floats up to 1.6"),
 ];
 
-/// Puts a graph and its sections into the words of an era. When the report has errors, the graph is as it was.
-pub fn translate(graph: &mut Graph, to: Era) -> Report {
+/// Puts a graph and its sections into the words of a release. When the report has errors, the graph is as it was.
+pub fn translate(graph: &mut Graph, to: Release) -> Report {
     let mut report = Report::default();
     let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];
     while let Some((graph, carrier)) = pending.pop() {
         let section = report.open_section(carrier);
         // Backward graphs are hidden.
         if !carrier.is_some_and(|carrier| carrier.is_backward) {
-            check(graph, to, &mut report.sink(graph, section));
+            check(graph, to.era(), &mut report.sink(graph, section));
         }
         pending.extend(carried(graph, section, graph.all_nodes()).into_iter().rev());
     }
@@ -302,10 +303,18 @@ fn forget_given(graph: &mut Graph) {
     }
 }
 
-fn rewrite(graph: &mut Graph, to: Era) {
-    if graph.era == to {
-        return;
+fn rewrite(graph: &mut Graph, to: Release) {
+    if graph.era != to.era() {
+        rewrite_for_era(graph, to.era());
+        let verbosity = graph.dialect.spelling.verbosity;
+        graph.dialect.spelling = Spelling { verbosity, ..Spelling::default() };
     }
+    graph.set_release(to);
+    graph.dialect.releases = Releases { oldest: to, newest: to };
+    graph.dialect.spelling.old_none = to < NONE_TYPE_SINCE;
+}
+
+fn rewrite_for_era(graph: &mut Graph, to: Era) {
     let nodes: Vec<Node> = graph.all_nodes().collect();
     for node in nodes {
         if let Ok(Some(attribute)) = attributes_in(graph, to, node) {
@@ -324,9 +333,6 @@ fn rewrite(graph: &mut Graph, to: Era) {
             graph.set_type(value, shown(graph.ty(value), to));
         }
     }
-    graph.era = to;
-    graph.dialect.spelling =
-        Spelling { old_none: to == Era::V1_3, verbosity: graph.dialect.spelling.verbosity, ..Spelling::default() };
 }
 
 /// The value of an operand; a default is a new constant in front of the node.

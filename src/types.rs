@@ -9,6 +9,7 @@
 
 pub mod era;
 pub mod relations;
+pub mod release;
 pub mod spelling;
 
 use crate::symbol::Symbol;

@@ -28,7 +28,7 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let goes_along = |node| [prim::CONSTANT, prim::LIST_CONSTRUCT].contains(&graph.kind(node));
     let section = excerpt(graph, &[node], goes_along).section;
     let (arguments, _) = arguments_of_types(&section, DType::Float);
-    let Release(major, minor) = Release::of(graph.era);
+    let Release(major, minor) = graph.release();
     // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
     let is_final = |why: &str| {
         let is_of_another_type = is_mixed && why.contains("` with ") && why.contains(" of ");

@@ -6,6 +6,7 @@ use crate::ir::{Graph, Node, Value};
 use crate::symbol::Symbol;
 use crate::text::{ParseOptions, parse};
 use crate::types::era::Era;
+use crate::types::release::Release;
 use std::fmt::Write;
 
 struct Case {
@@ -15,7 +16,7 @@ struct Case {
 
 impl Case {
     fn of_era(era: Era, text: &str) -> Case {
-        let options = ParseOptions { era: Some(era), force_era: true };
+        let options = ParseOptions::of(Release::of(era));
         let graph = parse(text.as_bytes(), options).unwrap_or_else(|e| panic!("{e:?}\n{text}")).graph;
         Case { db: AliasDb::new(&graph), graph }
     }

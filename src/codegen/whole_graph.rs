@@ -24,7 +24,7 @@ pub struct Unit {
 /// The kernels of a graph and of the graphs in it, as its types tell their operands: element types where they do, `Float` where they
 /// do not, elements in a row. At run time the operands themselves decide.
 pub fn unit(graph: &Graph, release: Option<Release>) -> Unit {
-    let release = release.unwrap_or(Release::of(graph.era));
+    let release = release.unwrap_or(graph.release());
     let mut found = Unit::default();
     let mut kernels: Vec<(String, Kernel)> = Vec::new();
     let mut waiting = vec![(String::new(), graph)];

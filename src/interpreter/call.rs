@@ -61,7 +61,7 @@ impl<'a> Call<'a> {
 
     /// Whose semantics hold.
     pub fn release(&self) -> Release {
-        self.env.release.unwrap_or(Release::of(self.graph.era))
+        self.env.release.unwrap_or(self.graph.release())
     }
 
     /// The random numbers of this execution.

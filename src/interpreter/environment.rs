@@ -8,25 +8,11 @@ use super::stop::Exception;
 use crate::ir::Graph;
 use crate::tensor::{DType, Precision};
 use crate::types::Type;
-use crate::types::era::Era;
+pub use crate::types::release::Release;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-
-/// A release of PyTorch, `(1, 3)` or `(2, 15)`: its eager semantics hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Release(pub u32, pub u32);
-
-impl Release {
-    /// The release that stands for an era: the one that its facts were measured with.
-    pub fn of(era: Era) -> Release {
-        match era {
-            Era::V1_3 => Release(1, 3),
-            Era::V2 => Release(2, 15),
-        }
-    }
-}
 
 /// Makes a value up, given the name of the value that wants it and its type.
 pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
@@ -36,7 +22,7 @@ pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
 pub struct Environment {
     /// How many bits of reals are kept.
     pub precision: Precision,
-    /// Whose semantics hold; that of the graph's era when nothing is said.
+    /// The release whose semantics hold; that of the graph when none is given.
     pub release: Option<Release>,
     /// Seed of random operators.
     pub seed: u64,

@@ -11,6 +11,7 @@ use crate::entity::{Entity, EntityVec};
 use crate::symbol::{Symbol, attr, prim};
 use crate::types::Type;
 use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::spelling::Spelling;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -78,13 +79,28 @@ pub struct Epoch {
     pub computation: u64,
 }
 
+/// The releases that print a text: from the oldest to the newest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Releases {
+    /// The oldest.
+    pub oldest: Release,
+    /// The newest.
+    pub newest: Release,
+}
+
+impl Default for Releases {
+    fn default() -> Self {
+        Releases { oldest: Release::OLDEST, newest: Release::NEWEST }
+    }
+}
+
 /// How the text that a graph was read from is spelt, where versions differ and the graph does not care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Dialect {
     /// Types.
     pub spelling: Spelling,
-    /// Whether the text showed its era; else the one asked for holds.
-    pub era_shown: bool,
+    /// The oldest and the newest release that print such text; one release where that was given.
+    pub releases: Releases,
 }
 
 /// What of the layout of one graph differs between versions.
@@ -141,7 +157,8 @@ pub struct Graph {
     pub(super) epoch: Epoch,
     pub(super) journal: Journaling,
     id: GraphId,
-    /// The PyTorch whose rules hold.
+    release: Release,
+    /// The family of releases whose rules hold. It follows from the release: [`Graph::set_release`] sets both.
     pub era: Era,
     /// How to spell it.
     pub dialect: Dialect,
@@ -187,6 +204,7 @@ impl Graph {
             epoch: Epoch::default(),
             journal: Journaling::default(),
             id: GraphId::fresh(),
+            release: Release::default(),
             era: Era::default(),
             dialect: Dialect::default(),
             layout: Layout::default(),
@@ -198,8 +216,19 @@ impl Graph {
     /// An empty graph of the same era, which is spelled and laid out in the same way.
     pub fn empty_like(graph: &Graph) -> Graph {
         let mut new = Graph::new();
-        (new.era, new.dialect, new.layout) = (graph.era, graph.dialect, graph.layout);
+        (new.release, new.era) = (graph.release, graph.era);
+        (new.dialect, new.layout) = (graph.dialect, graph.layout);
         new
+    }
+
+    /// The release of PyTorch whose rules hold.
+    pub fn release(&self) -> Release {
+        self.release
+    }
+
+    /// Changes the release. Sections keep theirs.
+    pub fn set_release(&mut self, release: Release) {
+        (self.release, self.era) = (release, release.era());
     }
 
     fn take_subgraphs(&mut self, into: &mut Vec<Graph>) {

@@ -349,10 +349,11 @@ impl Graph {
 mod tests {
     use super::*;
     use crate::types::Type;
+    use crate::types::release::Release;
 
     fn six_named_x(era: Era) -> (Graph, Vec<Value>) {
         let mut graph = Graph::new();
-        graph.era = era;
+        graph.set_release(Release::of(era));
         let values: Vec<Value> = (0..6).map(|_| graph.add_param(graph.root(), Type::tensor())).collect();
         for &value in &values {
             graph.set_name(value, b"x");

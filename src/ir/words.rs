@@ -12,6 +12,7 @@ use super::survey::Survey;
 use crate::entity::Entity;
 use crate::symbol::prim;
 use crate::types::Type;
+use crate::types::release::Release;
 use crate::types::spelling::Spelling;
 use rustc_hash::FxHashMap;
 
@@ -76,12 +77,13 @@ impl GraphWords {
 
     /// What is true of the whole text.
     fn setting(&mut self, graph: &Graph) {
-        let Dialect { spelling, era_shown } = graph.dialect;
+        let Dialect { spelling, releases } = graph.dialect;
         let Spelling { old_none, dynamic, undefined, colon_strides, verbosity } = spelling;
-        let flags =
-            [old_none, dynamic, colon_strides, era_shown].into_iter().fold(0, |all, flag| all << 1 | u32::from(flag));
+        let flags = [old_none, dynamic, colon_strides].into_iter().fold(0, |all, flag| all << 1 | u32::from(flag));
         let verbosity = verbosity.map_or(0, |n| 1 + u32::from(n));
-        self.words.push(graph.era as u32 | (undefined as u32) << 8 | flags << 16 | verbosity << 24);
+        self.words.push(undefined as u32 | flags << 8 | verbosity << 16);
+        let word = |release: Release| release.0 << 8 | release.1;
+        self.words.extend([graph.release(), releases.oldest, releases.newest].map(word));
     }
 
     fn block(&mut self, graph: &Graph, detail: Detail) -> Result<(), Unrepeatable> {

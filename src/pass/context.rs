@@ -9,7 +9,7 @@ use crate::interpreter::profile::Profile;
 use crate::ir::{Graph, Node};
 use crate::symbol::Symbol;
 use crate::text::{ParseOptions, PrintOptions, Printer, parse};
-use crate::types::era::Era;
+use crate::types::release::Release;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -136,14 +136,14 @@ impl<'a> PassContext<'a> {
         self.option(name)
     }
 
-    /// The graph in the file that an option names, read by the rules of `era`.
-    pub fn graph_file(&self, name: &'static str, era: Era) -> Result<Graph, PassError> {
+    /// The graph in the file that an option names, read by the rules of `release`.
+    pub fn graph_file(&self, name: &'static str, release: Release) -> Result<Graph, PassError> {
         let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
         let Some((_, text)) = file else {
             let help = format!("`{}{{{name}=FILE}}`", self.pass.name);
             return Err(PassError::misuse(format!("no file is given as `{name}`")).with_help(help));
         };
-        match parse(text, ParseOptions { era: Some(era), force_era: true }) {
+        match parse(text, ParseOptions::of(release)) {
             Ok(parsed) => Ok(parsed.graph),
             Err(found) => {
                 let first = found.first().map_or(String::new(), |diagnostic| diagnostic.message.clone());

@@ -19,7 +19,7 @@ use crate::ir::{
 };
 use crate::symbol::prim;
 use crate::text::{ParseOptions, PrintOptions, parse, print, quoted};
-use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ pub(super) fn key_of(preamble: &str, graph: &Graph, detail: Detail, survey: &Sur
             plain.set_type(value, ty.erased());
         }
     }
-    let mut key = format!("{preamble}\nera: {:?} {:?} {detail:?}\n", graph.era, graph.dialect);
+    let mut key = format!("{preamble}\nrelease: {} {:?} {detail:?}\n", graph.release(), graph.dialect);
     types(&mut key, &plain, survey);
     for section in survey.nodes.iter().filter_map(|&node| plain.subgraph(node)) {
         key += &text(section, PrintOptions::default())?;
@@ -120,21 +120,22 @@ pub(super) fn write(key: &str, graph: &Graph, sources: &Sources) -> Option<Strin
 /// The graph in its own words, or in today's where these do not say all that its types hold.
 fn whole_text(graph: &Graph) -> Option<String> {
     let mut modern = graph.clone();
-    (modern.era, modern.dialect) = (Era::V2, Dialect::default());
+    modern.set_release(Release::NEWEST);
+    modern.dialect = Dialect::default();
     let texts = [graph, &modern].into_iter().filter_map(|graph| text(graph, PrintOptions::default()));
     texts.into_iter().find(|printed| reads_back(graph, printed))
 }
 
 /// Whether the text says all that the graph is.
 fn reads_back(graph: &Graph, printed: &str) -> bool {
-    let Some(mut read) = graph_of(printed, graph.era) else { return false };
+    let Some(mut read) = graph_of(printed, graph.release()) else { return false };
     read.dialect = graph.dialect;
     let (mut a, mut b) = (GraphWords::default(), GraphWords::default());
     a.read(graph, Detail::Whole).is_ok() && b.read(&read, Detail::Whole).is_ok() && a.words == b.words
 }
 
-fn graph_of(text: &str, era: Era) -> Option<Graph> {
-    parse(text.as_bytes(), ParseOptions { era: Some(era), force_era: true }).ok().map(|parsed| parsed.graph)
+fn graph_of(text: &str, release: Release) -> Option<Graph> {
+    parse(text.as_bytes(), ParseOptions::of(release)).ok().map(|parsed| parsed.graph)
 }
 
 fn type_text(ty: &TypeSource) -> String {
@@ -168,7 +169,7 @@ fn edit_text(edit: &NameEdit<u32>) -> String {
 }
 
 /// The graph and the sources of an entry for `key`.
-pub(super) fn read(bytes: &[u8], key: &str, era: Era) -> Result<(Graph, Sources), Unreadable> {
+pub(super) fn read(bytes: &[u8], key: &str, release: Release) -> Result<(Graph, Sources), Unreadable> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::Damaged)?;
     let (sum, body) = text.strip_prefix(MAGIC).and_then(|rest| rest.split_once('\n')).ok_or(Unreadable::Damaged)?;
     if sum != format!("{:032x}", hash_of_bytes(body.as_bytes())) {
@@ -179,7 +180,7 @@ pub(super) fn read(bytes: &[u8], key: &str, era: Era) -> Result<(Graph, Sources)
         return Err(Unreadable::Foreign);
     }
     let sources = sources_of(body).ok_or(Unreadable::Damaged)?;
-    let graph = graph_of(body, era).ok_or(Unreadable::Damaged)?;
+    let graph = graph_of(body, release).ok_or(Unreadable::Damaged)?;
     Ok((graph, sources))
 }
 

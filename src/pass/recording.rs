@@ -171,7 +171,7 @@ fn same_attributes(words: &mut (GraphWords, GraphWords), a: (&Graph, Node), b: (
 /// A copy without erased rows.
 fn compact(graph: &Graph) -> Graph {
     let mut copy = Graph::new();
-    copy.era = graph.era;
+    copy.set_release(graph.release());
     copy.dialect = graph.dialect;
     copy.layout = graph.layout;
     let mut map = ValueMap::default();

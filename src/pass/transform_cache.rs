@@ -147,7 +147,7 @@ impl TransformCache {
         let Some(key) = key_of(preamble, graph, self.detail, &words.survey) else { return false };
         let name = file_name(&key);
         let Some(bytes) = store.load(&name) else { return false };
-        let found = entry_text::read(&bytes, &key, graph.era).and_then(|(graph, sources)| {
+        let found = entry_text::read(&bytes, &key, graph.release()).and_then(|(graph, sources)| {
             let blueprint = Blueprint::new(graph, sources).filter(|blueprint| blueprint.fits(&words.survey));
             blueprint.ok_or(Unreadable::Damaged)
         });

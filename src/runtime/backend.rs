@@ -16,7 +16,7 @@ use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
 use crate::interpreter::machine::Backend;
-use crate::interpreter::{Environment, IValue, Release};
+use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
 use crate::symbol::prim;
@@ -218,7 +218,7 @@ impl CpuBackend {
         if env.precision == Precision::Double {
             return Err("reals are kept in doubles, which no kernel does".to_owned());
         }
-        let release = env.release.unwrap_or(Release::of(graph.era));
+        let release = env.release.unwrap_or(graph.release());
         let operands: Vec<IValue> = operands.iter().map(unwrapped).collect();
         let (name, release) = (graph.kind(node).as_str(), (release.0, release.1));
         let request = Request { section, name, operands: &operands, release };

@@ -2,8 +2,9 @@
 
 use super::literal::Evidence;
 use super::parser::ParseOptions;
-use crate::ir::Graph;
+use crate::ir::{Dialect, Graph, Releases};
 use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::spelling::{Spelling, Undefined};
 
 impl Evidence {
@@ -12,26 +13,28 @@ impl Evidence {
         let types = &self.types;
         let new = types.new_none || types.fields || self.seventeen || self.annotated;
         let old = types.class_type || types.dynamic || self.six || (types.old_none && !new);
-        let asked = options.era.filter(|_| options.force_era || !(new || old));
-        let era = asked.unwrap_or(if old && !new { Era::V1_3 } else { Era::V2 });
+        let era = if old && !new { Era::V1_3 } else { Era::V2 };
+        let releases = match options.release {
+            Some(release) => Releases { oldest: release, newest: release },
+            None => Releases { newest: Release::of(era), ..Releases::default() },
+        };
         let spelling = Spelling {
-            old_none: !types.new_none && (types.old_none || era == Era::V1_3),
+            old_none: !types.new_none && (types.old_none || releases.newest.era() == Era::V1_3),
             dynamic: types.dynamic,
             undefined: types.undefined.unwrap_or(Undefined::Suffix),
             colon_strides: types.colon_strides,
             verbosity: None,
         };
-        set_dialect(graph, era, spelling, new || old);
+        set_dialect(graph, spelling, releases);
     }
 }
 
 /// Subgraphs are of the same file.
-fn set_dialect(graph: &mut Graph, era: Era, spelling: Spelling, shown: bool) {
+fn set_dialect(graph: &mut Graph, spelling: Spelling, releases: Releases) {
     let mut work = vec![graph];
     while let Some(graph) = work.pop() {
-        graph.era = era;
-        graph.dialect.spelling = spelling;
-        graph.dialect.era_shown = shown;
+        graph.set_release(releases.newest);
+        graph.dialect = Dialect { spelling, releases };
         work.extend(graph.subgraphs_mut());
     }
 }

@@ -25,7 +25,7 @@ use super::printer::BACKWARD;
 use crate::ir::{Attribute, Block, Graph, Layout, Node, Value};
 use crate::log::did_you_mean;
 use crate::symbol::{Symbol, attr};
-use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::spelling;
 use crate::types::{MAX_DEPTH, Type};
 use rustc_hash::FxHashMap;
@@ -35,10 +35,15 @@ use std::ops::Range;
 /// How to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseOptions {
-    /// The era to assume where the text does not show it; `None` is today's.
-    pub era: Option<Era>,
-    /// Whether the era above holds even where the text shows another.
-    pub force_era: bool,
+    /// The release whose rules hold, whatever the text shows; `None` takes the newest that prints such text.
+    pub release: Option<Release>,
+}
+
+impl ParseOptions {
+    /// By the rules of a release.
+    pub fn of(release: Release) -> ParseOptions {
+        ParseOptions { release: Some(release) }
+    }
 }
 
 /// Errors after which the rest of a file is not looked at.

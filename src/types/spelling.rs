@@ -4,6 +4,7 @@
 //! (`None` and `NoneType`, `Dynamic` and `Tensor`, `10:48` and `strides=[48]`) is noted in a [`Spelling`] while reading
 //! and used when printing.
 
+use super::release::Release;
 use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
 use crate::symbol::Symbol;
 use nom::bytes::complete::take_while;
@@ -11,10 +12,13 @@ use nom::character::complete::i64 as signed;
 use nom::error::{Error as NomError, ErrorKind};
 use nom::{IResult, Parser};
 
+/// The first release that prints `NoneType`; those before print `None`.
+pub const NONE_TYPE_SINCE: Release = Release(1, 9);
+
 /// How a file spells the types that versions spell differently, and how much of a tensor type is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spelling {
-    /// `None` (up to 1.6) instead of `NoneType`.
+    /// `None` (up to 1.8) instead of `NoneType`.
     pub old_none: bool,
     /// `Dynamic` (0.4, 1.0) instead of `Tensor`.
     pub dynamic: bool,

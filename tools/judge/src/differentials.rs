@@ -125,7 +125,8 @@ impl Differentials {
     pub fn of_nothing(forward: Graph) -> Differentials {
         let params: Vec<Value> = forward.params(forward.root()).collect();
         let mut backward = Graph::new();
-        (backward.era, backward.dialect) = (forward.era, forward.dialect);
+        backward.set_release(forward.release());
+        backward.dialect = forward.dialect;
         let root = backward.root();
         let results: Vec<Value> = forward.results(root).collect();
         let given: Vec<Value> = results.iter().map(|_| backward.add_param(root, Type::tensor())).collect();

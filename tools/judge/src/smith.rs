@@ -23,7 +23,7 @@ use jitopt_core::ops;
 use jitopt_core::ops::rules::Nondeterminism;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::tensor::{C128, DType, Precision, Scalar, Tensor};
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::spelling::parse_all;
 use jitopt_core::types::{Simple, Type, TypeKind};
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub fn forge(plan: Plan) -> Forged {
     let mut draws = Philox::new(plan.seed, 0x736d_6974, 0);
     // What old versions do otherwise is in few graphs, and in motifs of one kind or another.
     if draws.one_in(if plan.seed % 4 == 3 { 4 } else { 8 }) {
-        graph.era = Era::V1_3;
+        graph.set_release(Release(1, 3));
     }
     let sizes = [draws.int(0, 4), draws.int(1, 4), draws.int(1, 5)];
     let mut copier = Copier::new(Precision::Typed);

@@ -147,7 +147,8 @@ struct Tracer<'a> {
 impl<'a> Tracer<'a> {
     fn new(source: &'a Graph, env: &'a Environment, inputs: &[IValue]) -> Tracer<'a> {
         let mut made = Graph::new();
-        (made.era, made.dialect) = (source.era, source.dialect);
+        made.set_release(source.release());
+        made.dialect = source.dialect;
         let mut tracer = Tracer {
             source,
             env,

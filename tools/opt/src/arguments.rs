@@ -4,7 +4,6 @@ use crate::World;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jitopt_core::interpreter::Release;
-use jitopt_core::types::era::Era;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -42,27 +41,6 @@ pub(crate) struct Cli {
     /// Colours in messages
     #[arg(long, value_name = "WHEN", default_value = "auto", require_equals = true, global = true)]
     pub(crate) color: When,
-}
-
-/// The era of a version of PyTorch, `2`, `1.13`, `2.1.0` or `2.1.0+cpu`. Only there have been 1.x and 2.x.
-fn era_of(version: &str) -> Result<Era, String> {
-    let wrong = || "write a version of PyTorch such as 1.3 or 2.15".to_owned();
-    let release = version.split_once('+').map_or(version, |(release, _)| release);
-    let numbers: Result<Vec<u32>, _> = release.split('.').map(str::parse).collect();
-    match numbers.map_err(|_| wrong())?[..] {
-        [1, minor] | [1, minor, _] => Ok(if minor < 5 { Era::V1_3 } else { Era::V2 }),
-        [2] | [2, _] | [2, _, _] => Ok(Era::V2),
-        _ => Err(wrong()),
-    }
-}
-
-/// The era of a version, and the release: 1.x and 2.x stand for the ones that were measured.
-fn release_of(version: &str) -> Result<(Era, Release), String> {
-    let era = era_of(version)?;
-    let release = version.split_once('+').map_or(version, |(release, _)| release);
-    let mut numbers = release.split('.').map(|number| number.parse().unwrap_or(0));
-    let (major, minor) = (numbers.next().unwrap_or(2), numbers.next());
-    Ok((era, minor.map_or(Release::of(era), |minor| Release(major, minor))))
 }
 
 /// When to colour.
@@ -120,9 +98,9 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    /// PyTorch whose rules hold where the file does not show it, such as 1.3 or 2.15; they changed with 1.5
-    #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
-    pub(crate) torch: Option<Era>,
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// A file holds several graphs
     #[arg(long)]
     pub(crate) split_input_file: bool,
@@ -207,9 +185,9 @@ pub(crate) struct OutputArgs {
     /// How much of types to print, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4), require_equals = true)]
     pub(crate) type_verbosity: Option<u8>,
-    /// Print in the words of another PyTorch, 1.3 or 2, or say what it cannot say
-    #[arg(long, value_name = "VERSION", value_parser = era_of, require_equals = true)]
-    pub(crate) print_as: Option<Era>,
+    /// Print in the words of another PyTorch, such as 1.3 or 2.15, or say what it cannot say
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) print_as: Option<Release>,
     /// What to print: the IR, TorchScript source as PyTorch's `.code`, the code of a register machine, a drawing for Graphviz,
     /// the kernels of fusion groups in C, which pairs `fuse` could fuse and what that saves, as JSON, or where types come
     /// from: what is declared, inferred, guarded or profiled
@@ -414,9 +392,9 @@ pub(crate) struct RunSemantics {
     /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
     #[arg(long)]
     pub(crate) f64: bool,
-    /// PyTorch whose results are wanted, such as 1.3 or 2.15; that of the text when nothing is said
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
@@ -509,9 +487,9 @@ pub(crate) struct JudgeArgs {
     /// Give up a run after so many seconds; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// PyTorch whose results are wanted, such as 1.3 or 2.15
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
@@ -589,9 +567,9 @@ pub(crate) struct DiffArgs {
     /// One JSON array of changes
     #[arg(long)]
     pub(crate) json: bool,
-    /// PyTorch whose rules hold where a file does not show it
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
@@ -612,9 +590,9 @@ pub(crate) struct ExplainArgs {
     /// Passes to run before fusion
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
-    /// PyTorch whose rules hold where the file does not show it, such as 1.3 or 2.15
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
 }
 
 const BENCH_EXAMPLES: &str = "\
@@ -678,9 +656,9 @@ pub(crate) struct BenchArgs {
     /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// PyTorch whose results are wanted, such as 1.3 or 2.15; that of the text when nothing is said
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
@@ -700,8 +678,8 @@ pub(crate) struct LintArgs {
     /// The graphs; `-` or nothing is stdin
     pub(crate) files: Vec<PathBuf>,
     /// Only mistakes that this PyTorch makes, such as 1.3 or 2.15
-    #[arg(long, value_name = "VERSION", value_parser = release_of, require_equals = true)]
-    pub(crate) torch: Option<(Era, Release)>,
+    #[arg(long, value_name = "VERSION", require_equals = true)]
+    pub(crate) torch: Option<Release>,
     /// Only this lint; may be repeated
     #[arg(long, value_name = "LINT")]
     pub(crate) only: Vec<String>,

@@ -36,7 +36,7 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     work.check()?;
     let trial = Trial::read(&args.judge, &args.file, world)?;
     judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
-    judging::refuse_misuse(&pipeline, trial.graph.era)?;
+    judging::refuse_misuse(&pipeline, trial.graph.release())?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let progress = |left: u64, tried: usize| {
         if shown {

@@ -93,7 +93,7 @@ fn read(args: &DiffArgs, path: Option<&Path>, world: &mut World<'_>) -> Result<G
 
 fn transformed(args: &DiffArgs, passes: &str, before: &Graph, world: &mut World<'_>) -> Result<Graph, Refusal> {
     let pipeline = judging::pipeline(passes, world)?;
-    let options = ParseOptions { era: args.torch.map(|(era, _)| era), force_era: false };
+    let options = ParseOptions { release: args.torch };
     let callees = callees::load_all(&args.callee, true, options, world)?;
     let mut session = Session { callees, ..Session::default() };
     let mut after = before.clone();

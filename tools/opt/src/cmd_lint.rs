@@ -47,7 +47,7 @@ fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Refusal> {
         }
     }
     let wanted = |lint: &&Lint| args.only.is_empty() || args.only.iter().any(|name| name == lint.name);
-    let hit = |lint: &&Lint| args.torch.is_none_or(|(_, release)| lint.hits(release));
+    let hit = |lint: &&Lint| args.torch.is_none_or(|release| lint.hits(release));
     let kept = |lint: &&Lint| !args.skip.iter().any(|name| name == lint.name);
     let chosen: Vec<&Lint> = LINTS.iter().filter(wanted).filter(hit).filter(kept).collect();
     if chosen.is_empty() {

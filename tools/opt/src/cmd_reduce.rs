@@ -74,7 +74,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let profile = profile.as_ref();
     let trial = Trial::read(&args.judge, &args.file, world)?;
     judging::refuse_unstartable(args.check.as_deref(), &trial.graph)?;
-    pipeline.map_or(Ok(()), |pipeline| judging::refuse_misuse(pipeline, trial.graph.era))?;
+    pipeline.map_or(Ok(()), |pipeline| judging::refuse_misuse(pipeline, trial.graph.release()))?;
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
         if let Some(path) = &args.output {

@@ -182,14 +182,14 @@ pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> 
 }
 
 fn options(args: &RunArgs) -> ParseOptions {
-    ParseOptions { era: args.semantics.torch.map(|(era, _)| era), force_era: false }
+    ParseOptions { release: args.semantics.torch }
 }
 
 pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) -> Result<Environment, Refusal> {
     let mut env = Environment::default();
     let semantics = &args.semantics;
     env.precision = if semantics.f64 { Precision::Double } else { Precision::Typed };
-    env.release = semantics.torch.map(|(_, release)| release);
+    env.release = semantics.torch;
     env.seed = args.values.seed.unwrap_or(0);
     if let Some(how) = &args.values.fill_unknown {
         let (invent, seed) = given_values::fill_unknown(how)?;
@@ -206,7 +206,7 @@ pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) 
     // Machines look for whole names; users may give short ones, as for `inline`.
     for names in calls.each() {
         let given = names.iter().find_map(|name| graphs.get(name)).cloned();
-        let known = || names.first().and_then(|name| function_graph(graph.era, name));
+        let known = || names.first().and_then(|name| function_graph(graph.release(), name));
         if let (Some(callee), Some(whole)) = (given.or_else(known), names.first()) {
             graphs.entry(whole.clone()).or_insert(callee);
         }

@@ -16,7 +16,6 @@ use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, GRAPH_FILE, Gate, Pipeline, Session, never_came_up};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
-use jitopt_core::types::era::Era;
 use jitopt_judge::rewrites::Sample;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -47,10 +46,10 @@ pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Re
     Ok(pipeline)
 }
 
-/// Refuses options with which no graph of this era could be transformed, where a failing pass would be taken for a finding.
-pub(crate) fn refuse_misuse(pipeline: &Pipeline, era: Era) -> Result<(), Refusal> {
+/// Refuses options with which no graph of this release could be transformed, where a failing pass would be taken for a finding.
+pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Refusal> {
     let mut empty = Graph::new();
-    empty.era = era;
+    empty.set_release(release);
     match pass::run(&mut empty, pipeline, &mut Session::default(), &mut []) {
         Err(error) if exit::of(&error) == exit::USAGE => refuse(error),
         _ => Ok(()),
@@ -149,14 +148,14 @@ fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
 }
 
 fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal> {
-    let options = ParseOptions { era: args.torch.map(|(era, _)| era), force_era: false };
+    let options = ParseOptions { release: args.torch };
     let graphs = callees::load_all(&args.callee, args.no_verify, options, world)?;
     let timeout = args.timeout.map(Duration::try_from_secs_f64);
     let Ok(timeout) = timeout.transpose() else {
         return refuse("--timeout: write a number of seconds from 0 on");
     };
-    let release: Option<Release> = args.torch.map(|(_, release)| release);
-    let mut settings = Settings { release, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
+    let mut settings =
+        Settings { release: args.torch, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
     settings.max_steps = Some(args.max_steps);
     if let Some(how) = &args.fill_unknown {
         let (invent, seed) = given_values::fill_unknown(how)?;

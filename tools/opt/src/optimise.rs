@@ -22,7 +22,6 @@ use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_ori
 use jitopt_core::text::extract::looks_like_log;
 use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_core::translation::translate;
-use jitopt_core::types::era::Era;
 use jitopt_core::verify;
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::{REGISTRY, fuser};
@@ -138,7 +137,7 @@ impl Plan {
             world.say("warning: the pipeline is empty, it runs nothing");
         }
         let log = log_spec(cli, world)?;
-        let parse = ParseOptions { era: cli.input.torch, force_era: false };
+        let parse = ParseOptions { release: cli.input.torch };
         let callees = callees::load(cli, &pipeline, parse, world)?;
         let specialization = Specialization::read(&cli.input, world)?;
         let is_of_gradients =
@@ -373,7 +372,7 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !transform(cli, plan, name, &mut graph, outcome) {
         return;
     }
-    if cli.output.print_as.is_some_and(|era| !translated(name, &mut graph, era, outcome)) {
+    if cli.output.print_as.is_some_and(|to| !translated(name, &mut graph, to, outcome)) {
         return;
     }
     let is_ir = cli.output.emit == "ir" && !cli.output.print_alias;
@@ -434,14 +433,14 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
 }
 
 /// Puts a graph into the words of another PyTorch; false when that cannot be.
-fn translated(name: &str, graph: &mut Graph, era: Era, outcome: &mut Outcome) -> bool {
+fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome) -> bool {
     let before = graph.clone();
-    let report = translate(graph, era);
+    let report = translate(graph, to);
     if !report.is_clean() {
         outcome.say(&format!("{name}:\n{}", verify::render(&before, &report)));
     }
     if report.has_errors() {
-        outcome.fail(exit::NO, &format!("error: {name}: PyTorch {era} cannot say this graph"));
+        outcome.fail(exit::NO, &format!("error: {name}: PyTorch {to} cannot say this graph"));
     }
     !report.has_errors()
 }
@@ -550,7 +549,7 @@ impl Validation {
             samples: JudgeArgs::SAMPLES,
             seed: JudgeArgs::SEED,
             max_steps: JudgeArgs::MAX_STEPS,
-            torch: cli.input.torch.map(|era| (era, Release::of(era))),
+            torch: cli.input.torch,
             no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
             seen: cli.pipeline.seen.clone(),

@@ -82,8 +82,8 @@ fn rules(args: &JudgeArgs) -> String {
         flags.give("max-steps", args.max_steps);
     }
     flags.each("timeout", args.timeout.as_slice());
-    if let Some((_, release)) = args.torch {
-        flags.0 += &format!(" --torch={}.{}", release.0, release.1);
+    if let Some(release) = args.torch {
+        flags.0 += &format!(" --torch={release}");
     }
     flags.set("no-verify", args.no_verify);
     flags.0

@@ -20,6 +20,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::verify;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -80,7 +81,7 @@ fn recorded_subjects() -> impl Iterator<Item = Subject> {
         let text = std::fs::read(&path).ok()?;
         let name = path.to_string_lossy().into_owned();
         let era = Some(if name.contains("/1.3.1/") { Era::V1_3 } else { Era::V2 });
-        let graph = parse(&text, ParseOptions { era, ..ParseOptions::default() }).ok()?.graph;
+        let graph = parse(&text, ParseOptions { release: era.map(Release::of) }).ok()?.graph;
         if !seen.insert((era.map(|era| era as u8), text)) || graph.num_shown_nodes() > MOST_NODES {
             return None;
         }

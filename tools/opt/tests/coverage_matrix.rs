@@ -21,6 +21,7 @@ use jitopt_core::ops::{self, Operator};
 use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -87,7 +88,7 @@ fn is_about_tensors(schema: &Schema) -> bool {
 /// A graph of one node, whose operands are the params.
 fn graph_of(schema: &Schema, era: Era) -> (Graph, Node) {
     let mut graph = Graph::new();
-    graph.era = era;
+    graph.set_release(Release::of(era));
     let root = graph.root();
     let operands: Vec<_> = schema.formals.iter().map(|formal| graph.add_param(root, formal.ty)).collect();
     let node = graph.create(schema.kind);

@@ -28,6 +28,7 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_judge::differentials::{Differentials, PREPARATION};
 use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
@@ -335,7 +336,7 @@ impl Trial {
             returned = (0..unpacked).map(|i| format!("%p{i}")).collect();
         }
         text += &format!("  return ({})\n", returned.join(", "));
-        let options = ParseOptions { era: Some(era), force_era: true };
+        let options = ParseOptions::of(Release::of(era));
         let graph = parse(text.as_bytes(), options).ok()?.graph;
         let node = graph.nodes(graph.root()).filter(|&node| graph.kind(node) == schema.kind).last()?;
         let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();

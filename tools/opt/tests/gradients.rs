@@ -78,7 +78,7 @@ impl Case<'_> {
     fn prepared(&self) -> Result<Graph, String> {
         let era = if self.version.starts_with("1.3") { Era::V1_3 } else { Era::V2 };
         let text = std::fs::read(format!("{}.ir", self.stem)).map_err(|why| why.to_string())?;
-        let options = ParseOptions { era: Some(era), force_era: true };
+        let options = ParseOptions::of(Release::of(era));
         let mut graph: Graph = parse(&text, options).map_err(|_| "no graph")?.graph;
         run_passes(&mut graph, PREPARATION)?;
         if has_control_flow(&graph) {

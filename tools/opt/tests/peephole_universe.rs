@@ -19,6 +19,7 @@ use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, Pipeline, Registry, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Type};
 use jitopt_passes::peephole::{self, Edit, Facts, Known, New, Rule};
 use std::cell::Cell;
@@ -264,7 +265,7 @@ fn check_graphs(rule: &'static Rule, params: &str, lines: &str, results: &str, r
 }
 
 fn check_graph(rule: &'static Rule, text: &str, era: Era, chosen: &[&Choice], report: &mut Report) {
-    let options = ParseOptions { era: Some(era), ..ParseOptions::default() };
+    let options = ParseOptions::of(Release::of(era));
     let parsed = parse(text.as_bytes(), options).unwrap_or_else(|_| panic!("no graph:\n{text}"));
     let before = parsed.graph;
     let Some(after) = applied(&before, rule) else { return };

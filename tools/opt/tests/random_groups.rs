@@ -724,7 +724,7 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
         Rc::new(CpuBackend::new(Settings { cc, guarded: true, scalar, stream, always_threads, ..Settings::default() }));
     let parsed = |&seed: &u64| {
         let group = group(seed);
-        let parsed = parse(group.text.as_bytes(), ParseOptions { era: Some(group.era), force_era: true });
+        let parsed = parse(group.text.as_bytes(), ParseOptions::of(Release::of(group.era)));
         (seed, parsed.expect("random groups are graphs").graph, group)
     };
     let groups: Vec<(u64, Graph, Group)> = seeds.iter().map(parsed).collect();

@@ -22,6 +22,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::tensor::{DType, Precision, Tensor, layout};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::verify::verify;
 use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
@@ -353,7 +354,7 @@ fn given(result: &IValue) -> Option<IValue> {
 }
 
 fn read(forward: &Forward) -> Result<Graph, String> {
-    let options = ParseOptions { era: Some(forward.era), force_era: true };
+    let options = ParseOptions::of(Release::of(forward.era));
     Ok(parse(forward.text.as_bytes(), options).map_err(|_| "it is not read".to_owned())?.graph)
 }
 

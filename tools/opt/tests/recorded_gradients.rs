@@ -16,6 +16,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::symbol::{Symbol, attr};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use jitopt_passes::differentiate::function_graph;
 use recorded::files;
@@ -37,12 +38,12 @@ fn era_of(version: &str) -> Era {
 
 fn graph(path: &Path, era: Era) -> Graph {
     let text = std::fs::read(path).unwrap_or_else(|why| panic!("{}: {why}", path.display()));
-    parse(&text, ParseOptions { era: Some(era), force_era: true }).expect("a recorded graph").graph
+    parse(&text, ParseOptions::of(Release::of(era))).expect("a recorded graph").graph
 }
 
 fn passed(graph: &mut Graph, pipeline: &str) -> Result<(), String> {
     let mut session = Session::default();
-    let callee = |name: &&str| Some(((*name).to_owned(), function_graph(graph.era, name)?));
+    let callee = |name: &&str| Some(((*name).to_owned(), function_graph(graph.release(), name)?));
     session.callees = FUNCTIONS.iter().filter_map(callee).collect();
     let pipeline = Pipeline::parse(pipeline, &REGISTRY).expect("a pipeline");
     run(graph, &pipeline, &mut session, &mut []).map_err(|error| error.to_string())

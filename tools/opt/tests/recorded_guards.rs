@@ -21,6 +21,7 @@ use jitopt_core::symbol::prim;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,7 +35,7 @@ fn graph(path: &Path) -> Graph {
     let old = path.components().any(|part| part.as_os_str() == "1.3.1" || part.as_os_str() == "1.4.0");
     let era = Some(if old { Era::V1_3 } else { Era::V2 });
     let text = std::fs::read(path).expect("it is recorded");
-    let options = ParseOptions { era, ..ParseOptions::default() };
+    let options = ParseOptions { release: era.map(Release::of) };
     parse(&text, options).unwrap_or_else(|found| panic!("{}: {}", path.display(), found[0].message)).graph
 }
 

@@ -16,6 +16,7 @@ use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::Precision;
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_judge::sharing::Copier;
 use jitopt_judge::showing::Settings as JudgeSettings;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
@@ -45,7 +46,7 @@ fn check(path: &Path) -> Option<Outcome> {
     let name = path.to_string_lossy().into_owned();
     let old = ["/1.3.1/", "/1.4.0/"].iter().any(|version| name.contains(version));
     let era = Some(if old { Era::V1_3 } else { Era::V2 });
-    let graph = parse(&text, ParseOptions { era, ..ParseOptions::default() }).ok()?.graph;
+    let graph = parse(&text, ParseOptions { release: era.map(Release::of) }).ok()?.graph;
     let backend =
         Rc::new(CpuBackend::new(Settings { cc: std::env::var("CC").ok(), guarded: true, ..Settings::default() }));
     let mut settings = JudgeSettings {

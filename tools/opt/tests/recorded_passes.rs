@@ -17,6 +17,7 @@ use jitopt_core::ir::{Graph, Value};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
@@ -125,7 +126,7 @@ impl Entry {
 fn graph(path: &Path) -> Option<Graph> {
     let old = path.components().any(|part| part.as_os_str() == "1.3.1" || part.as_os_str() == "1.4.0");
     let era = Some(if old { Era::V1_3 } else { Era::V2 });
-    let options = ParseOptions { era, ..ParseOptions::default() };
+    let options = ParseOptions { release: era.map(Release::of) };
     parse(&std::fs::read(path).ok()?, options).ok().map(|parsed| parsed.graph)
 }
 

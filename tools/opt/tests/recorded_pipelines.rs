@@ -18,6 +18,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use recorded::files;
@@ -32,7 +33,7 @@ const ENOUGH: f64 = 0.95;
 
 fn graph(path: &Path, era: Era) -> Graph {
     let text = std::fs::read(path).expect("it is recorded");
-    let options = ParseOptions { era: Some(era), ..ParseOptions::default() };
+    let options = ParseOptions::of(Release::of(era));
     parse(&text, options).unwrap_or_else(|found| panic!("{}: {}", path.display(), found[0].message)).graph
 }
 

@@ -63,7 +63,7 @@ fn is_old(path: &str) -> bool {
 
 fn graph(path: &Path) -> Option<Graph> {
     let era = Some(if is_old(&path.to_string_lossy()) { Era::V1_3 } else { Era::V2 });
-    parse(&std::fs::read(path).ok()?, ParseOptions { era, ..ParseOptions::default() }).ok().map(|parsed| parsed.graph)
+    parse(&std::fs::read(path).ok()?, ParseOptions { release: era.map(Release::of) }).ok().map(|parsed| parsed.graph)
 }
 
 /// The graphs that are recorded beside one, by name.

@@ -15,6 +15,7 @@ use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_judge::promises::contradiction;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -118,7 +119,7 @@ fn graph(node: &str, era: Era) -> Option<Graph> {
     let (results, returned) = if pair { ("%r : Tensor, %q : Tensor", "%r, %q") } else { ("%r : Tensor", "%r") };
     let text = format!("{params}{CONSTANTS}{list}  {results} = aten::{node}\n  return ({returned})\n");
     // The text shows an era, whatever `None` is called.
-    let options = ParseOptions { era: Some(era), force_era: true };
+    let options = ParseOptions::of(Release::of(era));
     let graph = parse(text.as_bytes(), options).expect("a graph of the test").graph;
     (!jitopt_core::verify::verify(&graph).has_errors()).then_some(graph)
 }

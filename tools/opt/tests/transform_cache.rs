@@ -21,6 +21,7 @@ use jitopt_core::pass::{
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ fn pipelines() -> Vec<Pipeline> {
 fn read(path: &Path) -> Option<Graph> {
     let old = ["/1.3.1/", "/1.4.0/"].iter().any(|version| path.to_string_lossy().contains(version));
     let era = Some(if old { Era::V1_3 } else { Era::V2 });
-    let graph = parse(&std::fs::read(path).ok()?, ParseOptions { era, ..ParseOptions::default() }).ok()?.graph;
+    let graph = parse(&std::fs::read(path).ok()?, ParseOptions { release: era.map(Release::of) }).ok()?.graph;
     (graph.all_nodes().count() < 600).then_some(graph)
 }
 
@@ -97,7 +98,7 @@ fn renamed(graph: &Graph, draws: &mut Dice) -> Graph {
             _ => {}
         }
     }
-    let read = parse(&print(&twin, PrintOptions::default()), ParseOptions { era: Some(graph.era), force_era: true });
+    let read = parse(&print(&twin, PrintOptions::default()), ParseOptions::of(graph.release()));
     read.map(|parsed| parsed.graph).unwrap_or_else(|_| graph.clone())
 }
 

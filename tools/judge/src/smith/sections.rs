@@ -24,9 +24,9 @@ fn share_memory(a: &IValue, b: &IValue) -> bool {
 impl Smith {
     /// A graph of its own, run on these values as it is made; `extra` params come first and are not used.
     fn body(&mut self, extra: &[IValue], arguments: &[Known], results: usize) -> Option<(Graph, Vec<IValue>)> {
-        let era = self.graph.era;
+        let release = self.graph.release();
         let outer = std::mem::replace(&mut self.graph, Graph::new());
-        self.graph.era = era;
+        self.graph.set_release(release);
         let block = std::mem::replace(&mut self.block, self.graph.root());
         let known = std::mem::take(&mut self.known);
         let (constants, made) = (std::mem::take(&mut self.constants), std::mem::take(&mut self.made));
@@ -94,9 +94,9 @@ impl Smith {
 
     /// What a call, or a fork that is waited for, hands back: its argument, which it may write to.
     pub(super) fn by_call(&mut self, base: &Known, forks: bool) -> Option<Known> {
-        let era = self.graph.era;
+        let release = self.graph.release();
         let outer = std::mem::replace(&mut self.graph, Graph::new());
-        self.graph.era = era;
+        self.graph.set_release(release);
         let block = std::mem::replace(&mut self.block, self.graph.root());
         let (constants, made, seen) =
             (std::mem::take(&mut self.constants), std::mem::take(&mut self.made), self.known.len());

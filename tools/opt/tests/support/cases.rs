@@ -204,7 +204,7 @@ fn run_guarded(path: &str, prepared: Option<Prepared<'_>>) -> Result<Seen, Failu
     let release = if path.contains("/1.3.1/") { Release(1, 3) } else { Release(2, 15) };
     let era = Some(if release.0 == 1 { Era::V1_3 } else { Era::V2 });
     let text = std::fs::read(path).or_fail("a missing file")?;
-    let parsed = parse(&text, ParseOptions { era, ..ParseOptions::default() });
+    let parsed = parse(&text, ParseOptions { release: era.map(Release::of) });
     let Ok(mut parsed) = parsed else { return failure("a text that is not read", path) };
     if let Some((change, _)) = prepared {
         change(&mut parsed.graph);

@@ -10,6 +10,7 @@ use jitopt_core::pass::{PassInfo, Registry};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Plan, forge};
 use jitopt_judge::verdict::Expected;
@@ -79,7 +80,7 @@ impl Subject {
         let name = path.to_string_lossy().into_owned();
         let old = ["/1.3.1/", "/1.4.0/"].iter().any(|version| name.contains(version));
         let era = Some(if old { Era::V1_3 } else { Era::V2 });
-        let options = ParseOptions { era, ..ParseOptions::default() };
+        let options = ParseOptions { release: era.map(Release::of) };
         let read = |path: &Path| Some(parse(&std::fs::read(path).ok()?, options).ok()?.graph);
         let graph = read(path).filter(|graph| graph.all_nodes().count() < 400)?;
         let mut callees = BTreeMap::new();
