@@ -131,8 +131,9 @@ pub fn judge_against(
         let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
         let results = if apart { leaves(results) } else { results.to_vec() };
         let inputs = if apart { leaves(inputs) } else { inputs.to_vec() };
-
-        IValue::tuple([IValue::tuple(results), IValue::tuple(inputs)])
+        // One result is `out`, as in `jitopt run`.
+        let results = if let [one] = &results[..] { one.clone() } else { IValue::tuple(results) };
+        IValue::tuple([results, IValue::tuple(inputs)])
     };
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
@@ -254,6 +255,7 @@ fn beyond_budget(
 pub fn place(path: &str) -> String {
     let path = path.trim_start_matches('.');
     match path.split_once('.').unwrap_or((path, "")) {
+        ("0", "") => "out".to_owned(),
         ("0", rest) => format!("out.{rest}"),
         ("1", rest) => format!("in{rest} afterwards"),
         _ => path.to_owned(),
