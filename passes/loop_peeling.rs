@@ -21,7 +21,7 @@
 use crate::dead_code_elimination::fits;
 use crate::loop_unrolling::{number, operation, share_constants};
 use jitopt_core::entity::EntitySet;
-use jitopt_core::ir::{Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Graph, LoopTurns, Node, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::Type;
@@ -93,6 +93,10 @@ fn peel(graph: &mut Graph, node: Node, iterations: i64) {
         graph.set_input(node, i + 2, planted!("peeling.state", state, "from-the-start" => graph.input(node, i + 2)));
     }
     planted!("peeling.counter", move_counter(graph, node, taken), "from-zero" => ());
+    // Where the first loop ran fewer, the second runs none.
+    let turns = graph.loop_turns(node);
+    let taken = turns.start + turns.stride * iterations as u64;
+    graph.set_loop_turns(node, LoopTurns { start: if turns.continues { 0 } else { taken }, ..turns });
 }
 
 /// Counts from where the first loop ended.

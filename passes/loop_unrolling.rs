@@ -22,7 +22,7 @@
 //! Linear in the nodes it makes. A graph grows to at most ten times its nodes and 100,000 more; then loops stay.
 
 use crate::dead_code_elimination::{self, fits};
-use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Block, Graph, LoopTurns, Node, Turn, Value, ValueMap};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
@@ -292,13 +292,57 @@ fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
     let body = graph.node_block(node, 0);
     let nodes: Vec<Node> = graph.nodes(body).collect();
     let mut state: Vec<Value> = graph.inputs(node).skip(2).collect();
-    for _ in 0..planted!("unrolling.trips", trips, "one-less" => trips.saturating_sub(1), "one-more" => trips + 1) {
+    for at in 0..planted!("unrolling.trips", trips, "one-less" => trips.saturating_sub(1), "one-more" => trips + 1) {
+        copy_for_iteration(graph, node, at);
         state = copy_body(graph, body, &nodes, &state, &Place::Before(node)).split_off(1);
+    }
+    graph.copy_for_turn(None);
+    if graph.is_part_of_loop(node) {
+        start_rest_at(graph, node, trips);
     }
     for (i, value) in state.into_iter().enumerate() {
         graph.replace_all_uses(graph.output(node, i), value);
     }
     graph.erase(node);
+}
+
+/// Copies that are made next are what iteration `at` of a loop runs: random nodes among them draw what that draws.
+fn copy_for_iteration(graph: &mut Graph, node: Node, at: usize) {
+    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
+    let turn = Turn { of: graph.draw_root(node), at: start + stride * at as u64, continues };
+    graph.copy_for_turn(Some(turn));
+}
+
+/// Copies that are made next stand behind the body of a loop as `at` bodies more of the same iteration.
+fn copy_in_body(graph: &mut Graph, node: Node, at: usize) {
+    let stride = graph.loop_turns(node).stride;
+    let turn = Turn { of: graph.draw_root(node), at: stride * at as u64, continues: false };
+    graph.copy_for_turn(Some(turn));
+}
+
+/// Each iteration of `node` is `factor` of them now, and `rest` goes on where it ends.
+fn count_by(graph: &mut Graph, node: Node, rest: Node, factor: usize) {
+    let turns = graph.loop_turns(node);
+    let trips = graph.constant_int(graph.input(node, 0)).map(|trips| trips.max(0) as u64);
+    let goes_on = match trips {
+        // Where it ends is known, also when nothing is left of it later.
+        Some(trips) => LoopTurns { start: turns.start + turns.stride * (trips - trips % factor as u64), ..turns },
+        None => LoopTurns { start: 0, continues: true, ..turns },
+    };
+    graph.set_loop_turns(rest, goes_on);
+    graph.set_loop_turns(node, LoopTurns { stride: turns.stride * factor as u64, ..turns });
+}
+
+/// The loop that goes on where `node` ends begins with the iteration after `trips` of it.
+fn start_rest_at(graph: &mut Graph, node: Node, trips: usize) {
+    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
+    let (root, start) = (graph.draw_root(node), start + stride * trips as u64);
+    let mut behind = std::iter::successors(graph.next(node), |&other| graph.next(other));
+    let is_next = |&other: &Node| graph.kind(other) == prim::LOOP && graph.draw_root(other) == root;
+    if let Some(rest) = behind.find(is_next).filter(|&rest| graph.loop_turns(rest).continues) {
+        let turns = graph.loop_turns(rest);
+        graph.set_loop_turns(rest, LoopTurns { start: turns.start + start, continues, ..turns });
+    }
 }
 
 /// Makes a loop of `factor` bodies and one for the trips that are left.
@@ -313,10 +357,13 @@ fn split(graph: &mut Graph, node: Node, factor: usize) {
     let body = graph.node_block(node, 0);
     let nodes: Vec<Node> = graph.nodes(body).collect();
     let mut results: Vec<Value> = graph.results(body).collect();
-    for _ in 1..factor {
+    for at in 1..factor {
         let mut state = results.clone();
+        copy_in_body(graph, node, at);
         results = copy_body(graph, body, &nodes, &state.split_off(1), &Place::EndOf(body));
     }
+    graph.copy_for_turn(None);
+    count_by(graph, node, rest, factor);
     for (i, result) in results.into_iter().enumerate() {
         graph.set_input(graph.return_node(body), i, result);
     }

@@ -32,7 +32,7 @@ pub use attribute::{Attribute, Float, FloatStyle};
 pub use copy::ValueMap;
 pub use graph::{Block, Dialect, Epoch, Graph, GraphId, Layout, Node, Releases, Use, Value};
 pub use journal::{Comment, Journal, NameEdit};
-pub use lineage::Lineage;
+pub use lineage::{DrawPlace, Lineage, LoopTurns, Turn, Turns};
 pub use naming::Label;
 pub(crate) use naming::as_number;
 pub use survey::Survey;

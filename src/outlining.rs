@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
     let copy = target.copy_node(Some(source), node, map);
     if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
-        planted!("outlining.draws", target.keep_draws(copy, source.draw_root(node)), "lost" => ());
+        planted!("outlining.draws", target.keep_draws(copy, source.draw_place(node)), "lost" => ());
     }
     copy
 }

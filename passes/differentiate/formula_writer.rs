@@ -4,7 +4,7 @@
 //! are written behind the node that they are about, in the forward graph. The backward lines stand in the block of a `prim::GradOf`, in another graph; there a
 //! value of the forward graph becomes a param when it is read first, and a constant of it is copied for each node that reads it, as in PyTorch.
 
-use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Block, DrawPlace, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::function;
 use jitopt_core::ops::gradient_table::notation::{Body, Expr, Line, Literal, Repeat};
@@ -60,7 +60,7 @@ pub(super) struct Writer<'a> {
     /// Whether a function is written: constants of functions stay with the formula.
     in_function: bool,
     /// What the node drew by that the formula replaces.
-    draws: Option<usize>,
+    draws: Option<DrawPlace>,
 }
 
 /// Constants that one node reads.
@@ -73,7 +73,7 @@ impl<'a> Writer<'a> {
         let next = graph.next(node).unwrap_or(graph.return_node(block));
         let (place, constants) = (Place::Before(next), Constants::Behind(node));
         let (names, own, optional, in_function) = Default::default();
-        let draws = Some(graph.draw_root(node));
+        let draws = Some(graph.draw_place(node));
         Writer { graph, forward: None, names, place, constants, own, optional, in_function, draws }
     }
 
@@ -346,8 +346,8 @@ impl<'a> Writer<'a> {
         let node = self.graph.create(kind);
         self.graph.set_inputs(node, operands.iter().copied());
         let is_random = ops::operator(self.graph.era, kind).nondeterminism(None) > Nondeterminism::Undefined;
-        if let Some(root) = self.draws.filter(|_| is_random) {
-            self.graph.keep_draws(node, root);
+        if let Some(place) = self.draws.clone().filter(|_| is_random) {
+            self.graph.keep_draws(node, place);
         }
         self.put(node);
         types.iter().map(|&ty| Thing::Here(self.graph.add_output(node, ty))).collect()

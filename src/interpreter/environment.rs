@@ -5,7 +5,7 @@ use super::ivalue::IValue;
 use super::profile::Recording;
 use super::random::Philox;
 use super::stop::Exception;
-use crate::ir::Graph;
+use crate::ir::{Graph, Turn, Turns};
 use crate::tensor::{DType, Precision};
 use crate::types::Type;
 pub use crate::types::release::Release;
@@ -56,7 +56,12 @@ pub struct Environment {
     pub invent_seed: u64,
     /// Random draws go by kind and source location of a node instead of its lineage.
     pub draw_by_origin: bool,
-    draws: RefCell<FxHashMap<usize, u64>>,
+    /// How often a node drew, by its place and the iterations that it ran in.
+    draws: RefCell<FxHashMap<(usize, u64), u64>>,
+    /// The iterations of loops of the file that the node runs in which draws next.
+    turns: RefCell<Turns>,
+    /// Where loops ended that others go on for.
+    loop_ends: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
     grad_disabled: Cell<bool>,
 }
@@ -82,13 +87,53 @@ impl Environment {
         self.grad_disabled.set(!enabled);
     }
 
-    /// The random numbers of the next execution of a node, told apart by the root of its lineage, so that passes that copy, move or
-    /// erase nodes leave the draws of others as they are.
-    pub fn draws(&self, root: usize) -> Philox {
+    /// The random numbers of the next execution of a node in these iterations, told apart by the root of its
+    /// lineage, so that passes that copy, move or erase nodes leave the draws of others as they are: also
+    /// those of other iterations of a loop that was unrolled.
+    pub fn draws(&self, root: usize, turns: &[Turn]) -> Philox {
+        // The order in which loops nest does not count, and neither does a loop that is in its first iteration: one
+        // that runs once may have been dissolved.
+        let mixed = turns.iter().filter(|turn| turn.at > 0).map(|turn| {
+            let hash = (turn.of as u64).wrapping_mul(0x9e37_79b1_85eb_ca87) ^ turn.at;
+            hash.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31).wrapping_mul(0x9e37_79b1_85eb_ca87)
+        });
+        let turns = mixed.fold(0, u64::wrapping_add);
         let mut draws = self.draws.borrow_mut();
-        let n = draws.entry(root).or_default();
+        let n = draws.entry((root, turns)).or_default();
         *n += 1;
-        Philox::new(self.seed, root as u64, *n)
+        Philox::new(self.seed, root as u64 ^ turns, *n)
+    }
+
+    /// The iterations of loops of the file that the node runs in which draws.
+    pub fn turns(&self) -> Turns {
+        self.turns.borrow().clone()
+    }
+
+    /// Tells in which iterations the node runs that draws next.
+    pub fn set_turns(&self, turns: &[Turn]) {
+        let ends = self.loop_ends.borrow();
+        let mut merged = Turns::new();
+        for &Turn { of, at, continues } in turns {
+            let at = at.wrapping_add(if continues { ends.get(&of).copied().unwrap_or_default() } else { 0 });
+            match merged.iter_mut().find(|turn| turn.of == of) {
+                Some(turn) => turn.at = turn.at.wrapping_add(at),
+                None => merged.push(Turn { of, at, continues: false }),
+            }
+        }
+        *self.turns.borrow_mut() = merged;
+    }
+
+    /// Notes that a loop has ended which another one goes on for. One that ran nothing behind a loop that was peeled off
+    /// ends where that did, which may have run fewer iterations than were taken off.
+    pub fn end_loop(&self, mut end: Turn, ran: bool) {
+        let mut ends = self.loop_ends.borrow_mut();
+        if !ran && !end.continues && ends.get(&end.of).is_some_and(|&before| before < end.at) {
+            return;
+        }
+        if end.continues {
+            end.at = end.at.wrapping_add(ends.get(&end.of).copied().unwrap_or_default());
+        }
+        ends.insert(end.of, end.at);
     }
 
     /// Whether the time is up.
@@ -99,6 +144,8 @@ impl Environment {
     /// Forgets what a run left behind, so that the next starts as the first.
     pub fn reset(&self) {
         self.draws.borrow_mut().clear();
+        self.turns.borrow_mut().clear();
+        self.loop_ends.borrow_mut().clear();
         self.printed.borrow_mut().clear();
         self.warned.borrow_mut().clear();
         self.held.borrow_mut().clear();

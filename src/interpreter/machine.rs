@@ -15,7 +15,7 @@ use super::resumption::Resumption;
 use super::stop::{Reason, Stop};
 use crate::analysis::grad_mode::GRAD_MODES;
 use crate::entity::Entity;
-use crate::ir::{Attribute, Block, Graph, Node, Value};
+use crate::ir::{Attribute, Block, Graph, LoopTurns, Node, Turn, Turns, Value};
 use crate::ops::rules::{Carries, Structure};
 use crate::ops::schema::Schema;
 use crate::ops::{self};
@@ -363,6 +363,9 @@ impl<'g> Machine<'g> {
             other => other.scalar().is_some_and(|scalar| scalar.truth()),
         };
         if at >= most || !goes_on {
+            if graph.is_part_of_loop(node) {
+                self.env.end_loop(turn(graph, node, at), at > 0);
+            }
             return self.deliver(graph, node, carried.into());
         }
         self.count_step()?;
@@ -387,6 +390,9 @@ impl<'g> Machine<'g> {
     ) -> Result<(), Stop> {
         let args: SmallVec<[IValue; 8]> = graph.inputs(node).map(|value| self.get(value)).collect();
         let schema = schema.or_else(|| resolve_by_values(graph, node, &args));
+        if self.activations.last().is_some_and(|top| top.plan.row(node).draws) {
+            self.env.set_turns(&self.turns(graph, node));
+        }
         let call = Call { graph, node, schema, args: &args, env: self.env };
         if let Some(outputs) = self.watch.as_mut().and_then(|watch| watch.recalled(&call)) {
             return self.deliver(graph, node, outputs);
@@ -397,6 +403,22 @@ impl<'g> Machine<'g> {
         }
         drop(args);
         self.deliver(graph, node, outputs)
+    }
+
+    /// The iterations of loops of the file that a node runs in: of those on the stack, and those that it was copied for.
+    fn turns(&self, graph: &Graph, node: Node) -> Turns {
+        let mut turns = graph.draw_place(node).turns;
+        let mut activations = self.activations.iter().rev().map(|activation| activation.graph);
+        let mut around = activations.next();
+        for frame in self.frames.iter().rev() {
+            if let (Then::Again { node, at, .. }, Some(graph)) = (frame.then, around) {
+                turns.push(turn(graph, node, at));
+            }
+            if frame.then.ends_activation() {
+                around = activations.next();
+            }
+        }
+        turns
     }
 
     /// Passes a value on that is what it should be; otherwise goes on in the template, as if that had run from the start. A bailout of a template
@@ -506,6 +528,13 @@ impl<'g> Machine<'g> {
             )))),
         }
     }
+}
+
+/// What the iteration `at` of a loop is of the loop of the file.
+fn turn(graph: &Graph, node: Node, at: i64) -> Turn {
+    let LoopTurns { start, stride, continues } = graph.loop_turns(node);
+    let done = stride.wrapping_mul(u64::try_from(at).unwrap_or_default());
+    Turn { of: graph.draw_root(node), at: start.wrapping_add(done), continues }
 }
 
 /// Whether a method begins or ends `torch.autocast`.

@@ -8,7 +8,7 @@ use super::stop::Stop;
 use crate::entity::SecondaryMap;
 use crate::ir::{Block, Graph, Node, Value};
 use crate::ops;
-use crate::ops::rules::Carries;
+use crate::ops::rules::{Carries, Nondeterminism};
 use crate::ops::schema::Schema;
 use crate::symbol::{Symbol, aten, prim};
 use crate::types::Type;
@@ -49,6 +49,8 @@ pub struct Row {
     pub action: Action,
     /// Values that nobody reads afterwards.
     pub drops: SmallVec<[Value; 2]>,
+    /// Whether it may draw random numbers.
+    pub draws: bool,
 }
 
 /// The rows of a graph.
@@ -65,7 +67,9 @@ impl Plan {
             let ends = [graph.param_node(block), graph.return_node(block)];
             for node in ends.into_iter().chain(graph.nodes(block)) {
                 let action = action(graph, env, node).unwrap_or_else(|stop| Action::Refused(Box::new(stop)));
-                plan.rows[node] = Some(Box::new(Row { action, drops: SmallVec::new() }));
+                let random = ops::operator(graph.era, graph.kind(node)).nondeterminism(None);
+                let draws = random > Nondeterminism::Undefined;
+                plan.rows[node] = Some(Box::new(Row { action, drops: SmallVec::new(), draws }));
             }
         }
         for block in graph.all_blocks() {

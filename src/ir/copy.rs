@@ -114,6 +114,9 @@ impl Graph {
         if source.is_none() {
             self.descend(copy, node);
         }
+        if let Some(&turns) = source.unwrap_or(self).loop_turns.get(&node) {
+            self.set_loop_turns(copy, turns);
+        }
         let inputs: Vec<Value> = taken.inputs.iter().map(|v| self.mapped(source, *v, map)).collect();
         let inputs = planted!(
             "copy.operands", inputs,

@@ -2,7 +2,7 @@
 
 use super::attribute::Attribute;
 use super::journal::Journaling;
-use super::lineage::{Lineage, LineageRow};
+use super::lineage::{DrawPlace, Lineage, LineageRow, LoopTurns, Turn};
 use super::list_pool::{List, ListPool};
 use super::naming::{LabelId, Names};
 use super::text_pool::{TextId, TextPool};
@@ -149,8 +149,12 @@ pub struct Graph {
     pub(super) texts: TextPool,
     pub(super) lineages: EntityVec<Lineage, LineageRow>,
     pub(super) current_rewrite: Option<Lineage>,
+    /// The iteration that copies are made for.
+    pub(super) copied_turn: Option<Turn>,
     /// Of random nodes that came from another graph: what they draw by.
-    pub(super) foreign_roots: FxHashMap<Node, usize>,
+    pub(super) foreign_places: FxHashMap<Node, DrawPlace>,
+    /// Of loops that are parts of loops of the file: how their iterations count.
+    pub(super) loop_turns: FxHashMap<Node, LoopTurns>,
     pub(super) last_scope: TextId,
     pub(super) root: Block,
     pub(super) next_number: u32,
@@ -197,7 +201,9 @@ impl Graph {
             texts: TextPool::default(),
             lineages: EntityVec::default(),
             current_rewrite: None,
-            foreign_roots: FxHashMap::default(),
+            copied_turn: None,
+            foreign_places: FxHashMap::default(),
+            loop_turns: FxHashMap::default(),
             last_scope: TextId::default(),
             root: Block::at(0),
             next_number: 0,

@@ -1,4 +1,5 @@
-//! Where nodes come from: which rewrite made them, out of which nodes, at which source line.
+//! Where nodes come from: which rewrite made them, out of which nodes, at which source line; and in
+//! which iterations of the loops of the file they stand, see [`DrawPlace`].
 
 use super::graph::{Graph, Node};
 use crate::entity::Entity;
@@ -15,13 +16,58 @@ crate::entities! {
 pub(super) struct LineageRow {
     pub(super) rule: Symbol,
     pub(super) sources: SmallVec<[Node; 2]>,
+    /// The iteration that the node is a copy for, where a loop was unrolled.
+    pub(super) turn: Option<Turn>,
+}
+
+/// One iteration of a loop of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The [`Graph::draw_root`] of the loop.
+    pub of: usize,
+    /// The iteration, from 0 on.
+    pub at: u64,
+    /// Whether it is counted from where the loop before ended that has the same root.
+    pub continues: bool,
+}
+
+/// Iterations of different loops.
+pub type Turns = SmallVec<[Turn; 2]>;
+
+/// What tells the draws of a random node from those of others: the node of the file that it descends from,
+/// and the iterations of the loops of the file that it was copied for. With the iterations of the loops that
+/// it stands in now, these are the iterations in which the node of the file would run, whichever
+/// loops passes have unrolled or peeled, and whichever of the copies are dead.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DrawPlace {
+    /// The node of the file, see [`Graph::draw_root`].
+    pub root: usize,
+    /// Iterations.
+    pub turns: Turns,
+}
+
+/// How the iterations of a loop count as those of the loop of the file that it descends from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoopTurns {
+    /// What the first iteration is.
+    pub start: u64,
+    /// Of how many iterations each is made.
+    pub stride: u64,
+    /// Whether they are counted from where the loop before ended that has the same root.
+    pub continues: bool,
+}
+
+impl Default for LoopTurns {
+    fn default() -> LoopTurns {
+        LoopTurns { start: 0, stride: 1, continues: false }
+    }
 }
 
 impl Graph {
     /// Nodes made from here to [`Graph::end_rewrite`] are recorded as made by `rule` out of `sources`.
     pub fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
         let outer = self.current_rewrite;
-        let row = LineageRow { rule, sources: sources.into() };
+        let row = LineageRow { rule, sources: sources.into(), turn: None };
         self.current_rewrite = Some(self.lineages.push(row));
         outer
     }
@@ -34,9 +80,15 @@ impl Graph {
     /// Notes that `copy`, made by the current rewrite, is another `node`: its draws and its place in the source are those.
     pub(super) fn descend(&mut self, copy: Node, node: Node) {
         if let Some(current) = self.current_rewrite {
-            let row = LineageRow { rule: self.lineages[current].rule, sources: SmallVec::from_slice(&[node]) };
+            let sources = SmallVec::from_slice(&[node]);
+            let row = LineageRow { rule: self.lineages[current].rule, sources, turn: self.copied_turn };
             self.nodes[copy].lineage = Some(self.lineages.push(row));
         }
+    }
+
+    /// Copies that are made from here on stand for the nodes in this iteration of a loop of the file.
+    pub fn copy_for_turn(&mut self, turn: Option<Turn>) {
+        self.copied_turn = turn;
     }
 
     /// The rule and the nodes that made `node`; `None` for a node that was read.
@@ -56,21 +108,57 @@ impl Graph {
         node
     }
 
-    /// What tells the draws of `node` from those of other nodes: the number of the node of the file that it descends from, also
-    /// when it was copied into another graph since, see [`Graph::keep_draws`].
-    pub fn draw_root(&self, mut node: Node) -> usize {
+    /// The number of the node of the file that `node` descends from, also when it was copied into another
+    /// graph since, see [`Graph::keep_draws`].
+    pub fn draw_root(&self, node: Node) -> usize {
+        self.ancestry(node, |_| ()).0
+    }
+
+    /// What tells the draws of `node` from those of other nodes.
+    pub fn draw_place(&self, node: Node) -> DrawPlace {
+        let mut turns = Turns::new();
+        let (root, foreign) = self.ancestry(node, |turn| turns.push(turn));
+        turns.extend(foreign.into_iter().flat_map(|place| place.turns.iter().copied()));
+        DrawPlace { root, turns }
+    }
+
+    /// Goes back to the node of the file; the iterations that copies on the way were made for.
+    fn ancestry(&self, mut node: Node, mut met: impl FnMut(Turn)) -> (usize, Option<&DrawPlace>) {
         loop {
-            match (self.foreign_roots.get(&node), self.origin(node)) {
-                (Some(&root), _) => return root,
-                (None, Some((_, [first, ..]))) if *first != node => node = *first,
-                _ => return node.index(),
+            if let Some(place) = self.foreign_places.get(&node) {
+                return (place.root, Some(place));
             }
+            let row = self.nodes[node].lineage.map(|lineage| &self.lineages[lineage]);
+            let Some((row, &first)) = row.and_then(|row| row.sources.first().map(|first| (row, first))) else {
+                return (node.index(), None);
+            };
+            if first == node {
+                return (node.index(), None);
+            }
+            row.turn.into_iter().for_each(&mut met);
+            node = first;
         }
     }
 
-    /// Notes that `copy` is a node of another graph, and draws what that would have drawn: its [`Graph::draw_root`].
-    pub fn keep_draws(&mut self, copy: Node, root: usize) {
-        self.foreign_roots.insert(copy, root);
+    /// Notes that `copy` is a node of another graph, and draws what that would have drawn: its
+    /// [`Graph::draw_place`].
+    pub fn keep_draws(&mut self, copy: Node, place: DrawPlace) {
+        self.foreign_places.insert(copy, place);
+    }
+
+    /// How the iterations of a loop count.
+    pub fn loop_turns(&self, node: Node) -> LoopTurns {
+        self.loop_turns.get(&node).copied().unwrap_or_default()
+    }
+
+    /// Whether the iterations of a loop count in another way than one by one from 0 on.
+    pub fn is_part_of_loop(&self, node: Node) -> bool {
+        self.loop_turns.contains_key(&node)
+    }
+
+    /// Changes how the iterations of a loop count.
+    pub fn set_loop_turns(&mut self, node: Node, turns: LoopTurns) {
+        self.loop_turns.insert(node, turns);
     }
 
     /// The source location of `node` or of the nearest ancestor that has one.

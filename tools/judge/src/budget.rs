@@ -3,11 +3,18 @@
 //! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel may be off by far more than
 //! a product. What a graph may do to rounding errors is found out by trying: it runs in doubles, then several times more with
 //! every result of every node changed at random by as much as its operator may err (Monte Carlo arithmetic; Parker,
-//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it.
+//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it. What the graph reads is rounded, too: its
+//! inputs and weights are moved by a unit of each number, so that a result is accepted that is exact for inputs
+//! as near as that to the given ones (backward stability; Higham, "Accuracy and Stability of Numerical Algorithms", 1.5). Moves that make
+//! a jump, as `floor` makes one, are told from others by a shorter move, and do not count: inputs are what they are there.
+//!
+//! Sums may be added in any order. Where one order overflows and another does not, or to the other side, any of the
+//! results is right, and the element is not judged.
 //!
 //! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or whose whole number changes, hangs on
 //! rounding alone and is not judged.
 
+use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::place;
 use jitopt_core::interpreter::machine::run_node;
@@ -23,6 +30,10 @@ const RUNS: u64 = 8;
 const SAFETY: f64 = 8.0;
 /// Roundings of the result itself that are always allowed.
 const ROUNDINGS: f64 = 4.0;
+/// Runs with moved inputs, each with a long and a short move.
+const INPUT_RUNS: u64 = 4;
+/// The short move, and how much of the effect of the long one is left after it where there is no jump.
+const SHORT: (f64, f64) = (0.25, 0.7);
 
 /// How much an operator may err, in units of the last place of its result.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -193,6 +204,22 @@ const SUBTRACTING: &[&str] = &[
     "aten::instance_norm",
 ];
 
+/// Operators that sum, or sum products, of which the order is nobody's promise.
+const SUMMING: &[&str] = &[
+    "aten::sum",
+    "aten::mean",
+    "aten::cumsum",
+    "aten::mm",
+    "aten::bmm",
+    "aten::matmul",
+    "aten::addmm",
+    "aten::baddbmm",
+    "aten::linear",
+    "aten::mv",
+    "aten::dot",
+    "aten::_grad_sum_to_size",
+];
+
 /// The largest number that a node adds last.
 fn addend(kind: &str, operands: &[IValue]) -> f64 {
     let index = ADDENDS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|&(index, _)| index);
@@ -210,6 +237,8 @@ pub fn accuracy(kind: &str) -> Accuracy {
 /// Changes every result a little.
 struct Disturber {
     draws: Philox,
+    /// Moves all numbers of an operand to one side, since errors of a sum need not cancel as those of its summands do.
+    to_one_side: bool,
     /// Disturbs this node alone.
     only: Option<Node>,
 }
@@ -257,7 +286,10 @@ impl Disturber {
         match value.tensor().filter(|tensor| tensor.dtype().is_float()) {
             Some(tensor) => {
                 let copy = tensor.copied();
-                self.disturb(&copy, 1.0, 0.0);
+                match self.to_one_side {
+                    true => shift(&copy, &mut self.draws, Move::side(1.0)),
+                    false => self.disturb(&copy, 1.0, 0.0),
+                }
                 copy.into()
             }
             None => value.clone(),
@@ -273,6 +305,143 @@ impl Disturber {
             tensor.read::<C128>().into_iter().map(|z| z * (1.0 + step() * epsilon) + step() * tiny).collect();
         tensor.write(&moved);
     }
+}
+
+/// How inputs are moved.
+#[derive(Clone, Copy)]
+struct Move {
+    /// By so many units at most.
+    units: f64,
+    /// All to one side.
+    to_one_side: bool,
+}
+
+impl Move {
+    fn side(units: f64) -> Move {
+        Move { units, to_one_side: true }
+    }
+}
+
+/// Moves the numbers of a tensor relative to themselves: zeros stay.
+fn shift(tensor: &Tensor, draws: &mut Philox, Move { units, to_one_side }: Move) {
+    let epsilon = tensor.dtype().epsilon() * units;
+    let side = if draws.one_in(2) { 1.0 } else { -1.0 };
+    let mut step = |x: f64| match to_one_side {
+        true => x + side * epsilon * x.abs(),
+        false => x * (1.0 + epsilon * (2.0 * draws.uniform() - 1.0)),
+    };
+    let moved: Vec<C128> = tensor.read::<C128>().into_iter().map(|z| C128::new(step(z.re), step(z.im))).collect();
+    tensor.write(&moved);
+}
+
+/// Copies of values, in doubles, with every number moved; memory is shared as before.
+fn shifted(values: &[IValue], draws: &mut Philox, how: Move) -> Vec<IValue> {
+    let copied = copies(values, Precision::Double);
+    let mut seen = Vec::new();
+    for value in &copied {
+        value.each_tensor(&mut |tensor| {
+            let is_real = tensor.dtype().is_float() || tensor.dtype().is_complex();
+            if is_real && !seen.contains(&tensor.storage().address()) {
+                seen.push(tensor.storage().address());
+                shift(tensor, draws, how);
+            }
+        });
+    }
+    copied
+}
+
+/// What the graph shows where its inputs and weights are a little different.
+fn with_shifted_inputs(
+    graph: &Graph,
+    settings: &Settings,
+    inputs: &[IValue],
+    run: u64,
+    units: f64,
+) -> Option<Vec<Vec<C128>>> {
+    let mut draws = Philox::new(0x6a69_746f, run, 1);
+    let how = Move { units, to_one_side: run % 2 == 1 };
+    let inputs = shifted(inputs, &mut draws, how);
+    let (names, bound): (Vec<String>, Vec<IValue>) = settings.bindings.clone().into_iter().unzip();
+    let bindings = names.into_iter().zip(shifted(&bound, &mut draws, how)).collect();
+    let settings = Settings { bindings, ..settings.clone() };
+    elements(&Outcome::of(graph, &settings, &inputs, Precision::Double))
+}
+
+/// Makes NaN of what a sum may be in one order and not in another.
+struct AnyOrder;
+
+impl Watch for AnyOrder {
+    fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
+        let kind = call.kind().as_str();
+        if !SUMMING.contains(&kind) || !may_overflow(call.args) {
+            return None;
+        }
+        let run = |change: &dyn Fn(f64) -> f64| {
+            let args: Vec<IValue> = call.args.iter().map(|value| changed(value, change)).collect();
+            run_node(call.graph, call.node, &args, call.env).ok()
+        };
+        let outputs = run(&|x| x)?;
+        let finite = |x: f64| if x.is_finite() { x } else { 0.0 };
+        let (sums, sizes) = (run(&finite)?, run(&|x| finite(x).abs())?);
+        for ((output, sum), size) in outputs.iter().zip(&sums).zip(&sizes) {
+            let (Some(output), Some(sum), Some(size)) = (output.tensor(), sum.tensor(), size.tensor()) else {
+                continue;
+            };
+            if output.dtype().is_float() {
+                let count = if kind == "aten::mean" { size_of_mean(call.args, output) } else { 1.0 };
+                let read = |tensor: &Tensor| tensor.read::<f64>();
+                let all = read(output).into_iter().zip(read(sum)).zip(read(size));
+                let limit = largest(wide(output.dtype()));
+                let settled: Vec<f64> =
+                    all.map(|((x, sum), size)| in_any_order(x, sum * count, size * count, limit)).collect();
+                output.write(&settled);
+            }
+        }
+        Some(outputs)
+    }
+}
+
+/// Halves are summed in singles.
+fn wide(dtype: DType) -> DType {
+    if matches!(dtype.to_real(), DType::Half | DType::BFloat16) { DType::Float } else { dtype }
+}
+
+/// How many numbers a mean is of.
+fn size_of_mean(operands: &[IValue], mean: &Tensor) -> f64 {
+    let all = operands.first().and_then(IValue::tensor).map_or(1, Tensor::numel);
+    all as f64 / mean.numel().max(1) as f64
+}
+
+/// `x`, the sum, where it is the same in any order; else NaN. `sum` and `size` are those of finite summands and of their amounts.
+fn in_any_order(x: f64, sum: f64, size: f64, limit: f64) -> f64 {
+    let (above, below) = ((size + sum) / 2.0 > limit, (size - sum) / 2.0 > limit);
+    let settled = match (above, below) {
+        (false, false) => true,
+        // Past the largest number in each order, or already infinite to that side.
+        (true, false) => sum > limit && x != f64::NEG_INFINITY || x == f64::INFINITY,
+        (false, true) => sum < -limit && x != f64::INFINITY || x == f64::NEG_INFINITY,
+        (true, true) => false,
+    };
+    if settled { x } else { f64::NAN }
+}
+
+/// Whether products of operands, all added up, may be beyond the largest number.
+fn may_overflow(operands: &[IValue]) -> bool {
+    let mut product = 1.0;
+    let mut limit = f64::MAX;
+    for tensor in operands.iter().filter_map(IValue::tensor).filter(|tensor| tensor.dtype().is_float()) {
+        let most = tensor.read::<f64>().into_iter().filter(|x| x.is_finite()).fold(1.0, |most, x| x.abs().max(most));
+        product *= most * tensor.numel().max(1) as f64;
+        limit = limit.min(largest(wide(tensor.dtype())));
+    }
+    product > limit / 2.0
+}
+
+fn changed(value: &IValue, change: &dyn Fn(f64) -> f64) -> IValue {
+    let Some(tensor) = value.tensor().filter(|tensor| tensor.dtype().is_float()) else { return value.clone() };
+    let copy = tensor.copied();
+    copy.write(&tensor.read::<f64>().into_iter().map(change).collect::<Vec<_>>());
+    copy.into()
 }
 
 /// The largest number of a type.
@@ -324,11 +493,45 @@ pub struct Excess {
     allowed: f64,
     /// The relative tolerance that would have let it pass.
     needed: f64,
+    /// What the element is in doubles, where that is known and a number.
+    exact: Option<C128>,
+}
+
+impl Excess {
+    /// All of it, with something more about the budget.
+    pub(crate) fn told(&self, by: &str) -> String {
+        format!("{self}{by}") + &self.nearer().map_or(String::new(), |text| format!("\n{text}"))
+    }
+
+    /// Which of the two is nearer to the result in doubles, and by how much.
+    fn nearer(&self) -> Option<String> {
+        let exact = self.exact?;
+        let off = |z: C128| (z - exact).norm();
+        let (before, after) = (off(self.expected), off(self.found));
+        let by = |near: f64, far: f64| match far / near {
+            ratio if ratio.is_finite() => format!("{ratio:.1} times nearer"),
+            _ => "nearer".to_owned(),
+        };
+        // NaN and infinities are far from any number.
+        let far = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
+        let who = match far(before).total_cmp(&far(after)) {
+            std::cmp::Ordering::Less => format!("the expected one is {}", by(before, after)),
+            std::cmp::Ordering::Greater => format!("the one found is {}", by(after, before)),
+            std::cmp::Ordering::Equal => "both are as near".to_owned(),
+        };
+        let text = number(exact);
+        Some(format!(
+            "in doubles it is {text}: {before:.3e} from the expected one, {after:.3e} from the one found; {who}"
+        ))
+    }
+}
+
+fn number(z: C128) -> String {
+    if z.im == 0.0 { z.re.to_string() } else { z.to_string() }
 }
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let number = |z: C128| if z.im == 0.0 { z.re.to_string() } else { z.to_string() };
         let passing = match self.needed.is_finite() {
             true => format!("rtol {:.1e} would have passed", self.needed),
             false => "no rtol would have passed".to_owned(),
@@ -361,6 +564,17 @@ impl Budget {
                 widen(&mut allowed, &exact, &moved);
             }
         }
+        if let Some(moved) =
+            elements(&Outcome::watched(graph, settings, inputs, Precision::Double, Some(&mut AnyOrder)))
+        {
+            widen(&mut allowed, &exact, &moved);
+        }
+        for run in 0..INPUT_RUNS {
+            let moved = |units| with_shifted_inputs(graph, settings, inputs, run, units);
+            if let (Some(long), Some(short)) = (moved(1.0), moved(SHORT.0)) {
+                widen_smoothly(&mut allowed, &exact, &long, &short);
+            }
+        }
         for ((allowed, exact), dtype) in allowed.iter_mut().zip(&exact).zip(dtypes(typed)) {
             for (allowed, z) in allowed.iter_mut().zip(exact) {
                 let rounding = ROUNDINGS * dtype.epsilon() * if z.norm().is_finite() { z.norm() } else { 0.0 };
@@ -376,7 +590,8 @@ impl Budget {
         let mut all = Vec::new();
         for (i, ((path, a), (_, b))) in a.iter().zip(&b).enumerate() {
             let allowed = self.allowed.as_ref().and_then(|allowed| allowed.get(i));
-            all.extend(excess_of(path, a, b, allowed.map(|allowed| &allowed[..]), overflow_is_large));
+            let exact = self.exact.get(i).map_or(&[][..], |exact| &exact[..]);
+            all.extend(excess_of(path, (a, b), allowed.map(|allowed| &allowed[..]), exact, overflow_is_large));
         }
         all
     }
@@ -388,7 +603,13 @@ impl Budget {
     }
 }
 
-fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>, overflow_is_large: bool) -> Option<Excess> {
+fn excess_of(
+    path: &str,
+    (a, b): (&Tensor, &Tensor),
+    allowed: Option<&[f64]>,
+    exact: &[C128],
+    overflow_is_large: bool,
+) -> Option<Excess> {
     let limit = if overflow_is_large { largest(a.dtype()) / 2.0 } else { f64::INFINITY };
     let (a, b): (Vec<C128>, Vec<C128>) = (a.read(), b.read());
     let (mut wrong, mut worst, mut needed) = (0, None, 0f64);
@@ -410,7 +631,8 @@ fn excess_of(path: &str, a: &Tensor, b: &Tensor, allowed: Option<&[f64]>, overfl
         }
     }
     let (_, at, allowed) = worst?;
-    Some(Excess { path: place(path), wrong, of: a.len(), expected: a[at], found: b[at], allowed, needed })
+    let exact = exact.get(at).copied().filter(|z| z.norm().is_finite());
+    Some(Excess { path: place(path), wrong, of: a.len(), expected: a[at], found: b[at], allowed, needed, exact })
 }
 
 /// 0 for finite numbers; infinities by sign; NaN.
@@ -443,6 +665,21 @@ fn widen(allowed: &mut [Vec<f64>], exact: &[Vec<C128>], moved: &[Vec<C128>]) {
     }
 }
 
+/// Widens by what a long move of the inputs did, where a short one did less: it made no jump.
+fn widen_smoothly(allowed: &mut [Vec<f64>], exact: &[Vec<C128>], long: &[Vec<C128>], short: &[Vec<C128>]) {
+    for (((allowed, exact), long), short) in allowed.iter_mut().zip(exact).zip(long).zip(short) {
+        if exact.len() != long.len() || exact.len() != short.len() {
+            continue;
+        }
+        for (((allowed, &x), &y), &z) in allowed.iter_mut().zip(exact).zip(long).zip(short) {
+            let (far, near) = ((x - y).norm(), (x - z).norm());
+            if far.is_finite() && near <= SHORT.1 * far {
+                *allowed = allowed.max(far);
+            }
+        }
+    }
+}
+
 fn disturbed(
     graph: &Graph,
     settings: &Settings,
@@ -450,7 +687,8 @@ fn disturbed(
     run: u64,
     only: Option<Node>,
 ) -> Option<Vec<Vec<C128>>> {
-    let mut disturber = Disturber { draws: Philox::new(0x6a69_746f, run, 0), only };
+    let draws = Philox::new(0x6a69_746f, run, 0);
+    let mut disturber = Disturber { draws, to_one_side: run % 2 == 1, only };
     elements(&Outcome::watched(graph, settings, inputs, Precision::Double, Some(&mut disturber)))
 }
 

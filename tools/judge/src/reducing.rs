@@ -10,6 +10,7 @@
 //! - a value stands for another of its type that was there before
 //! - inputs get smaller: sizes, then plain numbers, then `float32`
 
+use crate::promises::contradiction;
 use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::team::Seat;
@@ -18,6 +19,7 @@ use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::symbol::prim;
 use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
+use jitopt_core::types::Type;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -217,6 +219,7 @@ impl Search<'_, '_> {
     }
 
     fn shrink_inputs(&mut self) {
+        let settings = self.reducer.settings;
         let mut sizes: Vec<i64> = Vec::new();
         for input in &self.best.inputs {
             input.each_tensor(&mut |tensor| sizes.extend(tensor.shape().iter().filter(|&&n| n > 1)));
@@ -227,11 +230,12 @@ impl Search<'_, '_> {
         // A size that became 1 is not tried as 2.
         self.each(smaller.len(), &|kept| (kept / 2 + 1) * 2, &|case, i| {
             let (size, smaller) = smaller[i];
-            smaller < size && each_input(case, &|tensor| resized(tensor, size, smaller))
+            smaller < size && each_input(case, settings, &|tensor| resized(tensor, size, smaller))
         });
         self.each(self.best.inputs.len() * PLAINER.len(), &|kept| kept + 1, &|case, i| {
             let (input, plainer) = (i / PLAINER.len(), PLAINER[i % PLAINER.len()]);
             case.inputs[input] = mapped(&case.inputs[input], &plainer);
+            loosen(case, settings);
             true
         });
     }
@@ -368,9 +372,46 @@ fn mapped(value: &IValue, f: &dyn Fn(&Tensor) -> Tensor) -> IValue {
     }
 }
 
-fn each_input(case: &mut Case, f: &dyn Fn(&Tensor) -> Tensor) -> bool {
+fn each_input(case: &mut Case, settings: &Settings, f: &dyn Fn(&Tensor) -> Tensor) -> bool {
     case.inputs = case.inputs.iter().map(|value| mapped(value, f)).collect();
+    loosen(case, settings);
     true
+}
+
+/// Collects values that are not what their types say.
+struct Contradicted {
+    graph: u64,
+    values: Vec<Value>,
+}
+
+impl Contradicted {
+    fn look(&mut self, graph: &Graph, values: impl Iterator<Item = Value>, made: &[IValue]) {
+        if graph.id().number() == self.graph {
+            let wrong = values.zip(made).filter(|&(value, made)| contradiction(graph.ty(value), made).is_some());
+            self.values.extend(wrong.map(|(value, _)| value));
+        }
+    }
+}
+
+impl Watch for Contradicted {
+    fn entered(&mut self, graph: &Graph, block: Block, params: &mut [IValue]) {
+        self.look(graph, graph.params(block), params);
+    }
+
+    fn delivered(&mut self, graph: &Graph, node: Node, outputs: &mut Outs) -> Result<(), Stop> {
+        self.look(graph, graph.outputs(node), outputs);
+        Ok(())
+    }
+}
+
+/// Takes facts out of types that other inputs contradict: a description that says otherwise than the types would be refused.
+fn loosen(case: &mut Case, settings: &Settings) {
+    let mut found = Contradicted { graph: case.graph.id().number(), values: Vec::new() };
+    Outcome::watched(&case.graph, settings, &case.inputs, Precision::Typed, Some(&mut found));
+    for value in found.values {
+        let known = case.graph.ty(value).map_tensors(&mut |_| Type::tensor());
+        case.graph.set_type(value, known);
+    }
 }
 
 fn resized(tensor: &Tensor, from: i64, to: i64) -> Tensor {

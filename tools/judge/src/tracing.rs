@@ -20,7 +20,7 @@ use jitopt_core::analysis::grad_mode::is_about_grad_mode;
 use jitopt_core::interpreter::call::Call;
 use jitopt_core::interpreter::shown_values::to_str;
 use jitopt_core::interpreter::{Environment, IValue, Machine, Outs, Reason, Stop, Watch, library};
-use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value, ValueMap};
+use jitopt_core::ir::{Attribute, Block, DrawPlace, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::any_gradient_row;
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -328,13 +328,18 @@ impl<'a> Tracer<'a> {
         }
         let copy = self.made.copy_node(Some(self.source), node, &mut map);
         self.made.append(self.made.root(), copy);
-        // The run that is differentiated draws what this one draws.
-        self.made.keep_draws(copy, self.source.draw_root(node));
+        self.keep_draws(copy, node);
         for (output, found) in self.source.outputs(node).zip(outputs) {
             let shadow = self.shadow(found, map[&output]);
             self.stand(output, shadow, Some(map[&output]));
         }
         Ok(())
+    }
+
+    /// The run that is differentiated draws what this one draws.
+    fn keep_draws(&mut self, copy: Node, node: Node) {
+        let place = DrawPlace { root: self.source.draw_root(node), turns: self.env.turns() };
+        self.made.keep_draws(copy, place);
     }
 
     /// What a result holds that is called so in the copy.

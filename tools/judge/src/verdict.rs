@@ -131,8 +131,9 @@ pub fn judge_against(
         let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
         let results = if apart { leaves(results) } else { results.to_vec() };
         let inputs = if apart { leaves(inputs) } else { inputs.to_vec() };
-
-        IValue::tuple([IValue::tuple(results), IValue::tuple(inputs)])
+        // One result is `out`, as in `jitopt run`.
+        let results = if let [one] = &results[..] { one.clone() } else { IValue::tuple(results) };
+        IValue::tuple([results, IValue::tuple(inputs)])
     };
     let (a, b) = (shown(values.0, &expected.inputs), shown(values.1, &found.inputs));
     let mut wrong = match policy.tolerance {
@@ -247,13 +248,14 @@ fn beyond_budget(
     }
     let by = policy.explain.then(|| budget.dominated_by(graph, settings, inputs)).flatten();
     let by = by.map_or(String::new(), |node| format!("; the budget is dominated by {node}"));
-    excess.iter().map(|excess| format!("{excess}{by}")).collect()
+    excess.iter().map(|excess| excess.told(&by)).collect()
 }
 
 /// Paths by what they are of: `out.0`, `in1`.
 pub fn place(path: &str) -> String {
     let path = path.trim_start_matches('.');
     match path.split_once('.').unwrap_or((path, "")) {
+        ("0", "") => "out".to_owned(),
         ("0", rest) => format!("out.{rest}"),
         ("1", rest) => format!("in{rest} afterwards"),
         _ => path.to_owned(),

@@ -466,7 +466,7 @@ pub(crate) struct JudgeArgs {
     /// Folder of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
-    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    /// How contents are generated that nobody bound: zeros, ones, random, or random:SEED; random when it is not given
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
     /// Judge by this tolerance instead of by what rounding can do
@@ -579,6 +579,7 @@ const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   jitopt explain in.ir
   jitopt explain in.ir --passes='@default'           what fuses behind these passes
+  jitopt explain in.ir --shape '%x=64,128'           what fuses where sizes are known
 
 Each edit that is named was tried: the operators that it counts are in groups then.";
 
@@ -590,6 +591,9 @@ pub(crate) struct ExplainArgs {
     /// Passes to run before fusion
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
+    /// Sizes of a param, written into its type; may be repeated
+    #[arg(long, value_name = "%X=SIZES")]
+    pub(crate) shape: Vec<String>,
     /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
@@ -734,6 +738,8 @@ pub(crate) struct ReduceArgs {
     /// Try so many graphs at once; what comes out is the same
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
+    #[command(flatten)]
+    pub(crate) backend: BackendArgs,
     #[command(flatten)]
     pub(crate) judge: JudgeArgs,
 }

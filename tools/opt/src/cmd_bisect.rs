@@ -3,14 +3,18 @@
 use crate::arguments::BisectArgs;
 use crate::cmd_validate::{self, told};
 use crate::judging::{self, Trial};
+use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, quoted};
 use crate::teamwork::Work;
 use crate::{World, cmd_profile, exit, panics, processor};
-use jitopt_core::interpreter::Backend;
 use jitopt_core::interpreter::profile::Profile;
-use jitopt_core::ir::Graph;
-use jitopt_core::pass::{Pipeline, Rewrite};
+use jitopt_core::interpreter::{Backend, Environment, IValue, Outs};
+use jitopt_core::ir::{Graph, Node};
+use jitopt_core::pass::{self, Pipeline, Rewrite, Session};
+use jitopt_core::runtime::CpuBackend;
+use jitopt_core::symbol::prim;
+use jitopt_core::text::{PrintOptions, Printer};
 use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
 use jitopt_judge::rewrites::{Reference, Tally};
 use jitopt_judge::showing::Settings;
@@ -43,6 +47,10 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{left} rewrites may be at fault, {tried} sets of them tried ");
         }
     };
+    if let Some(text) = subject.kernels_at_fault(&trial) {
+        world.print(text.as_bytes());
+        return Ok(exit::MISMATCH);
+    }
     let follow = |trial: &Trial, seat: Seat| drop(subject.search(trial, seat, &|_, _| {}));
     let (culprit, judged) = work.share(&follow, |seat| subject.search(&trial, seat, &progress));
     if shown {
@@ -88,6 +96,36 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
+    /// The groups whose kernels are wrong, where the passes are right: the interpreter runs what they made.
+    fn kernels_at_fault(&self, trial: &Trial) -> Option<String> {
+        let backend = Rc::new(processor::in_environment(&self.args.backend, self.env)?);
+        let after = self.transformed(trial)?;
+        let check = |backend: Option<Rc<dyn Backend>>| {
+            let settings = Settings { backend, ..trial.settings.clone() };
+            Reference::new(&trial.graph, settings, trial.policy, trial.samples.clone()).check(&after)
+        };
+        check(None).ok()?;
+        let failure = check(Some(backend.clone())).err()?;
+        let groups: Vec<Node> = after.all_nodes().filter(|&node| after.kind(node) == prim::FUSION_GROUP).collect();
+        let alone = |&node: &Node| {
+            let only = Only { backend: backend.clone(), node, graph: after.id().number() };
+            check(Some(Rc::new(only))).is_err()
+        };
+        let guilty: Vec<Node> = groups.iter().copied().filter(alone).collect();
+        let guilty = if guilty.is_empty() { groups } else { guilty };
+        Some(told_of_kernels(self.args, &after, &guilty, &failure.to_string()))
+    }
+
+    /// What the pipeline makes of the graph; nothing where it fails.
+    fn transformed(&self, trial: &Trial) -> Option<Graph> {
+        let mut after = trial.graph.clone();
+        let callees = (*trial.settings.callees).clone();
+        let profile = self.profile.cloned().map(Rc::new);
+        let mut session = Session { callees, profile, ..Session::default() };
+        let ran = panics::guard(|| pass::run(&mut after, self.pipeline, &mut session, &mut [&mut VerifyEach]));
+        matches!(ran, Ok(Ok(()))).then_some(after)
+    }
+
     /// What is at fault, and on how many samples the whole pipeline was found right.
     fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> (Culprit, Option<Tally>) {
         let judged = RefCell::new(None);
@@ -110,6 +148,54 @@ impl Subject<'_> {
         let suspect = Suspect { graph, pipeline, callees, profile: self.profile, check: &check, seat, progress };
         (suspect.find(), judged.take())
     }
+}
+
+/// Runs one group as a kernel, and leaves the others to the interpreter.
+#[derive(Debug)]
+struct Only {
+    backend: Rc<CpuBackend>,
+    node: Node,
+    graph: u64,
+}
+
+impl Backend for Only {
+    fn section(
+        &self,
+        graph: &Graph,
+        node: Node,
+        section: &Graph,
+        operands: &[IValue],
+        env: &Environment,
+    ) -> Option<Outs> {
+        let is_meant = node == self.node && graph.id().number() == self.graph;
+        is_meant.then(|| self.backend.section(graph, node, section, operands, env)).flatten()
+    }
+}
+
+/// Names groups by their nodes and what is in them.
+fn told_of_kernels(args: &BisectArgs, after: &Graph, guilty: &[Node], failure: &str) -> String {
+    let mut text = match guilty.len() {
+        1 => "one kernel is at fault, and no rewrite: the interpreter computes the group right\n".to_owned(),
+        n => format!("{n} kernels are at fault, and no rewrite: the interpreter computes the groups right\n"),
+    };
+    for &node in guilty {
+        let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
+        printer.node_line(after, node);
+        text += &format!("  {}\n", String::from_utf8_lossy(&printer.out).trim());
+        let section = after.subgraph(node);
+        let kinds = section.iter().flat_map(|section| section.all_nodes().map(|inner| section.kind(inner)));
+        let mut kinds: Vec<&str> = kinds.filter(|&kind| kind != prim::CONSTANT).map(|kind| kind.as_str()).collect();
+        kinds.dedup();
+        let location = section.and_then(|section| section.all_nodes().find_map(|inner| section.origin_location(inner)));
+        let from = location.map_or(String::new(), |at| format!(", from {}", String::from_utf8_lossy(at).trim()));
+        text += &format!("    of {}{from}\n", kinds.join(", "));
+    }
+    let (file, passes) = (quoted(&args.file.display().to_string()), &args.passes);
+    let (flags, backend) = (reproducers::all_flags(&args.judge), reproducers::of_backend(&args.backend));
+    let wrong = format!("jitopt validate {file} --passes='{passes}'{backend}{flags}");
+    let reduce = format!("jitopt reduce {file} --passes='{passes}'{backend}{flags}");
+    let right = format!("jitopt validate {file} --passes='{passes}'{flags}");
+    text + &format!("{failure}\nwrong:  {wrong}\nright:  {right}\nsmaller: {reduce}\n")
 }
 
 fn found(args: &BisectArgs, numbers: &[u64], rewrites: &[Rewrite], failure: &str) -> String {

@@ -6,6 +6,7 @@ use crate::arguments::{ExplainArgs, RunArgs, RunSemantics};
 use crate::cmd_run::read_graph;
 use crate::judging;
 use crate::optimise::{Refusal, refuse};
+use crate::specializing::Specialization;
 use crate::{World, exit, panics};
 use jitopt_core::ir::{Attribute, Graph};
 use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
@@ -46,11 +47,13 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refus
     if !judging::fusion_is_on(world)? {
         world.say("note: JITOPT_FUSION=0: runs leave `fuse` out; what is shown here is what it would do");
     }
+    let sizes = Specialization::of_shapes(&args.shape)?;
     let stdin = [PathBuf::from("-")];
     let files = if args.files.is_empty() { &stdin[..] } else { &args.files };
     for path in files {
         let semantics = RunSemantics { torch: args.torch, ..RunSemantics::default() };
         let mut graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
+        sizes.apply(&mut graph).or_else(refuse)?;
         if let Some(pipeline) = &before {
             pass::run(&mut graph, pipeline, &mut Session::default(), &mut [])
                 .or_else(|error| refuse(format!("{}: {error}", path.display())))?;

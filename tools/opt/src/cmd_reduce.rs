@@ -6,7 +6,8 @@ use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::reproducers::{self, Reproducer};
 use crate::teamwork::Work;
-use crate::{World, cmd_profile, exit, panics};
+use crate::{World, cmd_profile, exit, panics, processor};
+use jitopt_core::interpreter::Backend;
 use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::pass::{self, Gate, Pipeline, RunError, Session};
 use jitopt_core::verify;
@@ -15,18 +16,22 @@ use jitopt_judge::showing::Settings;
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Policy, Verdict, judge};
 use std::io::{IsTerminal, Write};
+use std::rc::Rc;
 
 pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
     let result = panics::guard(|| reduce(args, world));
     judging::ended(result, world)
 }
 
+/// What is said where passes are right and a group is computed wrong.
+const KERNEL: &str = "a kernel gives other results than the interpreter";
+
 /// How a case fails.
 struct Judge<'a> {
     args: &'a ReduceArgs,
     pipeline: Option<&'a Pipeline>,
     gate: Gate,
-    settings: &'a Settings,
+    settings: Settings,
     policy: Policy,
 }
 
@@ -51,9 +56,14 @@ impl Judge<'_> {
         if let Some(command) = &self.args.check {
             return judging::fails_command(command, &after);
         }
-        match judge(&case.graph, &after, self.settings, &case.inputs, self.policy) {
-            Verdict::Differs(_) => Some("the results differ".to_owned()),
-            _ => None,
+        let differs = |settings: &Settings| {
+            matches!(judge(&case.graph, &after, settings, &case.inputs, self.policy), Verdict::Differs(_))
+        };
+        let plain = Settings { backend: None, ..self.settings.clone() };
+        match () {
+            () if !differs(&self.settings) => None,
+            () if self.settings.backend.is_some() && !differs(&plain) => Some(KERNEL.to_owned()),
+            () => Some("the results differ".to_owned()),
         }
     }
 }
@@ -62,9 +72,15 @@ impl Judge<'_> {
 type Found<'a> = Result<(Case, String), &'a str>;
 
 fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    if args.passes.is_none() && args.check.is_none() {
-        return refuse("nothing can fail: give --passes or --check");
+    let by_kernels = args.backend.backend == "cpu";
+    if args.passes.is_none() && args.check.is_none() && !by_kernels {
+        return refuse("nothing can fail: give --passes, --check or --backend=cpu");
     }
+    if by_kernels && args.check.is_some() {
+        return refuse("--backend=cpu: the command judges, and no kernel runs; leave --check or --backend away");
+    }
+    processor::refuse_idle(&args.backend)?;
+    let env = world.env.clone();
     let cwd = world.cwd.clone();
     let work = Work { judge: &args.judge, file: &args.file, cwd: &cwd, jobs: args.jobs };
     work.check()?;
@@ -86,8 +102,13 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             let _ = write!(std::io::stderr(), "\r{nodes} nodes, {tried} tried ");
         }
     };
-    let follow = |trial: &Trial, seat: Seat| drop(search(args, pipeline, profile, trial, seat, &mut |_, _| {}));
-    let found = work.share(&follow, |seat| search(args, pipeline, profile, &trial, seat, &mut progress))?;
+    let search = |trial: &Trial, seat: Seat, progress: &mut dyn FnMut(&Case, usize)| {
+        // Each worker has a backend of its own.
+        let backend = processor::in_environment(&args.backend, &env).map(|one| Rc::new(one) as Rc<dyn Backend>);
+        search(args, pipeline, profile, (trial, backend), seat, progress)
+    };
+    let follow = |trial: &Trial, seat: Seat| drop(search(trial, seat, &mut |_, _| {}));
+    let found = work.share(&follow, |seat| search(&trial, seat, &mut progress))?;
     match found {
         Ok((best, signature)) => finish(args, &trial, &best, &signature, world),
         Err(why) => {
@@ -114,7 +135,7 @@ fn search<'a>(
     args: &ReduceArgs,
     pipeline: Option<&Pipeline>,
     profile: Option<&Profile>,
-    trial: &Trial,
+    (trial, backend): (&Trial, Option<Rc<dyn Backend>>),
     seat: Seat,
     progress: &mut dyn FnMut(&Case, usize),
 ) -> Result<Found<'a>, Refusal> {
@@ -123,7 +144,7 @@ fn search<'a>(
         args,
         pipeline,
         gate: judging::gate(&args.gates.disable, &args.gates.debug_counter, pipeline.unwrap_or(&nothing))?,
-        settings: &trial.settings,
+        settings: Settings { backend, ..trial.settings.clone() },
         policy: Policy { explain: false, ..trial.policy },
     };
     let mut graph = trial.graph.clone();
@@ -140,7 +161,7 @@ fn search<'a>(
 
 fn reproducer<'a>(args: &'a ReduceArgs, trial: &'a Trial, case: &'a Case, note: &'a str) -> Reproducer<'a> {
     let passes = args.passes.as_ref().map_or(String::new(), |passes| format!(" --passes='{passes}'"));
-    let flags = format!("{passes}{}", reproducers::gates(&args.gates));
+    let flags = format!("{passes}{}{}", reproducers::gates(&args.gates), reproducers::of_backend(&args.backend));
     let (command, piped) = match &args.check {
         Some(check) => (format!("jitopt %s{flags}"), format!(" | {}", check.replace('%', "%%"))),
         None => (format!("jitopt validate %s{flags} --samples 0"), reproducers::SAME.to_owned()),

@@ -11,6 +11,7 @@ use jitopt_core::interpreter::{Backend, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
 use jitopt_judge::rewrites::{EachRewrite, Finding, Reference, Tally, off_by_value};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -54,9 +55,16 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
+    if two && args.judge.fill_unknown.is_none() {
+        // What only the second graph has would be other numbers than those of the first.
+        trial.settings.invent = None;
+    }
     trial.settings.backend = backend.clone().map(|backend| backend as Rc<dyn Backend>);
     let reference = Reference::new(&trial.graph, trial.settings.clone(), trial.policy, trial.samples.clone());
     let reference = Rc::new(if args.each == "end" { reference } else { reference.recalling() });
+    if args.judge.fill_unknown.is_none() {
+        note_of_calls(&reference, world);
+    }
     let mut after = trial.graph.clone();
     let mut differentiated = KeepDifferentiated::default();
     match &pipeline {
@@ -91,6 +99,14 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
         processor::note_of_launches(&backend, world);
     }
     Ok(code)
+}
+
+/// Says which calls returned what was generated.
+fn note_of_calls(reference: &Reference, world: &mut World<'_>) {
+    let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.made_up_calls).collect();
+    for name in names {
+        world.say(&format!("note: the graph of `{name}` is not given: what it returns is generated"));
+    }
 }
 
 fn transform(

@@ -112,7 +112,7 @@ fn as_run(args: &JudgeArgs) -> RunArgs {
             shape: args.shape.clone(),
             bind: args.bind.clone(),
             bind_dir: args.bind_dir.clone(),
-            fill_unknown: args.fill_unknown.clone(),
+            fill_unknown: Some(how_made_up(args).to_owned()),
             ..RunValues::default()
         },
         semantics: RunSemantics {
@@ -157,11 +157,14 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
     let mut settings =
         Settings { release: args.torch, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
     settings.max_steps = Some(args.max_steps);
-    if let Some(how) = &args.fill_unknown {
-        let (invent, seed) = given_values::fill_unknown(how)?;
-        (settings.invent, settings.invent_seed) = (Some(invent), seed);
-    }
+    let (invent, seed) = given_values::fill_unknown(how_made_up(args))?;
+    (settings.invent, settings.invent_seed) = (Some(invent), seed);
     Ok(settings)
+}
+
+/// How contents are generated that nobody gave: a graph without its weights is compared all the same.
+fn how_made_up(args: &JudgeArgs) -> &str {
+    args.fill_unknown.as_deref().unwrap_or("random")
 }
 
 /// Callees by their whole names: machines look for those; users may give short ones, as for `inline`.

@@ -41,6 +41,12 @@ impl Specialization {
         Ok(Specialization { arguments, shapes, detail })
     }
 
+    /// Sizes alone, as `--shape` gives them.
+    pub(crate) fn of_shapes(shapes: &[String]) -> Result<Specialization, Refusal> {
+        let shapes = shapes.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
+        Ok(Specialization { shapes, ..Specialization::default() })
+    }
+
     /// The file that describes tensors, none of which wants a gradient. What containers hold may.
     pub(crate) fn without_gradients(&self) -> Option<&str> {
         let (file, arguments) = self.arguments.as_ref()?;

@@ -5,8 +5,6 @@
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
-#[path = "support/draws.rs"]
-mod draws;
 #[path = "support/each_pass.rs"]
 mod each_pass;
 #[path = "support/recorded.rs"]
@@ -139,7 +137,6 @@ fn disorder(subject: &Subject, name: &str, pipeline: &Pipeline, seed: u64) -> Re
     match judge(&subject.graph, &after, &subject.settings, &subject.inputs, POLICY) {
         Verdict::Same => Ok(true),
         Verdict::Unjudged(_) => Ok(false),
-        Verdict::Differs(_) if name.contains("unrolling") && draws::draws_in_loops(&subject.graph) => Ok(false),
         Verdict::Differs(lines) => told(&lines.join("\n")),
     }
 }

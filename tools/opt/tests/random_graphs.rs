@@ -2,8 +2,6 @@
 //!
 //! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
 
-#[path = "support/draws.rs"]
-mod draws;
 #[path = "support/each_pass.rs"]
 mod each_pass;
 
@@ -49,9 +47,6 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
         match judge_against(&graph, &expected, &after, &settings, &inputs, POLICY) {
             Verdict::Same => judged += 1,
             Verdict::Unjudged(_) => {}
-            // Draws are told apart by how often a node drew. Where the iterations of a loop become nodes of their own, and those
-            // that nobody reads go, the others draw earlier.
-            Verdict::Differs(_) if unrolls(pipeline) && draws::draws_in_loops(&graph) => {}
             Verdict::Differs(lines) => {
                 let why = lines.join("\n");
                 let small = smallest(Case { graph: graph.clone(), inputs: inputs.clone() }, pipeline, &settings);
@@ -60,10 +55,6 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
         }
     }
     Ok(judged)
-}
-
-fn unrolls(pipeline: &Pipeline) -> bool {
-    pipeline.stages().iter().any(|stage| stage.pass.name.contains("unrolling"))
 }
 
 /// A smaller graph that goes wrong, what becomes of it, and the rewrites at fault.

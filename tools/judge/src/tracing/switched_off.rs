@@ -119,7 +119,7 @@ impl Tracer<'_> {
         }
         let copy = self.made.copy_node(Some(self.source), node, &mut map);
         self.made.append(self.made.root(), copy);
-        self.made.keep_draws(copy, self.source.draw_root(node));
+        self.keep_draws(copy, node);
         Ok(copy)
     }
 
