@@ -77,9 +77,10 @@ impl GraphWords {
     /// What is true of the whole text.
     fn setting(&mut self, graph: &Graph) {
         let Dialect { spelling, era_shown } = graph.dialect;
-        let Spelling { old_none, dynamic, undefined, colon_strides, verbosity } = spelling;
-        let flags =
-            [old_none, dynamic, colon_strides, era_shown].into_iter().fold(0, |all, flag| all << 1 | u32::from(flag));
+        let Spelling { old_none, dynamic, undefined, colon_strides, square_unions, square_dicts, verbosity } = spelling;
+        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts, era_shown]
+            .into_iter()
+            .fold(0, |all, flag| all << 1 | u32::from(flag));
         let verbosity = verbosity.map_or(0, |n| 1 + u32::from(n));
         self.words.push(graph.era as u32 | (undefined as u32) << 8 | flags << 16 | verbosity << 24);
     }

@@ -11,7 +11,12 @@ impl Evidence {
     pub(super) fn settle(&self, graph: &mut Graph, options: ParseOptions) {
         let types = &self.types;
         let new = types.new_none || types.fields || self.seventeen || self.annotated;
-        let old = types.class_type || types.dynamic || self.six || (types.old_none && !new);
+        let old = types.class_type
+            || types.profiled
+            || types.square_dicts
+            || types.dynamic
+            || self.six
+            || (types.old_none && !new);
         let asked = options.era.filter(|_| options.force_era || !(new || old));
         let era = asked.unwrap_or(if old && !new { Era::V1_3 } else { Era::V2 });
         let spelling = Spelling {
@@ -19,6 +24,8 @@ impl Evidence {
             dynamic: types.dynamic,
             undefined: types.undefined.unwrap_or(Undefined::Suffix),
             colon_strides: types.colon_strides,
+            square_unions: types.square_unions && !types.round_unions,
+            square_dicts: types.square_dicts,
             verbosity: None,
         };
         set_dialect(graph, era, spelling, new || old);
