@@ -11,9 +11,9 @@
 //! PyTorch what is inside containers and sections stays, and so do params of blocks and constants that nobody reads. Up to 1.4 a
 //! bool was no number: constants of it became integers, and params stay.
 //!
-//! Conversions between numbers and tensors are skipped and left for `dce`, but not `aten::Int` of what is no integer: PyTorch skips that
-//! one too, and 2.7 is no longer cut. What comparisons return is a tensor of bools here; PyTorch up to 1.4 says of integers.
-//! Floats keep as many digits as they need. Linear in nodes and operands; idempotent.
+//! Conversions between numbers and tensors are skipped and left for `dce`, as in PyTorch: `aten::Int` of 2.7 is 2.7 to the reader of
+//! such a graph. What comparisons return is a tensor of bools here; PyTorch up to 1.4 says of integers. Floats show six digits, as
+//! PyTorch prints the elements of a tensor. Linear in nodes and operands; idempotent.
 
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -52,7 +52,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     for node in graph.all_nodes().collect::<Vec<_>>() {
         match graph.kind(node) {
             prim::CONSTANT => erase_constant(graph, cx, node),
-            kind if converts(kind) && is_same_number(graph, node) => skip(graph, cx, node),
+            kind if converts(kind) && takes_one_number(graph, node) => skip(graph, cx, node),
             _ => erase_outputs(graph, cx, node),
         }
     }
@@ -83,6 +83,7 @@ fn tensor(graph: &Graph, dtype: Option<DType>) -> Type {
         requires_grad: None,
         device: new.then(|| Symbol::new("cpu")),
         undefined: None,
+        profiled: false,
     }))
 }
 
@@ -121,20 +122,16 @@ fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     });
 }
 
-/// A number as the element of a tensor: six digits where they are all, as PyTorch prints them.
+/// A number as the element of a tensor: with six digits, as PyTorch prints them.
 fn printed(value: &Attribute) -> Option<String> {
-    let digits = |style: FloatStyle, value: f64| {
+    let digits = |value: f64| {
         let mut text = Vec::new();
-        print_float(&mut text, Float { value, style });
+        print_float(&mut text, Float { value, style: FloatStyle::Six });
         String::from_utf8_lossy(&text).into_owned()
-    };
-    let real = |value: f64| {
-        let short = digits(FloatStyle::Six, value);
-        if short.parse() == Ok(value) { short } else { digits(FloatStyle::Seventeen, value) }
     };
     match value {
         Attribute::Int(n) => Some(format!("{{{n}}}")),
-        Attribute::Float(float) => Some(format!("{{{}}}", real(float.value))),
+        Attribute::Float(float) => Some(format!("{{{}}}", digits(float.value))),
         _ => None,
     }
 }
@@ -142,26 +139,27 @@ fn printed(value: &Attribute) -> Option<String> {
 // ---- conversions
 
 fn converts(kind: Symbol) -> bool {
-    let kinds =
-        ["prim::NumToTensor", "aten::Int", "aten::Float", "aten::Bool", "prim::Int", "prim::Float", "prim::Bool"];
-    kinds.contains(&kind.as_str()) || is_implicit(kind)
+    let kinds = [
+        "prim::NumToTensor",
+        "prim::ImplicitTensorToNum",
+        "prim::Int",
+        "prim::Float",
+        "prim::Bool",
+        "aten::Int",
+        "aten::Float",
+        "aten::Bool",
+        "aten::IntImplicit",
+        "aten::FloatImplicit",
+        "aten::ScalarImplicit",
+    ];
+    kinds.contains(&kind.as_str())
 }
 
-/// Whether it takes the number out of a tensor as it is.
-fn is_implicit(kind: Symbol) -> bool {
-    let kinds = ["prim::NumToTensor", "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit"];
-    kinds.contains(&kind.as_str()) || kind.as_str() == "prim::ImplicitTensorToNum"
-}
-
-/// Whether a conversion leaves the number as it is.
-fn is_same_number(graph: &Graph, node: Node) -> bool {
-    let (Some(output), 1) = (graph.single_output(node), graph.num_inputs(node)) else { return false };
-    let dtype = |value: Value| match graph.ty(value).as_tensor() {
-        Some(tensor) => tensor.dtype,
-        None => number(graph.ty(value)).flatten(),
-    };
-    let same = dtype(output).is_some() && dtype(output) == dtype(graph.input(node, 0));
-    planted!("numbers.same", is_implicit(graph.kind(node)) || same, "always" => true)
+/// Whether a conversion has one operand, and that is a number or a tensor: a text stays one.
+fn takes_one_number(graph: &Graph, node: Node) -> bool {
+    let (Some(_), 1) = (graph.single_output(node), graph.num_inputs(node)) else { return false };
+    let ty = graph.ty(graph.input(node, 0));
+    planted!("numbers.same", ty.is_tensor() || number(ty).is_some(), "always" => true)
 }
 
 fn skip(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {

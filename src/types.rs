@@ -135,6 +135,8 @@ pub struct TensorType {
     pub device: Option<Symbol>,
     /// Whether it is autograd's undefined tensor.
     pub undefined: Option<bool>,
+    /// Whether it is the profiled type of PyTorch 1.2, which has a spelling of its own.
+    pub profiled: bool,
 }
 
 impl TensorType {

@@ -70,7 +70,16 @@ pub const RULES: &[Rule] = &[
     // Numbers that were tensors for a while.
     Rule::new(
         "number-of-tensor-of-number",
-        &["aten::Int", "aten::Float", "aten::IntImplicit", "aten::FloatImplicit", "aten::ScalarImplicit"],
+        // Up to 1.1 the first two are operators of `prim`.
+        &[
+            "prim::Int",
+            "prim::Float",
+            "aten::Int",
+            "aten::Float",
+            "aten::IntImplicit",
+            "aten::FloatImplicit",
+            "aten::ScalarImplicit",
+        ],
         "number(tensor(n)) = n, when it is a number of that type and nobody writes to the tensor",
         |facts, node| {
             let [tensor] = facts.operands(node)?;

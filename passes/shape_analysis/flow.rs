@@ -569,5 +569,6 @@ fn met_tensors(a: &TensorType, b: &TensorType) -> TensorType {
         requires_grad: a.requires_grad.or(b.requires_grad),
         device: a.device.or(b.device),
         undefined: a.undefined.or(b.undefined),
+        profiled: false,
     }
 }

@@ -272,6 +272,7 @@ pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
             requires_grad: None,
             device: device(call),
             undefined: None,
+            profiled: false,
         }
     };
     let mut results: Vec<TensorType> = extents.into_iter().enumerate().map(with).collect();

@@ -238,6 +238,7 @@ fn type_of(tensor: &Tensor, era: Era) -> Type {
         requires_grad: new.then_some(false),
         device: new.then(|| Symbol::new(tensor.device().name())),
         undefined: None,
+        profiled: false,
     }))
 }
 

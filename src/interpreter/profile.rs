@@ -85,6 +85,7 @@ pub(super) fn type_of(tensor: &Tensor) -> Type {
         requires_grad: Some(tensor.requires_grad()),
         device: Some(Symbol::new(tensor.device().name())),
         undefined: None,
+        profiled: false,
     }))
 }
 

@@ -58,6 +58,7 @@ fn tensor(note: &TensorNote, detail: Detail) -> Type {
         requires_grad: Some(note.requires_grad == Some(true)),
         device: Some(Symbol::new(note.device.as_deref().unwrap_or("cpu"))),
         undefined: None,
+        profiled: false,
     }))
 }
 
@@ -88,6 +89,7 @@ fn met(a: Type, b: Type) -> Type {
         requires_grad: seen.requires_grad.or(written.requires_grad),
         device: seen.device.or(written.device),
         undefined: None,
+        profiled: false,
     }))
 }
 

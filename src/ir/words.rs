@@ -78,8 +78,10 @@ impl GraphWords {
     /// What is true of the whole text.
     fn setting(&mut self, graph: &Graph) {
         let Dialect { spelling, releases } = graph.dialect;
-        let Spelling { old_none, dynamic, undefined, colon_strides, verbosity } = spelling;
-        let flags = [old_none, dynamic, colon_strides].into_iter().fold(0, |all, flag| all << 1 | u32::from(flag));
+        let Spelling { old_none, dynamic, undefined, colon_strides, square_unions, square_dicts, verbosity } = spelling;
+        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts]
+            .into_iter()
+            .fold(0, |all, flag| all << 1 | u32::from(flag));
         let verbosity = verbosity.map_or(0, |n| 1 + u32::from(n));
         self.words.push(undefined as u32 | flags << 8 | verbosity << 16);
         let word = |release: Release| release.0 << 8 | release.1;

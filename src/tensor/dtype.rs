@@ -22,6 +22,8 @@ dtypes! {
     QInt8, QUInt8, QInt32, QUInt4x2, QUInt2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16, Float8_e5m2,
     Float8_e4m3fn, Float8_e5m2fnuz, Float8_e4m3fnuz, Float8_e8m0fnu, Float4_e2m1fn_x2, UInt16, UInt32, UInt64,
     UInt1, UInt2, UInt3, UInt4, UInt5, UInt6, UInt7, Int1, Int2, Int3, Int4, Int5, Int6, Int7, Undefined,
+    // How some releases spell the undefined one.
+    UNKNOWN_SCALAR,
 }
 
 /// What arithmetic an element type takes part in, weakest first.

@@ -12,7 +12,12 @@ impl Evidence {
     pub(super) fn settle(&self, graph: &mut Graph, options: ParseOptions) {
         let types = &self.types;
         let new = types.new_none || types.fields || self.seventeen || self.annotated;
-        let old = types.class_type || types.dynamic || self.six || (types.old_none && !new);
+        let old = types.class_type
+            || types.profiled
+            || types.square_dicts
+            || types.dynamic
+            || self.six
+            || (types.old_none && !new);
         let era = if old && !new { Era::V1_3 } else { Era::V2 };
         let releases = match options.release {
             Some(release) => Releases { oldest: release, newest: release },
@@ -23,6 +28,8 @@ impl Evidence {
             dynamic: types.dynamic,
             undefined: types.undefined.unwrap_or(Undefined::Suffix),
             colon_strides: types.colon_strides,
+            square_unions: types.square_unions && !types.round_unions,
+            square_dicts: types.square_dicts,
             verbosity: None,
         };
         set_dialect(graph, spelling, releases);

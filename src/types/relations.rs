@@ -209,6 +209,7 @@ impl TensorType {
             requires_grad: both(&self.requires_grad, &other.requires_grad),
             device: both(&self.device, &other.device),
             undefined: both(&self.undefined, &other.undefined),
+            profiled: self.profiled && other.profiled,
         }
     }
 }

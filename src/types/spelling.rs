@@ -26,6 +26,10 @@ pub struct Spelling {
     pub undefined: Undefined,
     /// `Float(10:48, 8:6)` (1.5, 1.6) instead of `strides=[48, 6]`.
     pub colon_strides: bool,
+    /// `Union[Tensor, int]` (1.10) instead of `Union(Tensor, int)`.
+    pub square_unions: bool,
+    /// `Dict[str, Tensor]` (1.1) instead of `Dict(str, Tensor)`.
+    pub square_dicts: bool,
     /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
     pub verbosity: Option<u8>,
 }
@@ -48,6 +52,8 @@ impl Default for Spelling {
             dynamic: false,
             undefined: Undefined::Suffix,
             colon_strides: false,
+            square_unions: false,
+            square_dicts: false,
             verbosity: None,
         }
     }
@@ -70,6 +76,14 @@ pub struct Seen {
     pub fields: bool,
     /// `ClassType<..>` was met: before 1.4.
     pub class_type: bool,
+    /// `Union[..]` was met: 1.10.
+    pub square_unions: bool,
+    /// `Union(..)` was met: later releases.
+    pub round_unions: bool,
+    /// `Dict[..]` was met: 1.1.
+    pub square_dicts: bool,
+    /// `ProfiledTensor(..` was met: 1.2.
+    pub profiled: bool,
 }
 
 /// Why a text is not a type.
@@ -194,6 +208,7 @@ impl Reader<'_> {
                 self.seen.new_none |= name == "NoneType";
                 Ok((rest, Type::none()))
             }
+            "ProfiledTensor" => self.profiled(rest),
             "Dict" => self.dict(rest),
             "NamedTuple" => self.named_tuple(rest),
             "Future" | "RRef" | "Await" => self.wrapper(rest, name),
@@ -234,11 +249,14 @@ impl Reader<'_> {
     }
 
     fn dict<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
-        let (rest, ()) = expect(input, "(")?;
+        let square = eat(input, "[").is_some();
+        self.seen.square_dicts |= square;
+        let (open, close) = if square { ("[", "]") } else { ("(", ")") };
+        let (rest, ()) = expect(input, open)?;
         let (rest, key) = self.full(rest)?;
         let (rest, ()) = expect(rest, ",")?;
         let (rest, value) = self.full(rest)?;
-        let (rest, ()) = expect(rest, ")")?;
+        let (rest, ()) = expect(rest, close)?;
         Ok((rest, Type::new(TypeKind::Dict(key, value))))
     }
 
@@ -285,6 +303,8 @@ impl Reader<'_> {
             (_, Some(rest)) => (rest, "]"),
             _ => return Err((blanks(input), "expected `(` after `Union`".to_owned())),
         };
+        self.seen.square_unions |= close == "]";
+        self.seen.round_unions |= close == ")";
         let (rest, parts) = self.list(rest, close)?;
         Ok((rest, Type::new(TypeKind::Union(parts.into()))))
     }
@@ -362,6 +382,27 @@ impl Reader<'_> {
         self.fields_and_suffix(rest, tensor)
     }
 
+    /// `ProfiledTensor(dtype = Float , shape = (2, 5)`: the profiled type of 1.2, whose printer closes no bracket. `(*)` is an
+    /// unknown rank.
+    fn profiled<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
+        let mut rest = input;
+        for token in ["(", "dtype", "="] {
+            rest = expect(rest, token)?.0;
+        }
+        let name = word(rest).ok().map(|(after, name)| (after, dtype(name)));
+        let Some((after, Some(element))) = name else {
+            return Err((blanks(rest), "expected an element type, such as `Float`".to_owned()));
+        };
+        rest = after;
+        for token in [",", "shape", "=", "("] {
+            rest = expect(rest, token)?.0;
+        }
+        let (after, sizes) = profiled_sizes(rest)?;
+        self.seen.profiled = true;
+        let tensor = TensorType { dtype: Some(element), sizes, profiled: true, ..TensorType::default() };
+        Ok((after, Type::new(TypeKind::Tensor(tensor))))
+    }
+
     fn fields_and_suffix<'a>(&mut self, input: Input<'a>, mut tensor: TensorType) -> Result<'a, Type> {
         let mut rest = input;
         if tensor.sizes.is_none() && tensor.dtype.is_some() && input.starts_with(b"(") {
@@ -419,6 +460,23 @@ impl Reader<'_> {
         }
         dims.size(input)
     }
+}
+
+/// Sizes up to and including the bracket that closes them; none for `*)`.
+fn profiled_sizes(input: Input<'_>) -> Result<'_, Option<Box<[Dim]>>> {
+    if let Some(rest) = eat(input, "*").and_then(|rest| eat(rest, ")")) {
+        return Ok((rest, None));
+    }
+    let (mut rest, mut sizes) = (input, Vec::new());
+    while eat(rest, ")").is_none() {
+        if !sizes.is_empty() {
+            rest = expect(rest, ",")?.0;
+        }
+        let (after, size) = dim(blanks(rest))?;
+        sizes.push(size);
+        rest = after;
+    }
+    Ok((expect(rest, ")")?.0, Some(sizes.into())))
 }
 
 /// ` = cfg` behind a field: up to the next field or the closing bracket, whatever it is.
@@ -588,11 +646,13 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         RRef(inner) => print_with(out, "RRef[", *inner, "]", spelling),
         Await(inner) => print_with(out, "Await(", *inner, ")", spelling),
         Dict(key, value) => {
-            print_with(out, "Dict(", *key, ", ", spelling);
-            print_with(out, "", *value, ")", spelling);
+            let (open, close) = if spelling.square_dicts { ("Dict[", "]") } else { ("Dict(", ")") };
+            print_with(out, open, *key, ", ", spelling);
+            print_with(out, "", *value, close, spelling);
         }
-        Tuple(parts) => print_list(out, "(", parts, spelling),
-        Union(parts) => print_list(out, "Union(", parts, spelling),
+        Tuple(parts) => print_list(out, "(", parts, ")", spelling),
+        Union(parts) if spelling.square_unions => print_list(out, "Union[", parts, "]", spelling),
+        Union(parts) => print_list(out, "Union(", parts, ")", spelling),
         NamedTuple(fields) => print_fields(out, fields, spelling),
         Class(name) if is_qualified(name.as_str()) => out.extend(name.as_str().as_bytes()),
         Class(name) => out.extend(format!("ClassType<{name}>").as_bytes()),
@@ -608,12 +668,12 @@ fn print_with(out: &mut Vec<u8>, open: &str, inner: Type, close: &str, spelling:
     out.extend(close.as_bytes());
 }
 
-fn print_list(out: &mut Vec<u8>, open: &str, parts: &[Type], spelling: &Spelling) {
+fn print_list(out: &mut Vec<u8>, open: &str, parts: &[Type], close: &str, spelling: &Spelling) {
     out.extend(open.as_bytes());
     for (i, part) in parts.iter().enumerate() {
         print_with(out, if i > 0 { ", " } else { "" }, *part, "", spelling);
     }
-    out.push(b')');
+    out.extend(close.as_bytes());
 }
 
 fn print_fields(out: &mut Vec<u8>, fields: &[Field], spelling: &Spelling) {
@@ -625,7 +685,22 @@ fn print_fields(out: &mut Vec<u8>, fields: &[Field], spelling: &Spelling) {
     out.push(b')');
 }
 
+/// As the printer of 1.2 does it: the bracket stays open.
+fn print_profiled(out: &mut Vec<u8>, tensor: &TensorType, dtype: DType) {
+    let sizes = tensor.sizes.as_deref().map(|sizes| {
+        sizes.iter().map(|dim| match dim {
+            Dim::Known(n) => n.to_string(),
+            Dim::Unknown | Dim::Symbolic(_) => "*".to_owned(),
+        })
+    });
+    let sizes = sizes.map_or("*".to_owned(), |sizes| sizes.collect::<Vec<_>>().join(", "));
+    out.extend(format!("ProfiledTensor(dtype = {} , shape = ({sizes})", dtype.name()).as_bytes());
+}
+
 fn print_tensor(out: &mut Vec<u8>, tensor: &TensorType, spelling: &Spelling) {
+    if let (true, Some(dtype)) = (tensor.profiled, tensor.dtype) {
+        return print_profiled(out, tensor, dtype);
+    }
     let undefined = tensor.undefined == Some(true);
     if undefined && tensor.dtype.is_none() && tensor.sizes.is_none() && spelling.undefined != Undefined::Suffix {
         let plain = spelling.undefined == Undefined::Plain;
@@ -751,6 +826,14 @@ mod tests {
         "__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
         "Float8_e4m3fn(2)",
         "Half(1, strides=[1])",
+        "UNKNOWN_SCALAR(device=cpu)",
+        "UNKNOWN_SCALARTensor",
+        "Union[Tensor, int[], Union[str, NoneType]]",
+        "Dict[str, Dict[int, Tensor[]]]",
+        "ProfiledTensor(dtype = Float , shape = (2, 5, 7)",
+        "ProfiledTensor(dtype = Long , shape = ()",
+        "ProfiledTensor(dtype = Double , shape = (*)",
+        "(ProfiledTensor(dtype = Bool , shape = (2, *), int)",
     ];
 
     fn spelling(seen: &Seen) -> Spelling {
@@ -759,6 +842,8 @@ mod tests {
             dynamic: seen.dynamic,
             undefined: seen.undefined.unwrap_or(Undefined::Suffix),
             colon_strides: seen.colon_strides,
+            square_unions: seen.square_unions,
+            square_dicts: seen.square_dicts,
             verbosity: None,
         }
     }

@@ -48,7 +48,9 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     if !operator.is_known() {
         return;
     }
-    if found != expected {
+    // Closures that were lifted are sections.
+    let lifted = structure == Structure::Closure && found == 0 && sink.graph.subgraph(node).is_some();
+    if found != expected && !lifted {
         let kind = operator.kind;
         sink.error(Spot::Node(node), format!("`{kind}` has {}, expected {expected}", counted(found, "block")));
         return;

@@ -159,6 +159,7 @@ fn types(value: &IValue) -> [Type; 3] {
         requires_grad: Some(false),
         device: Some(Symbol::new("cpu")),
         undefined: None,
+        profiled: false,
     };
     let ranked = TensorType {
         sizes: full.sizes.as_ref().map(|sizes| vec![Dim::Unknown; sizes.len()].into()),

@@ -113,7 +113,15 @@ fn tensor(draws: &mut Dice) -> Type {
     let dtype = draws.pick(&[None, Some(DType::Float), Some(DType::Long), Some(DType::Double)]);
     let device = (draws.below(3) == 0).then(|| Symbol::new(draws.pick(&["cpu", "cuda:0"])));
     let requires_grad = draws.pick(&[None, Some(true), Some(false)]);
-    Type::new(TypeKind::Tensor(TensorType { dtype, sizes, strides, requires_grad, device, undefined: None }))
+    Type::new(TypeKind::Tensor(TensorType {
+        dtype,
+        sizes,
+        strides,
+        requires_grad,
+        device,
+        undefined: None,
+        profiled: false,
+    }))
 }
 
 /// Other facts about all tensors but constants.
