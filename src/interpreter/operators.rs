@@ -8,6 +8,7 @@ use super::library::Row;
 pub mod activations;
 pub mod adjoints;
 pub mod attention;
+pub mod checks;
 pub mod comparisons;
 pub mod containers;
 pub mod conversions;
@@ -60,7 +61,7 @@ pub mod windows;
 
 /// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
 /// decide.
-pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
+pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, checks::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
 
 /// Kernels that compute with tensors.
 pub const OF_TENSORS: &[&[Row]] = &[

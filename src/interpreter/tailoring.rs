@@ -128,12 +128,20 @@ pub fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
         let output = match graph.kind(node) {
             prim::GUARD if index == 0 => 0,
             prim::BAILOUT if index == 1 => 0,
-            prim::TYPE_CHECK => index,
+            prim::TYPE_CHECK | prim::ONEDNN_FUSION_GUARD => index,
+            // These have no output that carries the type.
+            prim::DYNAMIC_GUARD | prim::CUDA_FUSION_GUARD => return listed_type(graph, node, index),
             _ => return None,
         };
         graph.outputs(node).nth(output).map(|output| graph.ty(output))
     };
     graph.uses(value).find_map(guarded)
+}
+
+/// The type that a guard lists for an operand.
+fn listed_type(graph: &Graph, guard: Node, index: usize) -> Option<Type> {
+    let Some(Attribute::List(types)) = graph.attribute(guard, attr::TYPES) else { return None };
+    if let Attribute::Type(ty) = types.get(index)? { Some(*ty) } else { None }
 }
 
 /// Shapes for operands of a node with which it may run.

@@ -362,8 +362,10 @@ pub const RULES: &[Rule] = &{
         row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic).basis(Basis::Guarded),
         row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
         row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
-        row(&["prim::TensorExprDynamicGuard", "prim::oneDNNFusionGuard"])
-            .alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
+        row(&["prim::oneDNNFusionGuard"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
+        // These give nothing but the answer: what they check is read as it was before.
+        row(&["prim::TensorExprDynamicGuard", "prim::CudaFusionGuard"])
+            .alias(A::Nothing).is(Deterministic).folded(false),
         // Groups. What is random inside of them is found there.
         row(&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"])
             .alias(A::Subgraph).carries(Carries::Body).is(Deterministic),

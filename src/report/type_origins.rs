@@ -14,7 +14,7 @@
 
 use crate::analysis::inference::inferred;
 use crate::ir::{Attribute, Graph, Node, Value};
-use crate::symbol::{attr, prim};
+use crate::symbol::{Symbol, attr, prim};
 use crate::types::{Dim, Strides, TensorType};
 use std::fmt::Write as _;
 
@@ -59,8 +59,9 @@ fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
     if let Some(seen) = profiled {
         let _ = writeln!(text, "    profiled: {seen}");
     }
-    let is_tested =
-        |node| [prim::GUARD, prim::BAILOUT, prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK].contains(&graph.kind(node));
+    const TESTS: [Symbol; 5] =
+        [prim::GUARD, prim::BAILOUT, prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK, prim::ONEDNN_FUSION_GUARD];
+    let is_tested = |node| TESTS.contains(&graph.kind(node));
     if maker.is_some_and(is_tested) {
         return line(text, "guarded", is_said);
     }

@@ -120,6 +120,59 @@ impl Buffer {
     }
 }
 
+macro_rules! bytes_of {
+    ($($t:ty)*) => {$(impl Bytes for $t {
+        fn push(self, bytes: &mut Vec<u8>) { bytes.extend(self.to_le_bytes()) }
+        fn of(bytes: &[u8]) -> Self { <$t>::from_le_bytes(bytes.try_into().unwrap_or_default()) }
+    })*};
+}
+bytes_of!(u8 i8 i16 i32 i64 f16 bf16 f32 f64);
+
+/// An element as bytes in memory.
+trait Bytes: Sized {
+    fn push(self, bytes: &mut Vec<u8>);
+    fn of(bytes: &[u8]) -> Self;
+}
+
+impl Bytes for bool {
+    fn push(self, bytes: &mut Vec<u8>) {
+        bytes.push(u8::from(self));
+    }
+    fn of(bytes: &[u8]) -> Self {
+        bytes != [0]
+    }
+}
+
+impl<T: Bytes> Bytes for Complex<T> {
+    fn push(self, bytes: &mut Vec<u8>) {
+        self.re.push(bytes);
+        self.im.push(bytes);
+    }
+    fn of(bytes: &[u8]) -> Self {
+        let (re, im) = bytes.split_at(bytes.len() / 2);
+        Complex::new(T::of(re), T::of(im))
+    }
+}
+
+impl Buffer {
+    /// The bytes of some elements, the lowest of each first.
+    pub fn bytes(&self, range: Range<usize>) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(range.len() * self.element_size());
+        with_elements!(self, elements => elements[range].iter().for_each(|&element| element.push(&mut bytes)));
+        bytes
+    }
+
+    /// Makes elements of bytes, from one of them on, as many as there are bytes for.
+    pub fn set_bytes(&mut self, first: usize, bytes: &[u8]) {
+        let size = self.element_size();
+        with_elements!(self, elements => {
+            for (element, bytes) in elements[first..].iter_mut().zip(bytes.chunks_exact(size)) {
+                *element = Bytes::of(bytes);
+            }
+        });
+    }
+}
+
 /// How many bits reals are kept in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {

@@ -111,12 +111,27 @@ impl DType {
         }
     }
 
+    /// The type of the elements in memory: quantised numbers are kept as integers.
+    pub fn memory(self) -> DType {
+        match self {
+            DType::QUInt8 => DType::Byte,
+            DType::QInt8 => DType::Char,
+            DType::QInt32 => DType::Int,
+            other => other,
+        }
+    }
+
+    /// Whether elements are integers that stand for a multiple of a scale.
+    pub fn is_quantized(self) -> bool {
+        self.memory() != self
+    }
+
     /// Bytes of one element.
     pub fn size(self) -> usize {
         use DType::*;
         match self {
             Short | Half | BFloat16 => 2,
-            Int | Float => 4,
+            Int | Float | QInt32 => 4,
             Long | Double | ComplexFloat => 8,
             ComplexDouble => 16,
             _ => 1,

@@ -1,10 +1,11 @@
 //! Memory that tensors look into, and the devices that programs talk about.
 
 use super::buffer::Buffer;
+use super::dtype::DType;
 use crate::symbol::Symbol;
-use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::ops::Range;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Where memory is. Kernels that run elsewhere add their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +43,34 @@ struct Memory {
     /// Where the memory begins that programs know of, and how much of it there is.
     known: Range<usize>,
     bytes: usize,
+    /// The same memory as elements of other types.
+    readings: OnceCell<Rc<Readings>>,
+}
+
+/// One memory that is read as several element types: a buffer for each, of which the one written to last is right.
+#[derive(Debug)]
+struct Readings {
+    all: RefCell<Vec<Weak<Memory>>>,
+    /// Which of them was written to last.
+    latest: Cell<usize>,
+    /// What that one held when it went away.
+    left: RefCell<Vec<u8>>,
+}
+
+/// Which of several readings this is.
+fn place_among(readings: &Readings, memory: *const Memory) -> Option<usize> {
+    readings.all.borrow().iter().position(|other| other.as_ptr() == memory)
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
         // At the end of a thread the count may be gone before the last tensor is.
         let _ = BYTES.try_with(|all| all.set(all.get().saturating_sub(self.bytes)));
+        if let Some(readings) = self.readings.get()
+            && place_among(readings, self) == Some(readings.latest.get())
+        {
+            *readings.left.borrow_mut() = self.buffer.borrow().bytes(self.known.clone());
+        }
     }
 }
 
@@ -63,7 +86,13 @@ impl Storage {
         let bytes = buffer.len() * buffer.element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
         PEAK.set(PEAK.get().max(BYTES.get()));
-        Storage(Rc::new(Memory { place: Place::Host, buffer: RefCell::new(buffer), known, bytes }))
+        Storage(Rc::new(Memory {
+            place: Place::Host,
+            buffer: RefCell::new(buffer),
+            known,
+            bytes,
+            readings: OnceCell::new(),
+        }))
     }
 
     /// Where it is.
@@ -79,22 +108,63 @@ impl Storage {
     /// Its elements, to be read. Nobody holds on to this while somebody writes: every operator reads its operands before
     /// it writes to any.
     pub fn read(&self) -> Ref<'_, Buffer> {
+        self.refresh();
         self.0.buffer.borrow()
     }
 
     /// Its elements, to be written.
     pub fn write(&self) -> RefMut<'_, Buffer> {
+        self.refresh();
+        if let Some(readings) = self.0.readings.get() {
+            readings.latest.set(place_among(readings, Rc::as_ptr(&self.0)).unwrap_or(usize::MAX));
+        }
         self.0.buffer.borrow_mut()
+    }
+
+    /// The same memory as elements of another type: what is written to one is seen by the other. The elements that
+    /// programs know of are all there are.
+    pub fn read_as(&self, dtype: DType) -> Storage {
+        let bytes = self.read().bytes(self.known());
+        let mut buffer = Buffer::zeros(dtype, bytes.len() / dtype.size());
+        buffer.set_bytes(0, &bytes);
+        let other = Storage::new(buffer);
+        let readings = self.0.readings.get_or_init(|| {
+            let all = RefCell::new(vec![Rc::downgrade(&self.0)]);
+            Rc::new(Readings { all, latest: Cell::new(0), left: RefCell::default() })
+        });
+        readings.all.borrow_mut().push(Rc::downgrade(&other.0));
+        let _ = other.0.readings.set(readings.clone());
+        other
+    }
+
+    /// Takes over what was written to the same memory as elements of another type.
+    fn refresh(&self) {
+        let Some(readings) = self.0.readings.get() else { return };
+        let latest = readings.latest.get();
+        let own = place_among(readings, Rc::as_ptr(&self.0));
+        if own == Some(latest) {
+            return;
+        }
+        let memory = readings.all.borrow().get(latest).and_then(Weak::upgrade);
+        let bytes = match memory {
+            Some(memory) => memory.buffer.borrow().bytes(memory.known.clone()),
+            None => readings.left.borrow().clone(),
+        };
+        // Whoever reads it already has what was written.
+        if let Ok(mut buffer) = self.0.buffer.try_borrow_mut() {
+            buffer.set_bytes(self.0.known.start, &bytes);
+        }
     }
 
     /// Whether two are the same memory.
     pub fn is(&self, other: &Storage) -> bool {
-        Rc::ptr_eq(&self.0, &other.0)
+        let readings = (self.0.readings.get(), other.0.readings.get());
+        Rc::ptr_eq(&self.0, &other.0) || matches!(readings, (Some(a), Some(b)) if Rc::ptr_eq(a, b))
     }
 
     /// A number that differs between memories alive at the same time.
     pub fn address(&self) -> usize {
-        Rc::as_ptr(&self.0).addr()
+        self.0.readings.get().map_or_else(|| Rc::as_ptr(&self.0).addr(), |readings| Rc::as_ptr(readings).addr())
     }
 
     /// How many tensors look into it.

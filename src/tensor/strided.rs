@@ -386,6 +386,42 @@ impl Tensor {
         })
     }
 
+    /// The same bytes as elements of another type, of the same size or of another one: the last dimension grows or
+    /// shrinks then. Where memory keeps other numbers than programs see there are no such bytes, and it is a copy.
+    pub fn viewed_as(&self, dtype: DType) -> Result<Tensor> {
+        let (from, to) = (self.dtype(), dtype);
+        let (old, new) = (from.size() as i64, to.size() as i64);
+        let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
+        let mut offset = self.offset() as i64 - self.storage().known().start as i64;
+        let what = || format!("to view {} as {} (different element sizes)", from.name(), to.name());
+        if old != new {
+            let Some(last) = shape.len().checked_sub(1) else {
+                return refuse(format!("self.dim() cannot be 0 {}", what()));
+            };
+            if strides[last] != 1 {
+                return refuse(format!("self.stride(-1) must be 1 {}, but got {}", what(), strides[last]));
+            }
+            let others = (0..last).map(|dim| (format!("self.stride({dim})"), strides[dim]));
+            let sizes = [("self.size(-1)".to_owned(), shape[last]), ("self.storage_offset()".to_owned(), offset)];
+            let ratio = new / old;
+            if let Some((name, n)) = sizes.into_iter().chain(others).find(|(_, n)| new > old && n % ratio != 0) {
+                return refuse(format!("{name} must be divisible by {ratio} {}, but got {n}", what()));
+            }
+            let scaled = |n: i64| if new > old { n / ratio } else { n * (old / new) };
+            shape[last] = scaled(shape[last]);
+            strides[..last].iter_mut().for_each(|stride| *stride = scaled(*stride));
+            offset = scaled(offset);
+        }
+        if self.kept().size() == from.size() {
+            let storage = self.storage().read_as(to.memory());
+            return Ok(Tensor { storage, dtype, ..self.seen(shape, strides, offset as usize) });
+        }
+        let row = self.converted(from, Precision::Typed).copied();
+        let storage = row.storage().read_as(to.memory());
+        let typed = Tensor { storage, dtype, ..row.seen(shape.clone(), layout::contiguous(&shape), 0) };
+        Ok(typed.converted(dtype, Precision::Double))
+    }
+
     // ---- elements
 
     /// All elements in logical order.

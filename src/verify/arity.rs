@@ -34,7 +34,13 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
         prim::LIST_UNPACK => list_unpack(sink, node),
         prim::DICT_CONSTRUCT => dict_construct(sink, node),
         prim::CONSTANT_CHUNK => constant_chunk(sink, node),
-        prim::TYPE_CHECK | prim::REQUIRES_GRAD_CHECK => type_check(sink, node),
+        prim::TYPE_CHECK | prim::REQUIRES_GRAD_CHECK | prim::ONEDNN_FUSION_GUARD => {
+            let checked = sink.graph.num_inputs(node);
+            type_check(sink, node, checked + 1, "the operands, checked, and whether all are what they should be");
+        }
+        prim::DYNAMIC_GUARD | prim::CUDA_FUSION_GUARD => {
+            type_check(sink, node, 1, "whether all operands are what they should be");
+        }
         _ => {}
     }
 }
@@ -190,12 +196,12 @@ fn constant_chunk(sink: &mut Sink<'_, '_>, node: Node) {
 }
 
 /// One type and one output for each operand, and whether all hold.
-fn type_check(sink: &mut Sink<'_, '_>, node: Node) {
+fn type_check(sink: &mut Sink<'_, '_>, node: Node, expected: usize, note: &str) {
     let graph = sink.graph;
     let (kind, operands, outputs) = (graph.kind(node), graph.num_inputs(node), graph.num_outputs(node));
-    if outputs != operands + 1 {
-        let message = format!("`{kind}` has {}, expected {}", counted(outputs, "output"), operands + 1);
-        sink.error(Spot::Node(node), message).note("the operands, checked, and whether all are what they should be");
+    if outputs != expected {
+        let message = format!("`{kind}` has {}, expected {expected}", counted(outputs, "output"));
+        sink.error(Spot::Node(node), message).note(note);
     }
     if let Some(Attribute::List(types)) = graph.attribute(node, attr::TYPES)
         && types.len() != operands

@@ -51,8 +51,6 @@ pub const ROWS: &[Row] = &[
     ("prim::awaitable_wait", wait),
     ("prim::EnumName", enum_name),
     ("prim::EnumValue", enum_value),
-    ("prim::TypeCheck", type_check),
-    ("prim::RequiresGradCheck", requires_grad_check),
     ("prim::Guard", guard),
     ("prim::TimePoint", |_| one(0i64)),
     ("prim::AddStatValue", |_| Ok(Outs::new())),
@@ -297,19 +295,6 @@ fn enum_value(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Passes its operands on, with whether they are of the types that were seen before.
-fn type_check(call: &Call<'_>) -> Answer {
-    let types = match call.graph.attribute(call.node, attr::TYPES) {
-        Some(Attribute::List(types)) => types,
-        _ => return Err(Stop::unsupported("`prim::TypeCheck` without types")),
-    };
-    let fits = call.args.iter().zip(types.iter()).all(|(value, ty)| match (value, ty) {
-        (IValue::Tensor(tensor), Attribute::Type(ty)) => ty.as_tensor().is_some_and(|ty| conforms(tensor, ty, false)),
-        _ => false,
-    });
-    several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
-}
-
 /// Whether a tensor is what a type says of it.
 pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
     let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
@@ -327,20 +312,6 @@ pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
     let device = ty.device.is_none_or(|device| crate::tensor::Device::new(device.as_str()).placed() == tensor.device());
     let grad = !with_grad || ty.requires_grad.is_none_or(|wanted| wanted == tensor.requires_grad());
     ty.dtype.is_none_or(|dtype| dtype == tensor.dtype()) && sizes && strides && device && grad
-}
-
-fn requires_grad_check(call: &Call<'_>) -> Answer {
-    let types = match call.graph.attribute(call.node, attr::TYPES) {
-        Some(Attribute::List(types)) => types,
-        _ => return Err(Stop::unsupported("`prim::RequiresGradCheck` without types")),
-    };
-    let fits = call.args.iter().zip(types.iter()).all(|(value, ty)| match (value, ty) {
-        (IValue::Tensor(tensor), Attribute::Type(ty)) => {
-            ty.as_tensor().and_then(|ty| ty.requires_grad).is_none_or(|wanted| wanted == tensor.requires_grad())
-        }
-        _ => true,
-    });
-    several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
 }
 
 /// Passes its operand on, and tells whoever records what came by.

@@ -138,10 +138,12 @@ pub(super) fn inferred(size: &[i64], elements: usize) -> Result<Dims, Stop> {
 fn view(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
     if let Some(dtype) = call.opt_dtype("dtype")? {
-        return match dtype == x.dtype() {
-            true => one(x),
-            false => Err(Stop::unsupported("`aten::view` of memory as another element type")),
-        };
+        if call.release() < Release(1, 11) && dtype.size() != x.dtype().size() {
+            return Err(Stop::raised(
+                "Viewing a tensor as a new dtype with a different number of bytes per element is not supported.",
+            ));
+        }
+        return one(x.viewed_as(dtype)?);
     }
     one(viewed(&x, &inferred(&call.ints("size")?, x.numel())?)?)
 }

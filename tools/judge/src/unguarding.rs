@@ -68,9 +68,25 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     Some(Unguarded { graph: plain, must_hold })
 }
 
+/// Checks before groups: the last output tells whether the operands are what the group was made for.
+const CHECKS: [Symbol; 5] = [
+    prim::TYPE_CHECK,
+    prim::REQUIRES_GRAD_CHECK,
+    prim::DYNAMIC_GUARD,
+    prim::CUDA_FUSION_GUARD,
+    prim::ONEDNN_FUSION_GUARD,
+];
+
 /// Whether a node computes its section, and nothing else is known of it.
 fn is_group(graph: &Graph, node: Node) -> bool {
-    let kinds = [prim::FUSION_GROUP, prim::TENSOR_EXPR_GROUP, prim::DIFFERENTIABLE_GRAPH];
+    let kinds = [
+        prim::FUSION_GROUP,
+        prim::TENSOR_EXPR_GROUP,
+        prim::TENSOR_EXPR_DYNAMIC_GROUP,
+        prim::CUDA_FUSION_GROUP,
+        prim::ONEDNN_FUSION_GROUP,
+        prim::DIFFERENTIABLE_GRAPH,
+    ];
     kinds.contains(&graph.kind(node)) && graph.subgraph(node).is_some() && graph.backward(node).is_none()
 }
 
@@ -82,7 +98,7 @@ pub fn ungrouped(graph: &Graph) -> Option<Graph> {
     }
     let mut plain = graph.clone();
     forget_types(&mut plain);
-    let is_check = |node: &Node| [prim::TYPE_CHECK, prim::REQUIRES_GRAD_CHECK].contains(&graph.kind(*node));
+    let is_check = |node: &Node| CHECKS.contains(&graph.kind(*node));
     for check in graph.all_nodes().filter(is_check) {
         remove_check(&mut plain, check);
     }
