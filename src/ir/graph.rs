@@ -254,6 +254,7 @@ impl Graph {
 
     /// Output `i`.
     #[inline]
+    #[track_caller]
     pub fn output(&self, node: Node, i: usize) -> Value {
         self.nodes[node].outputs.get(&self.lists, i)
     }
@@ -284,6 +285,7 @@ impl Graph {
     }
 
     /// Block `i` of `node`.
+    #[track_caller]
     pub fn node_block(&self, node: Node, i: usize) -> Block {
         self.nodes[node].blocks.get(&self.lists, i)
     }

@@ -221,12 +221,7 @@ impl Making<'_> {
     fn callee(&mut self, n: usize) {
         if self.chance.one_in(n) {
             self.graph("callee.ir");
-            self.one_of(&[
-                "--callee=f=callee.ir",
-                "--callee=forward=callee.ir",
-                "--callee=callee.ir",
-                "--callee=a=b",
-            ]);
+            self.one_of(&["--callee=f=callee.ir", "--callee=forward=callee.ir", "--callee=callee.ir", "--callee=a=b"]);
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A command that takes longer is a failure: all that could take long was given a budget.
-pub const SLOW: Duration = Duration::from_secs(10);
+pub const SLOW: Duration = Duration::from_secs(6);
 
 /// What became of a command.
 #[derive(Clone, Debug, Default)]

@@ -180,6 +180,7 @@ fn value<T: FromStr>(flag: &str, word: Option<String>) -> Result<T, String> {
 fn summary(tally: &Tally, time: Duration) {
     let codes: Vec<String> = tally.codes.iter().map(|(code, n)| format!("{n} with {code}")).collect();
     println!("{} mutants in {:.0} s: {}", tally.tried, time.as_secs_f64(), codes.join(", "));
+    println!("  {} graphs refused by a pass for what the verifier warns of", tally.refused);
     for (family, n) in &tally.failures {
         println!("  {n} times {family}");
     }

@@ -160,7 +160,11 @@ impl Tally {
     /// A line that [`Tally::read`] reads.
     pub fn line(&self) -> String {
         let codes: serde_json::Map<_, _> = self.codes.iter().map(|(code, n)| (code.to_string(), (*n).into())).collect();
-        format!("{}{}", Self::MARK, serde_json::json!({"tried": self.tried, "codes": codes, "failures": self.failures}))
+        format!(
+            "{}{}",
+            Self::MARK,
+            serde_json::json!({"tried": self.tried, "codes": codes, "refused": self.refused, "failures": self.failures})
+        )
     }
 
     fn read(line: &str) -> Option<Tally> {
@@ -169,6 +173,7 @@ impl Tally {
         let number = |value: serde_json::Value| value.as_u64().unwrap_or_default();
         Some(Tally {
             tried: value["tried"].as_u64()?,
+            refused: value["refused"].as_u64()?,
             codes: counts(&value["codes"]).filter_map(|(code, n)| Some((code.parse().ok()?, number(n)))).collect(),
             failures: counts(&value["failures"]).map(|(family, n)| (family, number(n))).collect(),
         })
@@ -176,6 +181,7 @@ impl Tally {
 
     fn add(&mut self, other: Tally) {
         self.tried += other.tried;
+        self.refused += other.refused;
         other.codes.into_iter().for_each(|(code, n)| *self.codes.entry(code).or_default() += n);
         other.failures.into_iter().for_each(|(family, n)| *self.failures.entry(family).or_default() += n);
     }

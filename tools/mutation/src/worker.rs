@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// What a worker ends with when it gave up on a case that hangs.
 pub const HANGS: i32 = 124;
 /// A case that takes so much longer than a slow one is not waited for.
-const PATIENCE: u32 = 3;
+const PATIENCE: u32 = 2;
 
 /// Cases `first..first + count` of a campaign.
 pub struct Run<'a> {
@@ -43,6 +43,8 @@ pub struct Tally {
     pub tried: u64,
     /// How many commands ended with each code.
     pub codes: BTreeMap<i32, u64>,
+    /// Graphs that a pass gave up on, and that were refused for what the verifier warns of.
+    pub refused: u64,
     /// Failures by family, how often each came up.
     pub failures: BTreeMap<String, u64>,
 }
@@ -68,6 +70,7 @@ impl Run<'_> {
             let ended = self.attempt(&case, &since);
             tally.tried += 1;
             *tally.codes.entry(ended.code.unwrap_or(-1)).or_default() += 1;
+            tally.refused += u64::from(ended.said.contains("cannot run over this graph"));
             let Some(failure) = ended.failure() else { continue };
             let times = tally.failures.entry(family(&failure)).or_default();
             *times += 1;

@@ -5,7 +5,7 @@
 use crate::arguments::{ExplainArgs, RunArgs, RunSemantics};
 use crate::cmd_run::read_graph;
 use crate::judging;
-use crate::optimise::{Refusal, refuse};
+use crate::optimise::Refusal;
 use crate::{World, exit, panics};
 use jitopt_core::ir::{Attribute, Graph};
 use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
@@ -53,7 +53,7 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refus
         let mut graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
         if let Some(pipeline) = &before {
             pass::run(&mut graph, pipeline, &mut Session::default(), &mut [])
-                .or_else(|error| refuse(format!("{}: {error}", path.display())))?;
+                .map_err(|error| (exit::of(&error), format!("error: {}: {error}", path.display())))?;
         }
         world.print(Page::of(&graph).text(path, args.passes.as_deref()).as_bytes());
     }
