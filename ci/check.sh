@@ -11,6 +11,11 @@ step rustfmt --check --edition 2024 passes/*.rs tools/fuzz/src/*.rs tools/fuzz/f
 step cargo clippy --quiet --workspace --all-targets -- -D warnings
 RUSTDOCFLAGS=-Dwarnings step cargo doc --quiet --no-deps --workspace
 
+# The coverage-guided targets need a nightly toolchain and a C++ compiler.
+if cargo +nightly --version > /dev/null 2>&1 && command -v c++ > /dev/null; then
+  RUSTFLAGS='--cfg fuzzing' step cargo +nightly check --quiet --manifest-path tools/fuzz/Cargo.toml
+fi
+
 # What the README shows, on what is in the repository.
 step cargo build --quiet --package jitopt
 jitopt="${CARGO_TARGET_DIR:-target}/debug/jitopt"

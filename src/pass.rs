@@ -7,6 +7,7 @@
 
 mod context;
 mod entry_text;
+mod fitness;
 mod gate;
 mod info;
 mod pipeline;

@@ -289,6 +289,7 @@ impl Graph {
 
     /// Output `i`.
     #[inline]
+    #[track_caller]
     pub fn output(&self, node: Node, i: usize) -> Value {
         self.nodes[node].outputs.get(&self.lists, i)
     }
@@ -319,6 +320,7 @@ impl Graph {
     }
 
     /// Block `i` of `node`.
+    #[track_caller]
     pub fn node_block(&self, node: Node, i: usize) -> Block {
         self.nodes[node].blocks.get(&self.lists, i)
     }

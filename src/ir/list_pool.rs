@@ -41,6 +41,7 @@ impl<E: Entity> List<E> {
     }
 
     #[inline]
+    #[track_caller]
     pub(super) fn get(&self, pool: &ListPool, i: usize) -> E {
         assert!(i < self.len(), "element {i} of {}", self.len());
         E::at(if self.len == 1 { self.data } else { pool.runs[self.data as usize + i] } as usize)

@@ -25,6 +25,7 @@ pub(super) struct Run {
 }
 
 impl Run {
+    #[track_caller]
     fn at(self, i: usize) -> Use {
         assert!(i < self.len as usize, "operand {i} of {}", self.len);
         Use::at(self.first as usize + i)
@@ -38,8 +39,9 @@ impl Graph {
         self.nodes[node].inputs.len as usize
     }
 
-    /// Operand `i`.
+    /// Operand `i`. A panic about one that is not there names the caller.
     #[inline]
+    #[track_caller]
     pub fn input(&self, node: Node, i: usize) -> Value {
         self.value_of(self.nodes[node].inputs.at(i))
     }

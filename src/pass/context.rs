@@ -38,6 +38,10 @@ pub struct Session {
     pub objection: Option<String>,
     /// Whether passes run over a graph of a differentiable subgraph.
     pub is_inside: bool,
+    /// What is odd about the graph as it was at first, told when a pass fails on it.
+    pub doubts: Vec<String>,
+    /// How many nodes the graph had at first.
+    pub size_at_first: usize,
     /// The passes that changed the graph up to now, but for those inside of differentiable subgraphs.
     pub changed_by: Vec<String>,
     /// The passes that ran up to now, by their short names, each once.

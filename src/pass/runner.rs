@@ -1,11 +1,13 @@
 //! Runs pipelines and lets observers look on.
 
 use super::context::{PassContext, Session};
+use super::fitness;
 use super::info::PassError;
 use super::pipeline::{Pipeline, Side, Stage, Step};
 use crate::ir::{Graph, Node};
 use crate::symbol::{attr, prim};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// One run of one pass, as observers see it.
@@ -55,6 +57,18 @@ pub enum RunError {
         /// The findings, drawn into the graph.
         report: String,
     },
+    /// Passes cannot run over this graph.
+    Unfit {
+        /// Short name of the pass that could not; none when no pass can.
+        pass: Option<&'static str>,
+        /// What is wrong with the graph.
+        report: String,
+    },
+    /// What is repeated until nothing changes makes the graph larger and larger.
+    Exploded {
+        /// How many nodes it has.
+        nodes: usize,
+    },
     /// An observer gave up.
     Stopped(String),
     /// An observer could not write where it was told to.
@@ -70,6 +84,14 @@ impl fmt::Display for RunError {
                 error.help.as_ref().map_or(Ok(()), |help| write!(f, "\n  help: {help}"))
             }
             RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
+            RunError::Unfit { pass: None, report } => write!(f, "passes cannot run over a broken graph\n{report}"),
+            RunError::Unfit { pass: Some(pass), report } => write!(f, "{pass} cannot run over this graph\n{report}"),
+            RunError::Exploded { nodes } => {
+                write!(
+                    f,
+                    "`fixpoint` has made a graph of {nodes} nodes, and does not end; use `{{max=N}}`, or fewer passes"
+                )
+            }
             RunError::Stopped(why) | RunError::Unwritable(why) => f.write_str(why),
         }
     }
@@ -77,13 +99,21 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs a pipeline over a graph.
+/// Runs a pipeline over a graph, if that is one that passes can run over.
+///
+/// # Errors
+/// What a pass, or an observer, refuses; a graph that is broken, or that a pass cannot handle.
 pub fn run(
     graph: &mut Graph,
     pipeline: &Pipeline,
     session: &mut Session,
     observers: &mut [&mut dyn Observer],
 ) -> Result<(), RunError> {
+    if pipeline.stages().is_empty() {
+        return Ok(());
+    }
+    session.doubts = fitness::doubts(graph, &session.callees)?;
+    session.size_at_first = fitness::size(graph);
     let mut index = 0;
     run_steps(graph, pipeline, session, observers, &mut index)
 }
@@ -106,6 +136,9 @@ fn run_steps(
                     run_steps(graph, inner, session, observers, index)?;
                     if graph.epoch() == before {
                         break;
+                    }
+                    if fitness::has_exploded(graph, session.size_at_first) {
+                        return Err(RunError::Exploded { nodes: fitness::size(graph) });
                     }
                 }
             }
@@ -157,6 +190,21 @@ fn run_inside(
     Ok(())
 }
 
+/// Runs the function of a pass. A panic over a graph that the verifier warns of is a refusal of that graph.
+fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<Result<(), PassError>, RunError> {
+    let work = || {
+        let mut cx = PassContext::new(stage, session, graph);
+        let result = (stage.pass.run)(graph, &mut cx);
+        cx.finish(graph);
+        result
+    };
+    // The graph is not used any more when this fails: all callers give it up.
+    catch_unwind(AssertUnwindSafe(work)).or_else(|payload| match session.doubts.is_empty() {
+        true => resume_unwind(payload),
+        false => Err(RunError::Unfit { pass: Some(stage.pass.name), report: session.doubts.concat() }),
+    })
+}
+
 fn run_pass(
     graph: &mut Graph,
     stage: &Stage,
@@ -174,9 +222,7 @@ fn run_pass(
         observer.before(&run, graph)?;
     }
     let (before, start) = (graph.epoch(), Instant::now());
-    let mut cx = PassContext::new(stage, session, graph);
-    let result = (pass.run)(graph, &mut cx);
-    cx.finish(graph);
+    let result = attempt(graph, stage, session)?;
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
     result.map_err(|error| RunError::Pass { pass: pass.name, error })?;

@@ -68,5 +68,6 @@ fn is_close(name: &str, known: &str) -> bool {
 }
 
 fn is_one_edit(a: &[u8], b: &[u8], prefix: usize, suffix: usize) -> bool {
-    prefix + suffix + 1 >= a.len().max(b.len()) || a[prefix] == b[prefix + 1] && a[prefix + 1] == b[prefix]
+    let is_swapped = || a.get(prefix) == b.get(prefix + 1) && a.get(prefix + 1) == b.get(prefix);
+    prefix + suffix + 1 >= a.len().max(b.len()) || a.len() == b.len() && is_swapped()
 }

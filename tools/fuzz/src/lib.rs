@@ -1,21 +1,60 @@
-//! Random bytes and damaged graphs against the reader and the printer.
+//! Coverage-guided bytes against the reader, the printer, passes and all subcommands.
 //!
-//! Two properties, each a target of `cargo fuzz` (nightly Rust, a C++ compiler):
+//! Each property is a target of `cargo fuzz` (nightly Rust, a C++ compiler):
 //! ```text
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz parse      target/fuzz-parse testdata/corpus
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz round_trip target/fuzz-trip  testdata/corpus
+//! cargo +nightly fuzz run --fuzz-dir tools/fuzz passes     target/fuzz-passes
+//! cargo +nightly fuzz run --fuzz-dir tools/fuzz command    target/fuzz-command
 //! ```
-//! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust the driver `mutate`
-//! damages the corpus itself: the same count and seed, the same inputs.
-//! ```text
-//! cargo run --release --manifest-path tools/fuzz/Cargo.toml --bin mutate -- 100000
-//! ```
-//! It prints what fails, shrunk, and ends with 1 if anything did.
-
-pub mod damage;
-pub mod shrink;
+//! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust `tools/mutation`
+//! mutates the files of the repository itself.
 
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};
+use jitopt_mutation::case::{Case, Sources};
+use jitopt_mutation::in_process;
+use jitopt_mutation::pipeline_texts::Passes;
+use jitopt_mutation::seeds::Seeds;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Passes run over a graph or refuse it.
+///
+/// # Panics
+/// When they do neither.
+pub fn passes(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
+    let pipeline = String::from_utf8_lossy(&bytes[..end]).replace('/', "_");
+    let words = ["jitopt", &format!("--passes={pipeline}"), "--no-verify"];
+    let argv: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let ended = in_process::run(&argv, &bytes[end..], &scratch());
+    assert_eq!(ended.failure(), None, "{}", ended.said);
+}
+
+/// A command of `jitopt-mutation` ends as it should.
+///
+/// # Panics
+/// When it does not.
+pub fn command(bytes: &[u8]) {
+    static SOURCES: OnceLock<Sources> = OnceLock::new();
+    let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let sources = SOURCES.get_or_init(|| Sources { seeds: Seeds::find(&[testdata]), passes: Passes::listed() });
+    let Some((choice, rest)) = bytes.split_first_chunk() else { return };
+    let mut case = Case::make(sources, 1, u64::from_le_bytes(*choice));
+    if let Some(file) = case.files.values_mut().next() {
+        *file = rest.to_vec();
+    }
+    let ended = case.run(&scratch());
+    assert_eq!(ended.failure(), None, "{}\n{}", case.argv.join(" "), ended.said);
+}
+
+/// A folder of this process for the files of commands.
+fn scratch() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("jitopt-fuzz-{}", std::process::id()));
+    // Where it cannot be made, commands find no files.
+    let _ = std::fs::create_dir_all(&folder);
+    folder
+}
 
 /// Any bytes are read or refused, as one graph and as several.
 pub fn read(bytes: &[u8]) {
@@ -46,6 +85,6 @@ fn first_difference(once: &[u8], twice: &[u8]) -> String {
 /// What the targets do when they are not built by `cargo fuzz`.
 pub fn needs_cargo_fuzz() {
     eprintln!(
-        "this is a libFuzzer target: run it with `cargo fuzz run --fuzz-dir tools/fuzz …`, or use `--bin mutate`"
+        "this is a libFuzzer target: run it with `cargo fuzz run --fuzz-dir tools/fuzz …`, or use `tools/mutation`"
     );
 }

@@ -30,7 +30,13 @@ impl Arguments {
                 flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
             let mut needed = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("--{name} wants a value"));
             match name {
-                "check-prefix" | "check-prefixes" => prefixes.extend(needed()?.split(',').map(str::to_owned)),
+                "check-prefix" | "check-prefixes" => {
+                    let given = needed()?;
+                    if given.split(',').any(str::is_empty) {
+                        return Err(format!("--{name}={given}: a prefix is empty"));
+                    }
+                    prefixes.extend(given.split(',').map(str::to_owned));
+                }
                 "input-file" => parsed.input_file = Some(needed()?),
                 _ => parsed.switch(name, value.as_deref())?,
             }

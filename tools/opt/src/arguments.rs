@@ -117,7 +117,7 @@ pub(crate) struct InputArgs {
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
-    /// Do not check the graph that was read, nor the one to be printed
+    /// Do not check the graph that was read, nor the one to be printed; passes refuse a broken one all the same
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -403,7 +403,7 @@ pub(crate) struct RunSemantics {
     pub(crate) passes: Option<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// Do not check the graph first
+    /// Do not check the graph after passes; one that is broken is refused all the same
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]
@@ -495,7 +495,7 @@ pub(crate) struct JudgeArgs {
     pub(crate) callee: Vec<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// Do not check graphs first
+    /// Do not check graphs after passes; one that is broken is refused all the same
     #[arg(long)]
     pub(crate) no_verify: bool,
 }

@@ -56,7 +56,7 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refus
         sizes.apply(&mut graph).or_else(refuse)?;
         if let Some(pipeline) = &before {
             pass::run(&mut graph, pipeline, &mut Session::default(), &mut [])
-                .or_else(|error| refuse(format!("{}: {error}", path.display())))?;
+                .map_err(|error| (exit::of(&error), format!("error: {}: {error}", path.display())))?;
         }
         world.print(Page::of(&graph).text(path, args.passes.as_deref()).as_bytes());
     }

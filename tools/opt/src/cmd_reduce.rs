@@ -50,6 +50,8 @@ impl Judge<'_> {
                 Err(message) => return Some(format!("it panics: {}", message.lines().last().unwrap_or_default())),
                 Ok(Err(RunError::Broken { pass, .. })) => return Some(format!("the graph is broken after {pass}")),
                 Ok(Err(RunError::Pass { pass, .. })) => return Some(format!("{pass} refuses")),
+                // A smaller graph that no pass can run over shows nothing.
+                Ok(Err(RunError::Unfit { .. } | RunError::Exploded { .. })) => return None,
                 Ok(Err(RunError::Stopped(_) | RunError::Unwritable(_)) | Ok(())) => {}
             }
         }

@@ -173,10 +173,10 @@ pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> 
     if !parsed.warnings.is_empty() {
         world.say(&reporting::render(&name, &text, &parsed.warnings, world.colour));
     }
-    let report = verify::verify(&parsed.graph);
-    if !args.semantics.no_verify && report.has_errors() {
-        let shown = verify::render(&parsed.graph, &report);
-        return Err((exit::VERIFY, format!("{name}:\n{shown}  `--no-verify` runs the graph all the same\n")));
+    // Warnings are not shown here, and nothing can be done with a graph that has errors, whatever flags say.
+    let report = verify::verify_structure_only(&parsed.graph);
+    if report.has_errors() {
+        return Err((exit::VERIFY, format!("{name}:\n{}", verify::render(&parsed.graph, &report))));
     }
     Ok(parsed.graph)
 }

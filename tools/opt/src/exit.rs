@@ -25,6 +25,8 @@ pub(crate) fn of(error: &RunError) -> i32 {
         RunError::Pass { error, .. } if error.misuse => USAGE,
         RunError::Pass { .. } => NO,
         RunError::Broken { .. } => BUG,
+        RunError::Unfit { .. } => VERIFY,
+        RunError::Exploded { .. } => BUDGET,
         RunError::Stopped(_) => MISMATCH,
         RunError::Unwritable(_) => USAGE,
     }

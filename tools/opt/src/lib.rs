@@ -102,7 +102,11 @@ impl World<'_> {
 
 /// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
 pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
-    let code = dispatch(argv, world);
+    // Subcommands catch panics where they can say more of them; nothing gets past this one.
+    let code = panics::guard(|| dispatch(argv, world)).unwrap_or_else(|message| {
+        world.say(&format!("error: a bug in jitopt: {message}"));
+        exit::BUG
+    });
     match world.failed_write.take() {
         Some(error) => {
             world.say(&format!("error: cannot write to standard output: {error}"));

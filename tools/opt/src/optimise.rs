@@ -1,6 +1,6 @@
 //! The main job: IR in, passes, IR out.
 
-use crate::arguments::{Cli, GateArgs, JudgeArgs, PipelineArgs};
+use crate::arguments::{Cli, GateArgs, InputArgs, JudgeArgs, PipelineArgs};
 use crate::caching::Caching;
 use crate::callees::{self, Callees, Calls};
 use crate::cmd_profile;
@@ -363,6 +363,9 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     if !cli.input.no_verify && !verified(name, &graph, outcome) {
         return;
     }
+    if cli.input.no_verify && !is_only_printed(cli, plan) && !structured(name, &graph, outcome) {
+        return;
+    }
     if let Err(why) = plan.specialization.apply(&mut graph) {
         return outcome.fail(exit::USAGE, &format!("error: {why}"));
     }
@@ -428,6 +431,25 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
     }
     if report.has_errors() {
         outcome.fail(exit::VERIFY, "  `--no-verify` prints the graph all the same\n");
+    }
+    !report.has_errors()
+}
+
+/// Whether a graph is only read and printed, which any graph can be.
+fn is_only_printed(cli: &Cli, plan: &Plan) -> bool {
+    let InputArgs { args, shape, .. } = &cli.input;
+    let is_ir = cli.output.emit == "ir" && !cli.output.print_alias && cli.output.print_as.is_none();
+    let is_as_read = args.is_none() && shape.is_empty() && plan.pipeline.stages().is_empty();
+    is_ir && is_as_read && cli.pipeline.validate.is_none()
+}
+
+/// Says what keeps everything but the printer from working on a graph; false when there is something.
+fn structured(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
+    let report = verify::verify_structure_only(graph);
+    if report.has_errors() {
+        let shown = verify::render(graph, &report);
+        let help = "  with `--no-verify` it can be printed, and nothing else";
+        outcome.fail(exit::VERIFY, &format!("error: {name} is broken:\n{shown}{help}\n"));
     }
     !report.has_errors()
 }

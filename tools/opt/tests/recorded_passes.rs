@@ -124,9 +124,8 @@ impl Entry {
 
 /// Small graphs do not show their era; the folder they are in does.
 fn graph(path: &Path) -> Option<Graph> {
-    let old = release(path).as_deref().and_then(numbers).is_some_and(|release| release < (1, 5));
-    let era = Some(if old { Era::V1_3 } else { Era::V2 });
-    let options = ParseOptions { release: era.map(Release::of) };
+    let release = release(path).as_deref().and_then(numbers).map(|(major, minor)| Release(major, minor));
+    let options = ParseOptions { release: Some(release.unwrap_or_default()) };
     parse(&std::fs::read(path).ok()?, options).ok().map(|parsed| parsed.graph)
 }
 

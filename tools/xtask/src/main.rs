@@ -13,6 +13,7 @@ cargo xtask check                     all that ci/check.sh checks
 cargo xtask fmt                       format, passes and fuzz targets included
 cargo xtask bless [FILTER]            write snapshots of lit tests and generated text
 cargo xtask new-pass NAME [SUMMARY]   begin a pass: its file, its row, its lit file
+cargo xtask mutate HOURS [SEEDS...]   mutants for so many hours, on all but one core; see tools/mutation
 cargo xtask sizes [BASE]              lines and function lengths, with the change since a git revision
 ";
 
@@ -35,6 +36,7 @@ fn chore(arguments: &[&str]) -> Result<()> {
         ["check"] => run(Command::new("bash").arg(root.join("ci/check.sh"))),
         ["fmt"] => format(&root),
         ["bless", rest @ ..] if rest.len() < 2 => bless(&root, rest.first().copied()),
+        ["mutate", hours, seeds @ ..] => mutate(&root, hours, seeds),
         ["new-pass", name] => new_pass::begin(&root, name, "say in one line what it does"),
         ["new-pass", name, summary] => new_pass::begin(&root, name, summary),
         ["sizes"] => sizes::print(&root, None),
@@ -71,6 +73,17 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         status if status.success() => Ok(()),
         status => bail!("{command:?}: {status}"),
     }
+}
+
+/// Tries mutants for hours; what fails is in `target/mutants`.
+fn mutate(root: &Path, hours: &str, seeds: &[&str]) -> Result<()> {
+    let jobs = std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1)).to_string();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs().to_string();
+    let mut command = Command::new("cargo");
+    command.args(["run", "--release", "-p", "jitopt-mutation", "--", "--hours", hours, "--jobs", &jobs]);
+    // Other hours try other mutants.
+    command.args(["--seed", &since, "--failures"]).arg(root.join("target/mutants")).args(seeds);
+    run(command.current_dir(root))
 }
 
 /// `cargo fmt` follows `mod` only: passes are declared by a macro, and the fuzz targets are no members.

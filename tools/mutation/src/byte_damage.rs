@@ -1,24 +1,8 @@
 //! Damages a text the way people, editors and log collectors do, and in some ways nobody does.
 
-/// Pseudo-random numbers (SplitMix64): small, good enough, the same everywhere.
-pub struct Random(pub u64);
+use crate::chance::Chance;
 
-impl Random {
-    /// The next number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound`; 0 when there is none.
-    pub fn below(&mut self, bound: usize) -> usize {
-        if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
-    }
-}
-
-/// Pieces of the language: what random bytes would take ages to find.
+/// Pieces of the language: what chance bytes would take ages to find.
 const WORDS: &[&str] = &[
     "%",
     "%x",
@@ -116,47 +100,67 @@ const WORDS: &[&str] = &[
     "\0",
 ];
 
-/// One to four damages at random.
-pub fn damage(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
-    let mut text = seeds[random.below(seeds.len())].clone();
-    for _ in 0..1 + random.below(4) {
-        one(&mut text, seeds, random);
+/// Numbers at the ends of what the tool counts with, and just beyond.
+const EXTREMES: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "1000000000000",
+    "4611686018427387904",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "18446744073709551615",
+    "99999999999999999999",
+    "1e308",
+    "1e999",
+    "nan",
+];
+
+/// Damages a text once; `other` is where foreign pieces come from.
+pub fn damage(text: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
+    let at = chance.below(text.len() + 1);
+    match chance.below(14) {
+        0 => flip_byte(text, chance),
+        1 => insert(text, at, &[chance.draw() as u8]),
+        2 | 3 => insert(text, at, chance.pick(WORDS).as_bytes()),
+        4 => replace_word(text, at, chance),
+        5 => drop(text.drain(at..(at + chance.below(40)).min(text.len()))),
+        6 => delete_line(text, chance),
+        7 => swap_lines(text, chance),
+        8 => copy_range(text, at, chance),
+        9 => splice(text, at, other, chance),
+        10 => text.truncate(at),
+        11 | 12 => replace_number(text, at, chance),
+        _ => repeat(text, at, chance),
     }
-    text
 }
 
-fn one(text: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
-    let at = random.below(text.len() + 1);
-    match random.below(12) {
-        0 => flip_byte(text, random),
-        1 => insert(text, at, &[random.draw() as u8]),
-        2 | 3 => insert(text, at, WORDS[random.below(WORDS.len())].as_bytes()),
-        4 => replace_word(text, at, random),
-        5 => drop(text.drain(at..(at + random.below(40)).min(text.len()))),
-        6 => delete_line(text, random),
-        7 => swap_lines(text, random),
-        8 => copy_range(text, at, random),
-        9 => splice(text, at, &seeds[random.below(seeds.len())], random),
-        10 => text.truncate(at),
-        _ => repeat(text, at, random),
-    }
+/// The first number from `at` on becomes an extreme one.
+pub fn replace_number(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
+    let start = text[at..].iter().position(u8::is_ascii_digit).map(|found| at + found);
+    let Some(start) = start.or_else(|| text.iter().position(u8::is_ascii_digit)) else { return };
+    let length = text[start..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    text.splice(start..start + length, chance.pick(EXTREMES).bytes());
 }
 
 fn insert(text: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     text.splice(at..at, bytes.iter().copied());
 }
 
-fn flip_byte(text: &mut [u8], random: &mut Random) {
-    let at = random.below(text.len());
+fn flip_byte(text: &mut [u8], chance: &mut Chance) {
+    let at = chance.below(text.len());
     if let Some(byte) = text.get_mut(at) {
-        *byte ^= 1 << random.below(8);
+        *byte ^= 1 << chance.below(8);
     }
 }
 
 /// A run of letters and digits becomes another word.
-fn replace_word(text: &mut Vec<u8>, at: usize, random: &mut Random) {
+fn replace_word(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
     let length = text[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
-    text.splice(at..at + length, WORDS[random.below(WORDS.len())].bytes());
+    text.splice(at..at + length, chance.pick(WORDS).bytes());
 }
 
 /// Where lines begin and end, line feeds included.
@@ -165,19 +169,19 @@ pub fn lines(text: &[u8]) -> Vec<std::ops::Range<usize>> {
     text.split_inclusive(|byte| *byte == b'\n').map(|line| (start, start += line.len()).0..start).collect()
 }
 
-fn delete_line(text: &mut Vec<u8>, random: &mut Random) {
+fn delete_line(text: &mut Vec<u8>, chance: &mut Chance) {
     let lines = lines(text);
     if !lines.is_empty() {
-        text.drain(lines[random.below(lines.len())].clone());
+        text.drain(lines[chance.below(lines.len())].clone());
     }
 }
 
-fn swap_lines(text: &mut Vec<u8>, random: &mut Random) {
+fn swap_lines(text: &mut Vec<u8>, chance: &mut Chance) {
     let lines = lines(text);
     if lines.is_empty() {
         return;
     }
-    let (a, b) = (random.below(lines.len()), random.below(lines.len()));
+    let (a, b) = (chance.below(lines.len()), chance.below(lines.len()));
     let order = (0..lines.len()).map(|i| {
         if i == a {
             b
@@ -191,22 +195,22 @@ fn swap_lines(text: &mut Vec<u8>, random: &mut Random) {
 }
 
 /// A piece stands in two places.
-fn copy_range(text: &mut Vec<u8>, at: usize, random: &mut Random) {
-    let start = random.below(text.len());
-    let piece = text[start..(start + random.below(200)).min(text.len())].to_vec();
+fn copy_range(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
+    let start = chance.below(text.len());
+    let piece = text[start..(start + chance.below(200)).min(text.len())].to_vec();
     insert(text, at, &piece);
 }
 
 /// A piece of another file.
-fn splice(text: &mut Vec<u8>, at: usize, other: &[u8], random: &mut Random) {
-    let start = random.below(other.len());
-    let piece = other[start..(start + random.below(400)).min(other.len())].to_vec();
+fn splice(text: &mut Vec<u8>, at: usize, other: &[u8], chance: &mut Chance) {
+    let start = chance.below(other.len());
+    let piece = other[start..(start + chance.below(400)).min(other.len())].to_vec();
     insert(text, at, &piece);
 }
 
 /// A few bytes many times: nesting and long lists.
-fn repeat(text: &mut Vec<u8>, at: usize, random: &mut Random) {
-    let piece = text[at..(at + 1 + random.below(12)).min(text.len())].to_vec();
-    let times = 1 + random.below(300);
+fn repeat(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
+    let piece = text[at..(at + 1 + chance.below(12)).min(text.len())].to_vec();
+    let times = 1 + chance.below(300);
     insert(text, at, &piece.repeat(times));
 }

@@ -1,14 +1,14 @@
 //! Makes an input smaller as long as it still fails: without lines first, then without bytes.
 
 /// The smallest input found that still fails.
-pub fn shrink(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+pub fn shrink(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     let mut best = input.to_vec();
-    for by_lines in [true, false, true, false] {
+    for by_lines in [true, false, true] {
         let pieces = |text: &[u8]| match by_lines {
-            true => crate::damage::lines(text),
+            true => crate::byte_damage::lines(text),
             false => (0..text.len()).map(|i| i..i + 1).collect(),
         };
-        best = without_pieces(best, pieces, &fails);
+        best = without_pieces(best, pieces, &mut fails);
     }
     best
 }
@@ -17,9 +17,9 @@ pub fn shrink(input: &[u8], fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
 fn without_pieces(
     mut best: Vec<u8>,
     pieces: impl Fn(&[u8]) -> Vec<std::ops::Range<usize>>,
-    fails: &impl Fn(&[u8]) -> bool,
+    fails: &mut impl FnMut(&[u8]) -> bool,
 ) -> Vec<u8> {
-    let mut run = pieces(&best).len().next_power_of_two();
+    let mut run = pieces(&best).len().next_power_of_two() / 2;
     while run > 0 {
         let mut first = 0;
         loop {

@@ -1,0 +1,61 @@
+//! Whether passes can run over a graph.
+//!
+//! Passes rely on what the verifier calls an error to be absent: on blocks, sections and operands where their nodes need them. So
+//! every pipeline checks the graphs that it is given, whatever the driver has checked before, and no pass has to. What is a
+//! warning there is legal, for most passes never look at it. Where a pass panics over a graph with such nodes, the graph is
+//! refused, too; where it panics over any other graph, that is a bug of the pass.
+
+use super::runner::RunError;
+use crate::ir::Graph;
+use crate::verify;
+use std::collections::BTreeMap;
+
+/// Warnings that are kept: they explain a refusal, they do not list all that is odd.
+const KEPT: usize = 3;
+
+/// What a pass may trip over.
+///
+/// # Errors
+/// Broken graphs, which no pass can run over.
+pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result<Vec<String>, RunError> {
+    let report = verify::verify(graph);
+    if report.has_errors() {
+        return Err(RunError::Unfit { pass: None, report: verify::render(graph, &report) });
+    }
+    for (name, callee) in callees {
+        let found = verify::verify_structure_only(callee);
+        if found.has_errors() {
+            let report = format!("the graph of `{name}`:\n{}", verify::render(callee, &found));
+            return Err(RunError::Unfit { pass: None, report });
+        }
+    }
+    let about_names = |message: &str| message.ends_with("is defined again");
+    let kept = report.warnings().filter(|finding| !about_names(&finding.message)).take(KEPT);
+    let told = kept.map(|finding| match &finding.note {
+        Some(note) => format!("  {}\n    note: {note}\n", finding.message),
+        None => format!("  {}\n", finding.message),
+    });
+    Ok(told.collect())
+}
+
+/// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes need not end.
+pub(super) fn has_exploded(graph: &Graph, at_first: usize) -> bool {
+    /// Nodes that any graph may come to.
+    const SMALL: usize = 20_000;
+    /// How many times larger a large graph may become.
+    const GROWTH: usize = 50;
+    size(graph) > SMALL.max(at_first.saturating_mul(GROWTH))
+}
+
+/// The nodes of a graph and its sections.
+pub(super) fn size(graph: &Graph) -> usize {
+    let (mut pending, mut total) = (vec![graph], 0);
+    while let Some(graph) = pending.pop() {
+        for node in graph.all_nodes() {
+            total += 1;
+            pending.extend(graph.subgraph(node));
+            pending.extend(graph.backward(node));
+        }
+    }
+    total
+}

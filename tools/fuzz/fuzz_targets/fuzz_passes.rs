@@ -1,0 +1,11 @@
+//! libFuzzer target: a pipeline in the first line, then a graph, without a check of the verifier.
+
+#![cfg_attr(fuzzing, no_main)]
+
+#[cfg(fuzzing)]
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| jitopt_fuzz::passes(bytes));
+
+#[cfg(not(fuzzing))]
+fn main() {
+    jitopt_fuzz::needs_cargo_fuzz();
+}

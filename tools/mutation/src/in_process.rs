@@ -1,0 +1,141 @@
+//! Runs the tool in this process, and judges how it ended.
+
+use jitopt_driver::World;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A command that takes longer is a failure: all that could take long was given a budget.
+pub const SLOW: Duration = Duration::from_secs(6);
+
+/// What became of a command.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// Its exit code; none after a panic that nobody caught.
+    pub code: Option<i32>,
+    /// What it said on stderr.
+    pub said: String,
+    /// Processor time.
+    pub time: Duration,
+}
+
+/// Runs a command; `argv[0]` is the name of the tool.
+pub fn run(argv: &[String], stdin: &[u8], folder: &Path) -> Ended {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (start, wall) = (processor_time(), Instant::now());
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let mut world = World {
+            stdin: Box::new(stdin),
+            stdout: &mut stdout,
+            stderr: &mut stderr,
+            env: BTreeMap::new(),
+            cwd: folder.to_owned(),
+            colour: false,
+            failed_write: None,
+        };
+        jitopt_driver::run(argv, &mut world)
+    }));
+    let time = wall.elapsed().min(processor_time().saturating_sub(start));
+    let mut said = String::from_utf8_lossy(&stderr).into_owned();
+    let code =
+        outcome.map_err(|payload| said += &format!("\npanicked outside of all guards: {}", text(&*payload))).ok();
+    Ended { code, said, time }
+}
+
+/// What a command without files prints.
+pub fn output(words: &[&str]) -> Vec<u8> {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut world = World {
+        stdin: Box::new(std::io::empty()),
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        env: BTreeMap::new(),
+        cwd: std::path::PathBuf::new(),
+        colour: false,
+        failed_write: None,
+    };
+    let argv: Vec<String> = ["jitopt"].iter().chain(words).map(|word| (*word).to_owned()).collect();
+    jitopt_driver::run(&argv, &mut world);
+    drop(world);
+    stdout
+}
+
+fn text(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+impl Ended {
+    /// What is wrong, if anything: a panic, an exit code that is none of the documented ones, too much time. Failures
+    /// that read alike are one kind.
+    pub fn failure(&self) -> Option<String> {
+        match self.code {
+            Some(0..=6) if self.time > SLOW => {
+                Some(format!("slow: {:.1} s of processor time", self.time.as_secs_f64()))
+            }
+            Some(0..=6) => None,
+            Some(code) => Some(format!("exit code {code}: {}", self.site())),
+            None => Some(self.site()),
+        }
+    }
+
+    /// Where it broke, as far as that was said.
+    fn site(&self) -> String {
+        let at = self.said.find("panicked").unwrap_or_default();
+        let broken = self.said.find("the graph is broken after").unwrap_or(at);
+        let lines: Vec<&str> = self.said[at.max(broken)..].lines().take(3).collect();
+        lines.join(" | ").chars().take(300).collect()
+    }
+}
+
+/// A name for all failures that read like this one.
+pub fn family(failure: &str) -> String {
+    // A panic is told by the file and line that it names.
+    if let Some((_, place)) = failure.split_once("panicked at ") {
+        return place.split(": ").next().unwrap_or(place).trim_end_matches(" |").trim_end_matches(':').to_owned();
+    }
+    failure.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').take(60).collect()
+}
+
+/// How much processor time this process has used; as precise as the kernel's clock ticks.
+pub fn processor_time() -> Duration {
+    /// Ticks of `/proc/self/stat`, the same on every Linux.
+    const TICKS: u64 = 100;
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind_name = stat.rsplit(')').next().unwrap_or_default();
+    let ticks: u64 = behind_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
+    match ticks {
+        // Elsewhere the time on the wall stands for it.
+        0 => since_start(),
+        ticks => Duration::from_millis(ticks * 1000 / TICKS),
+    }
+}
+
+fn since_start() -> Duration {
+    use std::sync::OnceLock;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panics_are_told_apart_by_their_place() {
+        let a = family("exit code 70: panicked at src/ir/usage.rs:31:9: | operand 2 of 1");
+        assert_eq!(a, family("exit code 70: panicked at src/ir/usage.rs:31:9: | operand 0 of 0"));
+        assert_ne!(a, family("exit code 70: panicked at src/ir/usage.rs:32:9: | operand 2 of 1"));
+    }
+
+    #[test]
+    fn what_a_command_says_is_its_outcome() {
+        let argv = ["jitopt".to_owned(), "--no-such-flag".to_owned()];
+        let ended = run(&argv, b"", Path::new(""));
+        assert_eq!((ended.code, ended.failure()), (Some(2), None), "{}", ended.said);
+        let broken =
+            Ended { code: Some(70), said: "error: a bug in jitopt: panicked at a.rs:1:2:\nx".to_owned(), ..ended };
+        assert_eq!(broken.failure().map(|why| family(&why)), Some("a.rs:1:2".to_owned()));
+    }
+}

@@ -1,0 +1,65 @@
+//! Texts of pipelines, right ones and damaged ones.
+
+use crate::byte_damage;
+use crate::chance::Chance;
+use crate::in_process::output;
+
+/// What pipelines are made of, as the tool itself lists it.
+pub struct Passes {
+    /// Short names, each with its options and their defaults.
+    passes: Vec<(String, Vec<(String, String)>)>,
+    /// Names of pipelines.
+    named: Vec<String>,
+}
+
+impl Passes {
+    /// What `--list-passes` names.
+    pub fn listed() -> Passes {
+        let text = output(&["--list-passes=json"]);
+        let all: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let array = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+        let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let options = |pass: &serde_json::Value| {
+            array(&pass["options"]).iter().map(|option| (word(&option["name"]), word(&option["default"]))).collect()
+        };
+        Passes {
+            passes: array(&all["passes"]).iter().map(|pass| (word(&pass["name"]), options(pass))).collect(),
+            named: array(&all["pipelines"]).iter().map(|named| word(&named["name"])).collect(),
+        }
+    }
+
+    /// A pipeline of a few passes; one in eight is damaged.
+    pub fn some(&self, chance: &mut Chance) -> String {
+        let count = 1 + chance.below(3);
+        let steps: Vec<String> = (0..count).map(|_| self.step(chance, 2)).collect();
+        let mut text = steps.join(",");
+        if chance.one_in(8) {
+            let mut bytes = text.into_bytes();
+            byte_damage::damage(&mut bytes, b"fixpoint(dce,cse){max=3},@default", chance);
+            text = String::from_utf8_lossy(&bytes).into_owned();
+        }
+        // An option that names a file names none outside of the folder of the case.
+        text.replace(['/', '\0'], "_")
+    }
+
+    fn step(&self, chance: &mut Chance, depth: usize) -> String {
+        match chance.below(12) {
+            0 if depth > 0 => format!("fixpoint({},{})", self.step(chance, depth - 1), self.step(chance, depth - 1)),
+            1 if depth > 0 => format!("forward({})", self.step(chance, depth - 1)),
+            2 if depth > 0 => format!("backward({})", self.step(chance, depth - 1)),
+            3 | 4 if !self.named.is_empty() => format!("@{}", self.named[chance.below(self.named.len())]),
+            _ => self.pass(chance),
+        }
+    }
+
+    fn pass(&self, chance: &mut Chance) -> String {
+        let Some((name, options)) = self.passes.get(chance.below(self.passes.len())) else { return "dce".to_owned() };
+        if options.is_empty() || chance.one_in(3) {
+            return name.clone();
+        }
+        let (option, default) = &options[chance.below(options.len())];
+        let value =
+            chance.pick(&["", "1", "2", "0", "true", "false", default, "-1", "18446744073709551616", "x", "in.ir"]);
+        if value.is_empty() { format!("{name}{{{option}}}") } else { format!("{name}{{{option}={value}}}") }
+    }
+}

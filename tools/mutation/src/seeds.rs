@@ -1,0 +1,115 @@
+//! Where mutants come from: files of the repository, and of folders that are named on the command line.
+
+use crate::chance::Chance;
+use std::path::{Path, PathBuf};
+
+/// Larger files are left out: working on one takes the time of a hundred small ones.
+const LARGEST: u64 = 6 << 10;
+
+/// Files by what they hold, each list in order.
+#[derive(Default)]
+pub struct Seeds {
+    /// Graphs; lit files among them are also checks.
+    pub graphs: Vec<PathBuf>,
+    /// Descriptions of arguments.
+    pub documents: Vec<PathBuf>,
+    /// Safetensors, `.npz` and `.npy`.
+    pub tensors: Vec<PathBuf>,
+    /// What `jitopt profile` writes.
+    pub profiles: Vec<PathBuf>,
+    /// Logs that `jitopt extract` reads.
+    pub logs: Vec<PathBuf>,
+    /// The commands of lit files.
+    pub commands: Vec<LitCommand>,
+}
+
+/// A command that a lit file shows.
+pub struct LitCommand {
+    /// The file.
+    pub file: PathBuf,
+    /// Its words behind the name of the tool, `%s` and `%S` as they are.
+    pub words: Vec<String>,
+}
+
+impl Seeds {
+    /// All seeds below some folders.
+    pub fn find(folders: &[PathBuf]) -> Seeds {
+        let mut seeds = Seeds::default();
+        let mut pending: Vec<PathBuf> = folders.to_vec();
+        let mut files = Vec::new();
+        while let Some(path) = pending.pop() {
+            if path.is_dir() {
+                pending.extend(std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()));
+            } else if path.metadata().is_ok_and(|data| data.len() <= LARGEST) {
+                files.push(path);
+            }
+        }
+        files.sort();
+        files.into_iter().for_each(|file| seeds.add(file));
+        seeds
+    }
+
+    fn add(&mut self, file: PathBuf) {
+        let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        match ending {
+            "ir" => {
+                self.commands.extend(commands(&file));
+                self.graphs.push(file);
+            }
+            "json" => self.documents.push(file),
+            "safetensors" | "npz" | "npy" => self.tensors.push(file),
+            "prof" => self.profiles.push(file),
+            "log" | "txt" => self.logs.push(file),
+            _ => {}
+        }
+    }
+}
+
+/// One file of a list, or nothing.
+pub fn some(files: &[PathBuf], chance: &mut Chance) -> Vec<u8> {
+    files.get(chance.below(files.len())).map_or(Vec::new(), |file| read(file))
+}
+
+/// A file; nothing where there is none.
+pub fn read(file: &Path) -> Vec<u8> {
+    std::fs::read(file).unwrap_or_default()
+}
+
+/// What a lit file runs the tool with, up to the first pipe.
+fn commands(file: &Path) -> Vec<LitCommand> {
+    let text = String::from_utf8_lossy(&read(file)).into_owned();
+    let lines = text.lines().filter_map(|line| line.split_once("RUN:").map(|(_, command)| command.trim().to_owned()));
+    let of_tool = lines.filter_map(|line| line.strip_prefix("jitopt ").map(words));
+    let plain = of_tool.filter(|words| !words.iter().any(|word| word.starts_with("--check") || word == "test"));
+    plain.map(|words| LitCommand { file: file.to_owned(), words }).collect()
+}
+
+/// The words of a command, quotes taken off.
+fn words(line: &str) -> Vec<String> {
+    let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(c),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '|' | '<' | '>' | ';') => break,
+            (None, ' ') => all.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    all.extend(word);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_lose_their_quotes() {
+        assert_eq!(words("run %s --passes='a,b{c=1 d}' '' | filecheck %s"), ["run", "%s", "--passes=a,b{c=1 d}", ""]);
+    }
+}
