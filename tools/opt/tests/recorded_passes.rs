@@ -16,7 +16,6 @@ use jitopt_core::interpreter::specialization::{Detail, specialized};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
-use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
 use recorded::{files, numbers, release};
