@@ -24,6 +24,7 @@ pub mod guard_rules;
 pub mod linear_rules;
 pub mod overloads;
 pub mod recipes;
+pub mod release_rules;
 pub mod rules;
 pub mod schema;
 pub mod shape_rules;

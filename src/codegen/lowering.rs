@@ -14,10 +14,12 @@ use crate::analysis::framing::{Frame, Frames};
 use crate::interpreter::{Environment, IValue, literal_values};
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops::formulas::{Formula, Typing, When, formulas};
+use crate::ops::release_rules::{OperandTypes, Operands, ReleaseRow, release_rows};
 use crate::symbol::{Symbol, attr, prim};
 use crate::tensor::promotion::{Promotion, of_number, to_real_arithmetic};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor};
 use crate::text::{PrintOptions, Printer};
+use crate::types::release::Release;
 use crate::types::{Simple, Type};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
@@ -297,6 +299,9 @@ impl Lowering<'_> {
 
     fn compute(&mut self, node: Node, kind: Symbol) -> Result<(), Refusal> {
         let rows = formulas(kind);
+        if self.release_computes_otherwise(node) {
+            return refuse(format!("`{kind}` of these types is not the same in this release"));
+        }
         let Some(row) = rows.iter().find(|row| row.when.iter().all(|when| self.holds(node, row, *when))) else {
             let why = if rows.is_empty() { "has no formula" } else { "has no formula for these operands" };
             return refuse(format!("`{kind}` {why}"));
@@ -347,6 +352,19 @@ impl Lowering<'_> {
     fn known_operand(&self, node: Node, i: usize) -> Option<&Known> {
         let given = i < self.section.num_inputs(node);
         given.then(|| self.known.get(&self.section.input(node, i))).flatten()
+    }
+
+    /// Whether the release raises or computes something else on operands of these types: the interpreter knows what.
+    fn release_computes_otherwise(&self, node: Node) -> bool {
+        let dtype = |i: usize| match self.known_operand(node, i) {
+            Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),
+            _ => None,
+        };
+        let tensors = (0..self.section.num_inputs(node)).filter_map(dtype).collect();
+        let (types, release) = (OperandTypes { tensors, float_number: None }, Release(self.release.0, self.release.1));
+        let applies =
+            |row: &&ReleaseRow| row.operands != Operands::Values && row.covers(release) && row.operands.hold(&types);
+        release_rows(self.section.kind(node)).iter().any(|row| row.until.is_some() && applies(row))
     }
 
     fn holds(&self, node: Node, row: &Formula, when: When) -> bool {

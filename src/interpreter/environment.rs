@@ -42,6 +42,8 @@ pub struct Environment {
     pub held: RefCell<Vec<Exception>>,
     /// What it warned of.
     pub warned: RefCell<String>,
+    /// An operator that releases which print such text run differently, and how.
+    pub ambiguity: RefCell<Option<String>>,
     /// What comes by at nodes that look, when somebody records that.
     pub recording: RefCell<Option<Recording>>,
     /// Where graphs were left for their templates, and why, when somebody wants to know.
@@ -148,6 +150,7 @@ impl Environment {
         self.loop_ends.borrow_mut().clear();
         self.printed.borrow_mut().clear();
         self.warned.borrow_mut().clear();
+        self.ambiguity.replace(None);
         self.held.borrow_mut().clear();
         self.grad_disabled.set(false);
     }

@@ -5,6 +5,7 @@ use super::environment::Release;
 use super::ivalue::IValue;
 use super::operators;
 use super::operators::picking::{has_shared_elements, refuse_shared_elements, write_changes};
+use super::release_semantics;
 use super::stop::Stop;
 use crate::symbol::Symbol;
 use crate::tensor::{DType, Tensor, layout};
@@ -79,6 +80,7 @@ impl Found {
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
         let (kernel, of_tensors) = self.kernel(call);
+        release_semantics::check(call, of_tensors)?;
         let results = kernel(call)?;
         if self.in_place && of_tensors {
             refuse_overlap(call)?;

@@ -220,7 +220,7 @@ const ROWS: &[Formula] = &[
     numbers("aten::sub", Promoted(2), "a - b * c").real("fma(b, -c, a)").when(&[Scales(2)]),
     numbers("aten::rsub", Promoted(2), "b - a * c").real("fma(a, -c, b)").or(&[(2, 1.0)]).when(&[Scales(2)]),
     all("aten::mul", Promoted(2), "a * b").factors(1),
-    reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 5)]),
+    reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 6)]),
     reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
     reals("aten::true_divide", RealPromoted(2), "a / b").factors(1),
     reals("aten::div", Promoted(2), "floor_quotient(a, b)").factors(1).when(&[Says(2, "floor"), Since(1, 8)]),
@@ -233,7 +233,7 @@ const ROWS: &[Formula] = &[
     // The power of -0.0, and that of minus infinity, are those of roots; halves of 5 bits of exponent go through `pow`.
     reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
     reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
-    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Since(1, 5), IsNumber(0)]).in_a_row(),
+    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Since(1, 6), IsNumber(0)]).in_a_row(),
     reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Fits(1)]),
     reals("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
     reals("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
@@ -248,10 +248,10 @@ const ROWS: &[Formula] = &[
     all("aten::heaviside", Promoted(2), "a == 0 ? b : a > 0").when(&[OfOneType(2)]),
     all("aten::fmax", Promoted(2), MAX).real(FMAX),
     all("aten::fmin", Promoted(2), MIN).real(FMIN),
-    // Before 1.7 a NaN of the first operand is lost.
-    all("aten::max", Promoted(2), MAX).when(&[Before(1, 7)]),
+    // Before 1.5 a NaN of the first operand is lost.
+    all("aten::max", Promoted(2), MAX).when(&[Before(1, 5)]),
     all("aten::max", Promoted(2), MAX).real("larger(a, b)"),
-    all("aten::min", Promoted(2), MIN).when(&[Before(1, 7)]),
+    all("aten::min", Promoted(2), MIN).when(&[Before(1, 5)]),
     all("aten::min", Promoted(2), MIN).real("smaller(a, b)"),
     all("aten::maximum", Promoted(2), MAX).real("larger(a, b)"),
     all("aten::minimum", Promoted(2), MIN).real("smaller(a, b)"),
@@ -264,13 +264,13 @@ const ROWS: &[Formula] = &[
     numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Held(2)]),
     // Of whole numbers whose bounds cross, GCC 12 at -O1 makes the lower bound of all where that is asked for first.
     numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
-    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 5), Missing(2), Fits(1)]),
-    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 5), Missing(1), Fits(2)]),
+    all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Missing(2), Fits(1)]),
+    all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 12), Missing(1), Fits(2)]),
     numbers("aten::clamp", Promoted(3), "(a > b ? a : b) < c ? (a > b ? a : b) : c")
         .real("smaller(larger(a, b), c)")
-        .when(&[Since(1, 5), Fits(1), Fits(2)]),
-    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 5), Fits(1)]),
-    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Since(1, 5), Fits(1)]),
+        .when(&[Since(1, 12), Fits(1), Fits(2)]),
+    all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Fits(1)]),
+    all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Since(1, 12), Fits(1)]),
     // Since 1.9 it is a bound, and leaves -0.0 as it is.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
     numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),

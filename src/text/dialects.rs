@@ -5,23 +5,15 @@ use super::parser::ParseOptions;
 use crate::ir::{Dialect, Graph, Releases};
 use crate::types::era::Era;
 use crate::types::release::Release;
-use crate::types::spelling::{Spelling, Undefined};
+use crate::types::spelling::{NONE_TYPE_SINCE, Spelling, Undefined};
 
 impl Evidence {
     /// Decides the era and the spelling from what was met.
     pub(super) fn settle(&self, graph: &mut Graph, options: ParseOptions) {
         let types = &self.types;
-        let new = types.new_none || types.fields || self.seventeen || self.annotated;
-        let old = types.class_type
-            || types.profiled
-            || types.square_dicts
-            || types.dynamic
-            || self.six
-            || (types.old_none && !new);
-        let era = if old && !new { Era::V1_3 } else { Era::V2 };
         let releases = match options.release {
             Some(release) => Releases { oldest: release, newest: release },
-            None => Releases { newest: Release::of(era), ..Releases::default() },
+            None => self.releases(),
         };
         let spelling = Spelling {
             old_none: !types.new_none && (types.old_none || releases.newest.era() == Era::V1_3),
@@ -33,6 +25,37 @@ impl Evidence {
             verbosity: None,
         };
         set_dialect(graph, spelling, releases);
+    }
+}
+
+impl Evidence {
+    /// The releases that print such text. What is spelled in ways that no release mixes is of a new one.
+    fn releases(&self) -> Releases {
+        let types = &self.types;
+        let last = |seen: bool, newest: Release| if seen { newest } else { Release::NEWEST };
+        let first = |seen: bool, oldest: Release| if seen { oldest } else { Release::OLDEST };
+        let newest = [
+            last(types.dynamic || types.undefined == Some(Undefined::Plain), Release(1, 0)),
+            last(types.square_dicts, Release(1, 1)),
+            last(types.profiled || types.undefined == Some(Undefined::AutogradZero), Release(1, 2)),
+            last(types.class_type, Release(1, 3)),
+            last(self.six, Release(1, 4)),
+            last(types.colon_strides, Release(1, 6)),
+            last(types.old_none, Release(1, 8)),
+            last(types.square_unions, Release(1, 10)),
+        ];
+        let oldest = [
+            first(types.undefined == Some(Undefined::AutogradZero), Release(1, 1)),
+            first(types.profiled, Release(1, 2)),
+            first(types.undefined == Some(Undefined::Suffix), Release(1, 3)),
+            first(self.seventeen || self.annotated || types.colon_strides, Release(1, 5)),
+            first(types.fields, Release(1, 7)),
+            first(types.new_none, NONE_TYPE_SINCE),
+            first(types.square_unions, Release(1, 10)),
+        ];
+        let newest = newest.into_iter().min().unwrap_or_default();
+        let oldest = oldest.into_iter().max().unwrap_or(Release::OLDEST);
+        Releases { oldest, newest: if oldest > newest { Release::NEWEST } else { newest } }
     }
 }
 

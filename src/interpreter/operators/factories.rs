@@ -82,12 +82,18 @@ fn filled(call: &Call<'_>, value: Scalar) -> Answer {
     placed(call, like.map_or(made.clone(), |like| made.on(like.device())))
 }
 
-/// Since 1.5 the value says what type the tensor has.
+/// Since 1.7 the value says what type the tensor has; 1.6 refuses integers and bools without a dtype.
 fn full(call: &Call<'_>) -> Answer {
     let (shape, value) = (call.ints("size")?, call.scalar("fill_value")?);
     checked(&shape)?;
-    let by_value = if call.release() < Release(1, 5) { call.env.default_dtype() } else { number_type(call, value) };
-    let dtype = call.opt_dtype("dtype")?.unwrap_or(by_value);
+    let by_value = if call.release() < Release(1, 6) { call.env.default_dtype() } else { number_type(call, value) };
+    let given = call.opt_dtype("dtype")?;
+    if given.is_none() && call.release() == Release(1, 6) && (by_value.is_integral() || by_value == DType::Bool) {
+        return Err(Stop::raised(
+            "Providing a bool or integral fill value without setting the optional `dtype` or `out` arguments is currently unsupported.",
+        ));
+    }
+    let dtype = given.unwrap_or(by_value);
     check_fits(value, dtype)?;
     placed(call, Tensor::full(value, dtype, &shape, call.precision()))
 }

@@ -38,11 +38,7 @@ pub const ROWS: &[Row] = &[
     ("aten::true_divide", |call| true_div(call)),
     ("aten::floor_divide", floor_divide),
     ("aten::remainder", remainder),
-    ("aten::fmod", |call| {
-        refuse_truth(call, "fmod_cpu")?;
-        refuse_zero(call)?;
-        arithmetic(call, i64::wrapping_rem, |a, b| a % b, |a, _| a)
-    }),
+    ("aten::fmod", fmod),
     ("aten::pow", pow),
     ("aten::float_power", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("exponent")?);
@@ -407,9 +403,9 @@ fn refuse_zero(call: &Call<'_>) -> Result<(), Stop> {
     if zero { Err(Stop::raised("ZeroDivisionError")) } else { Ok(()) }
 }
 
-/// Before 1.5 whole numbers are divided as C does.
+/// Before 1.6 integers are divided as C does; what 1.6 refuses is in the operator table.
 fn div(call: &Call<'_>) -> Answer {
-    let whole = call.release() < Release(1, 5);
+    let whole = call.release() < Release(1, 6);
     match call.opt_str("rounding_mode")?.as_deref() {
         Some("floor") => floor_divide(call),
         Some("trunc") => truncated(call),
@@ -478,11 +474,67 @@ fn remainder(call: &Call<'_>) -> Answer {
         let rest = a % b;
         if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
     };
-    arithmetic(call, of_ints, of_reals, |a, _| a)
+    if let Some(truncated) = with_truncated_divisor(call, of_ints)? {
+        return one(truncated);
+    }
+    match call.release() < Release(1, 6) {
+        true => arithmetic(call, of_ints, |a, b| of_reals(a, b) + 0.0, |a, _| a),
+        false => arithmetic(call, of_ints, of_reals, |a, _| a),
+    }
+}
+
+fn fmod(call: &Call<'_>) -> Answer {
+    refuse_truth(call, "fmod_cpu")?;
+    refuse_zero(call)?;
+    match with_truncated_divisor(call, i64::wrapping_rem)? {
+        Some(truncated) => one(truncated),
+        None => arithmetic(call, i64::wrapping_rem, |a, b| a % b, |a, _| a),
+    }
+}
+
+/// Before 1.8 a tensor of integers keeps its element type where the divisor is a floating-point number.
+fn with_truncated_divisor(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Result<Option<Tensor>, Stop> {
+    let (Operand::Tensor(x), Operand::Number(divisor @ Scalar::Float(_))) = (operand(call, 0)?, operand(call, 1)?)
+    else {
+        return Ok(None);
+    };
+    if call.release() >= Release(1, 8) || !x.dtype().is_integral() {
+        return Ok(None);
+    }
+    let divisor = Scalar::Int(divisor.real() as i64);
+    if divisor.int() == 0 {
+        return Err(Stop::raised("ZeroDivisionError"));
+    }
+    let types = Types::same(x.dtype(), call.precision());
+    both(&Operand::Tensor(x), &Operand::Number(divisor), types, f).map(Some)
+}
+
+/// Before 1.6 a power of integers is one of integers: that of floating-point numbers, truncated.
+fn truncated_power(call: &Call<'_>, a: &Operand, b: &Operand) -> Result<Option<Tensor>, Stop> {
+    if call.release() >= Release(1, 6) {
+        return Ok(None);
+    }
+    match (a, b) {
+        (Operand::Tensor(x), Operand::Number(power @ Scalar::Float(_))) if x.dtype().is_integral() => {
+            let (power, types) = (power.real(), Types::same(x.dtype(), call.precision()));
+            let f = |n: i64| {
+                let exact = (n as f64).powf(power);
+                if exact.is_nan() { i64::MIN } else { exact as i64 }
+            };
+            Ok(Some(map1(x, types, f)?))
+        }
+        (Operand::Number(Scalar::Float(_)), Operand::Tensor(x)) if x.dtype().is_integral() => {
+            Err(Stop::raised("result type Float can't be cast to the desired output type Long"))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn pow(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
+    if let Some(truncated) = truncated_power(call, &a, &b)? {
+        return one(truncated);
+    }
     let common = common(&a, &b);
     let negative = |n: &Operand| matches!(n, Operand::Number(n) if n.int() < 0);
     if common == DType::Bool && matches!(b, Operand::Tensor(_)) {
@@ -623,21 +675,24 @@ fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
     }
 }
 
-/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a bound wins since 1.5.
+/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a bound wins since 1.12.
 fn clamp(call: &Call<'_>) -> Answer {
     ordered(call, "clamp is not supported for complex types")?;
     let mut x = Operand::Tensor(self_of(call)?);
-    let (low, high) = (bound(call, "min")?, bound(call, "max")?);
+    let (mut low, mut high) = (bound(call, "min")?, bound(call, "max")?);
     if low.is_none() && high.is_none() {
         return Err(Stop::raised("torch.clamp: At least one of 'min' or 'max' must not be None"));
     }
     let mut dtype = if let Operand::Tensor(x) = &x { x.dtype() } else { DType::Float };
-    if call.release() >= Release(1, 5) {
+    if call.release() >= Release(1, 12) {
         let bounds = [low.as_ref(), high.as_ref()];
         for other in bounds.into_iter().flatten() {
             let seen = Operand::Tensor(Tensor::zeros(dtype, if rank(&x) > 0 { &[1] } else { &[] }, Precision::Typed));
             dtype = common(&seen, other);
         }
+    }
+    if call.release() < Release(1, 12) {
+        (low, high) = (low.and_then(|low| number_of(low, dtype)), high.and_then(|high| number_of(high, dtype)));
     }
     let types = Types::same(dtype, call.precision());
     if let (Operand::Tensor(x), Some((low, high))) = (&x, crossed(call, low.as_ref(), high.as_ref())) {
@@ -696,6 +751,17 @@ pub(super) fn within_range(call: &Call<'_>, n: i64, dtype: DType, is_low: bool) 
     Err(Stop::raised(format!("Clamp {which} value {n} is outside the representable range of {name}")))
 }
 
+/// A bound in the element type, truncated; none for NaN, which bounds nothing.
+fn number_of(bound: Operand, dtype: DType) -> Option<Operand> {
+    match bound {
+        Operand::Number(number) if number.real().is_nan() => None,
+        Operand::Number(number @ Scalar::Float(_)) if dtype.is_integral() => {
+            Some(Operand::Number(Scalar::Int(number.real() as i64)))
+        }
+        other => Some(other),
+    }
+}
+
 fn rank(x: &Operand) -> usize {
     if let Operand::Tensor(x) = x { x.rank() } else { 0 }
 }
@@ -703,7 +769,7 @@ fn rank(x: &Operand) -> usize {
 /// Bounds that cross, where old versions ask for the lower one first and are done when it holds.
 fn crossed(call: &Call<'_>, low: Option<&Operand>, high: Option<&Operand>) -> Option<(f64, f64)> {
     match (low, high) {
-        (Some(Operand::Number(low)), Some(Operand::Number(high))) if call.release() < Release(1, 5) => {
+        (Some(Operand::Number(low)), Some(Operand::Number(high))) if call.release() < Release(1, 8) => {
             Some((low.real(), high.real())).filter(|(low, high)| low > high)
         }
         _ => None,
@@ -833,10 +899,11 @@ fn bitwise_in_place(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
     one(target)
 }
 
-/// By less than the width of the type. Up to 1.4 reals are multiplied by a power of two.
+/// By less than the width of the type. Before 1.12 floats are multiplied by a power of two.
 fn shift(call: &Call<'_>, left: bool) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
-    if call.release() >= Release(1, 5) && (dtype == DType::Bool || !dtype.is_integral()) {
+    let since = if dtype == DType::Bool { Release(1, 5) } else { Release(1, 12) };
+    if call.release() >= since && (dtype == DType::Bool || !dtype.is_integral()) {
         return Err(not_implemented(if left { "lshift_cpu" } else { "rshift_cpu" }, dtype));
     }
     let bits = 8 * dtype.size() as i64;

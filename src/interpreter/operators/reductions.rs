@@ -261,15 +261,16 @@ fn max_or_min(call: &Call<'_>, largest: bool) -> Answer {
 }
 
 fn extreme_places(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
-    let last = call.release() < Release(1, 7);
+    let first_since = if short(call).starts_with("arg") { Release(1, 7) } else { Release(1, 6) };
+    let last = call.release() < first_since;
     by_kind!(r.x.dtype(), W => r.run(call, DType::Long, |row: &[W]| extreme(row, largest, last) as i64))
 }
 
-/// Elementwise; NaN goes through, but before 1.7 only that of the second operand.
+/// Elementwise; NaN goes through, but before 1.5 only that of the second operand.
 fn larger_of_two(call: &Call<'_>, largest: bool) -> Result<Tensor, Stop> {
     let (x, y) = (call.tensor("self")?, call.tensor("other")?);
     let dtype = result_type(&x, &y);
-    let nan_through = call.release() >= Release(1, 7);
+    let nan_through = call.release() >= Release(1, 5);
     if dtype.is_complex() {
         return Err(Stop::raised(format!("{} not implemented for complex tensors.", short(call))));
     }

@@ -5,6 +5,7 @@ use super::picking::{Number, order};
 use super::pointwise::not_implemented;
 use super::scans::with_dim_at;
 use crate::interpreter::call::{Answer, Call, one, several};
+use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
@@ -144,7 +145,11 @@ fn kthvalue(call: &Call<'_>) -> Answer {
 }
 
 /// The lower of the two in the middle; a NaN when there is one, unless those are left out.
-fn middle<W: Number>(row: &[W], places: &[usize], skip: bool) -> usize {
+/// The place of the median. NaN is one since 1.8; before, it is ordered after all numbers.
+fn middle<W: Number>(call: &Call<'_>, row: &[W], places: &[usize], skip: bool) -> usize {
+    if !skip && call.release() < Release(1, 8) {
+        return places[(row.len() - 1) / 2];
+    }
     let numbers = places.iter().filter(|&&i| !row[i].is_nan()).count();
     match (skip, numbers < row.len()) {
         (false, true) => (0..row.len()).find(|&i| row[i].is_nan()).unwrap_or(0),
@@ -161,14 +166,14 @@ fn medians(call: &Call<'_>, skip: bool) -> Answer {
     by_kind!(x.dtype(), W => {
         if let Some(dim) = call.opt_int("dim")? {
             let dim = wrap(dim, x.rank())?;
-            return several(one_of_each::<W>(call, &x, dim, &|row, places| middle(row, places, skip))?);
+            return several(one_of_each::<W>(call, &x, dim, &|row, places| middle(call, row, places, skip))?);
         }
         let row = x.read::<W>();
         if row.is_empty() {
             let nothing = if x.dtype().is_float() { W::load(f64::NAN) } else { W::load(i64::MIN) };
             return one(like(call, &[nothing], x.dtype(), &[], &x));
         }
-        let at = middle(&row, &ranked(&row, false), skip);
+        let at = middle(call, &row, &ranked(&row, false), skip);
         one(like(call, &[row[at]], x.dtype(), &[], &x))
     })
 }

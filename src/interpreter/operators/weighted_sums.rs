@@ -24,7 +24,7 @@ fn addcmul(call: &Call<'_>) -> Answer {
 /// `self + value * tensor1 / tensor2`
 fn addcdiv(call: &Call<'_>) -> Answer {
     let value = call.opt_scalar("value")?.unwrap_or(Scalar::Int(1));
-    if call.release() >= Release(1, 5) && common(&operand(call, 1)?, &operand(call, 2)?).is_integral() {
+    if call.release() >= Release(1, 6) && common(&operand(call, 1)?, &operand(call, 2)?).is_integral() {
         return Err(Stop::raised(
             "Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2.",
         ));

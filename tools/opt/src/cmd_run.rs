@@ -307,6 +307,9 @@ pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
             world.say(&text);
         }
     }
+    if let Some(text) = &*env.ambiguity.borrow() {
+        world.say(&format!("note: {text}"));
+    }
     let bindings = env.bindings.borrow();
     for (name, ty) in env.invented.borrow().iter() {
         // A list of which the text tells no part is an empty one, as long as nobody binds it.

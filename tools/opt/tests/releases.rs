@@ -1,0 +1,238 @@
+//! The column of the operator table that says what operators did in earlier releases, beside calls that the releases ran.
+//!
+//! `testdata/releases/calls.json` is what `tools/pytorch/release_probe.py` recorded in 14 releases. The interpreter gives
+//! the same in each release, and a result changes with a release if and only if a row of the column says so.
+
+use jitopt_core::interpreter::{Environment, IValue, Machine, Reason};
+use jitopt_core::ops::release_rules::RELEASE_ROWS;
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::release::Release;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn recorded() -> Json {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/releases/calls.json");
+    serde_json::from_slice(&std::fs::read(path).expect("recorded calls")).expect("JSON")
+}
+
+fn release(text: &Json) -> Release {
+    text.as_str().expect("a release").parse().expect("a release")
+}
+
+fn dtype(name: &str) -> DType {
+    DType::ALL.iter().copied().find(|dtype| dtype.python_name() == name).expect("an element type")
+}
+
+/// Elements in order, and the sizes.
+fn elements(json: &Json, flat: &mut Vec<Json>) -> Vec<i64> {
+    let Some(items) = json.as_array() else {
+        flat.push(json.clone());
+        return Vec::new();
+    };
+    let mut inner = Vec::new();
+    items.iter().for_each(|item| inner = elements(item, flat));
+    inner.insert(0, items.len() as i64);
+    inner
+}
+
+fn number(json: &Json) -> f64 {
+    match json {
+        Json::Bool(x) => f64::from(u8::from(*x)),
+        Json::String(text) => text.parse().expect("inf or nan"),
+        other => other.as_f64().expect("a number"),
+    }
+}
+
+/// A tensor, `["int64", [1, 2]]`.
+fn tensor(json: &Json) -> Option<Tensor> {
+    let name = json.get(0)?.as_str()?;
+    let mut flat = Vec::new();
+    let shape = elements(&json[1], &mut flat);
+    let dtype = dtype(name);
+    Some(match dtype.is_float() {
+        true => Tensor::of(&flat.iter().map(number).collect::<Vec<f64>>(), dtype, &shape, Precision::Typed),
+        false => {
+            let integer = |x: &Json| x.as_i64().unwrap_or_else(|| number(x) as i64);
+            Tensor::of(&flat.iter().map(integer).collect::<Vec<i64>>(), dtype, &shape, Precision::Typed)
+        }
+    })
+}
+
+/// An operand with its type, and the value when it is a param.
+fn operand(json: &Json) -> (String, IValue) {
+    if let Some(tensor) = tensor(json) {
+        return ("Tensor".into(), tensor.into());
+    }
+    if let Some(items) = json.get("list").and_then(Json::as_array) {
+        let (types, values): (Vec<String>, Vec<IValue>) = items.iter().map(operand).unzip();
+        return (format!("{}[]", types[0]), IValue::list(values));
+    }
+    match json {
+        Json::Bool(x) => ("bool".into(), IValue::from(*x)),
+        Json::Number(n) if n.is_i64() => ("int".into(), IValue::from(n.as_i64().expect("an integer"))),
+        other => ("float".into(), IValue::from(number(other))),
+    }
+}
+
+/// What a schema has after the operands of a call in Python.
+fn rest(kind: &str, operands: usize) -> Option<&'static [&'static str]> {
+    const NONE: &str = "NoneType = prim::Constant";
+    const FALSE: &str = "bool = prim::Constant[value=0]";
+    const ONE: &str = "int = prim::Constant[value=1]";
+    const MEAN: &str = "int = prim::Constant[value=1]";
+    Some(match (kind, operands) {
+        ("aten::max" | "aten::min", 2) => &[],
+        ("aten::argmax" | "aten::argmin", 1) => &[NONE, FALSE],
+        ("aten::argmax" | "aten::argmin" | "aten::logsumexp", 2) => &[FALSE],
+        ("aten::full", 2) => &[NONE, NONE, NONE, NONE],
+        ("aten::sum" | "aten::prod" | "aten::mean", 1)
+        | ("aten::cumsum" | "aten::cumprod" | "aten::softmax" | "aten::log_softmax", 2) => &[NONE],
+        ("aten::addcdiv", 3) => &[ONE],
+        ("aten::mse_loss" | "aten::l1_loss", 2) => &[MEAN],
+        ("aten::add_", 2) => &[ONE],
+        ("aten::threshold" | "aten::hardtanh" | "aten::clamp", 3) => &[],
+        // Called from a graph, 1.3 and 1.4 make floats of integers.
+        ("aten::arange", _) => return None,
+        // Python chooses other operators, other operands or sizes of its own.
+        (
+            "aten::linspace" | "aten::logspace" | "aten::full_like" | "aten::index" | "aten::nonzero" | "aten::tensor"
+            | "aten::sort" | "aten::topk" | "aten::bincount" | "aten::histc" | "aten::norm" | "aten::dist"
+            | "aten::cross" | "aten::isclose" | "aten::isfinite" | "aten::eye" | "aten::zeros" | "aten::zeros_like"
+            | "aten::tril" | "aten::diag" | "aten::nll_loss" | "aten::clone" | "aten::std" | "aten::var" | "aten::elu"
+            | "aten::softplus" | "aten::gelu" | "aten::ger" | "aten::all" | "aten::any",
+            _,
+        ) if !matches!(kind, "aten::all" | "aten::any") => return None,
+        _ => &[],
+    })
+}
+
+/// A graph of the call, and what it is run on.
+fn graph_of(call: &Json) -> Option<(String, Vec<IValue>)> {
+    let kind = call["kind"].as_str()?;
+    let given: Vec<(String, IValue)> = call["operands"].as_array()?.iter().map(operand).collect();
+    let params: Vec<String> = given.iter().enumerate().map(|(i, (ty, _))| format!("%p{i} : {ty}")).collect();
+    let mut names: Vec<String> = (0..given.len()).map(|i| format!("%p{i}")).collect();
+    let mut lines = String::new();
+    let is_dim = given.len() == 2 && given[1].0 == "int";
+    let extreme = matches!(kind, "aten::max" | "aten::min") && is_dim;
+    let more: &[&str] = if extreme { &["bool = prim::Constant[value=0]"] } else { rest(kind, given.len())? };
+    for (i, constant) in more.iter().enumerate() {
+        lines += &format!("  %c{i} : {constant}()\n");
+        names.push(format!("%c{i}"));
+    }
+    let (results, back) = if extreme { ("%r : Tensor, %s : Tensor", "%r, %s") } else { ("%r : Tensor", "%r") };
+    let (params, names) = (params.join(", "), names.join(", "));
+    let text = format!("graph({params}):\n{lines}  {results} = {kind}({names})\n  return ({back})\n");
+    Some((text, given.into_iter().map(|(_, value)| value).collect()))
+}
+
+fn shown(tensor: &Tensor) -> String {
+    let values: Vec<String> = match tensor.dtype().is_float() {
+        true => tensor.read::<f64>().iter().map(|x| format!("{x:?}")).collect(),
+        false => tensor.read::<i64>().iter().map(|x| x.to_string()).collect(),
+    };
+    format!("{} {:?} {}", tensor.dtype().name(), tensor.shape(), values.join(" "))
+}
+
+/// Whether two results have the same words, and numbers that are equal to five digits and have the same sign.
+fn agree(a: &str, b: &str) -> bool {
+    let close =
+        |a: f64, b: f64| a == b && a.is_sign_negative() == b.is_sign_negative() || (a - b).abs() < 1e-5 * b.abs();
+    let same = |(a, b): (&str, &str)| match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => close(a, b) || a.is_nan() && b.is_nan(),
+        _ => a == b,
+    };
+    a.split(' ').count() == b.split(' ').count() && a.split(' ').zip(b.split(' ')).all(same)
+}
+
+fn expected(json: &Json) -> String {
+    if json == "raises" {
+        return "raises".into();
+    }
+    let results = json.get("results").and_then(Json::as_array).cloned().unwrap_or_else(|| vec![json.clone()]);
+    let all: Option<Vec<String>> = results.iter().map(|result| tensor(result).map(|x| shown(&x))).collect();
+    all.map_or_else(|| json.to_string(), |all| all.join("; "))
+}
+
+fn ours(text: &str, inputs: &[IValue], release: Release) -> String {
+    let graph = parse(text.as_bytes(), ParseOptions::of(release)).unwrap_or_else(|why| panic!("{why:?}\n{text}")).graph;
+    let inputs = inputs.iter().map(copied).collect();
+    match Machine::new(&graph, &Environment::default()).run(inputs) {
+        Err(stop) if matches!(stop.reason, Reason::Raised(_)) => "raises".into(),
+        Err(stop) => format!("stops: {stop}"),
+        Ok(results) => {
+            let all: Vec<String> = results.iter().filter_map(IValue::tensor).map(shown).collect();
+            all.join("; ")
+        }
+    }
+}
+
+fn copied(value: &IValue) -> IValue {
+    match value {
+        IValue::Tensor(tensor) => tensor.copied().into(),
+        IValue::List(list) => IValue::list(list.borrow().iter().map(copied).collect::<Vec<_>>()),
+        other => other.clone(),
+    }
+}
+
+/// What a call gives in a release: that of the last pair that is not newer.
+fn in_release(call: &Json, wanted: Release) -> Json {
+    let pairs = call["results"].as_array().expect("pairs");
+    let found = pairs.iter().rev().find(|pair| release(&pair[0]) <= wanted);
+    found.map_or(Json::from("no operator"), |pair| pair[1].clone())
+}
+
+fn releases(recorded: &Json) -> Vec<Release> {
+    recorded["releases"].as_array().expect("releases").iter().map(release).collect()
+}
+
+#[test]
+fn the_interpreter_gives_what_each_release_gave() {
+    let recorded = recorded();
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for call in recorded["calls"].as_array().expect("calls") {
+        let Some((text, inputs)) = graph_of(call) else { continue };
+        for wanted in releases(&recorded) {
+            let known = in_release(call, wanted);
+            if known == "no operator" || known == "no operands" {
+                continue;
+            }
+            let (found, known) = (ours(&text, &inputs, wanted), expected(&known));
+            compared += 1;
+            if !agree(&found, &known) {
+                wrong.push(format!("{wanted} {} {}: {found}, PyTorch: {known}", call["call"], call["operands"]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {compared} differ\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 1500, "only {compared} calls were compared");
+}
+
+/// Releases with which the result of a recorded call changed, by kind.
+fn changes(recorded: &Json) -> BTreeMap<String, BTreeSet<Release>> {
+    let mut changes: BTreeMap<String, BTreeSet<Release>> = BTreeMap::new();
+    for call in recorded["calls"].as_array().expect("calls") {
+        let pairs = call["results"].as_array().expect("pairs");
+        let is_known = |pair: &&Json| pair[1] != "no operator" && pair[1] != "no operands";
+        let firsts = pairs.iter().filter(is_known).skip(1).map(|pair| release(&pair[0]));
+        changes.entry(call["kind"].as_str().expect("a kind").to_owned()).or_default().extend(firsts);
+    }
+    changes
+}
+
+#[test]
+fn rows_and_recorded_changes_are_the_same() {
+    let recorded = recorded();
+    let ran = releases(&recorded);
+    let seen_at = |boundary: Release| ran.iter().copied().find(|&release| release >= boundary);
+    let mut told: BTreeMap<String, BTreeSet<Release>> = BTreeMap::new();
+    for row in RELEASE_ROWS {
+        for kind in row.kinds.split_whitespace() {
+            told.entry(kind.to_owned()).or_default().extend(row.boundaries().filter_map(seen_at));
+        }
+    }
+    let mut found = changes(&recorded);
+    found.retain(|_, releases| !releases.is_empty());
+    assert_eq!(told, found);
+}
