@@ -706,6 +706,8 @@ fn how(unit: usize) -> How {
 /// What is known of a group that was checked.
 struct Checked {
     wrong: Option<String>,
+    /// The seed, where the tolerance let pass what the budget did not.
+    loosened: Option<u64>,
     counts: Counts,
     reasons: Vec<String>,
 }
@@ -753,10 +755,12 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let policy =
         Policy { signed_zero: false, overflow_is_large: true, tolerance: None, sharing: false, explain: false };
     let mut verdict = judge(graph, graph, &settings, &group.inputs, policy);
-    if matches!(verdict, Verdict::Differs(_)) && ROUND_TWICE.iter().any(|kind| group.text.contains(kind)) {
+    let beyond_budget = matches!(verdict, Verdict::Differs(_));
+    if beyond_budget && ROUND_TWICE.iter().any(|kind| group.text.contains(kind)) {
         let tolerance = if group.text.contains("aten::layer_norm(") { NORMS } else { LOOSE };
         verdict = judge(graph, graph, &settings, &group.inputs, Policy { tolerance: Some(tolerance), ..policy });
     }
+    let loosened = beyond_budget && !matches!(verdict, Verdict::Differs(_));
     let again = || judge(graph, graph, &settings, &group.inputs, policy);
     let once = matches!(verdict, Verdict::Differs(_)) && (0..AGAIN).any(|_| matches!(again(), Verdict::Same));
     let after = backend.counts();
@@ -782,7 +786,8 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
         _ => None,
     };
     let often = if once { " (not each time)" } else { "" };
-    Checked { wrong: wrong.map(|why| format!("seed {seed}{often}: {why}\n{}", group.text)), counts, reasons }
+    let wrong = wrong.map(|why| format!("seed {seed}{often}: {why}\n{}", group.text));
+    Checked { wrong, loosened: loosened.then_some(seed), counts, reasons }
 }
 
 #[test]
@@ -811,6 +816,8 @@ fn random_groups() {
         "{} groups, {kernels} kernels in {units} units, {launched} launches, {divided} divided, {fallen_back} unfused\n{told}",
         seeds.len()
     );
+    let loosened: Vec<u64> = all.iter().filter_map(|found| found.loosened).collect();
+    println!("{} within the tolerance, and beyond the budget: seeds {loosened:?}", loosened.len());
     let shown: Vec<&str> = wrong.iter().take(30).map(|text| text.as_str()).collect();
     assert!(wrong.is_empty(), "{} groups of {} are wrong\n{}", wrong.len(), seeds.len(), shown.join("\n"));
     assert!(launched * 2 > seeds.len() as u64, "hardly a group runs as a kernel\n{told}");
