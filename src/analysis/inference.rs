@@ -114,6 +114,15 @@ pub fn number(dim: Dim) -> Option<i64> {
     if let Dim::Known(n) = dim { Some(n) } else { None }
 }
 
+/// The product, when all are known and it is a number of 64 bits.
+fn product(all: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    let mut result = 1i64;
+    for n in all {
+        result = result.checked_mul(n?)?;
+    }
+    Some(result)
+}
+
 /// A size, when it is known.
 fn dim_of(n: Option<i64>) -> Dim {
     n.map_or(Dim::Unknown, Dim::Known)

@@ -1,7 +1,7 @@
 //! Elements that are picked by tensors of indices.
 
 use super::elementwise::broadcast;
-use super::{Call, Extent, dim_of, number, place};
+use super::{Call, Extent, dim_of, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::types::{DType, Dim, TensorType};
 
@@ -43,12 +43,13 @@ fn interleaved(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let dim = call.operand("dim")?;
     if call.is_none(dim) {
-        sizes = vec![dim_of(sizes.into_iter().map(number).product())];
+        sizes = vec![dim_of(product(sizes.into_iter().map(number)))];
     }
     let at = if call.is_none(dim) { 0 } else { place(call.int(&["dim"])?, sizes.len())? };
+    let size = number(*sizes.get(at)?);
     let times = call.operand("repeats")?;
     let grown = match call.tensor_of(times) {
-        None => number(sizes[at]).zip(call.int(&["repeats"])).and_then(|(size, times)| size.checked_mul(times)),
+        None => size.zip(call.int(&["repeats"])).and_then(|(size, times)| size.checked_mul(times)),
         Some(_) => call.int(&["output_size"]),
     };
     sizes[at] = dim_of(grown);

@@ -7,7 +7,7 @@ use crate::types::Dim;
 pub(super) fn extents(call: &Call<'_>) -> Option<Vec<Extent>> {
     let sizes = call.sizes()?;
     let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;
-    let size = number(sizes[at])?;
+    let size = number(sizes[at]).filter(|n| *n >= 0)?;
     let part = |n: Option<i64>| {
         let mut part = sizes.clone();
         match n {

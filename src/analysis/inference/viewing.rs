@@ -1,6 +1,6 @@
 //! Operators that look at the same elements in another way, or copy them into another shape.
 
-use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::planted;
 use crate::types::Dim;
@@ -297,7 +297,7 @@ fn diagonal_embedded(call: &Call<'_>) -> Option<Extent> {
     let rank = sizes.len() + 2;
     let places = || {
         let (a, b) = (place(call.int(&["dim1"])?, rank)?, place(call.int(&["dim2"])?, rank)?);
-        Some((a.min(b), a.max(b)))
+        (a != b).then_some((a.min(b), a.max(b)))
     };
     let Some((a, b)) = places() else { return Some(Extent::ranked(rank)) };
     let size = || number(last)?.checked_add(call.int(&["offset"])?.checked_abs()?);
@@ -312,7 +312,7 @@ fn unflattened(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let wanted = call.ints(&["sizes"])?;
     let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;
-    let others = || wanted.iter().copied().filter(|n| *n != Some(-1)).product::<Option<i64>>();
+    let others = || product(wanted.iter().copied().filter(|n| *n != Some(-1)));
     let left = || number(sizes[at])?.checked_div(others()?);
     let new: Vec<Dim> = wanted.iter().map(|n| if *n == Some(-1) { dim_of(left()) } else { dim_of(*n) }).collect();
     sizes.splice(at..=at, new);
