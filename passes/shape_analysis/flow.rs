@@ -4,7 +4,7 @@
 //! than before, whoever reads it is looked at again. Branches and loops join what comes from both sides. What is known of a value
 //! only ever becomes less, a bounded number of times, so the walk ends; and then each value is known by a rule from facts that hold.
 
-use jitopt_core::analysis::inference::{Call, Knowledge, infer, is_complete, told};
+use jitopt_core::analysis::inference::{Call, Knowledge, elements, infer, is_complete, told};
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -177,7 +177,8 @@ impl<'a> Flow<'a> {
                 self.queue.push_back(user);
             }
             // Who reads a list, reads what is in it.
-            if self.graph.kind(user) == prim::LIST_CONSTRUCT && value != self.graph.output(user, 0) {
+            let makes_list = |made: Value| matches!(self.graph.ty(made).kind(), TypeKind::List(_));
+            if self.graph.outputs(user).any(makes_list) {
                 let readers: Vec<Node> = self.graph.outputs(user).flat_map(|list| self.graph.users(list)).collect();
                 for reader in readers {
                     if self.queued.insert(reader) {
@@ -229,6 +230,7 @@ impl<'a> Flow<'a> {
             prim::LIST_UNPACK => self.list_unpacked(node),
             prim::CONSTANT_CHUNK => self.chunks(node),
             _ if rule.alias == AliasRule::PointsTo(0) => self.same_as(node, 0),
+            kind if kind.as_str() == "aten::__getitem__" => self.picked(node),
             _ => self.computed(node),
         };
         for (i, output) in self.graph.outputs(node).enumerate() {
@@ -340,10 +342,35 @@ impl<'a> Flow<'a> {
         vec![part()]
     }
 
-    fn list_unpacked(&self, node: Node) -> Vec<Option<Type>> {
-        let list = self.graph.inputs(node).next().filter(|&list| self.mode == Mode::Precise && self.is_list_kept(list));
-        let made = list.and_then(|list| self.graph.definer(list));
-        made.into_iter().flat_map(|made| self.graph.inputs(made)).map(|value| self.seen(value)).collect()
+    fn list_unpacked(&mut self, node: Node) -> Vec<Option<Type>> {
+        let list = self.graph.inputs(node).next();
+        let parts = list.and_then(|list| self.in_list(list));
+        // A list of another length raises.
+        parts.filter(|parts| parts.len() == self.graph.num_outputs(node)).unwrap_or_default()
+    }
+
+    /// The element of a list at a constant place.
+    fn picked(&mut self, node: Node) -> Vec<Option<Type>> {
+        let operands: Vec<Value> = self.graph.inputs(node).collect();
+        let &[list, index] = &operands[..] else { return Vec::new() };
+        let part = self.graph.constant_int(index).and_then(|at| {
+            let parts = self.in_list(list)?;
+            let at = if at < 0 { at + parts.len() as i64 } else { at };
+            parts.get(usize::try_from(at).ok()?).copied()?
+        });
+        vec![part.filter(|ty| ty.is_tensor())]
+    }
+
+    /// What is known of the elements of a list that nobody writes to; none where their number is unknown.
+    fn in_list(&mut self, list: Value) -> Option<Vec<Option<Type>>> {
+        let made = self.graph.definer(list).filter(|_| self.mode == Mode::Precise)?;
+        if self.is_list_kept(list) {
+            return Some(self.graph.inputs(made).map(|value| self.seen(value)).collect());
+        }
+        let schema = self.schema(made).filter(|_| !self.db.has_writers(list))?;
+        let call = Call { graph: self.graph, node: made, schema, row: shape_row(schema)?, known: self };
+        let tensor = |tensor| Some(Type::new(TypeKind::Tensor(tensor)));
+        Some(elements(&call)?.into_iter().map(tensor).collect())
     }
 
     /// Parts of equal size, the last one of what is left.

@@ -18,7 +18,10 @@ mod convolving;
 mod creating;
 mod element;
 mod elementwise;
+mod indexing;
 mod multiplying;
+mod naming;
+mod parting;
 mod viewing;
 
 use crate::ir::{Attribute, Graph, Node, Value};
@@ -52,7 +55,7 @@ pub struct Call<'a> {
     /// Its overload.
     pub schema: &'static Schema,
     /// The rule of the overload.
-    pub row: &'static ShapeRow,
+    pub row: &'a ShapeRow,
     /// What is known.
     pub known: &'a dyn Knowledge,
 }
@@ -109,6 +112,15 @@ pub fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
 /// The size, when it is known.
 pub fn number(dim: Dim) -> Option<i64> {
     if let Dim::Known(n) = dim { Some(n) } else { None }
+}
+
+/// The product, when all are known and it is a number of 64 bits.
+fn product(all: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    let mut result = 1i64;
+    for n in all {
+        result = result.checked_mul(n?)?;
+    }
+    Some(result)
 }
 
 /// A size, when it is known.
@@ -281,9 +293,26 @@ pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
 }
 
 fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
+    let Shape::Each(shapes) = call.row.shape else { return vec![extent(call).unwrap_or_default(); n] };
+    let of = |&shape: &Shape| {
+        let row = call.row.with_shape(shape);
+        extent(&Call { row: &row, ..*call }).unwrap_or_default()
+    };
+    let mut all: Vec<Extent> = shapes.iter().map(of).collect();
+    all.resize(n, Extent::unknown());
+    all
+}
+
+/// The sizes of one result.
+fn extent(call: &Call<'_>) -> Option<Extent> {
     use Shape::*;
-    let one = match call.row.shape {
-        Untold => None,
+    match call.row.shape {
+        Untold | Each(_) | Parted => None,
+        Of(_) | Listed(_) | Nth(_) | Loss | Counting(_) | AtLeast(_) => naming::extent(call),
+        RowStatistics | ChannelStatistics | GroupStatistics => naming::extent(call),
+        Indexed | Interleaved => indexing::extent(call),
+        Attended | Inner | Kronecker | Distances => multiplying::extent(call),
+        Shuffled | Unshuffled | Halved | DiagonalEmbedded | Unflattened => viewing::extent(call),
         Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
         Reduce | Scalar | TopK | Determinant | Counted(_) => collapsing::extent(call),
         Transposed | Reshaped | Expanded | Selected | Sliced | Unsqueezed | Squeezed => viewing::extent(call),
@@ -292,8 +321,23 @@ fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
         Concatenated | Stacked | IndexSelected | Embedded => concatenating::extent(call),
         Given | Range | Identity => creating::extent(call),
         Convolved | Pooled | Resized | Padded => convolving::extent(call),
+    }
+}
+
+/// What is known of the tensors in the list that a node makes, where their number is known.
+pub fn elements(call: &Call<'_>) -> Option<Vec<TensorType>> {
+    let returns = &call.schema.returns;
+    let is_list = |ty: Type| matches!(ty.kind(), TypeKind::List(element) if element.is_tensor());
+    if call.row.shape != Shape::Parted || returns.len() != 1 || !is_list(returns[0].ty) {
+        return None;
+    }
+    let typed = |extent: Extent| TensorType {
+        dtype: element::of(call, 0),
+        sizes: extent.sizes.map(Into::into),
+        device: device(call),
+        ..TensorType::default()
     };
-    vec![one.unwrap_or_default(); n]
+    Some(parting::extents(call)?.into_iter().map(typed).collect())
 }
 
 /// The device: what is asked for, or that of the tensors. One without dimensions may be on another than the result.

@@ -215,6 +215,8 @@ struct Search<'a> {
     fits: bool,
     /// The sketches that values are, unchanged.
     direct: BTreeMap<Value, Source>,
+    /// Values of params of which nothing is searched for: made once, and copied for each run.
+    settled: BTreeMap<usize, IValue>,
 }
 
 impl<'a> Search<'a> {
@@ -246,6 +248,7 @@ impl<'a> Search<'a> {
             spent: 0,
             fits: false,
             direct,
+            settled: BTreeMap::new(),
         };
         search.style_shapes();
         search
@@ -268,14 +271,25 @@ impl<'a> Search<'a> {
     /// Values for a run, in memory of their own; contents that are not bound are bound.
     fn start(&mut self) -> Vec<IValue> {
         let mut maker = Maker::new(self.generator.seed, self.generator.style, self.env);
-        let mut inputs = Vec::new();
+        let (mut inputs, mut settled) = (Vec::new(), std::mem::take(&mut self.settled));
         let mut bindings: BTreeMap<String, IValue> =
             self.bound.iter().map(|(name, value)| (name.clone(), maker.copy(value))).collect();
         for (source, sketch) in &self.sketches {
             match source {
                 Source::Param(i) => {
-                    maker.stream(self.generator.seed, *i as u64);
-                    inputs.push(sketch.realise(&mut maker));
+                    // Values of a style that shares memory depend on those before them.
+                    let is_settled = !is_free(sketch) && self.generator.style != Style::Aliased;
+                    let value = match settled.get(i).filter(|_| is_settled) {
+                        Some(value) => maker.copy(value),
+                        None => {
+                            maker.stream(self.generator.seed, *i as u64);
+                            sketch.realise(&mut maker)
+                        }
+                    };
+                    if is_settled && !settled.contains_key(i) {
+                        settled.insert(*i, maker.copy(&value));
+                    }
+                    inputs.push(value);
                 }
                 Source::Unbound(name) => {
                     let value = self.invented(name, sketch, &mut maker);
@@ -284,6 +298,7 @@ impl<'a> Search<'a> {
             }
         }
         *self.env.bindings.borrow_mut() = bindings;
+        self.settled = settled;
         inputs
     }
 

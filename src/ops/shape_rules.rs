@@ -95,6 +95,50 @@ pub enum Shape {
     Padded,
     /// `pixel_shuffle`, `glu`: the rank of the first tensor.
     RankOnly,
+    /// Those of the tensor operand of this name: gradients of an operand.
+    Of(&'static str),
+    /// The list operand of this name.
+    Listed(&'static str),
+    /// Those of tensor number n among the operands.
+    Nth(usize),
+    /// One rule for each result.
+    Each(&'static [Shape]),
+    /// The elements of a list: `chunk`, `split`, `unbind` and the like.
+    Parted,
+    /// A loss: no dimensions, or those of input and target where nothing is reduced.
+    Loss,
+    /// Statistics of a layer norm: normalised dimensions have size 1.
+    RowStatistics,
+    /// Statistics of a batch norm: one for each channel in training, else none.
+    ChannelStatistics,
+    /// Statistics of a group norm: one for each group of each image.
+    GroupStatistics,
+    /// `index`: dimensions with an index give way to those of all indices together.
+    Indexed,
+    /// `repeat_interleave`.
+    Interleaved,
+    /// Attention: the queries, with rows of the values.
+    Attended,
+    /// `pixel_shuffle`: channels become pixels.
+    Shuffled,
+    /// `pixel_unshuffle`: pixels become channels.
+    Unshuffled,
+    /// `glu`: half of a dimension.
+    Halved,
+    /// `diag_embed`: the last dimension becomes a diagonal.
+    DiagonalEmbedded,
+    /// One dimension becomes several.
+    Unflattened,
+    /// At least so many dimensions.
+    AtLeast(usize),
+    /// A vector of as many elements as the operand of this name says.
+    Counting(&'static str),
+    /// Distances between rows.
+    Distances,
+    /// `inner`: what is before the last dimensions of both.
+    Inner,
+    /// `kron`: sizes are multiplied.
+    Kronecker,
     /// Not told: only the element type is.
     Untold,
 }
@@ -132,6 +176,16 @@ pub enum Element {
     Long,
     /// Long, or Int where that is asked for.
     Places,
+    /// That of the first tensor, or Float where `half_to_float` is true.
+    Widened,
+    /// `float_power`: doubles, or complex numbers of doubles.
+    Power,
+    /// That of the tensor operand of this name.
+    Of(&'static str),
+    /// One rule for each result.
+    Each(&'static [Element]),
+    /// Statistics of a norm: those of halves with weights of floats are floats.
+    Statistics,
     /// Operand 0 as in [`Element::Same`], and Long for the other results.
     WithIndex,
     /// That of the second tensor: `type_as`.
@@ -173,7 +227,7 @@ pub struct Told {
 }
 
 /// One row.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ShapeRow {
     /// What it is about: `aten::max`, `aten::max:other`.
     pub overloads: &'static [&'static str],
@@ -189,9 +243,16 @@ pub struct ShapeRow {
     told_before: Told,
     /// Whether results never take part in differentiation.
     pub detached: bool,
+    /// Why values of operands decide about sizes, where they do.
+    pub by_values: Option<&'static str>,
 }
 
 impl ShapeRow {
+    /// The same but for the sizes.
+    pub fn with_shape(self, shape: Shape) -> ShapeRow {
+        ShapeRow { shape, ..self }
+    }
+
     /// How much PyTorch tells of the facts of an overload.
     pub fn told(&self, era: Era, schema: &Schema) -> Told {
         let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
@@ -223,6 +284,11 @@ impl ShapeRow {
         ShapeRow { told_alone: Some(told), ..self }
     }
 
+    /// The sizes follow from the elements of operands, which no type tells.
+    const fn by_values(self, why: &'static str) -> ShapeRow {
+        ShapeRow { by_values: Some(why), ..self }
+    }
+
     const fn detached(self) -> ShapeRow {
         ShapeRow { detached: true, ..self }
     }
@@ -234,7 +300,16 @@ const fn told(complete: Part, ranked: Part) -> Told {
 
 const fn row(overloads: &'static [&'static str], shape: Shape, element: Element) -> ShapeRow {
     let nothing = told(Part::Nothing, Part::Nothing);
-    ShapeRow { overloads, shape, element, told: nothing, told_alone: None, told_before: nothing, detached: false }
+    ShapeRow {
+        overloads,
+        shape,
+        element,
+        told: nothing,
+        told_alone: None,
+        told_before: nothing,
+        detached: false,
+        by_values: None,
+    }
 }
 
 /// The row of an overload. The first question for an overload walks the table, later ones find the answer of the thread.
@@ -298,11 +373,13 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::flip", "aten::tril", "aten::triu"], S::Like, Same).told_as(RANK),
         row(&["aten::roll"], S::Like, Same),
         row(&["aten::inverse", "aten::pinverse"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::rot90", "aten::glu"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::glu"], S::Halved, Same).told_as(RANK),
+        row(&["aten::rot90"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::cumsum", "aten::cumprod"], S::Like, Summed).told_as(SIZES),
         row(&["aten::logcumsumexp"], S::Like, Real),
         row(&["aten::softmax", "aten::log_softmax"], S::Like, Same).told_as(SIZES),
-        row(&["aten::_softmax", "aten::_log_softmax", "aten::softmin"], S::Like, Same),
+        row(&["aten::_softmax", "aten::_log_softmax"], S::Like, E::Widened),
+        row(&["aten::softmin"], S::Like, Same),
         row(&["aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Double", "aten::_cast_Float", "aten::_cast_Half"], S::Like, E::Named)
             .told_as(SIZES),
         row(&["aten::_cast_Int", "aten::_cast_Long", "aten::_cast_Short"], S::Like, E::Named).told_as(SIZES),
@@ -313,7 +390,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::index_fill", "aten::index_add", "aten::index_copy", "aten::scatter", "aten::scatter_add"], S::Like, Same),
         // Broadcasting.
         row(&["aten::add", "aten::sub", "aten::mul"], S::Broadcast, Promoted).told_as(RUN).alone(SIZES),
-        row(&["aten::div", "aten::true_divide"], S::Broadcast, Divided).told_as(RUN).alone(SIZES),
+        row(&["aten::div"], S::Broadcast, Divided).told_as(RUN).alone(SIZES),
+        row(&["aten::true_divide"], S::Broadcast, E::Angle).told_as(RUN).alone(SIZES),
         row(&["aten::rsub", "aten::floor_divide"], S::Broadcast, Promoted),
         row(&["aten::pow", "aten::max:other", "aten::min:other"], S::Broadcast, Settled).told_as(RUN).alone(SIZES),
         row(&["aten::fmod", "aten::remainder", "aten::__and__", "aten::__or__", "aten::__xor__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
@@ -352,15 +430,16 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::topk"], S::TopK, WithIndex),
         row(&["aten::argsort"], S::Like, Long).detached(),
         row(&["aten::count_nonzero", "aten::one_hot", "aten::linalg_matrix_rank"], S::Untold, Long).detached(),
-        row(&["aten::argwhere"], S::Counted(2), Long).detached(),
+        row(&["aten::argwhere"], S::Counted(2), Long).detached().by_values("elements that are not 0 are counted"),
         row(&["aten::multinomial"], S::RankOnly, Long).detached(),
-        row(&["aten::randperm", "aten::tril_indices", "aten::triu_indices"], S::Untold, Long).detached(),
+        row(&["aten::randperm"], S::Counting("n"), Long).detached(),
+        row(&["aten::tril_indices", "aten::triu_indices"], S::Untold, Long).detached(),
         row(&["aten::searchsorted", "aten::bucketize"], S::Untold, E::Places).detached(),
         row(&["aten::isin", "aten::isreal"], S::Untold, Bool).detached(),
         row(&["aten::isclose", "aten::greater", "aten::greater_equal", "aten::less", "aten::less_equal", "aten::not_equal"], S::Broadcast, Bool).detached(),
-        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex),
-        row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Untold, WithIndex),
-        row(&["aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"], S::Untold, WithIndex),
+        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex).by_values("elements that differ are counted"),
+        row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Pooled, WithIndex),
+        row(&["aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"], S::Resized, WithIndex),
         row(&["aten::fractional_max_pool2d", "aten::fractional_max_pool3d"], S::Untold, WithIndex),
         // Views.
         row(&["aten::t"], S::Transposed, Same).told_as(SIZES),
@@ -403,8 +482,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::index_select"], S::IndexSelected, Same).told_as(SIZES),
         row(&["aten::gather:sparse_grad", "aten::take"], S::AsIndex, Same).told_as(RANK),
         row(&["aten::embedding"], S::Embedded, Same).told_as(RANK),
-        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached(),
-        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK),
+        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached().by_values("elements that are not 0 are counted"),
+        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK).by_values("elements of the mask are counted"),
         // Made from numbers.
         row(&["aten::zeros:size", "aten::ones:size", "aten::rand:size", "aten::randn:size", "aten::empty:size"], S::Given, Default).told_as(RANKS).detached(),
         row(&["aten::full:size"], S::Given, E::OfNumber).told_as(RANKS).detached(),
@@ -432,6 +511,96 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::constant_pad_nd", "aten::pad"], S::Padded, Same),
         row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
+        // Elements with elements, without facts from PyTorch.
+        row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2"], S::Broadcast, E::Angle),
+        row(&["aten::copysign"], S::Broadcast, E::Angle),
+        row(&["aten::float_power"], S::Broadcast, E::Power),
+        row(&["aten::logaddexp", "aten::logaddexp2", "aten::nextafter", "aten::gcd", "aten::lcm", "aten::heaviside"], S::Broadcast, Settled),
+        row(&["aten::subtract", "aten::multiply", "aten::ldexp"], S::Broadcast, Promoted),
+        row(&["aten::divide"], S::Broadcast, Divided),
+        row(&["aten::bitwise_left_shift", "aten::bitwise_right_shift", "aten::special_xlogy"], S::Broadcast, Settled),
+        row(&["aten::clip", "aten::clamp"], S::Broadcast, Settled),
+        row(&["aten::tanh_backward", "aten::sigmoid_backward", "aten::silu_backward", "aten::gelu_backward", "aten::mish_backward"], S::Broadcast, Settled),
+        row(&["aten::hardtanh_backward", "aten::hardswish_backward", "aten::hardsigmoid_backward", "aten::leaky_relu_backward"], S::Broadcast, Settled),
+        row(&["aten::elu_backward", "aten::threshold_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], S::Broadcast, Settled),
+        row(&["aten::softplus_backward", "aten::logit_backward", "aten::log_sigmoid_backward"], S::Broadcast, Settled),
+        // One by one, without facts from PyTorch.
+        row(&["aten::arccos", "aten::arccosh", "aten::arcsin", "aten::arcsinh", "aten::arctan", "aten::arctanh", "aten::special_sinc"], S::Like, Real),
+        row(&["aten::special_exp2", "aten::special_log_softmax", "aten::special_softmax"], S::Like, Real),
+        row(&["aten::absolute"], S::Like, Parts),
+        row(&["aten::negative", "aten::conj_physical", "aten::_conj", "aten::_neg_view", "aten::resolve_conj", "aten::resolve_neg"], S::Like, Same),
+        row(&["aten::alias_copy", "aten::detach_copy", "aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::zero"], S::Like, Same),
+        row(&["prim::data", "aten::_to_copy", "aten::to", "aten::fliplr", "aten::flipud", "aten::msort"], S::Like, Same),
+        row(&["aten::renorm", "aten::channel_shuffle", "aten::poisson", "aten::normal_functional", "aten::uniform", "aten::exponential"], S::Like, Same),
+        row(&["aten::geometric", "aten::cauchy", "aten::log_normal", "aten::random", "aten::_fused_dropout"], S::Like, Same),
+        row(&["aten::copy", "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter"], S::Like, Same),
+        row(&["aten::index_put", "aten::_unsafe_index_put", "aten::index_reduce", "aten::scatter_reduce", "aten::put"], S::Like, Same),
+        row(&["aten::rms_norm", "aten::prelu", "aten::_prelu_kernel"], S::Like, Same),
+        row(&["aten::_safe_softmax"], S::Like, Same),
+        row(&["aten::real", "aten::imag"], S::Like, Parts),
+        row(&["aten::native_dropout"], S::Like, E::Each(&[Same, Bool])),
+        row(&["aten::log_sigmoid_forward"], S::Like, Same),
+        // Gradients of operands.
+        row(&["aten::_softmax_backward_data", "aten::_log_softmax_backward_data"], S::Of("grad_output"), Same),
+        row(&["aten::slice_backward", "aten::select_backward", "aten::diagonal_backward"], S::Listed("input_sizes"), Same),
+        row(&["aten::unfold_backward"], S::Listed("input_sizes"), Same),
+        row(&["aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward", "aten::upsample_nearest3d_backward"], S::Listed("input_size"), Same),
+        row(&["aten::_upsample_nearest_exact1d_backward", "aten::_upsample_nearest_exact2d_backward"], S::Listed("input_size"), Same),
+        row(&["aten::_upsample_nearest_exact3d_backward", "aten::upsample_bicubic2d_backward"], S::Listed("input_size"), Same),
+        row(&["aten::upsample_linear1d_backward", "aten::upsample_bilinear2d_backward", "aten::upsample_trilinear3d_backward"], S::Listed("input_size"), Same),
+        row(&["aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward", "aten::adaptive_avg_pool3d_backward"], S::Of("self"), Same),
+        row(&["aten::avg_pool2d_backward", "aten::avg_pool3d_backward", "aten::max_pool2d_with_indices_backward"], S::Of("self"), Same),
+        row(&["aten::max_pool3d_with_indices_backward", "aten::nll_loss_backward", "aten::nll_loss2d_backward"], S::Of("self"), E::Of("self")),
+        // Norms and losses.
+        row(&["aten::native_layer_norm"], S::Each(&[S::Like, S::RowStatistics, S::RowStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
+        row(&["aten::native_batch_norm"], S::Each(&[S::Like, S::ChannelStatistics, S::ChannelStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
+        row(&["aten::native_group_norm"], S::Each(&[S::Like, S::GroupStatistics, S::GroupStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
+        row(&["aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss"], S::Loss, Settled),
+        row(&["aten::binary_cross_entropy", "aten::huber_loss", "aten::soft_margin_loss"], S::Loss, Same),
+        // Reductions that PyTorch tells nothing of.
+        row(&["aten::var_mean", "aten::std_mean"], S::Reduce, E::Each(&[Parts, Same])),
+        row(&["aten::aminmax", "aten::_aminmax", "aten::nanmean"], S::Reduce, Same),
+        row(&["aten::nansum"], S::Reduce, Summed),
+        row(&["aten::linalg_vector_norm"], S::Reduce, Parts),
+        row(&["aten::special_logsumexp"], S::Reduce, Real),
+        // Lists of tensors.
+        row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Parted, Same),
+        row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Parted, Same),
+        // By index.
+        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same),
+        row(&["aten::repeat_interleave:self"], S::Interleaved, Same),
+        row(&["aten::repeat_interleave"], S::Counted(1), Same).by_values("`repeats` are summed"),
+        // Looks and copies.
+        row(&["aten::tile"], S::Repeated, Same),
+        row(&["aten::_unsafe_view", "aten::_reshape_alias"], S::Reshaped, Same),
+        row(&["aten::broadcast_to"], S::Expanded, Same),
+        row(&["aten::sum_to_size"], S::Listed("size"), Same),
+        row(&["aten::select_copy"], S::Selected, Same),
+        row(&["aten::slice_copy", "aten::narrow_copy"], S::Sliced, Same),
+        row(&["aten::unsqueeze_copy"], S::Unsqueezed, Same),
+        row(&["aten::unflatten"], S::Unflattened, Same),
+        row(&["aten::diag_embed"], S::DiagonalEmbedded, Same),
+        row(&["aten::pixel_shuffle"], S::Shuffled, Same),
+        row(&["aten::pixel_unshuffle"], S::Unshuffled, Same),
+        row(&["aten::atleast_1d:self"], S::AtLeast(1), Same),
+        row(&["aten::atleast_2d:self"], S::AtLeast(2), Same),
+        row(&["aten::atleast_3d:self"], S::AtLeast(3), Same),
+        row(&["aten::mT", "aten::mH", "aten::adjoint", "aten::matrix_H"], S::Transposed, Same),
+        row(&["aten::concat:dim", "aten::concatenate:dim"], S::Concatenated, Promoted),
+        // Products.
+        row(&["aten::scaled_dot_product_attention"], S::Attended, Same),
+        row(&["aten::inner"], S::Inner, Same),
+        row(&["aten::kron"], S::Kronecker, Promoted),
+        row(&["aten::cdist", "aten::_cdist_forward"], S::Distances, Settled),
+        // Cells.
+        row(&["aten::lstm_cell"], S::Each(&[S::Nth(1), S::Nth(2)]), Same),
+        row(&["aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"], S::Of("hx"), Same),
+        // Made from numbers.
+        row(&["aten::bartlett_window", "aten::blackman_window", "aten::hamming_window", "aten::hann_window", "aten::kaiser_window"], S::Counting("window_length"), Default).detached(),
+        row(&["aten::linspace", "aten::logspace"], S::Counting("steps"), Default).detached(),
+        row(&["aten::scalar_tensor"], S::Scalar, Default).detached(),
+        row(&["aten::empty_strided"], S::Given, Default).detached(),
+        row(&["aten::new_empty_strided"], S::Given, Same).detached(),
         row(&["aten::polygamma"], S::Like, Real).told_as(SIZES),
     ]
 };

@@ -2,7 +2,7 @@
 
 use super::Call;
 use crate::ir::Value;
-use crate::ops::shape_rules::Element;
+use crate::ops::shape_rules::{Element, Shape};
 use crate::planted;
 use crate::symbol::prim;
 use crate::tensor::dtype::Kind;
@@ -16,8 +16,14 @@ const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
 /// The element type of result `i`: the one that is asked for, else the one that follows.
 pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     match call.operand("dtype") {
+        Some(value) if !call.is_none(value) && call.row.element == Element::Parts => {
+            asked_for(call, value).map(DType::to_real)
+        }
         Some(value) if !call.is_none(value) => asked_for(call, value),
-        _ => following(call, i),
+        _ => match call.row.element {
+            Element::Each(all) => following(call, *all.get(i)?, i),
+            one => following(call, one, i),
+        },
     }
 }
 
@@ -31,15 +37,27 @@ fn asked_for(call: &Call<'_>, value: Value) -> Option<DType> {
     is_dtype.then(|| call.known.ty(call.graph.input(asked, 0)).as_tensor()?.dtype)?
 }
 
-fn following(call: &Call<'_>, i: usize) -> Option<DType> {
+fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
     let first = || call.first()?.dtype.filter(|dtype| dtype.arithmetic().is_some());
-    match call.row.element {
+    match element {
         Element::Same => first(),
+        Element::Each(_) => None,
+        Element::Of(name) => call.tensor(name)?.dtype,
+        Element::Widened => first().zip(call.flag("half_to_float")).map(|(dtype, widened)| match widened {
+            true => DType::Float,
+            false => dtype,
+        }),
+        Element::Power => {
+            promoted(call, 0).map(|dtype| if dtype.is_complex() { DType::ComplexDouble } else { DType::Double })
+        }
+        Element::Statistics => statistics(call),
         Element::Common => call.tensors()?.iter().find_map(|tensor| tensor.dtype),
         Element::Real => first().map(to_real_arithmetic),
         Element::Complex => first().filter(|dtype| dtype.is_float()).map(DType::to_complex),
         Element::Parts => first().map(DType::to_real),
         Element::Promoted => promoted(call, 0),
+        // The distance of complex numbers is a float.
+        Element::Settled if call.row.shape == Shape::Scalar => settled(call, 0).map(DType::to_real),
         Element::Settled => settled(call, 0),
         Element::Chosen => settled(call, 1),
         Element::Divided => divided(call),
@@ -68,6 +86,17 @@ fn following(call: &Call<'_>, i: usize) -> Option<DType> {
         Element::Default => Some(DType::Float),
         Element::OfNumber => of_given(call),
         Element::OfWideNumber => Some(of_number(kind(call, call.operand("a")?)?, DType::Double)),
+    }
+}
+
+/// Statistics of a norm are of the type of the input; of halves beside a weight of floats they are floats.
+fn statistics(call: &Call<'_>) -> Option<DType> {
+    let input = call.first()?.dtype?;
+    let weights = ["weight", "bias", "running_mean"].into_iter().filter_map(|name| call.operand(name));
+    let mut given = weights.filter(|&value| !call.is_none(value));
+    match (matches!(input, DType::Half | DType::BFloat16), given.next()) {
+        (true, Some(weight)) => call.tensor_of(weight)?.dtype,
+        _ => Some(input),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Products of matrices.
 
 use super::elementwise::broadcast_two;
-use super::{Call, Extent, is_in_a_row};
+use super::{Call, Extent, dim_of, is_in_a_row, number};
 use crate::ops::shape_rules::Shape;
 use crate::planted;
 use crate::types::{Dim, TensorType};
@@ -12,6 +12,10 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Matmul => matmul(call),
         Shape::AddedProduct => added(call),
         Shape::Linear => linear(call),
+        Shape::Attended => attended(call),
+        Shape::Inner => inner(call),
+        Shape::Kronecker => kronecker(call),
+        Shape::Distances => distances(call),
         Shape::ReducedProduct => Some(Extent::of(vec![dim(call, 1, 1), dim(call, 2, 2)])),
         _ => outer(call),
     }
@@ -83,4 +87,39 @@ fn linear(call: &Call<'_>) -> Option<Extent> {
 fn outer(call: &Call<'_>) -> Option<Extent> {
     let first = usize::from(call.schema.formal("vec1").is_some());
     Some(Extent::of(vec![dim(call, first, 0), dim(call, first + 1, 0)]))
+}
+
+/// A row of the values for each query.
+fn attended(call: &Call<'_>) -> Option<Extent> {
+    let sizes = |name: &str| call.tensor(name)?.sizes.as_deref();
+    let ([stack @ .., rows, _], [others @ .., _, _], [values @ .., _, columns]) =
+        (sizes("query")?, sizes("key")?, sizes("value")?)
+    else {
+        return None;
+    };
+    let heads =
+        if call.flag("enable_gqa")? { stack.to_vec() } else { broadcast_two(&broadcast_two(stack, others), values) };
+    Some(Extent::of([&heads[..], &[*rows, *columns]].concat()))
+}
+
+fn inner(call: &Call<'_>) -> Option<Extent> {
+    match (call.tensor("self")?.sizes.as_deref()?, call.tensor("other")?.sizes.as_deref()?) {
+        ([], one) | (one, []) => Some(Extent::of(one.to_vec())),
+        ([left @ .., _], [right @ .., _]) => Some(Extent::of([left, right].concat())),
+    }
+}
+
+/// Sizes are multiplied from the last one on.
+fn kronecker(call: &Call<'_>) -> Option<Extent> {
+    let (left, right) = (call.tensor("self")?.sizes.as_deref()?, call.tensor("other")?.sizes.as_deref()?);
+    let rank = left.len().max(right.len());
+    let size = |sizes: &[Dim], i: usize| sizes.len().checked_sub(rank - i).map_or(Some(1), |at| number(sizes[at]));
+    let product = |i: usize| size(left, i)?.checked_mul(size(right, i)?);
+    Some(Extent::of((0..rank).map(|i| dim_of(product(i))).collect()))
+}
+
+fn distances(call: &Call<'_>) -> Option<Extent> {
+    let (left, right) = (call.tensor("x1")?.sizes.as_deref()?, call.tensor("x2")?.sizes.as_deref()?);
+    let ([stack @ .., rows, _], [other @ .., columns, _]) = (left, right) else { return None };
+    Some(Extent::of([&broadcast_two(stack, other)[..], &[*rows, *columns]].concat()))
 }

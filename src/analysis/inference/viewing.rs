@@ -1,6 +1,6 @@
 //! Operators that look at the same elements in another way, or copy them into another shape.
 
-use super::{Call, Extent, dim_of, is_in_a_row, number, place};
+use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::planted;
 use crate::types::Dim;
@@ -19,6 +19,10 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Diagonal => diagonal(call),
         Shape::Diag => diag(call),
         Shape::Matrix => Some(Extent::ranked(2)),
+        Shape::Shuffled | Shape::Unshuffled => shuffled(call),
+        Shape::Halved => halved(call),
+        Shape::DiagonalEmbedded => diagonal_embedded(call),
+        Shape::Unflattened => unflattened(call),
         _ => repeated(call),
     }
 }
@@ -37,6 +41,13 @@ fn order(call: &Call<'_>, rank: usize) -> Option<Vec<usize>> {
     if call.operand("dims").is_some() {
         let dims: Option<Vec<i64>> = call.ints(&["dims"])?.into_iter().collect();
         return dims?.into_iter().map(|dim| place(dim, rank)).collect();
+    }
+    // `mT` and the like turn matrices around, in stacks too; `t` and `numpy_T` all dimensions.
+    if matches!(call.schema.kind.short(), "mT" | "mH" | "adjoint" | "matrix_H") {
+        if rank >= 2 {
+            order.swap(rank - 1, rank - 2);
+        }
+        return Some(order);
     }
     order.reverse();
     Some(order)
@@ -240,12 +251,70 @@ fn diag(call: &Call<'_>) -> Option<Extent> {
 }
 
 fn repeated(call: &Call<'_>) -> Option<Extent> {
-    let times = call.ints(&["repeats"])?;
-    let Some(sizes) = call.sizes() else { return Some(Extent::ranked(times.len())) };
+    let mut times = call.ints(&["repeats", "dims"])?;
+    let is_tile = call.schema.formal("dims").is_some();
+    let Some(sizes) = call.sizes() else { return (!is_tile).then(|| Extent::ranked(times.len())) };
+    // `tile` takes fewer numbers than there are dimensions.
+    while is_tile && times.len() < sizes.len() {
+        times.insert(0, Some(1));
+    }
     let new = times.len().checked_sub(sizes.len())?;
     let size = |(i, n): (usize, &Option<i64>)| {
         let one = i.checked_sub(new).map_or(Some(1), |at| number(sizes[at]));
         dim_of(one.zip(*n).and_then(|(size, n)| size.checked_mul(n)))
     };
     Some(Extent::of(times.iter().enumerate().map(size).collect()))
+}
+
+/// `pixel_shuffle` and its inverse: a square of pixels against as many channels.
+fn shuffled(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let at = sizes.len().checked_sub(3)?;
+    let factor = call.int(&["upscale_factor", "downscale_factor"]).filter(|n| *n > 0)?;
+    let grown = |dim: Dim, by: i64| dim_of(number(dim).and_then(|n| n.checked_mul(by)));
+    let shrunk = |dim: Dim, by: i64| dim_of(number(dim).and_then(|n| n.checked_div(by)));
+    let square = factor.checked_mul(factor)?;
+    let is_up = call.row.shape == Shape::Shuffled;
+    sizes[at] = if is_up { shrunk(sizes[at], square) } else { grown(sizes[at], square) };
+    for dim in &mut sizes[at + 1..] {
+        *dim = if is_up { grown(*dim, factor) } else { shrunk(*dim, factor) };
+    }
+    Some(Extent::of(sizes))
+}
+
+fn halved(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, sizes.len())).filter(|at| *at < sizes.len()) else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    sizes[at] = dim_of(number(sizes[at]).map(|n| n / 2));
+    Some(Extent::of(sizes))
+}
+
+fn diagonal_embedded(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let last = sizes.pop()?;
+    let rank = sizes.len() + 2;
+    let places = || {
+        let (a, b) = (place(call.int(&["dim1"])?, rank)?, place(call.int(&["dim2"])?, rank)?);
+        (a != b).then_some((a.min(b), a.max(b)))
+    };
+    let Some((a, b)) = places() else { return Some(Extent::ranked(rank)) };
+    let size = || number(last)?.checked_add(call.int(&["offset"])?.checked_abs()?);
+    let side = dim_of(size());
+    sizes.insert(a, side);
+    sizes.insert(b, side);
+    Some(Extent::of(sizes))
+}
+
+/// One dimension in several; -1 is what is left of it.
+fn unflattened(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let wanted = call.ints(&["sizes"])?;
+    let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;
+    let others = || product(wanted.iter().copied().filter(|n| *n != Some(-1)));
+    let left = || number(sizes[at])?.checked_div(others()?);
+    let new: Vec<Dim> = wanted.iter().map(|n| if *n == Some(-1) { dim_of(left()) } else { dim_of(*n) }).collect();
+    sizes.splice(at..=at, new);
+    Some(Extent::of(sizes))
 }

@@ -94,6 +94,7 @@ fn per_channel(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     let axis = call.int("axis")?;
     check(axis >= 0, || "`axis` must be between 0 and number of dimensions of input".to_owned())?;
     let axis = layout::wrap(axis, x.rank())?;
+    check(axis < x.rank(), || "`axis` must be between 0 and number of dimensions of input".to_owned())?;
     check(scale.numel() as i64 == x.size(axis) && zero.numel() == scale.numel(), || {
         "dimensions of scale and zero-point are not consistent with input tensor".to_owned()
     })?;

@@ -252,6 +252,10 @@ pub(crate) fn make_up(
         return Ok(());
     }
     let missing: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].is_none()).collect();
+    // Without params the seed is that of operators that draw numbers.
+    if missing.is_empty() && !unknown && inputs.is_empty() {
+        return Ok(());
+    }
     if missing.is_empty() && !unknown {
         return refuse("--seed: all inputs are given, and nothing is made up");
     }

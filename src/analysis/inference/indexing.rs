@@ -1,0 +1,57 @@
+//! Elements that are picked by tensors of indices.
+
+use super::elementwise::broadcast;
+use super::{Call, Extent, dim_of, number, place, product};
+use crate::ops::shape_rules::Shape;
+use crate::types::{DType, Dim, TensorType};
+
+pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
+    if call.row.shape == Shape::Interleaved { interleaved(call) } else { indexed(call) }
+}
+
+/// The indices of `x[i, :, j]`, one for each dimension from the first on; none of a dimension that is taken whole.
+fn indices(call: &Call<'_>) -> Option<Vec<Option<&'static TensorType>>> {
+    let value = call.operand("indices")?;
+    let list = call.graph.definer(value).filter(|_| call.known.is_list_kept(value))?;
+    let index = |value| if call.is_none(value) { Some(None) } else { call.tensor_of(value).map(Some) };
+    call.graph.inputs(list).map(index).collect()
+}
+
+/// Dimensions with an index give way to those that all indices are broadcast to. Those stand where the first index was, or in
+/// front when there is a whole dimension between two indices.
+fn indexed(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    let indices = indices(call)?;
+    let given: Vec<&'static TensorType> = indices.iter().flatten().copied().collect();
+    // A mask is as many indices as it has dimensions, and picks as many elements as it has ones.
+    let is_mask = |index: &TensorType| index.dtype.is_none_or(|dtype| matches!(dtype, DType::Bool | DType::Byte));
+    if given.is_empty() || given.iter().any(|index| is_mask(index)) || indices.len() > sizes.len() {
+        return None;
+    }
+    let picked = broadcast(&given)?;
+    let at: Vec<usize> = (0..indices.len()).filter(|&i| indices[i].is_some()).collect();
+    let (first, last) = (at[0], at[at.len() - 1]);
+    let adjacent = last - first + 1 == at.len();
+    let mut result: Vec<Dim> = (0..sizes.len()).filter(|i| !at.contains(i)).map(|i| sizes[i]).collect();
+    let from = if adjacent { first } else { 0 };
+    result.splice(from..from, picked);
+    Some(Extent::of(result))
+}
+
+/// Each element so many times in a row; without a dimension that of all elements.
+fn interleaved(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let dim = call.operand("dim")?;
+    if call.is_none(dim) {
+        sizes = vec![dim_of(product(sizes.into_iter().map(number)))];
+    }
+    let at = if call.is_none(dim) { 0 } else { place(call.int(&["dim"])?, sizes.len())? };
+    let size = number(*sizes.get(at)?);
+    let times = call.operand("repeats")?;
+    let grown = match call.tensor_of(times) {
+        None => size.zip(call.int(&["repeats"])).and_then(|(size, times)| size.checked_mul(times)),
+        Some(_) => call.int(&["output_size"]),
+    };
+    sizes[at] = dim_of(grown);
+    Some(Extent::of(sizes))
+}
