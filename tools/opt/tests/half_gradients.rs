@@ -37,6 +37,16 @@ const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
 /// Overloads some of whose gradients still round elsewhere than eager mode's, or overflow where sums of floats do and
 /// sums of doubles do not.
 const KNOWN: &[&str] = &[
+    "aten::_weight_norm.",
+    "aten::group_norm.",
+    "aten::gru_cell.",
+    "aten::linalg_matrix_norm.str_ord",
+    "aten::linalg_norm.",
+    "aten::linalg_norm.ord_str",
+    "aten::norm.ScalarOpt_dim",
+    "aten::rms_norm.",
+    "aten::rnn_tanh_cell.",
+    "aten::rsqrt.",
     "aten::_convolution.",
     "aten::_convolution_mode.",
     "aten::_log_softmax_backward_data.",
