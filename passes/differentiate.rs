@@ -246,8 +246,9 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     graph_update!("Differentiating a group of {} operands", graph.num_inputs(group));
     let mut forward = graph.take_subgraph(group).expect("a group has a section");
     let is_eager = cx.flag("eager")?;
-    let made =
-        reverse_graph::reverse(&mut forward, is_eager).map(|reverse| captured_values::cut(&mut forward, reverse, cx));
+    let may_be_halves = is_eager || cx.flag("joint")?;
+    let made = reverse_graph::reverse(&mut forward, is_eager, may_be_halves)
+        .map(|reverse| captured_values::cut(&mut forward, reverse, cx));
     let (mut backward, roles) = match made {
         Ok(made) => made,
         Err(Undifferentiable { node, why }) => return Err(PassError::at(&forward, node, why)),

@@ -21,9 +21,12 @@ use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
-use jitopt_core::ops::gradient_table::{any_gradient_row, eager_gradient_row};
+use jitopt_core::ops::gradient_table::{
+    GradientRow, any_gradient_row, eager_gradient_row, half_gradient_row, own_half_gradient_row,
+};
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 
 /// A backward graph that still belongs to its forward graph.
@@ -42,6 +45,8 @@ pub(super) struct Reverse {
     pub(super) params: Vec<usize>,
     /// Whether gradients stop as in eager mode, where they are infinite too.
     is_eager: bool,
+    /// Whether tensors of unknown element types count as halves.
+    may_be_halves: bool,
     /// Whether gradients are cast to the element types of what they are of, as there are several.
     is_mixed: bool,
     /// Which values may have a gradient.
@@ -121,7 +126,7 @@ pub(super) fn is_structural(kind: Symbol) -> bool {
 }
 
 /// Makes the backward graph. The forward graph gets what formulas keep.
-pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Undifferentiable> {
+pub(super) fn reverse(forward: &mut Graph, is_eager: bool, may_be_halves: bool) -> Result<Reverse, Undifferentiable> {
     let graph = Graph::empty_like(forward);
     let mut all = Reverse {
         graph,
@@ -131,6 +136,7 @@ pub(super) fn reverse(forward: &mut Graph, is_eager: bool) -> Result<Reverse, Un
         results: Vec::new(),
         params: Vec::new(),
         is_eager,
+        may_be_halves,
         is_mixed: is_eager && fitting::are_mixed(forward),
         activity: Activity::of(forward),
     };
@@ -216,8 +222,7 @@ impl Reverse {
             prim::DIFFERENTIABLE_GRAPH if has_backward(forward, node) => self.group(forward, node)?,
             kind => {
                 let schema = schema_of(forward, node);
-                let row = if self.is_eager { eager_gradient_row } else { any_gradient_row };
-                let row = schema.and_then(|schema| Some((schema, row(forward.era, schema)?)));
+                let row = schema.and_then(|schema| Some((schema, self.row(forward, node, schema)?)));
                 if row.is_none() && !self.activity.reaches(forward, node) {
                     return Ok(());
                 }
@@ -232,6 +237,28 @@ impl Reverse {
             }
         }
         Ok(())
+    }
+
+    /// The row by which a node is differentiated: where halves are known, the one that rounds as eager mode does.
+    ///
+    /// PyTorch's own formulas stay where nothing is known, unless the graph is made for a run: their texts are what
+    /// PyTorch's executors have.
+    fn row(&self, forward: &Graph, node: Node, schema: &Schema) -> Option<&'static GradientRow> {
+        let dtypes = || {
+            forward
+                .inputs(node)
+                .chain(forward.outputs(node))
+                .filter_map(|value| forward.ty(value).as_tensor().map(|ty| ty.dtype))
+        };
+        let is_half = |dtype: Option<DType>| matches!(dtype, Some(DType::Half | DType::BFloat16));
+        let era = forward.era;
+        if dtypes().any(is_half) {
+            return half_gradient_row(era, schema);
+        }
+        let may_be = self.may_be_halves && dtypes().all(|dtype| dtype.is_none_or(|dtype| !dtype.is_float()));
+        let own = if may_be { own_half_gradient_row(era, schema) } else { None };
+        let usual = if self.is_eager { eager_gradient_row } else { any_gradient_row };
+        own.or_else(|| usual(era, schema))
     }
 
     /// A `prim::GradOf` with its block.

@@ -36,6 +36,8 @@ pub struct GradientRow {
     is_eager: bool,
     /// Whether they only look at the memory of their operand.
     pub is_view: bool,
+    /// Whether the formula rounds as eager mode does in halves, and is taken where operands are halves or may be.
+    is_for_halves: bool,
     /// Whether no gradient comes back.
     pub is_flat: bool,
     /// The operands that must be constants.
@@ -71,6 +73,11 @@ impl Text {
 }
 
 impl GradientRow {
+    /// Whether the row is taken without a reason to take another one.
+    fn is_plain(&self) -> bool {
+        !self.is_eager && !self.is_for_halves
+    }
+
     /// The formula; without lines when no gradient comes back.
     pub fn formula(&self) -> &Body {
         self.formula.body()
@@ -105,17 +112,27 @@ struct Table {
 
 /// The row of an overload, where PyTorch has a formula for it in that era.
 pub fn gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.eras.contains(&era) && !row.is_eager)
+    find(schema, |row| row.eras.contains(&era) && row.is_plain())
 }
 
 /// The row of an overload that has a formula in that era, PyTorch's or one of ours.
 pub fn any_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| (row.eras.contains(&era) || row.ours.contains(&era)) && !row.is_eager)
+    find(schema, |row| (row.eras.contains(&era) || row.ours.contains(&era)) && row.is_plain())
 }
 
 /// The row that gives what eager mode gives where a gradient is infinite or no number too, or else the same.
 pub fn eager_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
     find(schema, |row| row.is_eager && row.ours.contains(&era)).or_else(|| any_gradient_row(era, schema))
+}
+
+/// The row that rounds where eager mode rounds halves, or else the one of eager mode.
+pub fn half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    own_half_gradient_row(era, schema).or_else(|| eager_gradient_row(era, schema))
+}
+
+/// The row for operands that may be halves, where there is one.
+pub fn own_half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.is_for_halves && row.ours.contains(&era))
 }
 
 fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
@@ -177,6 +194,7 @@ impl Table {
                 _ if word == "view" => row.is_view = true,
                 _ if word == "none" => row.is_flat = true,
                 _ if word == "eager" => row.is_eager = true,
+                _ if word == "halves" => row.is_for_halves = true,
                 _ => keys.push(key(word)),
             }
         }
@@ -221,7 +239,11 @@ mod tests {
                     // Versions between have overloads of the other era, which formulas call: `index_add` without `alpha`.
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
-                    let find = if row.is_eager { eager_gradient_row } else { any_gradient_row };
+                    let find = match (row.is_for_halves, row.is_eager) {
+                        (true, _) => half_gradient_row,
+                        (_, true) => eager_gradient_row,
+                        _ => any_gradient_row,
+                    };
                     let fits = |schema: &&Schema| {
                         key.fits(schema) && find(era, schema).is_some_and(|found| std::ptr::eq(found, *row))
                     };

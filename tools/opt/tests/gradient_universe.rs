@@ -4,7 +4,8 @@
 //! Those that run are differentiated. Along a drawn direction the results, weighted by drawn gradients, change as the gradient of the operands says, to six
 //! digits. An overload for which no draw runs needs a line in [`OPERANDS`].
 //!
-//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few.
+//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few. `JITOPT_DRAWS=FILE` writes those of
+//! the newer era to a file, from which `tools/pytorch/half_gradients.py` makes its cases.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -32,6 +33,7 @@ use jitopt_core::types::release::Release;
 use jitopt_judge::differentials::{Differentials, PREPARATION};
 use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
+use serde_json::{Value, json};
 use std::ops::Range;
 
 /// How many draws of an overload are checked.
@@ -352,6 +354,17 @@ impl Trial {
         }
     }
 
+    /// The trial as a line of JSON: what another program needs to run it.
+    fn written(&self, schema: &Schema) -> String {
+        let input = |(tensor, varies): (&Tensor, &bool)| {
+            let name = tensor.dtype().name();
+            json!({"dtype": name, "shape": tensor.shape(), "values": tensor.read::<f64>(), "varies": varies})
+        };
+        let inputs: Vec<Value> = self.inputs.iter().zip(&self.varying).map(input).collect();
+        let overload = format!("{}.{}", schema.kind.as_str(), schema.overload);
+        json!({"overload": overload, "graph": self.text, "inputs": inputs, "idle": self.idle.start}).to_string()
+    }
+
     fn run(&self, env: &Environment, inputs: &[Tensor]) -> Option<Vec<IValue>> {
         let inputs = inputs.iter().cloned().map(IValue::Tensor).collect();
         Machine::new(&self.graph, env).run(inputs).ok()
@@ -513,6 +526,8 @@ struct Examined {
     right: usize,
     /// Draws of which the gradient of the gradient is, too.
     twice: usize,
+    /// The former as lines of JSON.
+    drawn: Vec<String>,
     wrong: Vec<String>,
 }
 
@@ -535,7 +550,10 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
         let Some(trial) = operands.and_then(|operands| Trial::new(era, schema, &operands, 0)) else { continue };
         match check(&trial, &mut dice, &env) {
             None => continue,
-            Some(Ok(())) => found.right += 1,
+            Some(Ok(())) => {
+                found.right += 1;
+                found.drawn.push(trial.written(schema));
+            }
             Some(Err(why)) => found.wrong.push(told(why, &trial)),
         }
         let again = if ONCE.contains(&kind) { None } else { with_gradient(&trial, &mut dice, &env) };
@@ -590,6 +608,11 @@ fn formulas_are_what_results_do() {
         sum(|found| found.twice),
         sum(|found| usize::from(found.twice > 0))
     );
+    if let Some(file) = std::env::var_os("JITOPT_DRAWS") {
+        let newer = subjects.iter().zip(&examined).filter(|((era, _), _)| *era == Era::V2);
+        let lines: Vec<&str> = newer.flat_map(|(_, found)| &found.drawn).map(String::as_str).collect();
+        std::fs::write(file, lines.join("\n") + "\n").expect("the file can be written");
+    }
     let wrong: Vec<&str> = examined.iter().flat_map(|found| &found.wrong).map(String::as_str).collect();
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), subjects.len(), wrong.join("\n"));
 }

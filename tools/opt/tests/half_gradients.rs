@@ -1,0 +1,331 @@
+//! Gradients of halves against what eager mode of PyTorch 2.15 computed: `corpus/half_gradients.jsonl`, which
+//! `tools/pytorch/half_gradients.py` recorded.
+//!
+//! Each line is a graph of one operator with operands in halves; its cases scale the operands to either end of the
+//! range of float16 and of bfloat16, and hand in gradients of 1, 1024 and 65504. Gradients are computed in four ways:
+//! by the interpreter from `differentiate{eager}`, as `run --grads` does, by `@training` and its kernels, and from
+//! `differentiate{joint}` with types and without. Infinities and NaN are where eager mode has them, and finite numbers
+//! are a few units in the last place from it.
+//!
+//! `JITOPT_HALF_CASES=FILE` takes another recording, `JITOPT_KIND` one overload, `JITOPT_WAY` one way; all that
+//! differ are printed.
+
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
+#[path = "support/parallel.rs"]
+mod parallel;
+
+use jitopt_core::interpreter::{Environment, IValue, Machine};
+use jitopt_core::ir::{Graph, Value as GraphValue};
+use jitopt_core::pass::{Pipeline, Session, run};
+use jitopt_core::runtime::{CpuBackend, Settings};
+use jitopt_core::tensor::{DType, Precision, Tensor};
+use jitopt_core::text::{ParseOptions, parse};
+use jitopt_core::types::era::Era;
+use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
+use jitopt_judge::tracing::{has_control_flow, trace};
+use jitopt_passes::REGISTRY;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The ways to compute gradients.
+const WAYS: [&str; 4] = ["eager", "training", "joint", "untyped joint"];
+/// Units in the last place that a gradient may be from eager mode's, and how many of the largest gradient.
+const UNITS: f64 = 4.0;
+/// What is multiplied with the gradient in turn.
+const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
+/// Overloads some of whose gradients still round elsewhere than eager mode's, or overflow where sums of floats do and
+/// sums of doubles do not.
+const KNOWN: &[&str] = &[
+    "aten::_weight_norm.",
+    "aten::group_norm.",
+    "aten::gru_cell.",
+    "aten::linalg_matrix_norm.str_ord",
+    "aten::linalg_norm.",
+    "aten::linalg_norm.ord_str",
+    "aten::norm.ScalarOpt_dim",
+    "aten::rms_norm.",
+    "aten::rnn_tanh_cell.",
+    "aten::rsqrt.",
+    "aten::_convolution.",
+    "aten::_convolution_mode.",
+    "aten::_log_softmax_backward_data.",
+    "aten::_softmax_backward_data.",
+    "aten::batch_norm.",
+    "aten::bilinear.",
+    "aten::binary_cross_entropy_with_logits.",
+    "aten::conv1d.",
+    "aten::conv1d.padding",
+    "aten::conv3d.padding",
+    "aten::conv_transpose1d.",
+    "aten::conv_transpose2d.input",
+    "aten::conv_transpose3d.input",
+    "aten::convolution.",
+    "aten::corrcoef.",
+    "aten::cosine_embedding_loss.",
+    "aten::cosine_similarity.",
+    "aten::cov.",
+    "aten::cross_entropy_loss.",
+    "aten::cumprod.",
+    "aten::digamma.",
+    "aten::elu_backward.",
+    "aten::gelu.",
+    "aten::grid_sampler_2d.",
+    "aten::grid_sampler_3d.",
+    "aten::index_reduce.",
+    "aten::instance_norm.",
+    "aten::kl_div.",
+    "aten::layer_norm.",
+    "aten::log_softmax.int",
+    "aten::nll_loss_nd.",
+    "aten::pairwise_distance.",
+    "aten::renorm.",
+    "aten::rnn_relu_cell.",
+    "aten::special_i0.",
+    "aten::special_i1.",
+    "aten::special_i1e.",
+    "aten::triplet_margin_loss.",
+];
+
+/// The exponents of two by which elements are scaled, in turn.
+fn exponents(scale: &str, dtype: DType) -> &'static [i32] {
+    match (scale, dtype) {
+        ("ordinary", _) => &[0],
+        ("tiny", DType::Half) => &[-13],
+        ("tiny", _) => &[-125],
+        ("subnormal", DType::Half) => &[-19],
+        ("subnormal", _) => &[-131],
+        ("large", DType::Half) => &[15],
+        ("large", _) => &[127],
+        ("mixed", DType::Half) => &[0, -13, 15, -19, 0, 8, -8],
+        _ => &[0, -125, 127, -131, 0, 8, -8],
+    }
+}
+
+/// The number that the bits of a half say.
+fn number(bits: u16, dtype: DType) -> f64 {
+    let (exponent_bits, fraction_bits) = if dtype == DType::Half { (5, 10) } else { (8, 7) };
+    let exponent = i32::from(bits >> fraction_bits & ((1 << exponent_bits) - 1));
+    let fraction = f64::from(bits & ((1 << fraction_bits) - 1)) / f64::from(1 << fraction_bits);
+    let (least, most) = (2 - (1 << (exponent_bits - 1)), (1 << exponent_bits) - 1);
+    let size = match exponent {
+        0 => fraction * 2f64.powi(least),
+        all if all == most => {
+            if fraction == 0.0 {
+                f64::INFINITY
+            } else {
+                f64::NAN
+            }
+        }
+        some => (1.0 + fraction) * 2f64.powi(some - 1 + least),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+fn numbers(hex: &str, dtype: DType) -> Vec<f64> {
+    let digits = hex.as_bytes().chunks(4).map(|four| std::str::from_utf8(four).expect("digits"));
+    digits.map(|four| number(u16::from_str_radix(four, 16).expect("digits"), dtype)).collect()
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+/// One case of a line.
+struct Case<'a> {
+    line: &'a Value,
+    dtype: DType,
+    scale: &'a str,
+    size: f64,
+    wanted: Vec<Option<Vec<f64>>>,
+}
+
+impl<'a> Case<'a> {
+    fn new(line: &'a Value, name: &'a str, wanted: &Value) -> Case<'a> {
+        let words: Vec<&str> = name.split(' ').collect();
+        let dtype = if words[0] == "half" { DType::Half } else { DType::BFloat16 };
+        let wanted = list(wanted).iter().map(|one| one.as_str().map(|hex| numbers(hex, dtype))).collect();
+        Case { line, dtype, scale: words[1], size: words[2].parse().expect("a number"), wanted }
+    }
+
+    fn inputs(&self) -> Vec<IValue> {
+        let one = |(i, input): (usize, &Value)| {
+            let shape: Vec<i64> = list(&input["shape"]).iter().filter_map(Value::as_i64).collect();
+            let plain = |dtype| {
+                let all: Vec<f64> = list(&input["values"]).iter().filter_map(Value::as_f64).collect();
+                Tensor::of(&all, dtype, &shape, Precision::Typed).into()
+            };
+            match input["dtype"].as_str() {
+                Some("Long") => return plain(DType::Long),
+                Some("Bool") => return plain(DType::Bool),
+                Some("Char") => return plain(DType::Char),
+                _ => {}
+            }
+            let base = numbers(input["values"].as_str().unwrap_or_default(), DType::Half);
+            let powers = exponents(self.scale, self.dtype);
+            let scaled = base.iter().enumerate().map(|(k, x)| x * 2f64.powi(powers[(k + 3 * i) % powers.len()]));
+            Tensor::of(&scaled.collect::<Vec<_>>(), self.dtype, &shape, Precision::Typed).into()
+        };
+        list(&self.line["inputs"]).iter().enumerate().map(one).collect()
+    }
+
+    /// The gradients of results, those that count.
+    fn given(&self, results: &[IValue]) -> Vec<IValue> {
+        let idle = self.line["idle"].as_u64().unwrap_or(99) as usize;
+        let one = |(i, result): (usize, &IValue)| match result.tensor() {
+            Some(tensor) if tensor.dtype().is_float() && i < idle => {
+                let all: Vec<f64> = (0..tensor.numel()).map(|k| PATTERN[k % 3] * self.size).collect();
+                Tensor::of(&all, tensor.dtype(), tensor.shape(), Precision::Typed).into()
+            }
+            _ => IValue::Undefined,
+        };
+        results.iter().enumerate().map(one).collect()
+    }
+
+    /// The graph that is differentiated; nothing where lists hang on a run.
+    fn prepared(&self, is_typed: bool) -> Option<Graph> {
+        let options = ParseOptions { era: Some(Era::V2), force_era: true };
+        let mut graph = parse(self.line["graph"].as_str()?.as_bytes(), options).ok()?.graph;
+        passed(&mut graph, PREPARATION).ok()?;
+        let inputs = self.inputs();
+        if has_control_flow(&graph) {
+            graph = trace(&graph, &Environment::default(), &inputs).ok()?.graph;
+            passed(&mut graph, PREPARATION).ok()?;
+        }
+        if is_typed {
+            give_types(&mut graph, &inputs);
+            passed(&mut graph, INFERENCE).ok()?;
+        }
+        Some(graph)
+    }
+
+    /// The gradients of operands that vary; nothing where this way is none for the graph.
+    fn gradients(&self, way: &str, kernels: &CpuBackend) -> Result<Option<Vec<IValue>>, String> {
+        let Some(mut graph) = self.prepared(way != "untyped joint") else { return Ok(None) };
+        let env = Environment::default();
+        let Ok(results) = Machine::new(&graph, &env).run(self.inputs()) else { return Ok(None) };
+        let given = self.given(&results);
+        let found = match way {
+            "eager" | "training" => {
+                let has_all = !given.iter().any(|given| matches!(given, IValue::Undefined));
+                if way == "training" && !has_all || graph.first(graph.root()).is_none() {
+                    return Ok(None);
+                }
+                passed(&mut graph, if way == "eager" { "differentiate{eager}" } else { "@training" })?;
+                let Some(both) = Differentials::of(&graph) else { return Ok(None) };
+                let mut run = |graph: &Graph, inputs| match way {
+                    "eager" => Machine::new(graph, &env).run(inputs),
+                    _ => Machine::new(graph, &env).backed_by(kernels).run(inputs),
+                };
+                let forward = both.forward(&mut run, self.inputs()).map_err(|stop| format!("forward: {stop}"))?;
+                both.backward(&mut run, both.operands(forward, &given)).map_err(|stop| format!("backward: {stop}"))?
+            }
+            _ => {
+                if passed(&mut graph, "differentiate{joint}").is_err() {
+                    return Ok(None);
+                }
+                let extra = graph.params(graph.root()).count() - self.inputs().len();
+                let mut given: Vec<IValue> = given;
+                if extra < given.len() {
+                    given.retain(|given| !matches!(given, IValue::Undefined));
+                }
+                if extra != given.len() {
+                    return Ok(None);
+                }
+                let inputs = self.inputs().into_iter().chain(given).collect();
+                let all = Machine::new(&graph, &env).run(inputs).map_err(|stop| format!("joint: {stop}"))?;
+                return Ok(Some(self.of_joint(&graph, results.len(), all)));
+            }
+        };
+        let varies: Vec<bool> = list(&self.line["inputs"]).iter().map(|input| input["varies"] == true).collect();
+        Ok(Some(found.into_iter().zip(varies).filter(|(_, varies)| *varies).map(|(found, _)| found).collect()))
+    }
+
+    /// Of a joint graph the gradients that are of operands which vary, where all have one.
+    fn of_joint(&self, graph: &Graph, results: usize, all: Vec<IValue>) -> Vec<IValue> {
+        let inputs = list(&self.line["inputs"]);
+        let params: Vec<GraphValue> = graph.params(graph.root()).take(inputs.len()).collect();
+        let reals = params.iter().zip(&inputs).filter(|(param, input)| {
+            let known = graph.ty(**param).as_tensor().and_then(|ty| ty.dtype);
+            known.is_none_or(DType::is_float) || input["dtype"] == "Double"
+        });
+        let all: Vec<IValue> = all.into_iter().skip(results).collect();
+        let of: Vec<&Value> = reals.map(|(_, input)| input).collect();
+        if of.len() != all.len() {
+            return Vec::new();
+        }
+        all.into_iter().zip(of).filter(|(_, input)| input["varies"] == true).map(|(one, _)| one).collect()
+    }
+
+    fn compare(&self, found: &[IValue]) -> Result<(), String> {
+        for (i, (wanted, found)) in self.wanted.iter().zip(found).enumerate() {
+            let (Some(wanted), Some(found)) = (wanted, found.tensor()) else { continue };
+            let found: Vec<f64> = found.read();
+            let unit = if self.dtype == DType::Half { 2f64.powi(-11) } else { 2f64.powi(-8) };
+            let least = if self.dtype == DType::Half { 2f64.powi(-24) } else { 2f64.powi(-133) };
+            for (k, (a, b)) in found.iter().zip(wanted).enumerate() {
+                let near = (a - b).abs() <= 2.0 * UNITS * unit * b.abs() + 2.0 * least;
+                if !(near || a == b || a.is_nan() && b.is_nan()) {
+                    return Err(format!("gradient {i}, element {k} is {a:e}, in eager mode {b:e}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn passed(graph: &mut Graph, passes: &str) -> Result<(), String> {
+    let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
+    run(graph, &pipeline, &mut Session::default(), &mut []).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// How many gradients were compared of one line, and what differs.
+fn examine(text: &str) -> (usize, Vec<String>) {
+    let line: Value = serde_json::from_str(text).expect("a line of JSON");
+    let name = line["overload"].as_str().unwrap_or_default().to_owned();
+    let settings = Settings { cc: std::env::var("CC").ok(), threads: Some(1), ..Settings::default() };
+    let kernels = CpuBackend::new(settings);
+    let only = std::env::var("JITOPT_WAY").ok();
+    let (mut right, mut wrong) = (0, Vec::new());
+    for (case, wanted) in line["cases"].as_object().expect("cases") {
+        let of = Case::new(&line, case, wanted);
+        // Kernels take a compiler: one case of each type is enough of them.
+        let has_kernels = case.contains("mixed");
+        for way in WAYS
+            .iter()
+            .filter(|way| has_kernels || **way != "training")
+            .filter(|way| only.as_ref().is_none_or(|only| only == *way))
+        {
+            let compared = of.gradients(way, &kernels).and_then(|found| match found {
+                Some(found) => of.compare(&found).map(|()| right += 1),
+                None => Ok(()),
+            });
+            if let Err(why) = compared {
+                wrong.push(format!("{name} | {way} | {case} | {why}"));
+            }
+        }
+    }
+    (right, wrong)
+}
+
+#[test]
+fn gradients_of_halves_are_those_of_eager_mode() {
+    let recorded = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/corpus/half_gradients.jsonl");
+    let file = std::env::var("JITOPT_HALF_CASES").unwrap_or_else(|_| recorded.to_owned());
+    let text = std::fs::read_to_string(file).expect("it stands in the tree");
+    let only = std::env::var("JITOPT_KIND").ok();
+    let is_wanted = |line: &&str| only.as_ref().is_none_or(|only| line.contains(&format!("\"{only}")));
+    let lines: Vec<&str> = text.lines().filter(is_wanted).collect();
+    let examined = parallel::each(&lines, |line| examine(line));
+    let right: usize = examined.iter().map(|(right, _)| right).sum();
+    let all = examined.iter().flat_map(|(_, wrong)| wrong);
+    let is_known = |why: &&String| KNOWN.iter().any(|known| why.starts_with(&format!("{known} | ")));
+    let (known, wrong): (Vec<&String>, Vec<&String>) = all.partition(is_known);
+    let mut overloads: BTreeMap<&str, usize> = BTreeMap::new();
+    for why in &wrong {
+        *overloads.entry(why.split(" | ").next().unwrap_or_default()).or_default() += 1;
+    }
+    println!("{right} gradients of {} overloads; {} differences are known", lines.len(), known.len());
+    let shown: Vec<&str> = wrong.iter().map(|why| why.as_str()).collect();
+    assert!(wrong.is_empty(), "{} differ, of {overloads:?}:\n{}", wrong.len(), shown.join("\n"));
+}
