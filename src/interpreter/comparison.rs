@@ -196,7 +196,11 @@ pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path:
         let what = format!("it is {}, not {}", typed(found), typed(expected));
         return Some(Difference { path: path.to_owned(), what, distance: None });
     }
-    let exact = |tensor: &Tensor| matches!(tensor.dtype().arithmetic(), Some(Kind::Bool | Kind::Int));
+    if expected.quantizer() != found.quantizer() {
+        let what = format!("it is quantised by {:?}, not {:?}", found.quantizer(), expected.quantizer());
+        return Some(Difference { path: path.to_owned(), what, distance: None });
+    }
+    let exact = |tensor: &Tensor| matches!(tensor.dtype().memory().arithmetic(), Some(Kind::Bool | Kind::Int));
     let distance = match exact(expected) && exact(found) {
         true => whole_distance(expected, found),
         false => distance(&expected.read(), &found.read(), tolerance, expected.shape()),

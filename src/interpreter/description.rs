@@ -3,6 +3,9 @@
 //! Tensors are named by a `key` and lie in a file beside the description; everything else is written out. `inf`, `-inf` and
 //! `nan` are texts. Two tensors of one key are the same tensor; `storage` names a tensor whose memory one looks into, from
 //! `offset` on. A description may be an object with `inputs`, `outputs` and tolerances, or only the list of inputs.
+//!
+//! Of a quantised tensor, `"dtype": "qint8"`, the file and `values` have the integers; `scale` and `zero_point` say what
+//! they stand for: a number each, or lists of them with the `axis` that they go along.
 
 use super::comparison::Tolerance;
 use super::files::{FormatError, Result, Tensors, refuse};
@@ -10,7 +13,7 @@ use super::ivalue::{IValue, Object};
 use crate::log::did_you_mean;
 use crate::symbol::Symbol;
 use crate::tensor::layout::{self, Dims};
-use crate::tensor::{C128, DType, Device, Precision, Tensor};
+use crate::tensor::{C128, DType, Device, Precision, Quantizer, Tensor};
 use crate::types::{Simple, Type, TypeKind};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
@@ -59,6 +62,8 @@ pub struct TensorNote {
     pub storage: Option<(String, i64)>,
     /// Its elements in logical order, where they are written out.
     pub values: Option<Vec<Described>>,
+    /// What its integers stand for, if it is quantised.
+    pub quantizer: Option<Quantizer>,
 }
 
 /// An input.
@@ -276,6 +281,9 @@ const OF_TENSORS: &[&str] = &[
     "storage",
     "offset",
     "values",
+    "scale",
+    "zero_point",
+    "axis",
     "name",
     "type",
 ];
@@ -291,6 +299,32 @@ fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>
             dtype.python_name()
         )),
         Some(_) => refuse(format!("{path}: `requires_grad` is neither true nor false")),
+    }
+}
+
+/// `"scale": 0.1, "zero_point": 3` of a quantised tensor; lists of them and an `axis` where slices have their own.
+fn quantizer_of(json: &Value, dtype: DType, rank: usize, path: &str) -> Result<Option<Quantizer>> {
+    let (scale, zero, axis) = (json.get("scale"), json.get("zero_point"), json.get("axis"));
+    if !dtype.is_quantized() {
+        return match [scale, zero, axis].iter().all(|field| field.is_none_or(Value::is_null)) {
+            true => Ok(None),
+            false => refuse(format!("{path}: {} has no `scale`, `zero_point` or `axis`", dtype.python_name())),
+        };
+    }
+    let numbers = |value: Option<&Value>| value?.as_array()?.iter().map(real).collect::<Option<Vec<f64>>>();
+    if let (Some(scale), Some(zero)) = (scale.and_then(real), zero.and_then(Value::as_i64)) {
+        return Ok(Some(Quantizer::Tensor { scale, zero }));
+    }
+    let axis = axis.and_then(Value::as_u64).map(|axis| axis as usize).filter(|&axis| axis < rank);
+    match (numbers(scale), numbers(zero), axis) {
+        (Some(scales), Some(zeros), Some(axis)) if scales.len() == zeros.len() => {
+            let floats = json["zero_point"].as_array().is_some_and(|all| all.iter().any(|n| n.as_i64().is_none()));
+            Ok(Some(Quantizer::Channels { scales, zeros, axis, floats }))
+        }
+        _ => refuse(format!(
+            "{path}: {} has a `scale` and a `zero_point`, or as many of both in lists, and the `axis` they go along",
+            dtype.python_name()
+        )),
     }
 }
 
@@ -314,7 +348,7 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
         },
     };
     let name = text("dtype")?.unwrap_or_else(|| "float32".to_owned());
-    let Some(dtype) = DType::from_python(&name).filter(|dtype| dtype.arithmetic().is_some()) else {
+    let Some(dtype) = DType::from_python(&name).filter(|dtype| dtype.memory().arithmetic().is_some()) else {
         return refuse(format!("{path}: there are no tensors of `{name}` here"));
     };
     let Some(shape) = dims("shape")? else { return refuse(format!("{path} has no `shape`")) };
@@ -325,10 +359,21 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
     let offset = json.get("offset").map_or(Some(0), Value::as_i64);
     let offset =
         offset.filter(|&n| n >= 0).ok_or_else(|| FormatError(format!("{path}: `offset` is no number from 0 on")))?;
-    let values = json.get("values").map(|values| elements_of(values, dtype, path)).transpose()?;
+    let values = json.get("values").map(|values| elements_of(values, dtype.memory(), path)).transpose()?;
+    let quantizer = quantizer_of(json, dtype, shape.len(), path)?;
     let requires_grad = wants_gradient(json, dtype, path)?;
     let storage = text("storage")?.map(|storage| (storage, offset));
-    Ok(TensorNote { key: text("key")?, dtype, shape, strides, device: text("device")?, requires_grad, storage, values })
+    Ok(TensorNote {
+        key: text("key")?,
+        dtype,
+        shape,
+        strides,
+        device: text("device")?,
+        requires_grad,
+        storage,
+        values,
+        quantizer,
+    })
 }
 
 /// Elements in nested lists, in order. Depth says nothing that the shape does not.
@@ -417,6 +462,10 @@ impl<'a> Source<'a> {
 
     fn tensor(&self, note: &TensorNote, key: &str) -> Result<Tensor> {
         let key = note.key.as_deref().unwrap_or(key);
+        if let Some(quantizer) = &note.quantizer {
+            let integers = TensorNote { dtype: note.dtype.memory(), quantizer: None, ..note.clone() };
+            return Ok(self.tensor(&integers, key)?.quantized(note.dtype, quantizer.clone()));
+        }
         let tensor = match (&note.storage, &note.values) {
             (Some((storage, offset)), _) => self.look_into(note, storage, *offset, key)?,
             (None, Some(values)) => placed(&written_out(note, values, key)?, note, self.precision, key)?,
@@ -602,6 +651,7 @@ fn note_of(tensor: &Tensor, key: &str) -> TensorNote {
         requires_grad: tensor.requires_grad().then_some(true),
         storage: None,
         values: (tensor.numel() <= MOST_WRITTEN).then(|| elements_in(tensor)),
+        quantizer: tensor.quantizer().map(|quantizer| quantizer.as_ref().clone()),
     }
 }
 
@@ -686,6 +736,19 @@ impl TensorNote {
             put("offset", json!(offset));
         });
         self.requires_grad.iter().for_each(|said| put("requires_grad", json!(said)));
+        match &self.quantizer {
+            Some(Quantizer::Tensor { scale, zero }) => {
+                put("scale", json!(scale));
+                put("zero_point", json!(zero));
+            }
+            Some(Quantizer::Channels { scales, zeros, axis, floats }) => {
+                let ints = || zeros.iter().map(|&zero| zero as i64).collect::<Vec<i64>>();
+                put("scale", json!(scales));
+                put("zero_point", if *floats { json!(zeros) } else { json!(ints()) });
+                put("axis", json!(axis));
+            }
+            None => {}
+        }
         if let Some(values) = &self.values {
             put("values", nested(&values.iter().map(Described::element).collect::<Vec<_>>(), &self.shape));
         }

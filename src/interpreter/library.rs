@@ -80,6 +80,9 @@ impl Found {
     /// Runs the kernel.
     pub fn run(self, call: &Call<'_>) -> Answer {
         let (kernel, of_tensors) = self.kernel(call);
+        if of_tensors && call.args.iter().any(operators::quantization::holds_quantized) {
+            return operators::quantization::run(call, kernel, self.in_place);
+        }
         release_semantics::check(call, of_tensors)?;
         let results = kernel(call)?;
         if self.in_place && of_tensors {

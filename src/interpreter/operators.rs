@@ -38,6 +38,8 @@ pub mod percent_format;
 pub mod picking;
 pub mod pointwise;
 pub mod pooling;
+pub mod quantization;
+pub mod quantized_layers;
 pub mod rearranging;
 pub mod recurrent;
 pub mod reductions;
@@ -102,6 +104,8 @@ pub const OF_TENSORS: &[&[Row]] = &[
     attention::ROWS,
     transformer_layers::ROWS,
     fake_quantization::ROWS,
+    quantization::ROWS,
+    quantized_layers::ROWS,
     sampling::ROWS,
     vision::ROWS,
     adjoints::ROWS,

@@ -189,7 +189,7 @@ impl Precision {
         match (self, dtype.arithmetic()) {
             (Precision::Double, Some(Kind::Float)) => DType::Double,
             (Precision::Double, Some(Kind::Complex)) => DType::ComplexDouble,
-            _ => dtype,
+            _ => dtype.memory(),
         }
     }
 }

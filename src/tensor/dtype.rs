@@ -212,5 +212,8 @@ const PYTHON: &[(DType, &[&str])] = &[
     (DType::ComplexFloat, &["complex64", "cfloat"]),
     (DType::ComplexDouble, &["complex128", "cdouble"]),
     (DType::Bool, &["bool"]),
+    (DType::QUInt8, &["quint8"]),
+    (DType::QInt8, &["qint8"]),
+    (DType::QInt32, &["qint32"]),
     (DType::BFloat16, &["bfloat16"]),
 ];

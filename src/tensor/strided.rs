@@ -4,6 +4,7 @@ use super::blocks::{Reader, write_blocks};
 use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements};
 use super::dtype::{DType, Kind};
 use super::layout::{self, Dims, Result, refuse};
+use super::quantizer::Quantizer;
 use super::storage::{Device, Storage};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
@@ -72,6 +73,8 @@ pub struct Tensor {
     requires_grad: Cell<bool>,
     /// Whether it counts as a plain number in promotion.
     is_number: bool,
+    /// What its integers stand for, if it is quantised.
+    quantizer: Option<Rc<Quantizer>>,
     /// What it was made in place.
     became: Rc<OnceCell<Tensor>>,
 }
@@ -92,7 +95,18 @@ impl Tensor {
     pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
-        Tensor { storage, dtype, offset: 0, shape, strides, device, requires_grad, is_number: false, became }
+        Tensor {
+            storage,
+            dtype,
+            offset: 0,
+            shape,
+            strides,
+            device,
+            requires_grad,
+            is_number: false,
+            quantizer: None,
+            became,
+        }
     }
 
     /// Elements that the strides find in the part of the buffer that programs know of.
@@ -100,7 +114,18 @@ impl Tensor {
         let offset = known.start;
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
         let storage = Storage::placed(buffer, known);
-        Tensor { storage, dtype, offset, shape, strides, device, requires_grad, is_number: false, became }
+        Tensor {
+            storage,
+            dtype,
+            offset,
+            shape,
+            strides,
+            device,
+            requires_grad,
+            is_number: false,
+            quantizer: None,
+            became,
+        }
     }
 
     /// The same elements in memory of their own that begins with a line of the caches, if they are many: vectors of them are then in one line each.
@@ -268,6 +293,22 @@ impl Tensor {
             && (self.offset(), self.shape(), self.strides()) == (other.offset(), other.shape(), other.strides())
     }
 
+    /// What its integers stand for, if it is quantised.
+    pub fn quantizer(&self) -> Option<Rc<Quantizer>> {
+        self.now().quantizer.clone()
+    }
+
+    /// The same integers as a quantised tensor. They are in memory as the type keeps them.
+    pub fn quantized(&self, dtype: DType, quantizer: impl Into<Rc<Quantizer>>) -> Tensor {
+        debug_assert_eq!(self.kept(), dtype.memory());
+        Tensor { dtype, quantizer: Some(quantizer.into()), ..self.alias() }
+    }
+
+    /// The integers of a quantised tensor, in the same memory.
+    pub fn integers(&self) -> Tensor {
+        Tensor { dtype: self.dtype().memory(), quantizer: None, ..self.alias() }
+    }
+
     // ---- views
 
     /// Another view of the memory. Elements outside of it are refused.
@@ -414,7 +455,7 @@ impl Tensor {
         }
         if self.kept().size() == from.size() {
             let storage = self.storage().read_as(to.memory());
-            return Ok(Tensor { storage, dtype, ..self.seen(shape, strides, offset as usize) });
+            return Ok(Tensor { storage, dtype, quantizer: None, ..self.seen(shape, strides, offset as usize) });
         }
         let row = self.converted(from, Precision::Typed).copied();
         let storage = row.storage().read_as(to.memory());

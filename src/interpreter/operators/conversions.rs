@@ -52,7 +52,7 @@ pub const ROWS: &[Row] = &[
     ("prim::is_sparse", |_| one(false)),
     ("prim::is_sparse_csr", |_| one(false)),
     ("prim::is_mkldnn", |_| one(false)),
-    ("prim::is_quantized", |_| one(false)),
+    ("prim::is_quantized", |call| one(self_of(call)?.dtype().is_quantized())),
     ("prim::is_nested", |_| one(false)),
     ("aten::is_cuda", |call| on_kind(call, "cuda")),
     ("aten::get_device", |call| one(self_of(call)?.device().index().unwrap_or(-1))),
@@ -131,7 +131,11 @@ fn single(x: &Tensor) -> Result<&Tensor, Stop> {
 }
 
 fn item(call: &Call<'_>) -> Answer {
-    one(single(&self_of(call)?)?.item())
+    let x = self_of(call)?;
+    match x.quantizer() {
+        Some(quantizer) => one(quantizer.dequantize(&[single(&x)?.item().int()], x.shape())[0]),
+        None => one(single(&x)?.item()),
+    }
 }
 
 fn on_kind(call: &Call<'_>, kind: &str) -> Answer {

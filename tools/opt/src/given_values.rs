@@ -281,6 +281,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
                 requires_grad: None,
                 storage: None,
                 values: None,
+                quantizer: None,
             };
             found.push((i, key.clone(), Described::Tensor(Box::new(note))));
         }
