@@ -119,7 +119,9 @@ impl Recording {
         let looks = |node: Node| graph.kind(node) == prim::PROFILE;
         graph.all_nodes().any(looks).then(|| {
             let (nodes, places): (Vec<Node>, Vec<Place>) = places(graph).into_iter().unzip();
-            let is_param = |node: Node| graph.definer(graph.input(node, 0)) == Some(graph.param_node(graph.root()));
+            let params = graph.param_node(graph.root());
+            let is_param =
+                |node: Node| graph.inputs(node).next().and_then(|value| graph.definer(value)) == Some(params);
             let computed = (0..nodes.len()).filter(|&i| !is_param(nodes[i])).collect();
             let places_of = nodes.into_iter().enumerate().map(|(i, node)| (node, i)).collect();
             let profile = Profile { runs: 0, places };

@@ -188,7 +188,10 @@ fn dict_construct(sink: &mut Sink<'_, '_>, node: Node) {
 }
 
 fn constant_chunk(sink: &mut Sink<'_, '_>, node: Node) {
-    let outputs = sink.graph.num_outputs(node);
+    let (operands, outputs) = (sink.graph.num_inputs(node), sink.graph.num_outputs(node));
+    if operands != 1 {
+        sink.error(Spot::Node(node), format!("`prim::ConstantChunk` has {}, expected 1", counted(operands, "operand")));
+    }
     let chunks = sink.graph.attribute(node, attr::CHUNKS).and_then(Attribute::as_int);
     if let Some(chunks) = chunks.filter(|&chunks| chunks != outputs as i64) {
         sink.error(Spot::Node(node), format!("{chunks} chunks have {}", counted(outputs, "output")));
