@@ -21,7 +21,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_judge::differentials::{Differentials, INFERENCE, PREPARATION, give_types};
 use jitopt_judge::tracing::{has_control_flow, trace};
 use jitopt_passes::REGISTRY;
@@ -184,7 +184,7 @@ impl<'a> Case<'a> {
 
     /// The graph that is differentiated; nothing where lists hang on a run.
     fn prepared(&self, is_typed: bool) -> Option<Graph> {
-        let options = ParseOptions { era: Some(Era::V2), force_era: true };
+        let options = ParseOptions::of(Release::NEWEST);
         let mut graph = parse(self.line["graph"].as_str()?.as_bytes(), options).ok()?.graph;
         passed(&mut graph, PREPARATION).ok()?;
         let inputs = self.inputs();

@@ -18,7 +18,7 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
 use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
-use recorded::{files, numbers, release};
+use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,7 @@ struct Entry {
 impl Entry {
     fn of(output: &Path) -> Option<Entry> {
         let text = output.to_str()?;
-        let version = release(output)?;
+        let version = output.parent()?.file_name()?.to_str()?.to_owned();
         let name = output.file_name()?.to_str()?.strip_suffix(".out.ir")?;
         let pair = PAIRS.iter().find(|(theirs, ..)| name.ends_with(&format!(".{theirs}")))?;
         let stem = text.strip_suffix(&format!("{}.out.ir", pair.0))?;
@@ -123,8 +123,9 @@ impl Entry {
 
 /// Small graphs do not show their era; the folder they are in does.
 fn graph(path: &Path) -> Option<Graph> {
-    let release = release(path).as_deref().and_then(numbers).map(|(major, minor)| Release(major, minor));
-    let options = ParseOptions { release: Some(release.unwrap_or_default()) };
+    let old = path.components().any(|part| part.as_os_str() == "1.3.1" || part.as_os_str() == "1.4.0");
+    let release = if old { Release(1, 3) } else { Release::NEWEST };
+    let options = ParseOptions { release: Some(release) };
     parse(&std::fs::read(path).ok()?, options).ok().map(|parsed| parsed.graph)
 }
 
@@ -224,18 +225,6 @@ impl Tally {
     }
 }
 
-/// One line for each release.
-fn print_releases(tallies: &BTreeMap<(&str, String, &str), Tally>) {
-    let mut releases: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for ((_, version, _), tally) in tallies {
-        let row = releases.entry(version).or_default();
-        *row = (row.0 + tally.equal, row.1 + tally.all);
-    }
-    for (release, (equal, all)) in releases {
-        println!("release {release:18} {equal:5} of {all:5} results of passes");
-    }
-}
-
 #[test]
 fn passes_make_what_pytorch_made() {
     let (differences, broken) = (differences(), broken());
@@ -267,7 +256,6 @@ fn passes_make_what_pytorch_made() {
             _ => {}
         }
     }
-    print_releases(&tallies);
     for ((pass, version, kind), tally) in &tallies {
         println!("{pass:42} {version:8} {kind:10} {:4} of {:4}", tally.equal, tally.all);
         let (_, part) = ENOUGH.iter().find(|(name, _)| name == kind).expect("one of two");

@@ -2,21 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-/// Which release printed a file: the folder that is called by a version, `1.12.1-profiling` and `logs-1.12` among them.
-#[allow(dead_code, reason = "not every test asks")]
-pub fn release(path: &Path) -> Option<String> {
-    let named = |name: &str| name.trim_start_matches("logs-").starts_with(|c: char| c.is_ascii_digit());
-    let mut names = path.parent()?.components().rev().filter_map(|part| part.as_os_str().to_str());
-    names.find(|name| named(name)).map(str::to_owned)
-}
-
-/// The first two numbers of a release.
-#[allow(dead_code, reason = "not every test asks")]
-pub fn numbers(release: &str) -> Option<(u32, u32)> {
-    let mut parts = release.trim_start_matches("logs-").split(['.', '-']).map(str::parse);
-    Some((parts.next()?.ok()?, parts.next()?.ok()?))
-}
-
 /// All of them, sorted; patterns of rewrites are no graphs of their own.
 pub fn files() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus");
