@@ -176,7 +176,7 @@ pub enum Element {
     Long,
     /// Long, or Int where that is asked for.
     Places,
-    /// That of the first tensor, or Float where `half_to_float` is true.
+    /// That of the first tensor, or Float of Half where `half_to_float` is true.
     Widened,
     /// `float_power`: doubles, or complex numbers of doubles.
     Power,
@@ -512,11 +512,11 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
         // Elements with elements, without facts from PyTorch.
-        row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2"], S::Broadcast, E::Angle),
+        row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2", "aten::ldexp"], S::Broadcast, E::Angle),
         row(&["aten::copysign"], S::Broadcast, E::Angle),
         row(&["aten::float_power"], S::Broadcast, E::Power),
         row(&["aten::logaddexp", "aten::logaddexp2", "aten::nextafter", "aten::gcd", "aten::lcm", "aten::heaviside"], S::Broadcast, Settled),
-        row(&["aten::subtract", "aten::multiply", "aten::ldexp"], S::Broadcast, Promoted),
+        row(&["aten::subtract", "aten::multiply"], S::Broadcast, Promoted),
         row(&["aten::divide"], S::Broadcast, Divided),
         row(&["aten::bitwise_left_shift", "aten::bitwise_right_shift", "aten::special_xlogy"], S::Broadcast, Settled),
         row(&["aten::clip", "aten::clamp"], S::Broadcast, Settled),
@@ -526,13 +526,14 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::softplus_backward", "aten::logit_backward", "aten::log_sigmoid_backward"], S::Broadcast, Settled),
         // One by one, without facts from PyTorch.
         row(&["aten::arccos", "aten::arccosh", "aten::arcsin", "aten::arcsinh", "aten::arctan", "aten::arctanh", "aten::special_sinc"], S::Like, Real),
-        row(&["aten::special_exp2", "aten::special_log_softmax", "aten::special_softmax"], S::Like, Real),
+        row(&["aten::special_exp2"], S::Like, Real),
+        row(&["aten::special_log_softmax", "aten::special_softmax"], S::Like, Same),
         row(&["aten::absolute"], S::Like, Parts),
         row(&["aten::negative", "aten::conj_physical", "aten::_conj", "aten::_neg_view", "aten::resolve_conj", "aten::resolve_neg"], S::Like, Same),
         row(&["aten::alias_copy", "aten::detach_copy", "aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::zero"], S::Like, Same),
         row(&["prim::data", "aten::_to_copy", "aten::to", "aten::fliplr", "aten::flipud", "aten::msort"], S::Like, Same),
         row(&["aten::renorm", "aten::channel_shuffle", "aten::poisson", "aten::normal_functional", "aten::uniform", "aten::exponential"], S::Like, Same),
-        row(&["aten::geometric", "aten::cauchy", "aten::log_normal", "aten::random", "aten::_fused_dropout"], S::Like, Same),
+        row(&["aten::geometric", "aten::cauchy", "aten::log_normal", "aten::random"], S::Like, Same),
         row(&["aten::copy", "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter"], S::Like, Same),
         row(&["aten::index_put", "aten::_unsafe_index_put", "aten::index_reduce", "aten::scatter_reduce", "aten::put"], S::Like, Same),
         row(&["aten::rms_norm", "aten::prelu", "aten::_prelu_kernel"], S::Like, Same),

@@ -44,8 +44,8 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Each(_) => None,
         Element::Of(name) => call.tensor(name)?.dtype,
         Element::Widened => first().zip(call.flag("half_to_float")).map(|(dtype, widened)| match widened {
-            true => DType::Float,
-            false => dtype,
+            true if dtype == DType::Half => DType::Float,
+            _ => dtype,
         }),
         Element::Power => {
             promoted(call, 0).map(|dtype| if dtype.is_complex() { DType::ComplexDouble } else { DType::Double })

@@ -97,8 +97,12 @@ fn attended(call: &Call<'_>) -> Option<Extent> {
     else {
         return None;
     };
-    let heads =
-        if call.flag("enable_gqa")? { stack.to_vec() } else { broadcast_two(&broadcast_two(stack, others), values) };
+    let heads = if call.flag("enable_gqa")? {
+        // Heads of keys and values are repeated; the rest is equal.
+        (stack.len() == others.len() && stack.len() == values.len()).then(|| stack.to_vec())?
+    } else {
+        broadcast_two(&broadcast_two(stack, others), values)
+    };
     Some(Extent::of([&heads[..], &[*rows, *columns]].concat()))
 }
 

@@ -15,7 +15,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Loss => loss(call),
         Shape::RowStatistics => row_statistics(call),
         Shape::ChannelStatistics => channel_statistics(call),
-        _ => Some(Extent::of(vec![dim_of(call.int(&["N"])), dim_of(call.int(&["group"]))])),
+        _ => Some(Extent::of(vec![*call.sizes()?.first()?, dim_of(call.int(&["group"]).filter(|n| *n >= 0))])),
     }
 }
 
