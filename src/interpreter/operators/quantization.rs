@@ -4,6 +4,7 @@
 //! that the integers stand for; what has neither is refused, as PyTorch does.
 
 use super::elements::{check, placed};
+use super::memory_order::laid;
 use crate::interpreter::call::{Answer, Call, Kernel, Outs, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -159,13 +160,13 @@ pub fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
         "aten::cat" | "aten::stack" => joined(call, kernel),
         "aten::copy" | "aten::fill" if in_place => return overwritten(call, &first),
         _ if MOVES.contains(&base) => moved(call, kernel, base),
-        _ if COMPARISONS.contains(&base) => kernel(&call.with(&numbers(call)?)),
-        _ if COMPUTED.contains(&base) => requantized(kernel(&call.with(&numbers(call)?))?, &first, None),
+        _ if COMPARISONS.contains(&base) => computed(call, kernel, &numbers(call)?),
+        _ if COMPUTED.contains(&base) => requantized(computed(call, kernel, &numbers(call)?)?, &first, None),
         _ => match FIXED.iter().find(|row| row.0 == base) {
             Some(&(_, scale, zero)) => {
                 let zero = zero - if first.dtype() == DType::QInt8 { 128 } else { 0 };
                 let to = Quantizer::Tensor { scale, zero };
-                requantized(kernel(&call.with(&numbers(call)?))?, &first, Some(to))
+                requantized(computed(call, kernel, &numbers(call)?)?, &first, Some(to))
             }
             None => {
                 Err(Stop::raised(format!("Could not run '{kind}' with arguments from the 'QuantizedCPU' backend.")))
@@ -179,6 +180,12 @@ pub fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
         first.integers().copy_from(&result.integers())?;
     }
     one(first)
+}
+
+/// What a kernel makes of other operands, with the strides that PyTorch gives it.
+fn computed(call: &Call<'_>, kernel: Kernel, args: &[IValue]) -> Answer {
+    let call = call.with(args);
+    Ok(laid(&call, kernel(&call)?))
 }
 
 /// The first quantised tensor among the operands.
@@ -391,12 +398,12 @@ fn moved(call: &Call<'_>, kernel: Kernel, base: &str) -> Answer {
     let first = first_of(call)?;
     let quantizer = first.quantizer();
     if base == "aten::view" && call.look("dtype").is_some() {
-        return kernel(&call.with(&with_each(call, &|tensor| Ok(tensor.integers()))?));
+        return computed(call, kernel, &with_each(call, &|tensor| Ok(tensor.integers()))?);
     }
     if matches!(quantizer.as_deref(), Some(Quantizer::Channels { .. })) && !MOVES_CHANNELS.contains(&base) {
         return Err(Stop::raised("Setting strides is possible only on uniformly quantized tensor"));
     }
-    let results = kernel(&call.with(&with_each(call, &|tensor| Ok(tensor.integers()))?))?;
+    let results = computed(call, kernel, &with_each(call, &|tensor| Ok(tensor.integers()))?)?;
     let part = quantizer.map(|quantizer| part_of(call, &quantizer, base)).transpose()?;
     let attach = |value: IValue| match (value, &part) {
         (IValue::Tensor(tensor), Some(quantizer)) if tensor.dtype() == first.dtype().memory() => {
@@ -488,10 +495,14 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
         let made = Tensor::of(&steps, DType::Float, tensor.shape(), Precision::Typed);
         Ok(made.laid(layout::kept_strides(tensor.shape(), tensor.strides())))
     };
-    let results = kernel(&call.with(&with_each(call, &less)?))?;
+    let results = computed(call, kernel, &with_each(call, &less)?)?;
     let means = results.first().and_then(IValue::tensor).ok_or_else(|| Stop::unsupported("a mean of no tensor"))?;
-    // The zero point is added before a mean is rounded, which decides ties.
-    let put = |x: f64| clamped(f64::from(x as f32 + zero as f32), first.dtype());
+    // Ties differ by kernel: where channels are last a mean is rounded before the zero point is added, else after it.
+    let are_channels_last = layout::suggested_order(first.shape(), first.strides()).is_some();
+    let put = |x: f64| match are_channels_last {
+        true => clamped(f64::from(x as f32).round_ties_even() + zero as f64, first.dtype()),
+        false => clamped(f64::from(x as f32 + zero as f32), first.dtype()),
+    };
     let integers: Vec<i64> = means.read::<f64>().into_iter().map(put).collect();
     let made = Tensor::of(&integers, first.dtype().memory(), means.shape(), Precision::Typed);
     one(made.laid(means.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
@@ -535,7 +546,7 @@ fn joined(call: &Call<'_>, kernel: Kernel) -> Answer {
             false => Ok(quantized_by(&dequantized(tensor), to.clone(), first.dtype())?.integers()),
         }
     };
-    let joined = kernel(&call.with(&with_each(call, &put)?))?;
+    let joined = computed(call, kernel, &with_each(call, &put)?)?;
     let joined = joined.first().and_then(IValue::tensor).ok_or_else(|| Stop::unsupported("a list without tensors"))?;
     one(joined.quantized(first.dtype(), to))
 }

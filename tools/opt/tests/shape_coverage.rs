@@ -37,6 +37,7 @@ use jitopt_core::symbol::Symbol;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Dim, Strides, TensorType, Type, TypeKind};
 use jitopt_judge::promises::contradiction;
 use jitopt_judge::showing::{Outcome, Settings};
@@ -154,7 +155,7 @@ impl Subject<'_> {
         }
         let (params, lines) = (text.params.join(", "), &text.lines);
         let whole = format!("graph({params}):\n{lines}  return ({})\n", returned.join(", "));
-        let options = ParseOptions { era: Some(self.era), force_era: true };
+        let options = ParseOptions::of(Release::of(self.era));
         let graph = parse(whole.as_bytes(), options).ok()?.graph;
         (!jitopt_core::verify::verify(&graph).has_errors()).then_some((graph, text.inputs))
     }
@@ -185,7 +186,7 @@ fn known_type(tensor: &Tensor, how: usize) -> Type {
         strides,
         requires_grad: Some(false),
         device: Some(Symbol::new("cpu")),
-        undefined: None,
+        ..TensorType::default()
     };
     let unknown = |sizes: &[Dim]| sizes.iter().map(|_| Dim::Unknown).collect();
     let ty = match how {
