@@ -18,9 +18,9 @@ mod convolving;
 mod creating;
 mod element;
 mod elementwise;
-mod indexing;
+mod index_picking;
 mod multiplying;
-mod naming;
+mod operand_sizes;
 mod parting;
 mod viewing;
 
@@ -308,9 +308,9 @@ fn extent(call: &Call<'_>) -> Option<Extent> {
     use Shape::*;
     match call.row.shape {
         Untold | Each(_) | Parted => None,
-        Of(_) | Listed(_) | Nth(_) | Loss | Counting(_) | AtLeast(_) => naming::extent(call),
-        RowStatistics | ChannelStatistics | GroupStatistics => naming::extent(call),
-        Indexed | Interleaved => indexing::extent(call),
+        Of(_) | Listed(_) | Nth(_) | Loss | Counting(_) | AtLeast(_) => operand_sizes::extent(call),
+        RowStatistics | ChannelStatistics | GroupStatistics => operand_sizes::extent(call),
+        Indexed | Interleaved => index_picking::extent(call),
         Attended | Inner | Kronecker | Distances => multiplying::extent(call),
         Shuffled | Unshuffled | Halved | DiagonalEmbedded | Unflattened => viewing::extent(call),
         Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
