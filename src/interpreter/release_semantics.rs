@@ -45,8 +45,7 @@ fn note(call: &Call<'_>, types: &OperandTypes) {
     if call.env.release.is_some() || releases.oldest == releases.newest || call.env.ambiguity.borrow().is_some() {
         return;
     }
-    let rows: Vec<String> =
-        differences(call.kind(), types, releases.oldest, releases.newest).map(|row| described(row)).collect();
+    let rows: Vec<String> = differences(call.kind(), types, releases.oldest, releases.newest).map(described).collect();
     if !rows.is_empty() {
         let (oldest, newest) = (releases.oldest, releases.newest);
         let text = format!(

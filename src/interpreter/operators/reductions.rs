@@ -402,8 +402,8 @@ fn with_updated_mean(call: &Call<'_>, finish: fn(f64) -> f64) -> Answer {
     let [spread, _] = spread(call, finish)?;
     let r = Reduction::of(call)?;
     let mean = r.run(call, r.x.dtype(), |row: &[C128]| {
-        let mean = mean_of(row);
-        mean + (mean - mean)
+        let is_infinite = row.iter().any(|x| x.re.is_infinite() || x.im.is_infinite());
+        if is_infinite { C128::new(f64::NAN, 0.0) } else { mean_of(row) }
     });
     several([spread, mean])
 }

@@ -290,7 +290,7 @@ fn examine(text: &str) -> (usize, Vec<String>) {
     for (case, wanted) in line["cases"].as_object().expect("cases") {
         let of = Case::new(&line, case, wanted);
         // Kernels take a compiler: one case of every eighth overload, unless they are asked for.
-        let is_picked = only.is_some() || name.len() % 8 == 0;
+        let is_picked = only.is_some() || name.len().is_multiple_of(8);
         let has_kernels = case.contains("half mixed") && is_picked;
         for way in WAYS
             .iter()
