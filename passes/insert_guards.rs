@@ -49,7 +49,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         return Err(PassError::new("there are no profile nodes to make guards of").with_help(help));
     }
     for node in nodes {
-        match (graph.single_output(node).is_some(), guarded_type(graph, node)) {
+        let is_of_one = graph.num_inputs(node) == 1 && graph.single_output(node).is_some();
+        match (is_of_one, guarded_type(graph, node)) {
             (true, Some(ty)) => cx.rewrite(graph, "guards-inserted", node, |graph| guard(graph, node, ty)),
             _ => cx.rewrite(graph, "profiles-dropped", node, |graph| drop(graph, node)),
         };
@@ -111,9 +112,14 @@ fn guard(graph: &mut Graph, node: Node, ty: Type) {
 }
 
 fn drop(graph: &mut Graph, node: Node) {
-    if let (Some(seen), true) = (graph.single_output(node), graph.num_inputs(node) == 1) {
-        let value = graph.input(node, 0);
-        graph.replace_all_uses(seen, value);
+    match (graph.single_output(node), graph.num_inputs(node) == 1) {
+        (Some(seen), true) => {
+            let value = graph.input(node, 0);
+            graph.replace_all_uses(seen, value);
+        }
+        // Nothing can stand for a result that somebody reads.
+        _ if graph.outputs(node).any(|output| graph.has_uses(output)) => return,
+        _ => {}
     }
     graph.erase(node);
 }

@@ -9,6 +9,7 @@ pub mod activations;
 pub mod adjoints;
 pub mod attention;
 pub mod checks;
+pub mod clamping;
 pub mod comparisons;
 pub mod containers;
 pub mod conversions;

@@ -236,7 +236,17 @@ fn run_pass(
         return Err(RunError::Stopped(objection));
     }
     for observer in observers.iter_mut() {
-        observer.after(&run, graph)?;
+        observer.after(&run, graph).map_err(|error| blamed(error, session))?;
     }
     Ok(())
+}
+
+/// A graph that is broken after a pass is our bug, unless the verifier warned of the graph that the pass was given.
+fn blamed(error: RunError, session: &Session) -> RunError {
+    match error {
+        RunError::Broken { pass, .. } if !session.doubts.is_empty() => {
+            RunError::Unfit { pass: Some(pass), report: session.doubts.concat() }
+        }
+        error => error,
+    }
 }

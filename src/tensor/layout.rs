@@ -30,7 +30,7 @@ pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
 
 /// How many elements a shape has.
 pub fn numel(shape: &[i64]) -> usize {
-    shape.iter().product::<i64>().max(0) as usize
+    shape.iter().fold(1, |n: i64, &size| n.saturating_mul(size)).max(0) as usize
 }
 
 /// Most elements of a tensor, 1 GiB of doubles: what is larger is refused before memory is asked for. Operators work on

@@ -65,15 +65,20 @@ fn transposed(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::looked_at(order.iter().map(|&i| sizes[i]).collect(), strides))
 }
 
+/// The product of sizes, where all are known and it has a number.
+fn elements(mut sizes: impl Iterator<Item = Option<i64>>) -> Option<i64> {
+    sizes.try_fold(1i64, |n, size| n.checked_mul(size?))
+}
+
 /// A list of sizes; -1 is what is left of the elements.
 fn reshaped(call: &Call<'_>) -> Option<Extent> {
     let wanted = call.ints(&["size", "shape"])?;
     if call.operand("stride").is_some() {
         return Some(Extent::of(wanted.into_iter().map(dim_of).collect()));
     }
-    let elements = || call.sizes()?.into_iter().map(number).product::<Option<i64>>();
-    let others = || wanted.iter().copied().filter(|n| *n != Some(-1)).product::<Option<i64>>();
-    let left = || elements()?.checked_div(others()?);
+    let all = || elements(call.sizes()?.into_iter().map(number));
+    let others = || elements(wanted.iter().copied().filter(|n| *n != Some(-1)));
+    let left = || all()?.checked_div(others()?);
     let size = |n: &Option<i64>| match n {
         Some(-1) => dim_of(left()),
         other => dim_of(*other),
@@ -204,7 +209,7 @@ fn flattened(call: &Call<'_>) -> Option<Extent> {
     let contiguous = is_in_a_row(call.first()?);
     let one = match &sizes[start..=end] {
         [alone] => *alone,
-        several => dim_of(several.iter().map(|dim| number(*dim)).product()),
+        several => dim_of(elements(several.iter().map(|dim| number(*dim)))),
     };
     let parts = [&sizes[..start], &[one], &sizes[end + 1..]];
     Some(Extent::fresh(parts.concat(), contiguous))

@@ -1,9 +1,10 @@
 //! Activations, element by element.
 
+use super::clamping::within_range;
 use super::elements::{check, reals};
 use super::operands::{as_element, computed_with};
 use super::picking::check_fits;
-use super::pointwise::{keeping, larger, not_implemented, ordered, positive, self_of, sigmoid, smaller, within_range};
+use super::pointwise::{keeping, larger, not_implemented, ordered, positive, self_of, sigmoid, smaller};
 use crate::interpreter::Release;
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::exact_literals::general;

@@ -342,7 +342,8 @@ impl<'a> Reader<'a> {
 /// The word in capitals that a line seems to use as a prefix.
 fn prefix_in(line: &str) -> Option<&str> {
     let (head, _) = line.split_once(':')?;
-    let start = head.rfind(|c| !is_part_of_word(c)).map_or(0, |at| at + 1);
+    let before = head.char_indices().rfind(|&(_, c)| !is_part_of_word(c));
+    let start = before.map_or(0, |(at, c)| at + c.len_utf8());
     let word = &head[start..];
     let suffix = SUFFIXES.iter().find_map(|suffix| word.strip_suffix(suffix)?.strip_suffix('-'));
     let prefix = suffix.unwrap_or(word);
@@ -477,4 +478,14 @@ fn pytorch_head(tail: &str) -> Option<PyTorchHead> {
     let (suffix, kind, shape) = pytorch_suffix(tail)?;
     let end = suffix.len() + 1;
     tail[suffix.len()..].starts_with(' ').then_some(PyTorchHead { kind, shape, count: 1, exactly: false, end })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prefix_in;
+
+    #[test]
+    fn a_letter_that_is_not_ascii_may_stand_before_a_prefix() {
+        assert_eq!([prefix_in("# \u{e9}CHECK: x"), prefix_in("\u{e9}: x")], [Some("CHECK"), None]);
+    }
 }

@@ -157,7 +157,7 @@ fn say(out: &Mutex<impl Write>, line: &str) {
 impl Tally {
     const MARK: &str = "tally: ";
 
-    /// A line that [`Tally::read`] reads.
+    /// A line that `Tally::read` reads.
     pub fn line(&self) -> String {
         let codes: serde_json::Map<_, _> = self.codes.iter().map(|(code, n)| (code.to_string(), (*n).into())).collect();
         format!(

@@ -33,7 +33,12 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
     let Forged { graph, inputs, callees } = forged;
     let expected = Expected::of(&graph, &settings, &inputs);
     let mut judged = 0;
+    let raises = expected.outcome.results.is_err() || !expected.outcome.held.is_empty();
     for (name, pipeline) in pipelines {
+        // It promises the results of runs that do not raise.
+        if raises && name == "eliminate-exceptions" {
+            continue;
+        }
         let mut after = graph.clone();
         let text = |graph| String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned();
         let wrong = |why: &str, after| format!("seed {seed}, {name}: {why}\n{}\nbecame\n{}", text(&graph), text(after));

@@ -383,6 +383,7 @@ fn columns_are_not_set_for_nothing() {
         "batch-mm",
         "canonicalize-ops",
         "constant-propagation",
+        "erase-number-types",
         "fuse-linear",
         "recompute-captures",
         "refine-captures",
