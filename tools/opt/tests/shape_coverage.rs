@@ -372,7 +372,7 @@ impl Trial<'_> {
         let env = Environment::default();
         let call = Call { graph: &graph, node, schema: Some(schema), args: &[], env: &env };
         // Operands with a default have that; None is one only for even seeds.
-        let kept = |value: &IValue| !value.is_none() || seed % 2 == 0;
+        let kept = |value: &IValue| !value.is_none() || seed.is_multiple_of(2);
         let given = schema.formals.iter().map(|formal| call.get(formal.name).filter(kept)).collect();
         let made = Generator::new(seed).complete(&graph, &env, given);
         made.into_iter().map(|value| Operand::of(&value.unwrap_or(IValue::None))).collect()
