@@ -39,7 +39,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("aten::full", "of whole numbers it gives floats up to 1.6"),
 ];
 
-/// Puts a graph and its sections into the words of a release. When the report has errors, the graph is as it was.
+/// Puts a graph and its sections into the words of a release. When the report has errors, the graph
+/// is as it was.
 pub fn translate(graph: &mut Graph, to: Release) -> Report {
     let mut report = Report::default();
     let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];

@@ -354,7 +354,8 @@ impl Lowering<'_> {
         given.then(|| self.known.get(&self.section.input(node, i))).flatten()
     }
 
-    /// Whether the release raises or computes something else on operands of these types: the interpreter knows what.
+    /// Whether the release raises or computes something else on operands of these types: the
+    /// interpreter knows what.
     fn release_computes_otherwise(&self, node: Node) -> bool {
         let dtype = |i: usize| match self.known_operand(node, i) {
             Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => Some(*dtype),

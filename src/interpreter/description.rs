@@ -4,7 +4,8 @@
 //! `nan` are texts. Two tensors of one key are the same tensor; `storage` names a tensor whose memory one looks into, from
 //! `offset` on. A description may be an object with `inputs`, `outputs` and tolerances, or only the list of inputs.
 //!
-//! Of a quantised tensor, `"dtype": "qint8"`, the file and `values` have the integers; `scale` and `zero_point` say what
+//! Of a quantised tensor, `"dtype": "qint8"`, the file and `values` have the integers; `scale` and
+//! `zero_point` say what
 //! they stand for: a number each, or lists of them with the `axis` that they go along.
 
 use super::comparison::Tolerance;
@@ -302,7 +303,8 @@ fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>
     }
 }
 
-/// `"scale": 0.1, "zero_point": 3` of a quantised tensor; lists of them and an `axis` where slices have their own.
+/// `"scale": 0.1, "zero_point": 3` of a quantised tensor; lists of them and an `axis` where slices
+/// have their own.
 fn quantizer_of(json: &Value, dtype: DType, rank: usize, path: &str) -> Result<Option<Quantizer>> {
     let (scale, zero, axis) = (json.get("scale"), json.get("zero_point"), json.get("axis"));
     if !dtype.is_quantized() {

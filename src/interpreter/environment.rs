@@ -89,11 +89,14 @@ impl Environment {
         self.grad_disabled.set(!enabled);
     }
 
-    /// The random numbers of the next execution of a node in these iterations, told apart by the root of its
-    /// lineage, so that passes that copy, move or erase nodes leave the draws of others as they are: also
+    /// The random numbers of the next execution of a node in these iterations, told apart by the
+    /// root of its
+    /// lineage, so that passes that copy, move or erase nodes leave the draws of others as they
+    /// are: also
     /// those of other iterations of a loop that was unrolled.
     pub fn draws(&self, root: usize, turns: &[Turn]) -> Philox {
-        // The order in which loops nest does not count, and neither does a loop that is in its first iteration: one
+        // The order in which loops nest does not count, and neither does a loop that is in its
+        // first iteration: one
         // that runs once may have been dissolved.
         let mixed = turns.iter().filter(|turn| turn.at > 0).map(|turn| {
             let hash = (turn.of as u64).wrapping_mul(0x9e37_79b1_85eb_ca87) ^ turn.at;
@@ -125,7 +128,8 @@ impl Environment {
         *self.turns.borrow_mut() = merged;
     }
 
-    /// Notes that a loop has ended which another one goes on for. One that ran nothing behind a loop that was peeled off
+    /// Notes that a loop has ended which another one goes on for. One that ran nothing behind a
+    /// loop that was peeled off
     /// ends where that did, which may have run fewer iterations than were taken off.
     pub fn end_loop(&self, mut end: Turn, ran: bool) {
         let mut ends = self.loop_ends.borrow_mut();

@@ -405,7 +405,8 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
-    /// The iterations of loops of the file that a node runs in: of those on the stack, and those that it was copied for.
+    /// The iterations of loops of the file that a node runs in: of those on the stack, and those
+    /// that it was copied for.
     fn turns(&self, graph: &Graph, node: Node) -> Turns {
         let mut turns = graph.draw_place(node).turns;
         let mut activations = self.activations.iter().rev().map(|activation| activation.graph);

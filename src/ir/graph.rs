@@ -162,7 +162,8 @@ pub struct Graph {
     pub(super) journal: Journaling,
     id: GraphId,
     release: Release,
-    /// The family of releases whose rules hold. It follows from the release: [`Graph::set_release`] sets both.
+    /// The family of releases whose rules hold. It follows from the release: [`Graph::set_release`]
+    /// sets both.
     pub era: Era,
     /// How to spell it.
     pub dialect: Dialect,

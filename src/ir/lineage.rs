@@ -34,8 +34,10 @@ pub struct Turn {
 /// Iterations of different loops.
 pub type Turns = SmallVec<[Turn; 2]>;
 
-/// What tells the draws of a random node from those of others: the node of the file that it descends from,
-/// and the iterations of the loops of the file that it was copied for. With the iterations of the loops that
+/// What tells the draws of a random node from those of others: the node of the file that it
+/// descends from,
+/// and the iterations of the loops of the file that it was copied for. With the iterations of the
+/// loops that
 /// it stands in now, these are the iterations in which the node of the file would run, whichever
 /// loops passes have unrolled or peeled, and whichever of the copies are dead.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -86,7 +88,8 @@ impl Graph {
         }
     }
 
-    /// Copies that are made from here on stand for the nodes in this iteration of a loop of the file.
+    /// Copies that are made from here on stand for the nodes in this iteration of a loop of the
+    /// file.
     pub fn copy_for_turn(&mut self, turn: Option<Turn>) {
         self.copied_turn = turn;
     }
@@ -108,7 +111,8 @@ impl Graph {
         node
     }
 
-    /// The number of the node of the file that `node` descends from, also when it was copied into another
+    /// The number of the node of the file that `node` descends from, also when it was copied into
+    /// another
     /// graph since, see [`Graph::keep_draws`].
     pub fn draw_root(&self, node: Node) -> usize {
         self.ancestry(node, |_| ()).0

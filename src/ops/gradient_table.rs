@@ -36,7 +36,8 @@ pub struct GradientRow {
     is_eager: bool,
     /// Whether they only look at the memory of their operand.
     pub is_view: bool,
-    /// Whether the formula rounds as eager mode does in halves, and is taken where operands are halves or may be.
+    /// Whether the formula rounds as eager mode does in halves, and is taken where operands are
+    /// halves or may be.
     is_for_halves: bool,
     /// Whether no gradient comes back.
     pub is_flat: bool,

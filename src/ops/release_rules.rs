@@ -1,8 +1,11 @@
 //! What operators did in earlier releases: a column of the operator table.
 //!
-//! A row says of kinds that in some releases, on some operands, they raise or compute something else than before or after.
-//! Each row was found by running small calls in the releases (`tools/pytorch/release_probe.py`), and a test holds the rows,
-//! the recorded calls and the interpreter to each other (`tools/opt/tests/releases.rs`). Releases before 1.3 run as 1.3.
+//! A row says of kinds that in some releases, on some operands, they raise or compute something
+//! else than before or after.
+//! Each row was found by running small calls in the releases (`tools/pytorch/release_probe.py`),
+//! and a test holds the rows,
+//! the recorded calls and the interpreter to each other (`tools/opt/tests/releases.rs`). Releases
+//! before 1.3 run as 1.3.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;

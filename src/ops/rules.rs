@@ -117,7 +117,8 @@ pub enum Structure {
     GradOf,
     /// Two blocks without inputs, the body and the exit; from before control flow is made structured.
     With,
-    /// One block whose inputs and returns are its own: closures before they are lifted, scopes of the tracer. A lifted closure
+    /// One block whose inputs and returns are its own: closures before they are lifted, scopes of
+    /// the tracer. A lifted closure
     /// has a section instead.
     Closure,
 }

@@ -1,8 +1,11 @@
 //! Whether passes can run over a graph.
 //!
-//! Passes rely on what the verifier calls an error to be absent: on blocks, sections and operands where their nodes need them. So
-//! every pipeline checks the graphs that it is given, whatever the driver has checked before, and no pass has to. What is a
-//! warning there is legal, for most passes never look at it. Where a pass panics over a graph with such nodes, the graph is
+//! Passes rely on what the verifier calls an error to be absent: on blocks, sections and operands
+//! where their nodes need them. So
+//! every pipeline checks the graphs that it is given, whatever the driver has checked before, and
+//! no pass has to. What is a
+//! warning there is legal, for most passes never look at it. Where a pass panics over a graph with
+//! such nodes, the graph is
 //! refused, too; where it panics over any other graph, that is a bug of the pass.
 
 use super::runner::RunError;
@@ -38,7 +41,8 @@ pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result
     Ok(told.collect())
 }
 
-/// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes need not end.
+/// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes
+/// need not end.
 pub(super) fn has_exploded(graph: &Graph, at_first: usize) -> bool {
     /// Nodes that any graph may come to.
     const SMALL: usize = 20_000;

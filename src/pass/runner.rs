@@ -190,7 +190,8 @@ fn run_inside(
     Ok(())
 }
 
-/// Runs the function of a pass. A panic over a graph that the verifier warns of is a refusal of that graph.
+/// Runs the function of a pass. A panic over a graph that the verifier warns of is a refusal of
+/// that graph.
 fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<Result<(), PassError>, RunError> {
     let work = || {
         let mut cx = PassContext::new(stage, session, graph);
@@ -241,7 +242,8 @@ fn run_pass(
     Ok(())
 }
 
-/// A graph that is broken after a pass is our bug, unless the verifier warned of the graph that the pass was given.
+/// A graph that is broken after a pass is our bug, unless the verifier warned of the graph that the
+/// pass was given.
 fn blamed(error: RunError, session: &Session) -> RunError {
     match error {
         RunError::Broken { pass, .. } if !session.doubts.is_empty() => {

@@ -1,7 +1,9 @@
 //! How the integers of a quantised tensor stand for numbers.
 //!
-//! An element `q` stands for `(q - zero point) * scale`. Scale and zero point are those of the tensor, or of its slice
-//! along one dimension. Numbers are quantised as FBGEMM does it: multiplied by the reciprocal of the scale in single
+//! An element `q` stands for `(q - zero point) * scale`. Scale and zero point are those of the
+//! tensor, or of its slice
+//! along one dimension. Numbers are quantised as FBGEMM does it: multiplied by the reciprocal of
+//! the scale in single
 //! precision, rounded to nearest even, moved by the zero point and clamped.
 
 use super::dtype::DType;
@@ -71,7 +73,8 @@ impl Quantizer {
     }
 }
 
-/// The integer that stands for a number. NaN becomes the largest one of 8 bits, the smallest one of 32.
+/// The integer that stands for a number. NaN becomes the largest one of 8 bits, the smallest one of
+/// 32.
 pub fn quantized(x: f32, scale: f32, zero: f64, dtype: DType) -> i64 {
     let steps = x * (1.0 / scale);
     clamped(f64::from(steps).round_ties_even() + zero, dtype)
@@ -87,7 +90,8 @@ pub fn clamped(n: f64, dtype: DType) -> i64 {
     }
 }
 
-/// Scale and zero point for numbers between two bounds, and integers between two others: what PyTorch calls
+/// Scale and zero point for numbers between two bounds, and integers between two others: what
+/// PyTorch calls
 /// `ChooseQuantizationParams`.
 pub fn chosen(low: f32, high: f32, (least, most): (i64, i64)) -> (f64, i64) {
     /// Smaller scales are not used.

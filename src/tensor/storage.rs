@@ -47,7 +47,8 @@ struct Memory {
     readings: OnceCell<Rc<Readings>>,
 }
 
-/// One memory that is read as several element types: a buffer for each, of which the one written to last is right.
+/// One memory that is read as several element types: a buffer for each, of which the one written to
+/// last is right.
 #[derive(Debug)]
 struct Readings {
     all: RefCell<Vec<Weak<Memory>>>,
@@ -121,7 +122,8 @@ impl Storage {
         self.0.buffer.borrow_mut()
     }
 
-    /// The same memory as elements of another type: what is written to one is seen by the other. The elements that
+    /// The same memory as elements of another type: what is written to one is seen by the other.
+    /// The elements that
     /// programs know of are all there are.
     pub fn read_as(&self, dtype: DType) -> Storage {
         let bytes = self.read().bytes(self.known());

@@ -427,8 +427,10 @@ impl Tensor {
         })
     }
 
-    /// The same bytes as elements of another type, of the same size or of another one: the last dimension grows or
-    /// shrinks then. Where memory keeps other numbers than programs see there are no such bytes, and it is a copy.
+    /// The same bytes as elements of another type, of the same size or of another one: the last
+    /// dimension grows or
+    /// shrinks then. Where memory keeps other numbers than programs see there are no such bytes,
+    /// and it is a copy.
     pub fn viewed_as(&self, dtype: DType) -> Result<Tensor> {
         let (from, to) = (self.dtype(), dtype);
         let (old, new) = (from.size() as i64, to.size() as i64);

@@ -29,7 +29,8 @@ impl Evidence {
 }
 
 impl Evidence {
-    /// The releases that print such text. What is spelled in ways that no release mixes is of a new one.
+    /// The releases that print such text. What is spelled in ways that no release mixes is of a new
+    /// one.
     fn releases(&self) -> Releases {
         let types = &self.types;
         let last = |seen: bool, newest: Release| if seen { newest } else { Release::NEWEST };

@@ -35,7 +35,8 @@ use std::ops::Range;
 /// How to read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseOptions {
-    /// The release whose rules hold, whatever the text shows; `None` takes the newest that prints such text.
+    /// The release whose rules hold, whatever the text shows; `None` takes the newest that prints
+    /// such text.
     pub release: Option<Release>,
 }
 

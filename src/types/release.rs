@@ -4,7 +4,8 @@ use super::era::Era;
 use std::fmt;
 use std::str::FromStr;
 
-/// A release of PyTorch, `(1, 3)` or `(2, 15)`: a graph runs and is transformed by its rules. Patch releases change none.
+/// A release of PyTorch, `(1, 3)` or `(2, 15)`: a graph runs and is transformed by its rules. Patch
+/// releases change none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Release(pub u32, pub u32);
 

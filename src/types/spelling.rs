@@ -382,7 +382,8 @@ impl Reader<'_> {
         self.fields_and_suffix(rest, tensor)
     }
 
-    /// `ProfiledTensor(dtype = Float , shape = (2, 5)`: the profiled type of 1.2, whose printer closes no bracket. `(*)` is an
+    /// `ProfiledTensor(dtype = Float , shape = (2, 5)`: the profiled type of 1.2, whose printer
+    /// closes no bracket. `(*)` is an
     /// unknown rank.
     fn profiled<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
         let mut rest = input;

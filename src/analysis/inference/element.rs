@@ -89,7 +89,8 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
     }
 }
 
-/// Statistics of a norm are of the type of the input; of halves beside a weight of floats they are floats.
+/// Statistics of a norm are of the type of the input; of halves beside a weight of floats they are
+/// floats.
 fn statistics(call: &Call<'_>) -> Option<DType> {
     let input = call.first()?.dtype?;
     let weights = ["weight", "bias", "running_mean"].into_iter().filter_map(|name| call.operand(name));

@@ -9,7 +9,8 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     if call.row.shape == Shape::Interleaved { interleaved(call) } else { indexed(call) }
 }
 
-/// The indices of `x[i, :, j]`, one for each dimension from the first on; none of a dimension that is taken whole.
+/// The indices of `x[i, :, j]`, one for each dimension from the first on; none of a dimension that
+/// is taken whole.
 fn indices(call: &Call<'_>) -> Option<Vec<Option<&'static TensorType>>> {
     let value = call.operand("indices")?;
     let list = call.graph.definer(value).filter(|_| call.known.is_list_kept(value))?;
@@ -17,7 +18,8 @@ fn indices(call: &Call<'_>) -> Option<Vec<Option<&'static TensorType>>> {
     call.graph.inputs(list).map(index).collect()
 }
 
-/// Dimensions with an index give way to those that all indices are broadcast to. Those stand where the first index was, or in
+/// Dimensions with an index give way to those that all indices are broadcast to. Those stand where
+/// the first index was, or in
 /// front when there is a whole dimension between two indices.
 fn indexed(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
@@ -38,7 +40,7 @@ fn indexed(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(result))
 }
 
-/// Each element so many times in a row; without a dimension that of all elements.
+/// Each element repeated consecutively; without a dimension that of all elements.
 fn interleaved(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let dim = call.operand("dim")?;

@@ -381,8 +381,10 @@ fn leaky_relu_backward(call: &Call) -> Answer {
     of_input(call, |g, x| if x > 0.0 { g } else { g * slope })
 }
 
-/// Computed from the result in 1.3; later schemas have `is_result`. PyTorch's scalar code, and CUDA's, lets the
-/// gradient through at NaN; its vector code, which takes all but the last elements, gives NaN there.
+/// Computed from the result in 1.3; later schemas have `is_result`. PyTorch's scalar code, and
+/// CUDA's, lets the
+/// gradient through at NaN; its vector code, which takes all but the last elements, gives NaN
+/// there.
 fn elu_backward(call: &Call) -> Answer {
     let (alpha, scale, input_scale) = (call.float("alpha")?, call.float("scale")?, call.float("input_scale")?);
     let of_result = call.opt_scalar("is_result")?.is_none_or(|is_result| is_result.truth());

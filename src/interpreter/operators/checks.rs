@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! %1 : Float(2), %2 : bool = prim::TypeCheck[types=[Float(2)]](%x)
-//! %3 : bool = prim::TensorExprDynamicGuard[types=[Float(SS(-2))], striding_inputs_desc=[["TENSOR_CONT"]]](%x)
+//! %3 : bool = prim::TensorExprDynamicGuard[types=[Float(SS(-2))],
+//! striding_inputs_desc=[["TENSOR_CONT"]]](%x)
 //! ```
 
 use super::structure::conforms;
@@ -53,7 +54,8 @@ fn onednn_guard(call: &Call<'_>) -> Answer {
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
 }
 
-/// Whether operands have the types that a group was made for, where each symbol stands for one size, and whether
+/// Whether operands have the types that a group was made for, where each symbol stands for one
+/// size, and whether
 /// they lie in memory as the group expects. Checked by running the guards of PyTorch 1.12 to 2.15.
 fn dynamic_guard(call: &Call<'_>) -> Answer {
     let layouts = match call.graph.attribute(call.node, attr::STRIDING_INPUTS_DESC) {
@@ -96,7 +98,8 @@ fn strings(names: &[Attribute]) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a tensor lies in memory as a description of the tensor expression compiler says: a word for the whole
+/// Whether a tensor lies in memory as a description of the tensor expression compiler says: a word
+/// for the whole
 /// tensor, or one for each dimension, where the first that holds describes it.
 fn lies_as(tensor: &Tensor, layout: &[&str]) -> bool {
     let (shape, strides) = (tensor.shape(), tensor.strides());
@@ -114,7 +117,8 @@ fn lies_as(tensor: &Tensor, layout: &[&str]) -> bool {
     layout.len() == shape.len() && (0..shape.len()).all(|dim| layout[dim] == word(dim))
 }
 
-/// Whether operands have the element types, ranks, dimensions of size 1, devices and orders of dimensions that a
+/// Whether operands have the element types, ranks, dimensions of size 1, devices and orders of
+/// dimensions that a
 /// group was made for; other sizes may differ.
 fn cuda_guard(call: &Call<'_>) -> Answer {
     let fits = all_fit(call, |_, tensor, ty| {
@@ -134,7 +138,8 @@ fn cuda_guard(call: &Call<'_>) -> Answer {
     one(fits)
 }
 
-/// Whether the dimensions of a tensor lie in memory in the order of these strides, the contiguous ones without gaps.
+/// Whether the dimensions of a tensor lie in memory in the order of these strides, the contiguous
+/// ones without gaps.
 fn has_order(tensor: &Tensor, strides: &[i64]) -> bool {
     let dims = || (0..strides.len()).filter(|&dim| tensor.size(dim) != 1);
     let ordered =

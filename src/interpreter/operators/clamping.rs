@@ -18,7 +18,8 @@ fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
     }
 }
 
-/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a bound wins since 1.12.
+/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a
+/// bound wins since 1.12.
 pub(super) fn clamp(call: &Call<'_>) -> Answer {
     ordered(call, "clamp is not supported for complex types")?;
     let mut x = Operand::Tensor(self_of(call)?);
@@ -68,8 +69,11 @@ pub(super) fn clamp(call: &Call<'_>) -> Answer {
     }
 }
 
-/// A real bound is refused where it is beyond its type, and one of whole numbers is made one of theirs. What is beyond all of them on the side where it does nothing is the last of them; on the other
-/// side it is refused; before 2.15 on both, but negative numbers wrap in the unsigned type (PyTorch issues 107702, 198071).
+/// A real bound is refused where it is beyond its type, and one of integers is made one of
+/// theirs. What is beyond all of them on the side where it does nothing is the last of them; on the
+/// other
+/// side it is refused; before 2.15 on both, but negative numbers wrap in the unsigned type (PyTorch
+/// issues 107702, 198071).
 fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result<Operand, Stop> {
     if let (Operand::Number(limit), Some(Kind::Float)) = (&limit, dtype.arithmetic()) {
         check_fits(*limit, dtype)?;
@@ -78,7 +82,7 @@ fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result
     Ok(Operand::Number(Scalar::Int(within_range(call, n, dtype, is_low)?)))
 }
 
-/// The same of whole numbers.
+/// The same for integers.
 pub(super) fn within_range(call: &Call<'_>, n: i64, dtype: DType, is_low: bool) -> Result<i64, Stop> {
     let Some((low, high)) = dtype.range().filter(|_| dtype != DType::Bool) else { return Ok(n) };
     if (low..=high).contains(&n) {

@@ -82,7 +82,8 @@ fn filled(call: &Call<'_>, value: Scalar) -> Answer {
     placed(call, like.map_or(made.clone(), |like| made.on(like.device())))
 }
 
-/// Since 1.7 the value says what type the tensor has; 1.6 refuses integers and bools without a dtype.
+/// Since 1.7 the value says what type the tensor has; 1.6 refuses integers and bools without a
+/// dtype.
 fn full(call: &Call<'_>) -> Answer {
     let (shape, value) = (call.ints("size")?, call.scalar("fill_value")?);
     checked(&shape)?;

@@ -334,8 +334,10 @@ fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
 }
 
-/// The operand times a power of two, which is rounded to a type of its own: that of a floating-point exponent, and float
-/// where both are integers, so that `ldexp(0., 200.)` is 0 times infinity. An integer exponent of a floating-point
+/// The operand times a power of two, which is rounded to a type of its own: that of a
+/// floating-point exponent, and float
+/// where both are integers, so that `ldexp(0., 200.)` is 0 times infinity. An integer exponent of a
+/// floating-point
 /// operand is exact (since 2.9; before, its power was a float, too).
 fn ldexp(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
@@ -493,7 +495,8 @@ fn fmod(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Before 1.8 a tensor of integers keeps its element type where the divisor is a floating-point number.
+/// Before 1.8 a tensor of integers keeps its element type where the divisor is a floating-point
+/// number.
 fn with_truncated_divisor(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Result<Option<Tensor>, Stop> {
     let (Operand::Tensor(x), Operand::Number(divisor @ Scalar::Float(_))) = (operand(call, 0)?, operand(call, 1)?)
     else {

@@ -1,6 +1,7 @@
 //! Quantised tensors: making them, looking into them, and which operators run on them.
 //!
-//! An operator that only moves elements runs on their integers. Others have rows of their own or run on the numbers
+//! An operator that only moves elements runs on their integers. Others have rows of their own or
+//! run on the numbers
 //! that the integers stand for; what has neither is refused, as PyTorch does.
 
 use super::elements::{check, placed};
@@ -71,7 +72,8 @@ const PLAIN: &[&str] = &[
     "aten::qscheme",
 ];
 
-/// Operators that move elements: they run on integers, and what comes out stands for numbers as the operand did.
+/// Operators that move elements: they run on integers, and what comes out stands for numbers as the
+/// operand did.
 const MOVES: &[&str] = &[
     "aten::view",
     "aten::_unsafe_view",
@@ -117,7 +119,8 @@ const MOVES: &[&str] = &[
     "aten::unfold",
 ];
 
-/// Operators of which only what changes no order of slices runs on tensors with scales along a dimension.
+/// Operators of which only what changes no order of slices runs on tensors with scales along a
+/// dimension.
 const MOVES_CHANNELS: &[&str] =
     &["aten::clone", "aten::contiguous", "aten::detach", "aten::alias", "aten::select", "aten::slice"];
 
@@ -127,7 +130,8 @@ const COMPARISONS: &[&str] = &["aten::eq", "aten::ne", "aten::lt", "aten::le", "
 /// Operators that run on the numbers, of which the results are quantised as the operand was.
 const COMPUTED: &[&str] = &["aten::mean", "aten::leaky_relu", "aten::gelu", "aten::upsample_bilinear2d"];
 
-/// Operators that run on the numbers, and the scale and the zero point in 256 steps that their results have.
+/// Operators that run on the numbers, and the scale and the zero point in 256 steps that their
+/// results have.
 const FIXED: &[(&str, f64, i64)] =
     &[("aten::sigmoid", 1.0 / 256.0, 0), ("aten::tanh", 2.0 / 256.0, 128), ("aten::hardsigmoid", 1.0 / 256.0, 0)];
 
@@ -418,7 +422,8 @@ fn moved(call: &Call<'_>, kernel: Kernel, base: &str) -> Answer {
     Ok(results.into_iter().map(each).collect::<Outs>())
 }
 
-/// What the integers of a part stand for: of a slice along the dimension of the scales those of the slice.
+/// What the integers of a part stand for: of a slice along the dimension of the scales those of the
+/// slice.
 fn part_of(call: &Call<'_>, quantizer: &Rc<Quantizer>, base: &str) -> Result<Rc<Quantizer>, Stop> {
     let Quantizer::Channels { scales, zeros, axis, floats } = quantizer.as_ref() else { return Ok(quantizer.clone()) };
     if !matches!(base, "aten::select" | "aten::slice") {
@@ -478,7 +483,8 @@ fn between(call: &Call<'_>, low: Option<f64>, high: Option<f64>) -> Result<Tenso
     Ok(made.quantized(x.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
-/// Whether a mean is that of the last dimensions, one after the other in memory: PyTorch adds integers there.
+/// Whether a mean is that of the last dimensions, one after the other in memory: PyTorch adds
+/// integers there.
 fn is_inner(call: &Call<'_>, x: &Tensor) -> bool {
     let dims = call.opt_ints("dim").ok().flatten().unwrap_or_default();
     let mut dims = layout::wrap_all(&dims, x.rank()).map(|dims| dims.to_vec()).unwrap_or_default();
@@ -497,7 +503,8 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
     };
     let results = computed(call, kernel, &with_each(call, &less)?)?;
     let means = results.first().and_then(IValue::tensor).ok_or_else(|| Stop::unsupported("a mean of no tensor"))?;
-    // Ties differ by kernel: where channels are last a mean is rounded before the zero point is added, else after it.
+    // Ties differ by kernel: where channels are last a mean is rounded before the zero point is
+    // added, else after it.
     let are_channels_last = layout::suggested_order(first.shape(), first.strides()).is_some();
     let put = |x: f64| match are_channels_last {
         true => clamped(f64::from(x as f32).round_ties_even() + zero as f64, first.dtype()),
@@ -534,7 +541,8 @@ fn overwritten(call: &Call<'_>, first: &Tensor) -> Answer {
     one(first.clone())
 }
 
-/// `aten::cat` and `aten::stack`: what stands for numbers otherwise than the first is quantised anew.
+/// `aten::cat` and `aten::stack`: what stands for numbers otherwise than the first is quantised
+/// anew.
 fn joined(call: &Call<'_>, kernel: Kernel) -> Answer {
     let first = first_of(call)?;
     let (scale, zero) = of_tensor(&first)?;

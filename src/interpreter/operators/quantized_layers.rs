@@ -1,8 +1,11 @@
 //! Convolutions and products with packed weights, and LSTMs of those.
 //!
-//! Packed weights are objects of PyTorch's classes, here with the attributes `weight`, `bias`, `stride`, `padding`,
-//! `dilation` and `groups`. Sums are those of integers. Results are what FBGEMM makes of them, in single precision:
-//! the bias is counted in steps of the products, the sum multiplied by one number, and rounded to nearest even.
+//! Packed weights are objects of PyTorch's classes, here with the attributes `weight`, `bias`,
+//! `stride`, `padding`,
+//! `dilation` and `groups`. Sums are those of integers. Results are what FBGEMM makes of them, in
+//! single precision:
+//! the bias is counted in steps of the products, the sum multiplied by one number, and rounded to
+//! nearest even.
 
 use super::elements::check;
 use super::quantization::{chosen_for, dequantized, of_integers, of_tensor};
@@ -200,7 +203,8 @@ fn convolution(call: &Call<'_>, with_relu: bool) -> Answer {
     let output = Output::of(call, scale, x.dtype(), with_relu)?;
     let is_line = call.kind().as_str().contains("conv1d");
     let as_image = |tensor: Tensor| if is_line { tensor.unsqueeze(2) } else { tensor };
-    // A line is an image of one row: attributes that PyTorch packed have two numbers, those given here may have one.
+    // A line is an image of one row: attributes that PyTorch packed have two numbers, those given
+    // here may have one.
     let pairs = |name: &str, otherwise: i64| {
         let given = packed.ints(name, otherwise, if is_line { 1 } else { 2 });
         if is_line {
@@ -322,7 +326,8 @@ fn linear(call: &Call<'_>, with_relu: bool) -> Answer {
     one(of_integers(&integers, x.dtype(), &shape, output.quantizer(call)?))
 }
 
-/// A product of floats that are quantised for it, each tensor by its own smallest and largest element.
+/// A product of floats that are quantised for it, each tensor by its own smallest and largest
+/// element.
 fn dynamic_product(x: &Tensor, packed: &Packed, reduced: bool) -> Result<Tensor, Stop> {
     check(x.dtype() == DType::Float, || format!("expected a Float tensor, got {}", x.dtype().name()))?;
     if !packed.weight.dtype().is_quantized() {

@@ -395,8 +395,10 @@ fn std_mean(call: &Call<'_>) -> Answer {
     with_updated_mean(call, f64::sqrt)
 }
 
-/// PyTorch updates the mean element by element (Welford's method): the step after an infinity is infinity minus
-/// infinity. PyTorch's mean is infinite where the only infinity is the last element, which depends on the order of
+/// PyTorch updates the mean element by element (Welford's method): the step after an infinity is
+/// infinity minus
+/// infinity. PyTorch's mean is infinite where the only infinity is the last element, which depends
+/// on the order of
 /// elements; here it is NaN in each row with an infinity.
 fn with_updated_mean(call: &Call<'_>, finish: fn(f64) -> f64) -> Answer {
     let [spread, _] = spread(call, finish)?;

@@ -1,4 +1,5 @@
-//! libFuzzer target: the first eight bytes choose a command and its files, the others replace its first file.
+//! libFuzzer target: the first eight bytes choose a command and its files, the others replace its
+//! first file.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -7,7 +7,8 @@
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz passes     target/fuzz-passes
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz command    target/fuzz-command
 //! ```
-//! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust `tools/mutation`
+//! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust
+//! `tools/mutation`
 //! mutates the files of the repository itself.
 
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};

@@ -3,12 +3,17 @@
 //! One tolerance for all graphs is wrong for most of them: a sum of a thousand numbers that cancel may be off by far more than
 //! a product. What a graph may do to rounding errors is found out by trying: it runs in doubles, then several times more with
 //! every result of every node changed at random by as much as its operator may err (Monte Carlo arithmetic; Parker,
-//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it. What the graph reads is rounded, too: its
-//! inputs and weights are moved by a unit of each number, so that a result is accepted that is exact for inputs
-//! as near as that to the given ones (backward stability; Higham, "Accuracy and Stability of Numerical Algorithms", 1.5). Moves that make
-//! a jump, as `floor` makes one, are told from others by a shorter move, and do not count: inputs are what they are there.
+//! "Monte Carlo arithmetic", 1997). What an element moves is what rounding can do to it. What the
+//! graph reads is rounded, too: its
+//! inputs and weights are moved by a unit of each number, so that a result is accepted that is
+//! exact for inputs
+//! as near as that to the given ones (backward stability; Higham, "Accuracy and Stability of
+//! Numerical Algorithms", 1.5). Moves that make
+//! a jump, as `floor` makes one, are told from others by a shorter move, and do not count: inputs
+//! are what they are there.
 //!
-//! Sums may be added in any order. Where one order overflows and another does not, or to the other side, any of the
+//! Sums may be added in any order. Where one order overflows and another does not, or to the other
+//! side, any of the
 //! results is right, and the element is not judged.
 //!
 //! An element that becomes another kind of number when it is disturbed (finite, infinite, NaN), or whose whole number changes, hangs on
@@ -32,7 +37,8 @@ const SAFETY: f64 = 8.0;
 const ROUNDINGS: f64 = 4.0;
 /// Runs with moved inputs, each with a long and a short move.
 const INPUT_RUNS: u64 = 4;
-/// The short move, and how much of the effect of the long one is left after it where there is no jump.
+/// The short move, and how much of the effect of the long one is left after it where there is no
+/// jump.
 const SHORT: (f64, f64) = (0.25, 0.7);
 
 /// How much an operator may err, in units of the last place of its result.
@@ -237,7 +243,8 @@ pub fn accuracy(kind: &str) -> Accuracy {
 /// Changes every result a little.
 struct Disturber {
     draws: Philox,
-    /// Moves all numbers of an operand to one side, since errors of a sum need not cancel as those of its summands do.
+    /// Moves all numbers of an operand to one side, since errors of a sum need not cancel as those
+    /// of its summands do.
     to_one_side: bool,
     /// Disturbs this node alone.
     only: Option<Node>,
@@ -412,7 +419,8 @@ fn size_of_mean(operands: &[IValue], mean: &Tensor) -> f64 {
     all as f64 / mean.numel().max(1) as f64
 }
 
-/// `x`, the sum, where it is the same in any order; else NaN. `sum` and `size` are those of finite summands and of their amounts.
+/// `x`, the sum, where it is the same in any order; else NaN. `sum` and `size` are those of finite
+/// summands and of their amounts.
 fn in_any_order(x: f64, sum: f64, size: f64, limit: f64) -> f64 {
     let (above, below) = ((size + sum) / 2.0 > limit, (size - sum) / 2.0 > limit);
     let settled = match (above, below) {

@@ -404,7 +404,8 @@ impl Watch for Contradicted {
     }
 }
 
-/// Takes facts out of types that other inputs contradict: a description that says otherwise than the types would be refused.
+/// Takes facts out of types that other inputs contradict: a description that says otherwise than
+/// the types would be refused.
 fn loosen(case: &mut Case, settings: &Settings) {
     let mut found = Contradicted { graph: case.graph.id().number(), values: Vec::new() };
     Outcome::watched(&case.graph, settings, &case.inputs, Precision::Typed, Some(&mut found));

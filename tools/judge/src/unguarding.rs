@@ -68,7 +68,8 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     Some(Unguarded { graph: plain, must_hold })
 }
 
-/// Checks before groups: the last output tells whether the operands are what the group was made for.
+/// Checks before groups: the last output tells whether the operands are what the group was made
+/// for.
 const CHECKS: [Symbol; 5] = [
     prim::TYPE_CHECK,
     prim::REQUIRES_GRAD_CHECK,

@@ -1,7 +1,9 @@
 //! The commands of mutants: every subcommand, with flags that may do something there.
 //!
-//! What a user may ask to take long (samples, steps, tries) has a small number here: a mutant that takes long all the same
-//! is a failure. Files are written under fixed names into the folder of the case, and nothing runs commands of a shell.
+//! What a user may ask to take long (samples, steps, tries) has a small number here: a mutant that
+//! takes long all the same
+//! is a failure. Files are written under fixed names into the folder of the case, and nothing runs
+//! commands of a shell.
 
 use crate::case::{Case, Sources, files_of};
 use crate::chance::Chance;

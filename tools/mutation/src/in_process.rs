@@ -67,7 +67,8 @@ fn text(payload: &(dyn std::any::Any + Send)) -> &str {
 }
 
 impl Ended {
-    /// What is wrong, if anything: a panic, an exit code that is none of the documented ones, too much time. Failures
+    /// What is wrong, if anything: a panic, an exit code that is none of the documented ones, too
+    /// much time. Failures
     /// that read alike are one kind.
     pub fn failure(&self) -> Option<String> {
         match self.code {

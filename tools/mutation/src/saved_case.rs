@@ -1,4 +1,5 @@
-//! Failing cases on disk: a folder with the files of the case and `repro.ir`, a lit file that shows the failure.
+//! Failing cases on disk: a folder with the files of the case and `repro.ir`, a lit file that shows
+//! the failure.
 
 use crate::case::Case;
 use crate::chance::Chance;

@@ -1,4 +1,5 @@
-//! Where mutants come from: files of the repository, and of folders that are named on the command line.
+//! Where mutants come from: files of the repository, and of folders that are named on the command
+//! line.
 
 use crate::chance::Chance;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Processes that try cases, each with its share of the numbers, and what becomes of those that die.
+//! Processes that try cases, each with its share of the numbers, and what becomes of those that
+//! die.
 
 use crate::case::{Case, Sources};
 use crate::worker::{HANGS, note};

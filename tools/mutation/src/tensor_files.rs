@@ -1,4 +1,5 @@
-//! Damages files of tensors: the JSON at the head of safetensors, the head of a `.npy`, and those inside of an archive,
+//! Damages files of tensors: the JSON at the head of safetensors, the head of a `.npy`, and those
+//! inside of an archive,
 //! whose checksums are made anew, so that the reader gets to what was damaged.
 
 use crate::byte_damage;

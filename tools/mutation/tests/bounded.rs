@@ -1,4 +1,5 @@
-//! 20,000 mutants over all subcommands, in processes with limits: none panics, hangs, or takes all memory.
+//! 20,000 mutants over all subcommands, in processes with limits: none panics, hangs, or takes all
+//! memory.
 //!
 //! `JITOPT_MUTANTS=N` tries another number, `JITOPT_MUTANTS_SEED=S` others of them.
 

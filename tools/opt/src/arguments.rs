@@ -98,7 +98,8 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
+    /// such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// A file holds several graphs
@@ -117,7 +118,8 @@ pub(crate) struct InputArgs {
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
-    /// Do not check the graph that was read, nor the one to be printed; passes refuse a broken one all the same
+    /// Do not check the graph that was read, nor the one to be printed; passes refuse a broken one
+    /// all the same
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -308,7 +310,8 @@ pub(crate) struct RunValues {
     /// Write the tensors that come out: safetensors, or .npz by its name
     #[arg(long, value_name = "FILE")]
     pub(crate) outputs: Option<PathBuf>,
-    /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one does not count.
+    /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one
+    /// does not count.
     /// `ones` is 1 in each element of each output
     #[arg(long, value_name = "FILE|ones")]
     pub(crate) grad_outputs: Option<PathBuf>,
@@ -392,7 +395,8 @@ pub(crate) struct RunSemantics {
     /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
     #[arg(long)]
     pub(crate) f64: bool,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
+    /// prints such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated
@@ -466,7 +470,8 @@ pub(crate) struct JudgeArgs {
     /// Folder of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
-    /// How contents are generated that nobody bound: zeros, ones, random, or random:SEED; random when it is not given
+    /// How contents are generated that nobody bound: zeros, ones, random, or random:SEED; random
+    /// when it is not given
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
     /// Judge by this tolerance instead of by what rounding can do
@@ -487,7 +492,8 @@ pub(crate) struct JudgeArgs {
     /// Give up a run after so many seconds; an operator that has begun is waited for
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
+    /// prints such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated
@@ -567,7 +573,8 @@ pub(crate) struct DiffArgs {
     /// One JSON array of changes
     #[arg(long)]
     pub(crate) json: bool,
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
+    /// such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
@@ -594,7 +601,8 @@ pub(crate) struct ExplainArgs {
     /// Sizes of a param, written into its type; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
+    /// such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
 }
@@ -660,7 +668,8 @@ pub(crate) struct BenchArgs {
     /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that prints such text
+    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
+    /// prints such text
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
     /// Graph of a function or method that is called; may be repeated

@@ -96,7 +96,8 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The groups whose kernels are wrong, where the passes are right: the interpreter runs what they made.
+    /// The groups whose kernels are wrong, where the passes are right: the interpreter runs what
+    /// they made.
     fn kernels_at_fault(&self, trial: &Trial) -> Option<String> {
         let backend = Rc::new(processor::in_environment(&self.args.backend, self.env)?);
         let after = self.transformed(trial)?;

@@ -173,7 +173,8 @@ pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> 
     if !parsed.warnings.is_empty() {
         world.say(&reporting::render(&name, &text, &parsed.warnings, world.colour));
     }
-    // Warnings are not shown here, and nothing can be done with a graph that has errors, whatever flags say.
+    // Warnings are not shown here, and nothing can be done with a graph that has errors, whatever
+    // flags say.
     let report = verify::verify_structure_only(&parsed.graph);
     if report.has_errors() {
         return Err((exit::VERIFY, format!("{name}:\n{}", verify::render(&parsed.graph, &report))));

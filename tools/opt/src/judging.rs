@@ -46,7 +46,8 @@ pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Re
     Ok(pipeline)
 }
 
-/// Refuses options with which no graph of this release could be transformed, where a failing pass would be taken for a finding.
+/// Refuses options with which no graph of this release could be transformed, where a failing pass
+/// would be taken for a finding.
 pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Refusal> {
     let mut empty = Graph::new();
     empty.set_release(release);
@@ -162,7 +163,8 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
     Ok(settings)
 }
 
-/// How contents are generated that nobody gave: a graph without its weights is compared all the same.
+/// How contents are generated that nobody gave: a graph without its weights is compared all the
+/// same.
 fn how_made_up(args: &JudgeArgs) -> &str {
     args.fill_unknown.as_deref().unwrap_or("random")
 }

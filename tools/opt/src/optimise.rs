@@ -443,7 +443,8 @@ fn is_only_printed(cli: &Cli, plan: &Plan) -> bool {
     is_ir && is_as_read && cli.pipeline.validate.is_none()
 }
 
-/// Says what keeps everything but the printer from working on a graph; false when there is something.
+/// Says what keeps everything but the printer from working on a graph; false when there is
+/// something.
 fn structured(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
     let report = verify::verify_structure_only(graph);
     if report.has_errors() {

@@ -1,8 +1,11 @@
-//! Whether validation calls right kernels wrong: every reduction, at several shapes and on several samples, as a kernel against the interpreter,
+//! Whether validation calls right kernels wrong: every reduction, at several shapes and on several
+//! samples, as a kernel against the interpreter,
 //! judged as `jitopt validate` does. Nothing may differ; with a fault in them, the same graphs do.
 //!
-//! `JITOPT_ALARMS=20x8` takes so many shapes and seeds, `JITOPT_ALARMS_OF=norm` the reductions with that in their text; 4 shapes and 8
-//! seeds are taken otherwise, one of each style of inputs. Random groups are judged by the same budget in `random_groups.rs`.
+//! `JITOPT_ALARMS=20x8` takes so many shapes and seeds, `JITOPT_ALARMS_OF=norm` the reductions with
+//! that in their text; 4 shapes and 8
+//! seeds are taken otherwise, one of each style of inputs. Random groups are judged by the same
+//! budget in `random_groups.rs`.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -20,7 +23,8 @@ use jitopt_judge::verdict::{Policy, Verdict, judge};
 use jitopt_passes::REGISTRY;
 use std::rc::Rc;
 
-/// Reductions of `%x`, with their constants: `D` the last dimension, `L` a list of it, `S` its size, `N` none, `T` and `F` bools, `E` an epsilon, `M` a
+/// Reductions of `%x`, with their constants: `D` the last dimension, `L` a list of it, `S` its
+/// size, `N` none, `T` and `F` bools, `E` an epsilon, `M` a
 /// momentum, `2` a number, `I` 1.
 const REDUCTIONS: &[(&str, usize)] = &[
     ("sum(x, L, F, N)", 1),

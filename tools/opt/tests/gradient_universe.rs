@@ -4,7 +4,8 @@
 //! Those that run are differentiated. Along a drawn direction the results, weighted by drawn gradients, change as the gradient of the operands says, to six
 //! digits. An overload for which no draw runs needs a line in [`OPERANDS`].
 //!
-//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few. `JITOPT_DRAWS=FILE` writes those of
+//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few. `JITOPT_DRAWS=FILE`
+//! writes those of
 //! the newer era to a file, from which `tools/pytorch/half_gradients.py` makes its cases.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]

@@ -1,13 +1,19 @@
-//! Gradients of halves against what eager mode of PyTorch 2.15 computed: `corpus/half_gradients.jsonl`, which
+//! Gradients of halves against what eager mode of PyTorch 2.15 computed:
+//! `corpus/half_gradients.jsonl`, which
 //! `tools/pytorch/half_gradients.py` recorded.
 //!
-//! Each line is a graph of one operator with operands in halves; its cases scale the operands to either end of the
-//! range of float16 and of bfloat16, and hand in gradients of 1, 1024 and 65504. Gradients are computed in four ways:
-//! by the interpreter from `differentiate{eager}`, as `run --grads` does, by `@training` and its kernels, and from
-//! `differentiate{joint}` with types and without. Infinities and NaN are where eager mode has them, and finite numbers
+//! Each line is a graph of one operator with operands in halves; its cases scale the operands to
+//! either end of the
+//! range of float16 and of bfloat16, and hand in gradients of 1, 1024 and 65504. Gradients are
+//! computed in four ways:
+//! by the interpreter from `differentiate{eager}`, as `run --grads` does, by `@training` and its
+//! kernels, and from
+//! `differentiate{joint}` with types and without. Infinities and NaN are where eager mode has them,
+//! and finite numbers
 //! are a few units in the last place from it.
 //!
-//! `JITOPT_HALF_CASES=FILE` takes another recording, `JITOPT_KIND` one overload, `JITOPT_WAY` one way; all that
+//! `JITOPT_HALF_CASES=FILE` takes another recording, `JITOPT_KIND` one overload, `JITOPT_WAY` one
+//! way; all that
 //! differ are printed.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
@@ -30,11 +36,13 @@ use std::collections::BTreeMap;
 
 /// The ways to compute gradients.
 const WAYS: [&str; 4] = ["eager", "training", "joint", "untyped joint"];
-/// Units in the last place that a gradient may be from eager mode's, and how many of the largest gradient.
+/// Units in the last place that a gradient may be from eager mode's, and how many of the largest
+/// gradient.
 const UNITS: f64 = 4.0;
 /// What is multiplied with the gradient in turn.
 const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
-/// Overloads some of whose gradients still round elsewhere than eager mode's, or overflow where sums of floats do and
+/// Overloads some of whose gradients still round elsewhere than eager mode's, or overflow where
+/// sums of floats do and
 /// sums of doubles do not.
 const KNOWN: &[&str] = &[
     "aten::_weight_norm.",

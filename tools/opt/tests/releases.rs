@@ -1,7 +1,10 @@
-//! The column of the operator table that says what operators did in earlier releases, beside calls that the releases ran.
+//! The column of the operator table that says what operators did in earlier releases, beside calls
+//! that the releases ran.
 //!
-//! `testdata/releases/calls.json` is what `tools/pytorch/release_probe.py` recorded in 14 releases. The interpreter gives
-//! the same in each release, and a result changes with a release if and only if a row of the column says so.
+//! `testdata/releases/calls.json` is what `tools/pytorch/release_probe.py` recorded in 14 releases.
+//! The interpreter gives
+//! the same in each release, and a result changes with a release if and only if a row of the column
+//! says so.
 
 use jitopt_core::interpreter::{Environment, IValue, Machine, Reason};
 use jitopt_core::ops::release_rules::RELEASE_ROWS;
@@ -135,7 +138,8 @@ fn shown(tensor: &Tensor) -> String {
     format!("{} {:?} {}", tensor.dtype().name(), tensor.shape(), values.join(" "))
 }
 
-/// Whether two results have the same words, and numbers that are equal to five digits and have the same sign.
+/// Whether two results have the same words, and numbers that are equal to five digits and have the
+/// same sign.
 fn agree(a: &str, b: &str) -> bool {
     let close =
         |a: f64, b: f64| a == b && a.is_sign_negative() == b.is_sign_negative() || (a - b).abs() < 1e-5 * b.abs();

@@ -1,14 +1,21 @@
-//! Every operator that the interpreter runs and that makes tensors: what `shape-analysis{precise}` infers is what comes out.
+//! Every operator that the interpreter runs and that makes tensors: what `shape-analysis{precise}`
+//! infers is what comes out.
 //!
-//! Operands of each overload are generated, and then changed step by step: sizes of 0 and 1, ranks, element types, negative
-//! dimensions, `keepdim`, optional operands that are None, words, lengths of lists. Each set of operands on which the node runs is
-//! checked twice. Where everything is known of the operands, element type and sizes of all results have to be inferred, and to be
-//! right; only rows of the shape table that say that values decide (`ShapeRow::by_values`) may leave something open. Where less is
+//! Operands of each overload are generated, and then changed step by step: sizes of 0 and 1, ranks,
+//! element types, negative
+//! dimensions, `keepdim`, optional operands that are None, words, lengths of lists. Each set of
+//! operands on which the node runs is
+//! checked twice. Where everything is known of the operands, element type and sizes of all results
+//! have to be inferred, and to be
+//! right; only rows of the shape table that say that values decide (`ShapeRow::by_values`) may
+//! leave something open. Where less is
 //! known, what is inferred has to be right.
 //!
-//! Kinds of which that is not so yet, or for which no operands run, are in `shape_coverage.txt`, which `BLESS=1` writes; a kind
+//! Kinds of which that is not so yet, or for which no operands run, are in `shape_coverage.txt`,
+//! which `BLESS=1` writes; a kind
 //! that is better or worse than it says is an error.
-//! `JITOPT_UNIVERSE=1` takes ten times as many steps; `JITOPT_SHAPES=aten::index,…` is about some kinds only;
+//! `JITOPT_UNIVERSE=1` takes ten times as many steps; `JITOPT_SHAPES=aten::index,…` is about some
+//! kinds only;
 //! `JITOPT_SHAPES_DUMP=FILE` writes what ran as lines that PyTorch can be asked about.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
@@ -55,7 +62,8 @@ fn steps() -> usize {
 
 // ---- a node as text
 
-/// How many results there are of what a node makes: one for a tensor, one for each element of a list.
+/// How many results there are of what a node makes: one for a tensor, one for each element of a
+/// list.
 type Lengths = Vec<Option<usize>>;
 
 /// One node on operands.
@@ -161,7 +169,8 @@ impl Subject<'_> {
     }
 }
 
-/// The elements of a list, by `prim::ListUnpack`, and the last one by `aten::__getitem__` in place of that.
+/// The elements of a list, by `prim::ListUnpack`, and the last one by `aten::__getitem__` in place
+/// of that.
 fn unpacked(text: &mut Text, list: &str, n: usize) -> Vec<String> {
     let mut names: Vec<String> = (0..n).map(|i| format!("{list}_{i}")).collect();
     if n == 0 {
@@ -290,7 +299,8 @@ impl Trial<'_> {
         true
     }
 
-    /// Whether everything was inferred of the results; what is wrong, or missing unless it `may_lack`, is noted.
+    /// Whether everything was inferred of the results; what is wrong, or missing unless it
+    /// `may_lack`, is noted.
     fn infer(
         &mut self,
         subject: &Subject<'_>,
@@ -321,7 +331,8 @@ impl Trial<'_> {
             let lacks = types.iter().zip(&results).find_map(|(ty, value)| missing(*ty, value));
             if let Some(why) = lacks.filter(|_| i == 0) {
                 whole = false;
-                // Up to 1.4 mixed element types are refused or have other results, and the table says nothing of them.
+                // Up to 1.4 mixed element types are refused or have other results, and the table
+                // says nothing of them.
                 if !may_lack && subject.era == Era::V2 {
                     self.tally.missing.insert(format!("{:?} {name}: {why}", subject.era));
                 }
@@ -455,8 +466,10 @@ fn lines<'a>(all: impl Iterator<Item = &'a String>, most: usize) -> String {
     all.take(most).map(|line| format!("  {line}\n")).collect()
 }
 
-/// What is to be said of a kind: `wrong` where a type contradicts a run, mostly one on operands that PyTorch refuses and the
-/// interpreter takes; `missing` where a type says less than a run; `untried` where no operands ran. Nothing when all is inferred and right.
+/// What is to be said of a kind: `wrong` where a type contradicts a run, mostly one on operands
+/// that PyTorch refuses and the
+/// interpreter takes; `missing` where a type says less than a run; `untried` where no operands ran.
+/// Nothing when all is inferred and right.
 fn state(tally: &Tally) -> Option<&'static str> {
     match () {
         () if tally.panics > 0 => Some("panics"),

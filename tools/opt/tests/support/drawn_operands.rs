@@ -1,4 +1,5 @@
-//! Operands of an overload as data that can be written into a graph, drawn at random, and changed a little.
+//! Operands of an overload as data that can be written into a graph, drawn at random, and changed a
+//! little.
 
 use super::dice::Dice;
 use jitopt_core::interpreter::IValue;

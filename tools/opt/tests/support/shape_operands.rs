@@ -1,4 +1,5 @@
-//! Operands of `shape_coverage.rs` that neither the generator nor `gradient_operands.rs` has; the words are the same.
+//! Operands of `shape_coverage.rs` that neither the generator nor `gradient_operands.rs` has; the
+//! words are the same.
 
 /// Kinds, and a word for each operand.
 pub const OPERANDS: &[(&str, &str)] = &[];
