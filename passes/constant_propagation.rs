@@ -158,7 +158,8 @@ impl Folder {
         steps: &mut Vec<Step>,
     ) {
         let kind = graph.kind(node);
-        let shaped = matches!(kind, prim::IF | prim::LOOP) && fits(graph, node);
+        let blocks = if kind == prim::IF { 2 } else { 1 };
+        let shaped = matches!(kind, prim::IF | prim::LOOP) && graph.num_blocks(node) == blocks && fits(graph, node);
         if shaped && kind == prim::IF && self.take_branch(graph, cx, node, anchor, steps) {
             return;
         }

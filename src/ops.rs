@@ -22,6 +22,7 @@ pub mod fusion_rules;
 pub mod gradient_table;
 pub mod guard_rules;
 pub mod linear_rules;
+pub mod nearby;
 pub mod overloads;
 pub mod recipes;
 pub mod release_rules;

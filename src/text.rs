@@ -22,4 +22,6 @@ pub use parser::{ParseOptions, Parsed, parse, parse_all_graphs};
 pub use printer::{Mark, Part, PrintOptions, Printer, print, print_with_marks};
 
 #[cfg(test)]
+mod free_layout_test;
+#[cfg(test)]
 mod parser_test;

@@ -8,6 +8,7 @@
 //! variables.
 
 pub mod era;
+pub mod gaps;
 pub mod relations;
 pub mod release;
 pub mod spelling;

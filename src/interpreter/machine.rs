@@ -290,7 +290,11 @@ impl<'g> Machine<'g> {
             Action::Kernel(found, schema) => self.run_kernel(graph, node, *found, *schema),
             Action::Constant(value) => self.deliver(graph, node, smallvec::smallvec![value.clone()]),
             Action::If => {
-                let taken = graph.node_block(node, usize::from(!self.truth(graph.input(node, 0))?));
+                let branch = usize::from(!self.truth(graph.input(node, 0))?);
+                if branch >= graph.num_blocks(node) {
+                    return self.skip_branch(graph, node);
+                }
+                let taken = graph.node_block(node, branch);
                 if let Some(watch) = self.watch.as_mut() {
                     watch.entered(graph, taken, &mut []);
                 }
@@ -343,6 +347,14 @@ impl<'g> Machine<'g> {
             return Err(Stop::new(Reason::Budget(format!("time is up after {} nodes", self.steps))));
         }
         Ok(())
+    }
+
+    /// A `prim::If` with one block whose condition is false: nothing happens, and nothing says what it returns.
+    fn skip_branch(&mut self, graph: &Graph, node: Node) -> Result<(), Stop> {
+        match graph.num_outputs(node) {
+            0 => self.deliver(graph, node, smallvec::smallvec![]),
+            _ => Err(Stop::unsupported("a `prim::If` with results, one block and a false condition")),
+        }
     }
 
     fn truth(&self, value: Value) -> Result<bool, Stop> {

@@ -78,8 +78,9 @@ impl GraphWords {
     /// What is true of the whole text.
     fn setting(&mut self, graph: &Graph) {
         let Dialect { spelling, releases } = graph.dialect;
-        let Spelling { old_none, dynamic, undefined, colon_strides, square_unions, square_dicts, verbosity } = spelling;
-        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts]
+        let Spelling { old_none, dynamic, undefined, colon_strides, square_unions, square_dicts, string, verbosity } =
+            spelling;
+        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts, string]
             .into_iter()
             .fold(0, |all, flag| all << 1 | u32::from(flag));
         let verbosity = verbosity.map_or(0, |n| 1 + u32::from(n));

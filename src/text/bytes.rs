@@ -1,5 +1,7 @@
 //! A cursor over the bytes of a file.
 
+use crate::types::gaps;
+
 /// Text and position. Positions are byte offsets into the whole file.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
@@ -31,31 +33,34 @@ impl<'a> Cursor<'a> {
     /// Steps over blanks of this line.
     #[inline]
     pub(super) fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r')) {
-            self.at += 1;
-        }
+        self.at += gaps::blanks(self.rest());
     }
 
-    /// Steps over blanks and line ends: inside brackets a statement may go on in the next line.
+    /// Steps over blanks, line ends and comments: a statement may go on in the next line between any two tokens.
     #[inline]
     pub(super) fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
+        if matches!(self.peek(), Some(b'!'..=b'~')) && !matches!(self.peek(), Some(b'#' | b'/')) {
+            return;
         }
+        self.at += gaps::gap(self.rest());
+    }
+
+    /// Steps over [`Cursor::space`] and then over `token`; stays where it is when something else stands there.
+    pub(super) fn eat_after_space(&mut self, token: &[u8]) -> bool {
+        let start = self.at;
+        self.space();
+        let hit = self.eat(token);
+        if !hit {
+            self.at = start;
+        }
+        hit
     }
 
     /// Steps over blank lines, comment lines and lone closing braces: all that may stand between statements.
     pub(super) fn next_statement(&mut self) {
-        loop {
+        self.space();
+        while self.eat(b"}") {
             self.space();
-            let rest = self.rest();
-            if rest.starts_with(b"#") || rest.starts_with(b"//") {
-                self.skip_line();
-            } else if rest.starts_with(b"}") {
-                self.at += 1;
-            } else {
-                return;
-            }
         }
     }
 

@@ -22,6 +22,7 @@ impl Evidence {
             colon_strides: types.colon_strides,
             square_unions: types.square_unions && !types.round_unions,
             square_dicts: types.square_dicts,
+            string: types.string,
             verbosity: None,
         };
         set_dialect(graph, spelling, releases);
@@ -37,7 +38,7 @@ impl Evidence {
         let first = |seen: bool, oldest: Release| if seen { oldest } else { Release::OLDEST };
         let newest = [
             last(types.dynamic || types.undefined == Some(Undefined::Plain), Release(1, 0)),
-            last(types.square_dicts, Release(1, 1)),
+            last(types.square_dicts || types.string, Release(1, 1)),
             last(types.profiled || types.undefined == Some(Undefined::AutogradZero), Release(1, 2)),
             last(types.class_type, Release(1, 3)),
             last(self.six, Release(1, 4)),

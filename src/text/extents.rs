@@ -19,7 +19,7 @@ pub(super) fn type_extent(text: &[u8]) -> usize {
             b'(' | b'[' | b'<' => depth += 1,
             b')' | b']' | b'>' if depth == 0 => return i,
             b')' | b']' | b'>' => depth -= 1,
-            b',' | b' ' | b'=' | b'\r' if depth == 0 => return i,
+            b',' | b' ' | b'=' | b'\r' | b'\t' | b'%' if depth == 0 => return i,
             b'\n' => return i,
             _ => {}
         }

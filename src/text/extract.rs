@@ -3,24 +3,29 @@
 //! People keep graphs as terminal scrollback, continuous-integration logs, test reports, forum posts. There every line has
 //! something in front of it (`[DUMP guard_elimination.cpp:020] `, a time stamp, pytest's `E   `, a line number,
 //! indentation), lines of other threads stand in between, and the end may be missing. Nothing here knows these
-//! decorations one by one, save for PyTorch's own tag, which tells the file. Instead, whatever stands in front of `graph(`
+//! decorations one by one, save for PyTorch's own tag, which tells the file, the dump of a module, which tells the
+//! method, and string literals. Instead, whatever stands in front of `graph(`
 //! is the prefix; the lines that have the same prefix, where numbers may differ, and look like graph lines behind it are
 //! the graph. Everything is linear in the size of the log.
 
 mod ir_line;
 mod log_prefix;
+mod module_dump;
 mod open_graph;
+mod unquoting;
 
 #[cfg(test)]
 mod extract_tests;
 
 use ir_line::{Header, find_header};
 use log_prefix::{Prefix, reads_like_title, title};
+use module_dump::ModuleDump;
 use open_graph::OpenGraph;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt;
+use unquoting::unquoted;
 
 /// How many lines that belong to no graph may stand inside one before it counts as cut off.
 const PATIENCE: usize = 64;
@@ -63,9 +68,10 @@ impl Extracted {
 /// caller can tell how often each was printed.
 pub fn extract(log: &[u8]) -> Vec<Extracted> {
     let log = decoded(log);
+    let log = unquoted(&log);
     let mut scanner = Scanner::default();
-    for (index, raw) in lines(&log).enumerate() {
-        scanner.line(index + 1, raw);
+    for (index, raw) in lines(&log.text).enumerate() {
+        scanner.line(log.number(index), raw);
     }
     scanner.finish()
 }
@@ -135,6 +141,8 @@ struct Scanner<'a> {
     in_last: bool,
     /// The prefix of the graph that ended last.
     last_prefix: Option<Prefix>,
+    /// The module whose dump this is.
+    modules: ModuleDump,
 }
 
 impl<'a> Scanner<'a> {
@@ -144,6 +152,7 @@ impl<'a> Scanner<'a> {
             return;
         }
         self.close_where(OpenGraph::may_be_over);
+        self.modules.line(&line);
         if let Some(header) = find_header(&line) {
             self.begin(number, &line, header);
         } else if !line.is_empty() && !self.joined(&line) {
@@ -168,7 +177,7 @@ impl<'a> Scanner<'a> {
     /// Opens a graph; an earlier one from the same writer can then only have been cut off.
     fn begin(&mut self, number: usize, line: &[u8], header: Header) {
         let prefix = Prefix::new(&line[..header.start]);
-        let title = self.title_for(number, &prefix);
+        let title = self.modules.method().or_else(|| self.title_for(number, &prefix));
         self.close_where(|graph| graph.is_ended_by(&prefix));
         let mut graph = OpenGraph::new(number, line, header, title);
         let known = self.open.iter().map(OpenGraph::prefix).chain(&self.last_prefix);

@@ -5,6 +5,7 @@ use crate::symbol::Symbol;
 use crate::types::Type;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// One open block.
 pub(super) struct OpenBlock {
@@ -23,6 +24,8 @@ pub(super) struct Frame<'a> {
     pub(super) sparse: FxHashMap<u32, Value>,
     /// Nodes whose kind may name a section and for which none was found yet, in printed order.
     pub(super) references: FxHashMap<&'a [u8], VecDeque<Node>>,
+    /// Uses of values before their definition, if there is one.
+    pub(super) early: Vec<(Value, Range<usize>)>,
     /// Nodes with their section whose backward graph was not met yet.
     pub(super) differentiated: Vec<(&'a [u8], Node)>,
     /// The node of the frame below that this is a graph of, and the attribute.
@@ -81,12 +84,18 @@ impl Frame<'_> {
     }
 
     /// A use. Whether it is in scope is the verifier's question.
-    pub(super) fn resolve(&mut self, name: &[u8]) -> Value {
+    pub(super) fn resolve(&mut self, name: &[u8], span: Range<usize>) -> Value {
         if let Some(value) = self.find(name) {
             return value;
         }
         let value = self.graph.undefined_value();
         self.set(name, value);
+        self.early.push((value, span));
         value
+    }
+
+    /// Whether a value of this name was met.
+    pub(super) fn is_known(&self, name: &[u8]) -> bool {
+        self.find(name).is_some()
     }
 }

@@ -1,18 +1,21 @@
 //! Attribute values: from text, and to text.
 //!
 //! The text alone does not tell kinds apart: `2` is an int, a float of six digits or a bool. The declared type of the
-//! constant decides, see `coerce`. A text that is no literal of ours but has balanced brackets is kept as it stands:
-//! a tensor that PyTorch printed with its elements, or an opaque one that is never equal to another.
+//! constant decides, see `coerce`. A text that is no literal but has balanced brackets is kept as it stands: a tensor that
+//! PyTorch printed with its elements, or an opaque value that is never equal to another. One that no PyTorch prints is
+//! kept, too, with a [`Read::doubt`]: a misspelt value must not become an unknown one in silence.
+//!
+//! Blanks, line ends and comments may stand between any two tokens of a literal.
 
 use super::number::{parse_float, print_float, print_int, style_of};
 use super::quoted;
 use crate::ir::{Attribute, Float, FloatStyle};
 use crate::symbol::{Symbol, attr};
 use crate::types::spelling::{self, Seen, Spelling};
-use crate::types::{MAX_DEPTH, Simple, Type, TypeKind};
-use nom::bytes::complete::{tag, take_while1};
-use nom::error::Error as NomError;
+use crate::types::{MAX_DEPTH, Simple, Type, TypeKind, gaps};
+use nom::bytes::complete::take_while1;
 use nom::{IResult, Parser};
+use std::ops::Range;
 
 type Input<'a> = &'a [u8];
 
@@ -29,33 +32,46 @@ pub struct Evidence {
     pub annotated: bool,
 }
 
-/// A literal that is none: offset from its start, message.
-pub type Problem = (usize, String);
-
-/// Reads the value of attribute `name` from the front of `input`; returns it with its length. `ty` is the declared type of
-/// the constant, if it is one and the text gives it.
-pub fn parse(
-    input: Input<'_>,
-    name: Symbol,
-    ty: Option<Type>,
-    seen: &mut Evidence,
-) -> Result<(Attribute, usize), Problem> {
-    let fast = small_int(input);
-    let (value, used) = match fast {
-        Some((n, used)) => (Attribute::Int(n), used),
-        None => {
-            let float = ty.is_some_and(|ty| ty.to_string().contains("float"));
-            Reader { seen, types: matches!(name, attr::TYPES | attr::PROFILED_TYPE), float }.whole(input)?
-        }
-    };
-    let value = match ty {
-        Some(ty) if name == attr::VALUE => coerce(value, &input[..used], ty, seen),
-        _ => value,
-    };
-    Ok((value, used))
+/// What is wrong with a literal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, in bytes from the start of the text that was given.
+    pub span: Range<usize>,
+    /// What was expected there.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
 }
 
-/// The common case: a short whole number and the end of the attribute.
+/// A value that was read.
+#[derive(Debug)]
+pub struct Read {
+    /// The value.
+    pub value: Attribute,
+    /// How many bytes of the text it took, blanks on both sides included.
+    pub used: usize,
+    /// Why the value is probably not what was meant: it is opaque, and no PyTorch prints such a text.
+    pub doubt: Option<Problem>,
+}
+
+/// Reads the value of attribute `name` from the front of `input`. `ty` is the declared type of the constant, if it is one
+/// and the text gives it.
+pub fn parse(input: Input<'_>, name: Symbol, ty: Option<Type>, seen: &mut Evidence) -> Result<Read, Problem> {
+    let (read, text) = match small_int(input) {
+        Some((n, used)) => (Read { value: Attribute::Int(n), used, doubt: None }, &input[..used]),
+        None => {
+            let float = ty.is_some_and(|ty| ty.to_string().contains("float"));
+            let types = matches!(name, attr::TYPES | attr::PROFILED_TYPE);
+            Reader { seen, types, float, total: input.len() }.whole(input, ty)?
+        }
+    };
+    match ty {
+        Some(ty) if name == attr::VALUE => Ok(Read { value: coerce(read.value, text, ty, seen), ..read }),
+        _ => Ok(read),
+    }
+}
+
+/// The common case: a short integer and the end of the attribute.
 #[inline]
 fn small_int(input: Input<'_>) -> Option<(i64, usize)> {
     let negative = input.first() == Some(&b'-');
@@ -74,44 +90,82 @@ fn small_int(input: Input<'_>) -> Option<(i64, usize)> {
     (ends && !(negative && n == 0)).then_some((if negative { -n } else { n }, at))
 }
 
+/// Where reading stopped: how many bytes were left, and why. Without a message the text is none of the literals: it is
+/// taken as it stands.
+struct Fault {
+    left: usize,
+    message: String,
+}
+
+type Step<'a, T = Attribute> = Result<(T, Input<'a>), Fault>;
+
+fn fault<T>(rest: Input<'_>, message: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { left: rest.len(), message: message.into() })
+}
+
+fn no_literal(rest: Input<'_>) -> Fault {
+    Fault { left: rest.len(), message: String::new() }
+}
+
 struct Reader<'s> {
     seen: &'s mut Evidence,
     /// Whether bare words are types.
     types: bool,
     /// Whether the declared type speaks of floats.
     float: bool,
+    /// The length of the text.
+    total: usize,
 }
 
 impl Reader<'_> {
-    /// One literal up to `,` or `]`, or else the raw text up to there.
-    fn whole(&mut self, input: Input<'_>) -> Result<(Attribute, usize), Problem> {
-        let problem = match self.value(input, 0) {
-            Ok((value, rest)) if rest.first().is_none_or(|b| matches!(b, b',' | b']')) => {
-                return Ok((value, input.len() - rest.len()));
+    /// One literal up to `,` or `]`, or else the raw text up to there; and the text of the literal.
+    fn whole<'a>(&mut self, input: Input<'a>, ty: Option<Type>) -> Result<(Read, Input<'a>), Problem> {
+        let ends = |rest: Input<'_>| rest.first().is_none_or(|b| matches!(b, b',' | b']'));
+        let start = after_gap(input);
+        let stopped = match self.value(start, 0) {
+            Ok((value, rest)) if ends(after_gap(rest)) => {
+                let used = input.len() - after_gap(rest).len();
+                return Ok((Read { value, used, doubt: None }, &start[..start.len() - rest.len()]));
             }
-            Ok(_) => None,
-            Err(problem) => Some(problem),
+            Ok((_, rest)) => self.total - after_gap(rest).len(),
+            Err(Fault { left, message }) if message.is_empty() => self.total - left,
+            Err(Fault { left, message }) => return Err(self.problem(self.total - left, message)),
         };
-        if let Some((at, message)) = problem.filter(|(_, message)| !message.is_empty()) {
-            return Err((at, message));
-        }
-        let end = raw_end(input).ok_or((0, "expected a literal, closed by `]`".to_owned()))?;
-        match std::str::from_utf8(&input[..end]) {
-            Ok(text) if end > 0 => Ok((raw(text), end)),
-            Ok(_) => Err((0, "expected a value behind `=`".to_owned())),
-            Err(_) => Err((0, "this literal is not UTF-8".to_owned())),
-        }
+        self.raw(input, ty, stopped)
     }
 
-    /// An error with an empty message means: none of our literals, take it raw.
-    fn value<'a>(&mut self, input: Input<'a>, depth: usize) -> Result<(Attribute, Input<'a>), Problem> {
+    /// The text up to the end of the attribute, as it stands. `stopped` is where it ceased to be a literal.
+    fn raw<'a>(&self, input: Input<'a>, ty: Option<Type>, stopped: usize) -> Result<(Read, Input<'a>), Problem> {
+        let Some((end, used)) = raw_end(input) else {
+            return Err(self.problem(stopped, "expected a literal and `]` or `, name=` after it"));
+        };
+        let text = match std::str::from_utf8(&input[..end]) {
+            Ok(text) if !text.trim().is_empty() => text,
+            Ok(_) => return Err(self.problem(end, "expected a value after `=`")),
+            Err(_) => return Err(self.problem(stopped, "this literal is not UTF-8")),
+        };
+        let value = raw(text);
+        let doubt = (!is_printed(&value, text, ty)).then(|| {
+            let start = self.total - after_gap(input).len();
+            let span = start..gaps::trim_end(input[..end].as_ref()).len().max(start + 1);
+            let help = "it is kept as an unknown value, which equals no other; give a literal of its type instead";
+            Problem { span, message: expected_literal(ty), help: Some(help.to_owned()) }
+        });
+        Ok((Read { value, used, doubt }, &input[..end]))
+    }
+
+    fn problem(&self, at: usize, message: impl Into<String>) -> Problem {
+        Problem { span: at..(at + 1).min(self.total.max(at)), message: message.into(), help: None }
+    }
+
+    fn value<'a>(&mut self, input: Input<'a>, depth: usize) -> Step<'a> {
         if depth > MAX_DEPTH {
-            return Err((0, format!("literals nest deeper than {MAX_DEPTH} levels")));
+            return fault(input, format!("literals nest deeper than {MAX_DEPTH} levels"));
         }
         match input.first() {
             Some(b'"' | b'\'') => {
-                let (bytes, used) = quoted::parse(input).map_err(|(at, message)| (at, message.to_owned()))?;
-                Ok((Attribute::Str(bytes.into()), &input[used..]))
+                let (bytes, rest) = quoted_text(input)?;
+                Ok((Attribute::Str(bytes.into()), rest))
             }
             Some(b'[') => self.list(input, depth),
             Some(b'(') if !self.types => self.tuple(input, depth),
@@ -122,8 +176,8 @@ impl Reader<'_> {
         }
     }
 
-    fn number<'a>(&mut self, input: Input<'a>) -> Result<(Attribute, Input<'a>), Problem> {
-        let (rest, text) = number_text(input).map_err(|_| raw_please())?;
+    fn number<'a>(&mut self, input: Input<'a>) -> Step<'a> {
+        let (rest, text) = number_text(input).map_err(|_| no_literal(input))?;
         if let Some(re_im) = complex(text) {
             let floats = re_im.map(|t| parse_float(t).map(|v| self.float(t, v)));
             if let [Some(re), Some(im)] = floats {
@@ -134,14 +188,13 @@ impl Reader<'_> {
         if digits.iter().all(u8::is_ascii_digit) && text != b"-0" {
             match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
                 Some(n) if digits.len() == 1 || digits[0] != b'0' => return Ok((Attribute::Int(n), rest)),
-                Some(_) if !self.float => return Err(raw_please()),
-                // Too great for an int: a float if its type says so, else kept as it stands.
-                None if !self.float => return Err(raw_please()),
+                // With leading zeros, or too great for an integer: a float if its type says so, else kept as it stands.
+                _ if !self.float => return Err(no_literal(input)),
                 _ => {}
             }
         }
         let overflowed = |value: &f64| value.is_infinite() && !text.ends_with(b"inf");
-        let value = parse_float(text).filter(|value| !overflowed(value)).ok_or_else(raw_please)?;
+        let value = parse_float(text).filter(|value| !overflowed(value)).ok_or_else(|| no_literal(input))?;
         Ok((Attribute::Float(self.float(text, value)), rest))
     }
 
@@ -149,20 +202,18 @@ impl Reader<'_> {
         float(text, value, self.seen)
     }
 
-    fn list<'a>(&mut self, input: Input<'a>, depth: usize) -> Result<(Attribute, Input<'a>), Problem> {
-        if input.starts_with(b"[<") {
-            let end = input.iter().position(|&b| b == b']').ok_or_else(raw_please)?;
-            let text = std::str::from_utf8(&input[..=end]).map_err(|_| raw_please())?;
-            return Ok((Attribute::Opaque(text.into()), &input[end + 1..]));
+    fn list<'a>(&mut self, input: Input<'a>, depth: usize) -> Step<'a> {
+        if let Some(found) = hidden_list(input) {
+            return Ok(found);
         }
         let (parts, rest, _) = self.sequence(input, b']', depth)?;
         Ok((Attribute::List(parts.into()), rest))
     }
 
-    fn tuple<'a>(&mut self, input: Input<'a>, depth: usize) -> Result<(Attribute, Input<'a>), Problem> {
+    fn tuple<'a>(&mut self, input: Input<'a>, depth: usize) -> Step<'a> {
         let (parts, rest, trailing) = self.sequence(input, b')', depth)?;
         match parts.len() == 1 && !trailing {
-            true => Err(raw_please()),
+            true => Err(no_literal(input)),
             false => Ok((Attribute::Tuple(parts.into()), rest)),
         }
     }
@@ -172,95 +223,133 @@ impl Reader<'_> {
         input: Input<'a>,
         close: u8,
         depth: usize,
-    ) -> Result<(Vec<Attribute>, Input<'a>, bool), Problem> {
-        let (mut parts, mut rest, mut trailing) = (Vec::new(), blanks(&input[1..]), false);
+    ) -> Result<(Vec<Attribute>, Input<'a>, bool), Fault> {
+        let (mut parts, mut rest, mut trailing) = (Vec::new(), after_gap(&input[1..]), false);
         loop {
             if rest.first() == Some(&close) {
                 return Ok((parts, &rest[1..], trailing));
             }
             if !parts.is_empty() && !trailing {
-                return Err(raw_please());
+                return Err(no_literal(rest));
             }
-            let offset = input.len() - rest.len();
-            let (value, after) = self.value(rest, depth + 1).map_err(|(at, m)| (at + offset, m))?;
+            let (value, after) = self.value(rest, depth + 1)?;
             parts.push(value);
-            rest = blanks(after);
+            rest = after_gap(after);
             trailing = rest.first() == Some(&b',');
             if trailing {
-                rest = blanks(&rest[1..]);
+                rest = after_gap(&rest[1..]);
             }
         }
     }
 
-    fn dict<'a>(&mut self, input: Input<'a>, depth: usize) -> Result<(Attribute, Input<'a>), Problem> {
-        let (mut pairs, mut rest) = (Vec::new(), &input[1..]);
+    fn dict<'a>(&mut self, input: Input<'a>, depth: usize) -> Step<'a> {
+        let (mut pairs, mut rest) = (Vec::new(), after_gap(&input[1..]));
         while rest.first() != Some(&b'}') {
             if !pairs.is_empty() {
-                rest = blanks(rest.strip_prefix(b",").ok_or_else(raw_please)?);
+                rest = token(rest, ",")?;
             }
             let (key, after) = self.value(rest, depth + 1)?;
-            let after = after.strip_prefix(b":").ok_or_else(raw_please)?;
-            let (value, after) = self.value(blanks(after), depth + 1)?;
+            let (value, after) = self.value(token(after, ":")?, depth + 1)?;
             pairs.push((key, value));
-            rest = after;
+            rest = after_gap(after);
         }
         Ok((Attribute::Dict(pairs.into()), &rest[1..]))
     }
 
     /// `True`, `inf`, `annotate(..)`, `torch.device(..)`, a type, an enum member.
-    fn word<'a>(&mut self, input: Input<'a>) -> Result<(Attribute, Input<'a>), Problem> {
-        if let Ok((rest, _)) = tag::<_, _, NomError<_>>(&b"annotate("[..]).parse(input) {
-            return self.annotate(rest);
-        }
-        if let Ok((rest, _)) = tag::<_, _, NomError<_>>(&b"torch.device("[..]).parse(input) {
-            return device(rest);
-        }
-        let (rest, word) = dotted(input).map_err(|_| self.no_literal(input))?;
+    fn word<'a>(&mut self, input: Input<'a>) -> Step<'a> {
+        let (rest, word) = dotted(input).map_err(|_| self.not_a_word(input))?;
         let simple = match word {
-            b"True" => Some(Attribute::Bool(true)),
-            b"False" => Some(Attribute::Bool(false)),
-            b"None" if !self.types => Some(Attribute::None),
+            b"True" => Attribute::Bool(true),
+            b"False" => Attribute::Bool(false),
+            b"None" if !self.types => Attribute::None,
             b"inf" | b"nan" => return self.number(input),
-            _ => None,
+            b"annotate" => return self.annotate(token(rest, "(")?),
+            b"torch.device" => return device(token(rest, "(")?),
+            _ => return self.type_or_enum(input, rest, word),
         };
-        match simple {
-            Some(value) => Ok((value, rest)),
-            None => self.type_or_enum(input, rest, word),
-        }
+        Ok((simple, rest))
     }
 
-    fn type_or_enum<'a>(
-        &mut self,
-        input: Input<'a>,
-        rest: Input<'a>,
-        word: &[u8],
-    ) -> Result<(Attribute, Input<'a>), Problem> {
+    fn type_or_enum<'a>(&mut self, input: Input<'a>, rest: Input<'a>, word: &[u8]) -> Step<'a> {
         if word.starts_with(b"__torch__.") && !self.types {
-            let name = std::str::from_utf8(word).map_err(|_| raw_please())?;
+            let name = std::str::from_utf8(word).map_err(|_| no_literal(input))?;
             return Ok((Attribute::Enum(Symbol::new(name)), rest));
         }
         match spelling::parse(input, &mut self.seen.types) {
+            // No attribute holds a type variable: such a word is a misspelt value.
+            Ok((ty, _)) if !self.types && matches!(ty.kind(), TypeKind::Var(_)) => Err(no_literal(input)),
             Ok((ty, used)) => Ok((Attribute::Type(ty), &input[used..])),
-            Err(error) if self.types => Err((error.at, error.message)),
-            Err(_) => Err(raw_please()),
+            Err(error) if self.types => fault(&input[error.at..], error.message),
+            Err(_) => Err(no_literal(input)),
         }
     }
 
-    fn no_literal(&mut self, input: Input<'_>) -> Problem {
-        match self.types {
-            true => spelling::parse(input, &mut Seen::default()).map_or_else(|e| (e.at, e.message), |_| raw_please()),
-            false => raw_please(),
+    fn not_a_word(&mut self, input: Input<'_>) -> Fault {
+        match spelling::parse(input, &mut Seen::default()) {
+            Err(error) if self.types => Fault { left: input.len() - error.at, message: error.message },
+            _ => no_literal(input),
         }
     }
 
-    fn annotate<'a>(&mut self, input: Input<'a>) -> Result<(Attribute, Input<'a>), Problem> {
-        let end = memchr::memmem::find(input, b", [])").ok_or_else(raw_please)?;
-        let text = std::str::from_utf8(&input[..end]).map_err(|_| raw_please())?;
-        if text.contains(['\n', '"']) {
-            return Err(raw_please());
+    /// `List[int], [])`, after the bracket that opens it.
+    fn annotate<'a>(&mut self, input: Input<'a>) -> Step<'a> {
+        let (_, used) = spelling::parse(input, &mut Seen::default()).map_err(|_| no_literal(input))?;
+        let mut rest = &input[used..];
+        for part in [",", "[", "]", ")"] {
+            rest = token(rest, part)?;
         }
         self.seen.annotated = true;
-        Ok((Attribute::EmptyList(text.into()), &input[end + 5..]))
+        Ok((Attribute::EmptyList(as_printed(&input[..used]).into()), rest))
+    }
+}
+
+/// A type as the printer lays it out: blanks after commas and nowhere else.
+fn as_printed(ty: Input<'_>) -> String {
+    let (mut words, mut at) = (Vec::new(), 0);
+    while at < ty.len() {
+        let gap = gaps::gap(&ty[at..]);
+        words.extend(ty.get(at + gap));
+        at += gap + 1;
+    }
+    String::from_utf8_lossy(&words).replace(',', ", ")
+}
+
+/// What stands after `text`, which is the next token, and the blanks after it.
+fn token<'a>(input: Input<'a>, text: &str) -> Result<Input<'a>, Fault> {
+    let rest = after_gap(input);
+    rest.strip_prefix(text.as_bytes()).map(after_gap).ok_or_else(|| no_literal(rest))
+}
+
+/// What the printers of PyTorch make of values that have no literal: tensors with their elements, and objects. A scalar
+/// always has a literal.
+fn is_printed(value: &Attribute, text: &str, ty: Option<Type>) -> bool {
+    let text = text.trim();
+    let tensor = match ty.map(Type::kind) {
+        None => true,
+        Some(TypeKind::Simple(simple)) => matches!(simple, Simple::Any),
+        Some(_) => ty.is_some_and(|ty| ty.to_string().contains("Tensor") || !is_plain(ty)),
+    };
+    let elements = ["Type{", "MKLDNN Tensor:", "{"].iter().any(|part| text.contains(part));
+    let object = ["annotate(", "object(", "<", "Future", "Await", "torch.", "Generator", "Stream"];
+    tensor && (matches!(value, Attribute::Tensor(_)) || elements) || object.iter().any(|word| text.starts_with(word))
+}
+
+/// Whether all values of a type have literals.
+fn is_plain(ty: Type) -> bool {
+    match ty.kind() {
+        TypeKind::Simple(simple) => !matches!(simple, Simple::Any),
+        TypeKind::Optional(inner) | TypeKind::List(inner) => is_plain(*inner),
+        TypeKind::Dict(key, value) => is_plain(*key) && is_plain(*value),
+        TypeKind::Tuple(parts) => parts.iter().all(|part| is_plain(*part)),
+        _ => false,
+    }
+}
+
+fn expected_literal(ty: Option<Type>) -> String {
+    match ty {
+        Some(ty) => format!("expected a literal of type `{ty}`"),
+        None => "expected a literal, such as `2`, `0.5`, `\"text\"` or `[1, 2]`".to_owned(),
     }
 }
 
@@ -281,12 +370,8 @@ fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
     Float { value, style }
 }
 
-fn raw_please() -> Problem {
-    (0, String::new())
-}
-
-fn blanks(input: Input<'_>) -> Input<'_> {
-    &input[input.iter().take_while(|b| b.is_ascii_whitespace()).count()..]
+fn after_gap(input: Input<'_>) -> Input<'_> {
+    &input[gaps::gap(input)..]
 }
 
 fn dotted(input: Input<'_>) -> IResult<Input<'_>, Input<'_>> {
@@ -307,33 +392,50 @@ fn complex(text: &[u8]) -> Option<[&[u8]; 2]> {
 }
 
 /// `<Tensor>`, `<Graph>`
-fn angled(input: Input<'_>) -> Result<(Attribute, Input<'_>), Problem> {
-    let end =
-        input.iter().position(|&b| b == b'>' || b == b'\n').filter(|&i| input[i] == b'>').ok_or_else(raw_please)?;
-    let text = std::str::from_utf8(&input[..=end]).map_err(|_| raw_please())?;
-    Ok((Attribute::Opaque(text.into()), &input[end + 1..]))
+fn angled(input: Input<'_>) -> Step<'_> {
+    let end = input.iter().position(|&b| b == b'>' || b == b'\n').filter(|&i| input[i] == b'>');
+    let text = end.and_then(|end| std::str::from_utf8(&input[..=end]).ok()).ok_or_else(|| no_literal(input))?;
+    Ok((Attribute::Opaque(text.into()), &input[text.len()..]))
 }
 
-fn device(input: Input<'_>) -> Result<(Attribute, Input<'_>), Problem> {
+/// `[<Tensors>]`: a list whose elements are not shown.
+fn hidden_list(input: Input<'_>) -> Option<(Attribute, Input<'_>)> {
+    let (Attribute::Opaque(inner), rest) = angled(after_gap(&input[1..])).ok()? else { return None };
+    let rest = after_gap(rest).strip_prefix(b"]")?;
+    Some((Attribute::Opaque(format!("[{inner}]").into()), rest))
+}
+
+/// `"cpu")`, after `torch.device(`.
+fn device(input: Input<'_>) -> Step<'_> {
     if !matches!(input.first(), Some(b'"' | b'\'')) {
-        return Err(raw_please());
+        return Err(no_literal(input));
     }
-    let (bytes, used) = quoted::parse(input).map_err(|(at, message)| (at, message.to_owned()))?;
-    let rest = input[used..].strip_prefix(b")").ok_or_else(raw_please)?;
+    let (bytes, rest) = quoted_text(input)?;
+    let rest = after_gap(rest).strip_prefix(b")").ok_or_else(|| no_literal(rest))?;
     Ok((Attribute::Device(bytes.into()), rest))
 }
 
-/// Where a raw literal ends: at the `]` that closes the attributes, or at `, name=`.
-fn raw_end(input: Input<'_>) -> Option<usize> {
+fn quoted_text(input: Input<'_>) -> Step<'_, Vec<u8>> {
+    match quoted::parse(input) {
+        Ok((bytes, used)) => Ok((bytes, &input[used..])),
+        Err((at, message)) => fault(&input[at..], message),
+    }
+}
+
+/// Where a raw literal ends, and how much it takes with the gap after it: at the `]` that closes the attributes, or at
+/// `, name=`.
+fn raw_end(input: Input<'_>) -> Option<(usize, usize)> {
     let (mut depth, mut at) = (0usize, 0);
     while at < input.len() {
         match input[at] {
+            b'\n' | b'#' if depth == 0 && is_end(after_gap(&input[at..])) => {
+                return Some((at, input.len() - after_gap(&input[at..]).len()));
+            }
             b'\n' => return None,
             b'"' => at += quoted::parse(&input[at..]).ok()?.1 - 1,
             b'[' | b'(' | b'{' => depth += 1,
-            b']' if depth == 0 => return Some(at),
+            _ if depth == 0 && is_end(&input[at..]) => return Some((at, at)),
             b']' | b')' | b'}' => depth = depth.checked_sub(1)?,
-            b',' if depth == 0 && attribute_follows(&input[at + 1..]) => return Some(at),
             _ => {}
         }
         at += 1;
@@ -341,18 +443,35 @@ fn raw_end(input: Input<'_>) -> Option<usize> {
     None
 }
 
-fn attribute_follows(input: Input<'_>) -> bool {
-    let rest = blanks(input);
-    let name = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
-    name > 0 && rest.get(name) == Some(&b'=')
+/// Whether an attribute is over in front of `input`.
+fn is_end(input: Input<'_>) -> bool {
+    match input.first() {
+        Some(b']') => true,
+        Some(b',') => attribute_follows(&input[1..]),
+        _ => false,
+    }
 }
 
-/// What raw text is: a tensor with its elements, or something opaque.
+fn attribute_follows(input: Input<'_>) -> bool {
+    let rest = after_gap(input);
+    let name = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    name > 0 && after_gap(&rest[name..]).first() == Some(&b'=')
+}
+
+/// What raw text is: a tensor with its elements, or something opaque. The first blank of printed elements is theirs.
 fn raw(text: &str) -> Attribute {
-    let one_element = text.starts_with('{') && text.ends_with('}');
+    let text = text.trim_end();
+    let inner = text.trim_start();
+    if inner.starts_with('{') && inner.ends_with('}') {
+        return Attribute::Tensor(inner.into());
+    }
     // `[ CPUFloatType{2} ]`, `[ Variable[CPUFloatType]{2} ]`
-    let elements = text.ends_with("} ]") && text.contains("Type") && !text.starts_with("MKLDNN");
-    if one_element || elements { Attribute::Tensor(text.into()) } else { Attribute::Opaque(text.into()) }
+    let elements = inner.ends_with("} ]") && inner.contains("Type") && !inner.starts_with("MKLDNN");
+    match elements {
+        true => Attribute::Tensor(text.into()),
+        false if inner.contains("Type{") => Attribute::Opaque(text.into()),
+        false => Attribute::Opaque(inner.into()),
+    }
 }
 
 /// Gives a literal the kind that the declared type asks for: a `2` under `float` is a float.
@@ -446,8 +565,8 @@ mod tests {
         let ty = ty.map(|t| spelling::parse_all(t.as_bytes()).expect("a type"));
         let input = format!("{text}]()");
         let read = parse(input.as_bytes(), attr::VALUE, ty, &mut Evidence::default());
-        let (value, used) = read.unwrap_or_else(|e| panic!("{text}: {e:?}"));
-        assert_eq!(used, text.len(), "{text}");
+        let Read { value, used, doubt } = read.unwrap_or_else(|e| panic!("{text}: {e:?}"));
+        assert_eq!((used, doubt), (text.len(), None), "{text}");
         let mut out = Vec::new();
         print(&mut out, &value, &Spelling::default());
         (value, String::from_utf8(out).expect("ascii"))

@@ -1,6 +1,7 @@
 //! Reading graphs.
 //!
-//! The text is a list of statements, one per line, told apart by how they begin; indentation means nothing:
+//! The text is a list of statements, told apart by how they begin. Blanks, line ends and comments may stand between any two
+//! tokens and mean nothing, but for the comment behind a node in the same line: that is its location.
 //!
 //! | begins with | statement |
 //! |---|---|
@@ -11,14 +12,17 @@
 //! | `return` | results of the graph, and its end |
 //! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
 //!
-//! A bad statement costs one diagnostic and is skipped, so that a file shows all that is wrong with it. Blocks and
-//! sections nest on a list of frames, never on the stack.
+//! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file shows all that is wrong
+//! with it; of a file that cannot be read [`mentions`] reports too what the verifier would. Blocks and sections nest on a list of
+//! frames, never on the stack.
 
+mod mentions;
+mod names;
 mod node_lines;
 
 use super::bytes::Cursor;
 use super::diagnostic::{Diagnostic, Severity};
-use super::extents::{is_kind, is_plain_name, type_extent};
+use super::extents::{is_kind, type_extent};
 use super::frame::{Frame, OpenBlock};
 use super::literal::Evidence;
 use super::printer::BACKWARD;
@@ -27,7 +31,7 @@ use crate::log::did_you_mean;
 use crate::symbol::{Symbol, attr};
 use crate::types::release::Release;
 use crate::types::spelling;
-use crate::types::{MAX_DEPTH, Type};
+use crate::types::{MAX_DEPTH, Type, gaps};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -98,7 +102,8 @@ fn parse_from(text: &[u8], at: usize, options: ParseOptions) -> Result<Parsed, V
     let at = if text[at..].starts_with(b"\xef\xbb\xbf") { at + 3 } else { at };
     let mut parser = Parser::new(text, at);
     let start = parser.file(at);
-    if parser.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+    if parser.failed() {
+        parser.audit();
         return Err(parser.diagnostics);
     }
     let mut graph = parser.done.expect("a file without errors has a graph");
@@ -108,7 +113,8 @@ fn parse_from(text: &[u8], at: usize, options: ParseOptions) -> Result<Parsed, V
 
 fn is_header(text: &[u8]) -> bool {
     let word = text.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
-    word > 0 && text.get(word) == Some(&b'(')
+    let gap = if text[..word] == *b"graph" { gaps::gap(&text[word..]) } else { 0 };
+    word > 0 && text.get(word + gap) == Some(&b'(')
 }
 
 /// A statement that cannot be read.
@@ -134,6 +140,8 @@ struct Parser<'a> {
     types: FxHashMap<&'a [u8], Type>,
     evidence: Evidence,
     diagnostics: Vec<Diagnostic>,
+    /// Where each kind stands first, and where values are used that nothing has defined so far: see [`mentions`].
+    mentions: mentions::Mentions,
     done: Option<Graph>,
     outputs: Vec<(&'a [u8], Option<Type>)>,
     operands: Vec<Value>,
@@ -148,6 +156,7 @@ impl<'a> Parser<'a> {
             types: FxHashMap::default(),
             evidence: Evidence::default(),
             diagnostics: Vec::new(),
+            mentions: mentions::Mentions::default(),
             done: None,
             outputs: Vec::new(),
             operands: Vec::new(),
@@ -156,6 +165,10 @@ impl<'a> Parser<'a> {
 
     fn report(&mut self, diagnostic: Diagnostic) {
         self.diagnostics.push(diagnostic);
+    }
+
+    fn failed(&self) -> bool {
+        self.diagnostics.iter().any(|d| d.severity == Severity::Error)
     }
 
     fn gave_up(&self) -> bool {
@@ -177,6 +190,7 @@ impl<'a> Parser<'a> {
             if self.frames.is_empty() {
                 return start;
             }
+            self.mentions.lost_definitions = true;
             self.skip_header();
         }
         self.body();
@@ -240,6 +254,7 @@ impl<'a> Parser<'a> {
             numbers: Vec::new(),
             sparse: FxHashMap::default(),
             references: FxHashMap::default(),
+            early: Vec::new(),
             differentiated: Vec::new(),
             carrier,
         });
@@ -251,19 +266,17 @@ impl<'a> Parser<'a> {
 
     /// Behind the params: `:` or `{` or both. Returns whether there was a brace.
     fn opening(&mut self, what: &str) -> Step<bool> {
+        let colon = self.cursor.eat_after_space(b":");
+        let brace = self.cursor.eat_after_space(b"{");
         self.cursor.blanks();
-        let colon = self.cursor.eat(b":");
-        self.cursor.blanks();
-        let brace = self.cursor.eat(b"{");
-        self.cursor.blanks();
-        match (colon || brace) && self.at_line_end() {
+        match (colon || brace) && self.at_statement_end() {
             true => Ok(brace),
             false => {
                 let at = self.cursor.at;
                 fault(
                     at..at + 1,
                     format!("the head of this {what} does not end here"),
-                    "expected `:` and the end of the line",
+                    if colon || brace { "expected a statement or the end of the line" } else { "expected `:`" },
                 )
             }
         }
@@ -271,24 +284,52 @@ impl<'a> Parser<'a> {
 
     fn at_line_start(&self) -> bool {
         let before = &self.cursor.text[..self.cursor.at];
-        before.iter().rev().find(|b| !matches!(b, b' ' | b'\t')) == Some(&b'\n')
+        gaps::trim_end(before).len() < before.len() && {
+            let line = before.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+            gaps::blanks(&before[line..]) == before.len() - line && line > 0
+        }
     }
 
     fn at_line_end(&self) -> bool {
         matches!(self.cursor.peek(), None | Some(b'\n' | b'#')) || self.cursor.rest().starts_with(b"//")
     }
 
+    /// Whether the line ends here or another statement begins.
+    fn at_statement_end(&self) -> bool {
+        if self.at_line_end() {
+            return true;
+        }
+        let rest = self.cursor.rest();
+        match rest[0] {
+            b'%' | b'=' | b'}' | b'^' => true,
+            b'-' => rest.starts_with(b"->"),
+            _ => {
+                let word = rest.iter().take_while(|b| is_kind(**b)).count();
+                rest[..word].windows(2).any(|pair| pair == b"::")
+                    || self.word_is(b"return")
+                    || self.is_block_header()
+                    || self.at_section()
+                    || self.word_is(b"graph") && is_header(rest)
+            }
+        }
+    }
+
+    fn at_section(&self) -> bool {
+        self.cursor.rest().strip_prefix(b"with").is_some_and(|rest| gaps::gap(rest) > 0)
+    }
+
     /// `with prim::FusionGroup_0 = graph(`: the subgraph of a node of the graph before, or of one that graph is nested in.
     /// Names restart in every graph, so the innermost open graph that still awaits this name gets it.
     fn section(&mut self) -> bool {
         self.cursor.next_statement();
-        if !self.cursor.rest().starts_with(b"with ") {
+        if !self.at_section() {
             return false;
         }
         match self.section_header() {
             Ok(()) => true,
             Err(diagnostic) => {
                 self.report(*diagnostic);
+                self.mentions.lost_definitions = true;
                 self.skip_section();
                 !self.gave_up() && !self.frames.is_empty() && self.section_again()
             }
@@ -297,22 +338,21 @@ impl<'a> Parser<'a> {
 
     fn section_again(&mut self) -> bool {
         self.cursor.next_statement();
-        self.cursor.rest().starts_with(b"with ") && self.section()
+        self.at_section() && self.section()
     }
 
     fn section_header(&mut self) -> Step<()> {
         let start = self.cursor.at;
         self.cursor.eat(b"with");
-        self.cursor.blanks();
+        self.cursor.space();
         let at = self.cursor.at;
-        let name = self.cursor.take_while(|b| !b.is_ascii_whitespace() && b != b'=');
+        let name = self.cursor.take_while(|b| b.is_ascii_graphic() && b != b'=');
         let span = at..at + name.len();
-        self.cursor.blanks();
-        if !self.cursor.eat(b"=") {
+        if !self.cursor.eat_after_space(b"=") {
             let end = self.cursor.line_end();
-            return fault(start..end, "this is no section", "expected `with prim::…_0 = graph(…):`");
+            return fault(start..end.max(start + 4), "this is no section", "expected `with prim::…_0 = graph(…):`");
         }
-        self.cursor.blanks();
+        self.cursor.space();
         if let Some(forward) = name.strip_suffix(BACKWARD.as_bytes()) {
             return self.backward_header(forward, span);
         }
@@ -360,13 +400,15 @@ impl<'a> Parser<'a> {
     }
 
     fn skip_section(&mut self) {
-        while self.cursor.peek().is_some() && !self.cursor.rest().starts_with(b"with ") {
+        while self.cursor.peek().is_some() && !self.at_section() {
             self.cursor.skip_line();
+            self.cursor.blanks();
         }
     }
 
     /// Hands a finished graph to the node that carries it.
     fn close_frame(&mut self) {
+        self.note_undefined();
         let mut frame = self.frames.pop().expect("a frame is open");
         frame.graph.shrink_to_fit();
         match (frame.carrier, self.frames.last_mut()) {
@@ -390,6 +432,7 @@ impl<'a> Parser<'a> {
                 Ok(true) => return,
                 Err(diagnostic) => {
                     self.report(*diagnostic);
+                    self.define_unread_outputs();
                     if self.gave_up() || self.cursor.peek().is_none() {
                         return;
                     }
@@ -409,12 +452,12 @@ impl<'a> Parser<'a> {
 
     /// One statement; true when it ended the graph.
     fn statement(&mut self) -> Step<bool> {
+        self.outputs.clear();
         match self.cursor.peek() {
             Some(b'%') => self.node_with_outputs()?,
             Some(b'=') => {
                 self.cursor.at += 1;
-                self.outputs.clear();
-                self.cursor.blanks();
+                self.cursor.space();
                 self.node()?;
             }
             Some(b'-') if self.cursor.rest().starts_with(b"->") => self.end_block()?,
@@ -435,12 +478,13 @@ impl<'a> Parser<'a> {
     fn is_block_header(&self) -> bool {
         let Some(rest) = self.cursor.rest().strip_prefix(b"block") else { return false };
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        rest[digits..].starts_with(b"(")
+        let gap = gaps::gap(&rest[digits..]);
+        rest[digits + gap..].starts_with(b"(")
     }
 
     /// The file ended. After an error that is no news: what was skipped may have been the end.
     fn missing_return(&mut self) -> Step<bool> {
-        if self.diagnostics.iter().any(|d| d.severity == Severity::Error) {
+        if self.failed() {
             return Ok(true);
         }
         let open = self.frame().blocks.len() - 1;
@@ -455,7 +499,6 @@ impl<'a> Parser<'a> {
         let rest = self.cursor.rest();
         let word = rest.iter().take_while(|b| is_kind(**b) || **b == b'^').count();
         if rest[..word].windows(2).any(|pair| pair == b"::") || rest.starts_with(b"^") {
-            self.outputs.clear();
             return self.node();
         }
         let end = self.cursor.line_end().max(start + 1).min(self.cursor.text.len());
@@ -477,8 +520,11 @@ impl<'a> Parser<'a> {
         outputs.clear();
         let result = self.definitions(&mut outputs, b'=');
         self.outputs = outputs;
+        if result.is_err() {
+            self.mentions.lost_definitions = true;
+        }
         result?;
-        self.cursor.blanks();
+        self.cursor.space();
         self.node()
     }
 
@@ -493,10 +539,12 @@ impl<'a> Parser<'a> {
                 return fault(at..at + 1, "this defines no value", what);
             }
             let name = self.defined_name(end)?;
-            let ty = self.declared_type(end)?;
-            self.doubt_name(at, name, ty);
-            into.push((name, ty));
-            let broke = self.gap(end);
+            into.push((name, None));
+            let ty = self.declared_type()?;
+            self.doubt_name(at, name, ty.is_some());
+            into.last_mut().expect("it was pushed").1 = ty;
+            let over = self.cursor.at;
+            self.cursor.space();
             match self.cursor.peek() {
                 Some(b) if b == end => {
                     self.cursor.at += 1;
@@ -507,91 +555,18 @@ impl<'a> Parser<'a> {
                     commas = Some(true);
                     self.cursor.space();
                 }
-                Some(b'%') if broke && end == b')' => commas = Some(false),
+                Some(b'%') if end == b')' => commas = Some(false),
                 _ => {
-                    let at = self.cursor.at;
-                    return fault(
-                        at..at + 1,
-                        "this list of values does not go on here",
-                        format!("expected `,` or `{}`", end as char),
-                    );
+                    let at = self.place_after(over);
+                    let expected = format!("expected `,` or `{}`", end as char);
+                    return fault(at..at + 1, "this list of values does not go on here", expected);
                 }
             }
         }
     }
 
-    /// `%y Tensor = …` defines a value of that name, which PyTorch could print, but nobody means it.
-    fn doubt_name(&mut self, at: usize, name: &[u8], ty: Option<Type>) {
-        if ty.is_some() || !name.contains(&b' ') {
-            return;
-        }
-        let last = name.rsplit(|&b| b == b' ').next().unwrap_or_default();
-        if last.len() > 1 && spelling::parse_all(last).is_ok() {
-            let message = format!("`%{}` has no type", String::from_utf8_lossy(name));
-            self.report(Diagnostic::warning(
-                at..at + 1 + name.len(),
-                message,
-                "is a `:` missing in front of the type?",
-            ));
-        }
-    }
-
-    /// Blanks; in a list of params line ends too. Returns whether a line ended.
-    fn gap(&mut self, end: u8) -> bool {
-        let start = self.cursor.at;
-        if end == b')' {
-            self.cursor.space()
-        } else {
-            self.cursor.blanks()
-        }
-        self.cursor.text[start..self.cursor.at].contains(&b'\n')
-    }
-
-    /// A name where it is defined: it ends before ` : `, `,`, ` =` or `)`. Anything else may be part of it.
-    fn defined_name(&mut self, end: u8) -> Step<&'a [u8]> {
-        let start = self.cursor.at;
-        self.cursor.take_while(is_plain_name);
-        if self.name_ends_here(end) {
-            return self.name(start);
-        }
-        loop {
-            match self.cursor.peek() {
-                None | Some(b'\n') => break,
-                Some(_) if self.name_ends_here(end) => break,
-                _ => self.cursor.at += 1,
-            }
-        }
-        self.name(start)
-    }
-
-    fn name_ends_here(&self, end: u8) -> bool {
-        let rest = self.cursor.rest();
-        let rest = &rest[rest.iter().take_while(|b| matches!(b, b' ' | b'\t' | b'\r')).count()..];
-        match rest.first() {
-            None | Some(b'\n') => true,
-            Some(b':') => rest.get(1).is_none_or(|b| matches!(b, b' ' | b'\t')),
-            Some(b',') => rest.get(1).is_none_or(|b| matches!(b, b' ' | b'\t' | b'\r' | b'\n' | b'%')),
-            Some(b'=') => end == b'=',
-            Some(&b) => b == end,
-        }
-    }
-
-    fn name(&mut self, start: usize) -> Step<&'a [u8]> {
-        let name = &self.cursor.text[start..self.cursor.at];
-        let len = name.iter().rposition(|b| !matches!(b, b' ' | b'\t' | b'\r')).map_or(0, |i| i + 1);
-        match len {
-            0 => fault(start - 1..start, "a value has no name", "expected a name or a number behind `%`"),
-            // Printed with a blank behind it, the name would end before its last byte.
-            _ if matches!(name[len - 1], b':' | b',') => {
-                fault(start..start + len, "this name cannot be told from what follows it", "ends in `:` or `,`")
-            }
-            _ => Ok(&name[..len]),
-        }
-    }
-
-    fn declared_type(&mut self, end: u8) -> Step<Option<Type>> {
-        self.gap(end);
-        if !self.cursor.eat(b":") {
+    fn declared_type(&mut self) -> Step<Option<Type>> {
+        if !self.cursor.eat_after_space(b":") {
             return Ok(None);
         }
         self.cursor.space();
@@ -603,7 +578,11 @@ impl<'a> Parser<'a> {
         let start = self.cursor.at;
         let rest = self.cursor.rest();
         let end = type_extent(rest);
-        if let Some(&ty) = self.types.get(&rest[..end]) {
+        // `int []`, `Float (2, 3)`: a type may go on behind a blank.
+        let goes_on = || matches!(rest[end + gaps::gap(&rest[end..])..].first(), Some(b'(' | b'[' | b'?'));
+        if let Some(&ty) = self.types.get(&rest[..end])
+            && !goes_on()
+        {
             self.cursor.at += end;
             return Ok(ty);
         }
@@ -630,9 +609,10 @@ impl<'a> Parser<'a> {
 
     fn block_header(&mut self) -> Step<()> {
         let start = self.cursor.at;
-        self.cursor.take_while(|b| b != b'(');
+        self.cursor.take_while(|b| b.is_ascii_alphanumeric());
         let span = start..self.cursor.at;
-        self.cursor.at += 1;
+        self.cursor.space();
+        self.cursor.eat(b"(");
         let depth = self.frame().blocks.len();
         let Some(owner) = self.frame().blocks[depth - 1].last else {
             return fault(span, "this block belongs to no node", "expected a node before it, such as `prim::If`");
@@ -672,7 +652,7 @@ impl<'a> Parser<'a> {
     fn end_block(&mut self) -> Step<()> {
         let start = self.cursor.at;
         self.cursor.at += 2;
-        self.cursor.blanks();
+        self.cursor.space();
         self.operands("results of the block")?;
         if self.frame().blocks.len() < 2 {
             return fault(start..start + 2, "this ends no block", "the graph itself ends with `return (…)`");
@@ -686,7 +666,7 @@ impl<'a> Parser<'a> {
     fn end_graph(&mut self) -> Step<bool> {
         let start = self.cursor.at;
         self.cursor.at += b"return".len();
-        self.cursor.blanks();
+        self.cursor.space();
         let open = self.frame().blocks.len();
         if open > 1 {
             let message = "this `return` stands inside a block";
@@ -696,8 +676,7 @@ impl<'a> Parser<'a> {
         self.operands("results of the graph")?;
         let root = self.frame().graph.root();
         self.set_results(root);
-        self.cursor.blanks();
-        if self.cursor.eat(b";") {
+        if self.cursor.eat_after_space(b";") {
             self.frame().graph.layout.semicolon = true;
         }
         // The graph ends here all the same: looking for another `return` would blame the next graph.
@@ -719,6 +698,9 @@ impl<'a> Parser<'a> {
         self.cursor.blanks();
         if self.at_line_end() {
             self.cursor.skip_line();
+            return Ok(());
+        }
+        if self.at_statement_end() {
             return Ok(());
         }
         let at = self.cursor.at;

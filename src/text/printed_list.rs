@@ -21,8 +21,8 @@ pub fn parts(text: &str) -> Option<Vec<Attribute>> {
 
 fn part(text: &str) -> Option<Attribute> {
     let input = format!("{}]", text.trim());
-    let (part, used) = literal::parse(input.as_bytes(), attr::VALUE, None, &mut Evidence::default()).ok()?;
-    (used + 1 == input.len()).then_some(part)
+    let read = literal::parse(input.as_bytes(), attr::VALUE, None, &mut Evidence::default()).ok()?;
+    (read.used + 1 == input.len()).then_some(read.value)
 }
 
 /// Cuts at the commas that are in no brackets and no string.

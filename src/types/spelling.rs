@@ -5,12 +5,11 @@
 //! and used when printing.
 
 use super::release::Release;
-use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind};
+use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind, gaps};
 use crate::symbol::Symbol;
-use nom::bytes::complete::take_while;
+use nom::IResult;
 use nom::character::complete::i64 as signed;
 use nom::error::{Error as NomError, ErrorKind};
-use nom::{IResult, Parser};
 
 /// The first release that prints `NoneType`; those before print `None`.
 pub const NONE_TYPE_SINCE: Release = Release(1, 9);
@@ -30,6 +29,8 @@ pub struct Spelling {
     pub square_unions: bool,
     /// `Dict[str, Tensor]` (1.1) instead of `Dict(str, Tensor)`.
     pub square_dicts: bool,
+    /// `string` (up to 1.1) instead of `str`.
+    pub string: bool,
     /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
     pub verbosity: Option<u8>,
 }
@@ -54,6 +55,7 @@ impl Default for Spelling {
             colon_strides: false,
             square_unions: false,
             square_dicts: false,
+            string: false,
             verbosity: None,
         }
     }
@@ -82,6 +84,8 @@ pub struct Seen {
     pub round_unions: bool,
     /// `Dict[..]` was met: 1.1.
     pub square_dicts: bool,
+    /// `string` was met: up to 1.1.
+    pub string: bool,
     /// `ProfiledTensor(..` was met: 1.2.
     pub profiled: bool,
 }
@@ -133,8 +137,7 @@ struct Reader<'s> {
 }
 
 fn blanks(input: Input<'_>) -> Input<'_> {
-    let n = input.iter().take_while(|b| b.is_ascii_whitespace()).count();
-    &input[n..]
+    &input[gaps::gap(input)..]
 }
 
 /// The rest behind `token` when it stands next, blanks aside.
@@ -151,9 +154,19 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80
 }
 
+/// How long the word at the start is. Names of classes may have letters beyond ASCII; a no-break space is none of them.
+fn word_length(input: Input<'_>) -> usize {
+    let mut at = 0;
+    while at < input.len() && is_word(input[at]) && gaps::blank(&input[at..]) == 0 {
+        at += input[at + 1..].iter().take_while(|&b| b & 0xc0 == 0x80).count() + 1;
+    }
+    at
+}
+
 /// A dotted name such as `int` or `__torch__.a.C`.
 fn word(input: Input<'_>) -> IResult<Input<'_>, &str> {
-    let (rest, bytes) = take_while(is_word).parse(blanks(input))?;
+    let start = blanks(input);
+    let (bytes, rest) = start.split_at(word_length(start));
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() => Ok((rest, text)),
         _ => Err(nom::Err::Error(NomError::new(input, ErrorKind::Alpha))),
@@ -207,6 +220,10 @@ impl Reader<'_> {
                 self.seen.old_none |= name == "None";
                 self.seen.new_none |= name == "NoneType";
                 Ok((rest, Type::none()))
+            }
+            "string" => {
+                self.seen.string = true;
+                Ok((rest, Type::simple(Simple::Str)))
             }
             "ProfiledTensor" => self.profiled(rest),
             "Dict" => self.dict(rest),
@@ -362,15 +379,16 @@ impl Reader<'_> {
         let mut tensor = TensorType { dtype, ..TensorType::default() };
         // A dtype without brackets is the rank-unknown spelling's typo; a bare `Tensor` is complete.
         // `Tensor(a!)` of a schema is not ours to read.
-        if !input.starts_with(b"(") || input.get(1).is_some_and(|&b| is_alias(&input[1..], b)) {
+        let sizes = eat(input, "(");
+        let Some(sizes) = sizes.filter(|sizes| sizes.first().is_none_or(|&b| !is_alias(sizes, b))) else {
             return match dtype {
-                Some(d) if !input.starts_with(b"(") => {
+                Some(d) if sizes.is_none() => {
                     Err((input, format!("expected sizes, such as `{0}(2, 3)`, or `{0}Tensor`", d.name())))
                 }
                 _ => self.fields_and_suffix(input, tensor),
             };
-        }
-        let (rest, dims) = self.dims(&input[1..])?;
+        };
+        let (rest, dims) = self.dims(sizes)?;
         // `Tensor(requires_grad=0)` has no rank; `Float(requires_grad=0)` has rank 0.
         let rankless = dims.sizes.is_empty() && dtype.is_none() && dims.any_field();
         if !rankless {
@@ -406,8 +424,11 @@ impl Reader<'_> {
 
     fn fields_and_suffix<'a>(&mut self, input: Input<'a>, mut tensor: TensorType) -> Result<'a, Type> {
         let mut rest = input;
-        if tensor.sizes.is_none() && tensor.dtype.is_some() && input.starts_with(b"(") {
-            let (after, dims) = self.dims(&input[1..])?;
+        if tensor.sizes.is_none()
+            && tensor.dtype.is_some()
+            && let Some(fields) = eat(input, "(")
+        {
+            let (after, dims) = self.dims(fields)?;
             if !dims.sizes.is_empty() {
                 return Err((input, "a type of unknown rank has no sizes; write `Float(2, 3)`".to_owned()));
             }
@@ -415,11 +436,11 @@ impl Reader<'_> {
             tensor.device = dims.device;
             rest = after;
         }
-        if let Some(after) = rest.strip_prefix(b"[Undefined]") {
+        if let Some(after) = bracketed(rest, "Undefined") {
             tensor.undefined = Some(true);
             self.seen.undefined = Some(Undefined::Suffix);
             rest = after;
-        } else if let Some(after) = rest.strip_prefix(b"[Defined]") {
+        } else if let Some(after) = bracketed(rest, "Defined") {
             tensor.undefined = Some(false);
             rest = after;
         }
@@ -450,8 +471,8 @@ impl Reader<'_> {
     }
 
     fn dim_or_field<'a>(&mut self, input: Input<'a>, dims: &mut Dims) -> Result<'a, ()> {
-        for (name, field) in [("strides=", 0), ("requires_grad=", 1), ("device=", 2)] {
-            if let Some(rest) = eat(input, name) {
+        for (name, field) in [("strides", 0), ("requires_grad", 1), ("device", 2)] {
+            if let Some(rest) = eat(input, name).and_then(|rest| eat(rest, "=")).map(blanks) {
                 self.seen.fields = true;
                 return dims.field(rest, field);
             }
@@ -461,6 +482,11 @@ impl Reader<'_> {
         }
         dims.size(input)
     }
+}
+
+/// The rest after `[word]`.
+fn bracketed<'a>(input: Input<'a>, word: &str) -> Option<Input<'a>> {
+    eat(eat(eat(input, "[")?, word)?, "]")
 }
 
 /// Sizes up to and including the bracket that closes them; none for `*)`.
@@ -487,9 +513,9 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
     let ends = |(i, b): (usize, &u8)| {
         match b {
             b'(' | b'[' | b'{' => depth += 1,
-            b')' | b']' | b'}' if depth > 0 => depth -= 1,
-            b')' | b'\n' => return Some(i),
-            b',' if depth == 0 && rest[i..].starts_with(b", ") => return Some(i),
+            _ if depth == 0 && default_ends(&rest[i..]) => return Some(i),
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'\n' => return Some(i),
             _ => {}
         }
         None
@@ -499,6 +525,15 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
         Ok(text) => Ok((&rest[end..], Some(Symbol::new(text)))),
         Err(_) => Err((rest, "this default is not UTF-8".to_owned())),
     }
+}
+
+/// Whether only a bracket or the next field follows: ` )`, `, name : `.
+fn default_ends(input: Input<'_>) -> bool {
+    if eat(input, ")").is_some() {
+        return true;
+    }
+    let field = eat(input, ",").and_then(|rest| word(rest).ok());
+    field.is_some_and(|(rest, _)| eat(rest, ":").is_some())
 }
 
 /// `(a`, `(a!`, `(a -> *)`, `(*)` of schemas, as against sizes.
@@ -521,11 +556,10 @@ fn unknown_type(name: &str) -> String {
 }
 
 fn suffix(input: Input<'_>, ty: Type) -> Option<(Input<'_>, Type)> {
-    if let Some(rest) = input.strip_prefix(b"?") {
+    if let Some(rest) = eat(input, "?") {
         return Some((rest, Type::optional(ty)));
     }
-    let rest = input.strip_prefix(b"[")?;
-    Some((rest.strip_prefix(b"]")?, Type::list(ty)))
+    Some((eat(eat(input, "[")?, "]")?, Type::list(ty)))
 }
 
 #[derive(Default)]
@@ -562,9 +596,10 @@ impl Dims {
     fn size<'a>(&mut self, input: Input<'a>) -> Result<'a, ()> {
         let (rest, dim) = dim(input)?;
         self.sizes.push(dim);
-        self.marks.push(rest.starts_with(b"!"));
-        let rest = rest.strip_prefix(b"!").unwrap_or(rest);
-        if let Some((rest, stride)) = rest.strip_prefix(b":").and_then(number) {
+        let marked = eat(rest, "!");
+        self.marks.push(marked.is_some());
+        let rest = marked.unwrap_or(rest);
+        if let Some((rest, stride)) = eat(rest, ":").and_then(number) {
             self.colon.push(stride);
             return Ok((rest, ()));
         }
@@ -585,7 +620,10 @@ impl Dims {
                 _ => Err((input, "expected 0 or 1 after `requires_grad=`".to_owned())),
             },
             _ => {
-                let n = input.iter().take_while(|&&b| is_word(b) || b == b':').count();
+                let mut n = word_length(input);
+                while input.get(n) == Some(&b':') {
+                    n += 1 + word_length(&input[n + 1..]);
+                }
                 let (Ok(name), true) = (std::str::from_utf8(&input[..n]), n > 0) else {
                     return Err((input, "expected a device, such as `cpu` or `cuda:0`".to_owned()));
                 };
@@ -622,7 +660,7 @@ fn dim(input: Input<'_>) -> Result<'_, Dim> {
     if let Some(rest) = input.strip_prefix(b"*") {
         return Ok((rest, Dim::Unknown));
     }
-    if let Some((rest, id)) = input.strip_prefix(b"SS(").and_then(number) {
+    if let Some((rest, id)) = eat(input, "SS").and_then(|rest| eat(rest, "(")).and_then(number) {
         return Ok((expect(rest, ")")?.0, Dim::Symbolic(id)));
     }
     match number(input) {
@@ -640,6 +678,7 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
     match ty.kind() {
         Tensor(tensor) => print_tensor(out, tensor, spelling),
         Simple(super::Simple::None) if spelling.old_none => out.extend(b"None"),
+        Simple(super::Simple::Str) if spelling.string => out.extend(b"string"),
         Simple(simple) => out.extend(simple.name().as_bytes()),
         Optional(inner) => print_with(out, "", *inner, "?", spelling),
         List(inner) => print_with(out, "", *inner, "[]", spelling),
@@ -648,6 +687,8 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Await(inner) => print_with(out, "Await(", *inner, ")", spelling),
         Dict(key, value) => {
             let (open, close) = if spelling.square_dicts { ("Dict[", "]") } else { ("Dict(", ")") };
+            // 1.1 prints dicts by its printer of Python types.
+            let spelling = &Spelling { string: spelling.string && !spelling.square_dicts, ..*spelling };
             print_with(out, open, *key, ", ", spelling);
             print_with(out, "", *value, close, spelling);
         }

@@ -10,6 +10,8 @@ const PRINTED: &[&str] = &[
     "Float()",
     "Float(requires_grad=0, device=cpu)",
     "FloatTensor",
+    "string",
+    "(string, string[], Dict[str, int], string?)",
     "Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)",
     "Float(2, *)",
     "Float(*, 3, device=cpu)",
@@ -82,6 +84,7 @@ fn spelling(seen: &Seen) -> Spelling {
         colon_strides: seen.colon_strides,
         square_unions: seen.square_unions,
         square_dicts: seen.square_dicts,
+        string: seen.string,
         verbosity: None,
     }
 }

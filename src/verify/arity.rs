@@ -56,7 +56,12 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     }
     // Closures that were lifted are sections.
     let lifted = structure == Structure::Closure && found == 0 && sink.graph.subgraph(node).is_some();
-    if found != expected && !lifted {
+    // PyTorch's reader takes it, and patterns are written so.
+    let one_branch = structure == Structure::If && found == 1;
+    if one_branch {
+        let message = "this `prim::If` has one block, and two are expected";
+        sink.warning(Spot::Node(node), message).note("when its condition is false, nothing says what it returns");
+    } else if found != expected && !lifted {
         let kind = operator.kind;
         sink.error(Spot::Node(node), format!("`{kind}` has {}, expected {expected}", counted(found, "block")));
         return;

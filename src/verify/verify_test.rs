@@ -127,7 +127,7 @@ fn erased_definers() {
 fn blocks() {
     check("%1 : Tensor = aten::relu(%x)\nblock0():\n-> ()", &["error 7:17 `aten::relu` has 1 block, expected 0"]);
     check("%1 : Tensor = my::op(%x)\nblock0(%i : int):\n-> ()", &[]);
-    check("prim::If(%b)\nblock0():\n-> ()", &["error 7:6 `prim::If` has 1 block, expected 2"]);
+    check("prim::If(%b)\nblock0():\n-> ()", &["warning 7:6 this `prim::If` has one block, and two are expected"]);
     let lines = "%o : Tensor = prim::If(%b)\nblock0(%i : int):\n-> (%x)\nblock1():\n-> ()";
     let expected = [
         "error 8:5 a block of `prim::If` takes no values, this one takes 1",
@@ -289,14 +289,17 @@ fn erased_numbers_are_fine() {
 }
 
 #[test]
-fn unknown_operators_are_fine_unless_misspelt() {
-    check("%1 : str = my::op(%x, %t)\n%2 : str = aten::something_of_tomorrow(%x)\n = ^Fn(2.0)(%x)", &[]);
+fn unknown_operators_are_fine_in_other_namespaces() {
+    check("%1 : str = my::op(%x, %t)\n%2 : str = tomorrow::of(%x)\n = ^Fn(2.0)(%x)", &[]);
+    check("%1 : str = aten::adddd(%x)", &["warning 7:14 `aten::adddd` is not an operator of PyTorch"]);
+    // Some release between 1.3 and 2.15 has it.
+    check("%1 : Tensor = aten::_bmm(%x, %x, %b)", &[]);
     let graph = read("graph(%x : Tensor):\n  %1 : Tensor = aten::realu(%x)\n  return (%1)\n");
     let report = verify(&graph);
     assert_eq!(report.findings[0].message, "`aten::realu` is not an operator of PyTorch");
     assert_eq!(report.findings[0].help.as_deref(), Some("did you mean `aten::real` or `aten::relu`?"));
     for (close, far) in
-        [("aten::sigmiod", "aten::sigmax"), ("aten::matmull", "atex::matmull"), ("prim::ListContruct", "prim::Lust")]
+        [("aten::sigmiod", "atem::sigmax"), ("aten::matmull", "atex::matmull"), ("prim::ListContruct", "prin::Lust")]
     {
         assert_eq!(found_in(&format!("{close}(%x)")).len(), 1, "{close}");
         assert_eq!(found_in(&format!("{far}(%x)")).len(), 0, "{far}");

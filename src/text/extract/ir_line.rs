@@ -27,9 +27,9 @@ pub(super) fn classify(line: &[u8]) -> Option<IrLine> {
     let line = line.trim_ascii();
     match line.first()? {
         b'%' => classify_names(line),
-        b'=' => is_head(line.strip_prefix(b"= ")?).then_some(IrLine::Node),
-        b'-' => is_list(line.strip_prefix(b"-> (")?).then_some(IrLine::Block),
-        b'r' => is_list(line.strip_prefix(b"return (")?).then_some(IrLine::Return),
+        b'=' => is_head(line[1..].trim_ascii_start()).then_some(IrLine::Node),
+        b'-' => is_list(line.strip_prefix(b"->")?).then_some(IrLine::Block),
+        b'r' => is_list(line.strip_prefix(b"return")?).then_some(IrLine::Return),
         b'b' => is_block(line).then_some(IrLine::Block),
         b'w' => section_start(line).map(|_| IrLine::Section),
         b'}' => (line.len() == 1).then_some(IrLine::Brace),
@@ -40,19 +40,20 @@ pub(super) fn classify(line: &[u8]) -> Option<IrLine> {
 /// A line that begins with a value: a node if ` = ` and an operator follow, else perhaps a parameter. Names with blanks,
 /// which are legal but never printed by anything known, are not recognised: prose has blanks too.
 fn classify_names(line: &[u8]) -> Option<IrLine> {
-    let name = line[1..].iter().position(|b| matches!(b, b' ' | b',' | b')')).unwrap_or(line.len() - 1);
-    let after = &line[1 + name..];
-    let typed = after.starts_with(b" : ") || matches!(after, [] | [b',' | b')', ..]);
+    let name =
+        line[1..].iter().position(|b| matches!(b, b' ' | b'\t' | b',' | b')' | b':' | b'=')).unwrap_or(line.len() - 1);
+    let after = line[1 + name..].trim_ascii_start();
+    let typed = matches!(after, [] | [b',' | b')', ..]) || after.starts_with(b":") && !after.starts_with(b"::");
     match (name, head_of(line)) {
         (0, _) => None,
-        (_, Some(_)) => (typed || after.starts_with(b" = ")).then_some(IrLine::Node),
+        (_, Some(_)) => (typed || after.starts_with(b"=")).then_some(IrLine::Node),
         (_, None) => typed.then_some(IrLine::Param),
     }
 }
 
-/// What follows the ` = ` of a node. Named tuples with defaults have the same characters in their type.
+/// What follows the `=` of a node. Named tuples with defaults have the same characters in their type.
 fn head_of(line: &[u8]) -> Option<&[u8]> {
-    memmem::find_iter(line, b"= ").map(|at| &line[at + 2..]).find(|head| is_head(head))
+    memchr::memchr_iter(b'=', line).map(|at| line[at + 1..].trim_ascii_start()).find(|head| is_head(head))
 }
 
 /// True for the operator of a node: `ns::name` or `^PythonFunction`.
@@ -61,9 +62,25 @@ fn is_head(text: &[u8]) -> bool {
     text.first() == Some(&b'^') || memmem::find(&text[..word], b"::").is_some_and(|at| at > 0)
 }
 
-/// The inside of `return (…)` and `-> (…)`.
+/// What follows `return` and `->`: `(…)`.
 fn is_list(text: &[u8]) -> bool {
-    matches!(text.first(), Some(b'%' | b')'))
+    let inside = text.trim_ascii_start().strip_prefix(b"(").map(<[u8]>::trim_ascii_start);
+    matches!(inside, Some([b'%' | b')', ..]))
+}
+
+/// Where a graph ends that returns in the middle of this line: after `%y = aten::neg(%x) return (%y)`.
+pub(super) fn end_of_return(line: &[u8]) -> Option<usize> {
+    let mut brackets = Brackets::default();
+    for (at, &byte) in line.iter().enumerate() {
+        let outside = brackets.depth() == 0 && !brackets.is_cut(0) && !brackets.in_comment;
+        let before = at.checked_sub(1).map(|at| line[at]);
+        let separate = before.is_none_or(|b| b == b')' || b == b':' || b.is_ascii_whitespace());
+        if byte == b'r' && outside && separate && line[at..].strip_prefix(b"return").is_some_and(is_list) {
+            return memchr::memchr(b')', &line[at..]).map(|end| at + end + 1);
+        }
+        brackets.feed(&line[at..=at]);
+    }
+    None
 }
 
 fn is_block(line: &[u8]) -> bool {
@@ -71,7 +88,7 @@ fn is_block(line: &[u8]) -> bool {
         return false;
     };
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-    digits > 0 && rest.get(digits) == Some(&b'(')
+    digits > 0 && rest[digits..].trim_ascii_start().starts_with(b"(")
 }
 
 fn is_word(byte: u8) -> bool {
@@ -117,13 +134,14 @@ impl Header {
 /// Finds `graph(%…` or `graph():`, behind any prefix.
 pub(super) fn find_header(line: &[u8]) -> Option<Header> {
     let searched = &line[..line.len().min(LONGEST_PREFIX)];
-    memmem::find_iter(searched, b"graph(")
+    memmem::find_iter(searched, b"graph")
         .find(|&at| begins_graph(line, at))
         .map(|graph| Header { start: start_of_with(&line[..graph]).unwrap_or(graph), graph })
 }
 
 fn begins_graph(line: &[u8], at: usize) -> bool {
-    let (before, after) = (&line[..at], &line[at + 6..]);
+    let (before, after) = (&line[..at], line[at + 5..].trim_ascii_start());
+    let Some(after) = after.strip_prefix(b"(").map(<[u8]>::trim_ascii_start) else { return false };
     let inside_word = before.last().is_some_and(|b| is_word(*b) || *b == b'.') || before.ends_with(b"::");
     let empty = after.starts_with(b"):") || after.starts_with(b") {");
     let python = before.ends_with(b"def ");

@@ -1,6 +1,6 @@
 //! A graph of which the end has not been seen yet.
 
-use super::ir_line::{Brackets, Header, IrLine, classify, refers_to_section};
+use super::ir_line::{Brackets, Header, IrLine, classify, end_of_return, refers_to_section};
 use super::log_prefix::{Likeness, Prefix, find_tag, title};
 use super::{Extracted, plain};
 
@@ -86,6 +86,10 @@ impl OpenGraph {
             foreign: 0,
         };
         graph.push_header(&line[header.graph..]);
+        if graph.stage == Stage::Returned {
+            // A whole graph in one line: there is no other whose prefix could differ.
+            graph.prefix_length = Some(graph.prefix.bytes.len());
+        }
         graph
     }
 
@@ -186,7 +190,10 @@ impl OpenGraph {
         self.brackets = Brackets::default();
         self.brackets.feed(claim.rest);
         self.sections.0 += usize::from(claim.kind == IrLine::Node && refers_to_section(claim.rest));
-        self.push(claim.rest);
+        match end_of_return(claim.rest) {
+            Some(end) => self.take_return_inside(claim.rest, end),
+            None => self.push(claim.rest),
+        }
     }
 
     /// Takes `return (…)`, without what may stand behind it, such as the quotes of the program it was pasted from.
@@ -201,9 +208,19 @@ impl OpenGraph {
         self.push(if ours { line } else { list });
     }
 
+    /// Takes a line in which the graph ends after other statements.
+    fn take_return_inside(&mut self, line: &[u8], end: usize) {
+        self.brackets = Brackets::default();
+        self.stage = Stage::Returned;
+        self.push(&line[..end]);
+    }
+
     /// Takes a line of the header.
     fn push_header(&mut self, line: &[u8]) {
         self.brackets.next_line();
+        if let Some(end) = end_of_return(line) {
+            return self.take_return_inside(line, end);
+        }
         self.push(line);
         self.feed_header(line);
     }

@@ -3,8 +3,10 @@
 use super::{Kind, Parser, Step, fault};
 use crate::ir::{Attribute, Node};
 use crate::symbol::{Symbol, attr};
+use crate::text::diagnostic::Diagnostic;
 use crate::text::extents::{closing, is_kind};
 use crate::text::literal;
+use crate::types::gaps;
 
 impl<'a> Parser<'a> {
     /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
@@ -16,7 +18,11 @@ impl<'a> Parser<'a> {
         if text.starts_with(b"^") {
             self.python_arguments(node)?;
         }
-        self.operands("operands")?;
+        if !self.cursor.eat_after_space(b"(") {
+            let at = self.cursor.at;
+            return fault(at..at + 1, "expected the operands", "expected `(`");
+        }
+        self.operand_list("operands")?;
         self.finish_node(node)?;
         let frame = self.frame();
         if kind.numbered {
@@ -68,6 +74,7 @@ impl<'a> Parser<'a> {
         let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
         let numbered = caret == 0 && digits > 0 && text[..len - digits].ends_with(b"_");
         let kind = Kind { symbol: Symbol::new(name), numbered };
+        self.mentions.kinds.push((kind.symbol, start..start + len));
         self.kinds.insert(text, kind);
         self.cursor.at += len;
         Ok((kind, text))
@@ -75,15 +82,17 @@ impl<'a> Parser<'a> {
 
     /// `[name=value, …]`, if it stands here.
     fn attributes(&mut self, node: Node) -> Step<()> {
-        if !self.cursor.eat(b"[") {
+        if !self.cursor.eat_after_space(b"[") {
             return Ok(());
         }
+        self.cursor.space();
         if self.cursor.eat(b"]") {
             self.frame().graph.set_empty_attributes(node);
             return Ok(());
         }
         loop {
             self.attribute(node)?;
+            self.cursor.space();
             if self.cursor.eat(b"]") {
                 return Ok(());
             }
@@ -98,7 +107,7 @@ impl<'a> Parser<'a> {
     fn attribute(&mut self, node: Node) -> Step<()> {
         let start = self.cursor.at;
         let name = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.');
-        self.cursor.blanks();
+        self.cursor.space();
         if name.is_empty() || !self.cursor.eat(b"=") {
             let end = self.cursor.at.max(start + 1);
             return fault(start..end, "this is no attribute", "expected `name=value`");
@@ -107,8 +116,13 @@ impl<'a> Parser<'a> {
         let at = self.cursor.at;
         let ty = self.outputs.first().and_then(|&(_, ty)| ty);
         match literal::parse(self.cursor.rest(), symbol, ty, &mut self.evidence) {
-            Ok((value, used)) => {
+            Ok(literal::Read { value, used, doubt }) => {
                 self.cursor.at += used;
+                if let Some(literal::Problem { span, message, help }) = doubt {
+                    let span = at + span.start..at + span.end;
+                    let found = Diagnostic::warning(span, "this attribute value is none that PyTorch prints", message);
+                    self.report(Diagnostic { help, ..found });
+                }
                 if self.frame().graph.attribute(node, symbol).is_some() {
                     return fault(
                         start..start + name.len(),
@@ -119,18 +133,23 @@ impl<'a> Parser<'a> {
                 self.frame().graph.set_attribute(node, symbol, value);
                 Ok(())
             }
-            Err((offset, message)) => {
-                let at = (at + offset).min(self.cursor.text.len());
-                fault(at..at + 1, "this attribute value cannot be read", message)
+            Err(literal::Problem { span, message, help }) => {
+                let length = self.cursor.text.len();
+                let (start, end) = ((at + span.start).min(length), (at + span.end).min(length));
+                let found =
+                    Diagnostic::error(start..end.max(start + 1), "this attribute value cannot be read", message);
+                Err(Box::new(Diagnostic { help, ..found }))
             }
         }
     }
 
     /// `^Fn(2.0, "a")(%x)`: the scalars, kept as they stand.
     fn python_arguments(&mut self, node: Node) -> Step<()> {
+        self.cursor.space();
         let start = self.cursor.at;
         let rest = self.cursor.rest();
-        let end = closing(rest).filter(|&end| rest.first() == Some(&b'(') && rest.get(end + 1) == Some(&b'('));
+        let then = |end: usize| rest[end + 1 + gaps::gap(&rest[end + 1..])..].first();
+        let end = closing(rest).filter(|&end| rest.first() == Some(&b'(') && then(end) == Some(&b'('));
         // A Python operator without scalars in the text of some versions: `^Fn(%x)`.
         let Some(end) = end else { return Ok(()) };
         let Ok(text) = std::str::from_utf8(&rest[1..end]) else {
@@ -148,10 +167,15 @@ impl<'a> Parser<'a> {
     /// `(%a, %b)` into `self.operands`.
     pub(super) fn operands(&mut self, what: &str) -> Step<()> {
         let at = self.cursor.at;
-        self.operands.clear();
-        if !self.cursor.eat(b"(") {
-            return fault(at..at + 1, format!("expected the {what}"), "expected `(`");
+        match self.cursor.eat(b"(") {
+            true => self.operand_list(what),
+            false => fault(at..at + 1, format!("expected the {what}"), "expected `(`"),
         }
+    }
+
+    /// After the bracket that opens it.
+    fn operand_list(&mut self, what: &str) -> Step<()> {
+        self.operands.clear();
         self.cursor.space();
         if self.cursor.eat(b")") {
             return Ok(());
@@ -161,10 +185,11 @@ impl<'a> Parser<'a> {
             if !self.cursor.eat(b"%") {
                 return fault(at..at + 1, format!("expected a value among the {what}"), "expected `%name`");
             }
-            let name = self.defined_name(b')')?;
+            let name = self.used_name()?;
             let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
-            let value = frame.resolve(name);
+            let value = frame.resolve(name, at..self.cursor.at);
             self.operands.push(value);
+            let end = self.cursor.at;
             self.cursor.space();
             match self.cursor.peek() {
                 Some(b')') => {
@@ -180,11 +205,17 @@ impl<'a> Parser<'a> {
                     return fault(at..at + 1, "operands have no types", "expected `,` or `)`");
                 }
                 _ => {
-                    let at = self.cursor.at;
-                    return fault(at..at + 1, format!("these {what} do not go on here"), "expected `,` or `)`");
+                    let at = self.place_after(end);
+                    return fault(at..at + 1, format!("expected `,` or `)` after these {what}"), "here");
                 }
             }
         }
+    }
+
+    /// Where to point when the token after the one that ends at `end` is wrong: not into a later line.
+    pub(super) fn place_after(&self, end: usize) -> usize {
+        let gap = &self.cursor.text[end..self.cursor.at];
+        if gap.contains(&b'\n') { end } else { self.cursor.at }
     }
 
     /// `, scope: …` and `# location` behind the operands.
@@ -195,35 +226,44 @@ impl<'a> Parser<'a> {
         }
         let at = self.cursor.at;
         let line = &self.cursor.text[at..self.cursor.line_end()];
-        if let Some(rest) = line.strip_prefix(b", scope:") {
+        if let Some((word, rest)) = scope_word(line) {
             let end = match rest.starts_with(b"#") {
                 true => 0,
                 false => memchr::memmem::find(rest, b" # ").unwrap_or(rest.len()),
             };
-            let scope = rest[..end].trim_ascii();
+            let scope = gaps::trim_end(&rest[gaps::blanks(rest).min(end)..end]);
             self.frame().graph.set_scope(node, scope);
-            self.cursor.at = at + b", scope:".len() + end;
+            self.cursor.at = at + word + end;
             self.cursor.blanks();
         }
         let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
         if let Some(comment) = line.strip_prefix(b"#") {
-            self.frame().graph.set_location(node, comment.trim_ascii());
+            let comment = gaps::trim_end(comment);
+            self.frame().graph.set_location(node, &comment[gaps::blanks(comment)..]);
             self.cursor.at += line.len();
             return Ok(());
         }
-        if line.trim_ascii().is_empty() || line.starts_with(b"//") {
-            self.cursor.at += line.len();
+        if self.at_statement_end() {
             return Ok(());
         }
         let at = self.cursor.at;
         fault(
             at..at + line.len(),
             "this node does not end here",
-            "expected `, scope: …`, `# location` or the end of the line",
+            "expected `, scope: …`, `# location`, another statement or the end of the line",
         )
     }
 
     fn at_plain_line_end(&self) -> bool {
         matches!(self.cursor.peek(), None | Some(b'\n'))
     }
+}
+
+/// `, scope:` at the start of a line: its length, and what stands behind it.
+fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
+    let mut rest = line;
+    for token in [&b","[..], b"scope", b":"] {
+        rest = rest[gaps::blanks(rest)..].strip_prefix(token)?;
+    }
+    Some((line.len() - rest.len(), rest))
 }

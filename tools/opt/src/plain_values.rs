@@ -38,8 +38,9 @@ pub(crate) fn parse(text: &str, ty: Type) -> Option<IValue> {
     }
     // Attributes end with a bracket.
     let input = format!("{text}]");
-    let (value, used) = literal::parse(input.as_bytes(), attr::VALUE, Some(ty), &mut Evidence::default()).ok()?;
-    let value = literal_values::of(&Environment::default(), &value, ty, "").ok().filter(|_| used == text.len())?;
+    let read = literal::parse(input.as_bytes(), attr::VALUE, Some(ty), &mut Evidence::default()).ok()?;
+    let value = literal_values::of(&Environment::default(), &read.value, ty, "");
+    let value = value.ok().filter(|_| read.used == text.len() && read.doubt.is_none())?;
     fitted(value, ty).ok()
 }
 
