@@ -4,7 +4,7 @@
 //! constant decides, see `coerce`. A text that is no literal of ours but has balanced brackets is kept as it stands:
 //! a tensor that PyTorch printed with its elements, or an opaque one that is never equal to another.
 
-use super::number::{parse_float, print_float, print_int, style_of};
+use super::number::{parse_float, print_float, print_int, styles_of};
 use super::quoted;
 use crate::ir::{Attribute, Float, FloatStyle};
 use crate::symbol::{Symbol, attr};
@@ -13,6 +13,7 @@ use crate::types::{MAX_DEPTH, Simple, Type, TypeKind};
 use nom::bytes::complete::{tag, take_while1};
 use nom::error::Error as NomError;
 use nom::{IResult, Parser};
+use smallvec::SmallVec;
 
 type Input<'a> = &'a [u8];
 
@@ -21,12 +22,20 @@ type Input<'a> = &'a [u8];
 pub struct Evidence {
     /// From types.
     pub types: Seen,
-    /// A float that only the printer of six digits writes so.
+    /// A float that only the printer of six digits writes so: up to 1.4.
     pub six: bool,
-    /// A float that only the printer of 17 digits writes so.
+    /// A float that only printers of 17 digits write so: since 1.5.
     pub seventeen: bool,
+    /// `12345678901.`: 1.5 and 1.6.
+    pub pointed: bool,
+    /// A float `12345678901`: since 1.7.
+    pub unpointed: bool,
+    /// `-0.`: since 1.8.
+    pub minus_zero: bool,
     /// `annotate(List[int], [])`
     pub annotated: bool,
+    /// `graph(%x : Tensor) {`: up to 1.0, which escapes no quotes in strings.
+    pub braces: bool,
 }
 
 /// A literal that is none: offset from its start, message.
@@ -109,6 +118,10 @@ impl Reader<'_> {
             return Err((0, format!("literals nest deeper than {MAX_DEPTH} levels")));
         }
         match input.first() {
+            Some(b'"') if self.seen.braces => {
+                let (bytes, used) = quoted::parse_raw(input).ok_or_else(raw_please)?;
+                Ok((Attribute::Str(bytes.into()), &input[used..]))
+            }
             Some(b'"' | b'\'') => {
                 let (bytes, used) = quoted::parse(input).map_err(|(at, message)| (at, message.to_owned()))?;
                 Ok((Attribute::Str(bytes.into()), &input[used..]))
@@ -264,21 +277,20 @@ impl Reader<'_> {
     }
 }
 
-/// Notes which printer wrote a float. One that neither wrote keeps its value.
+/// Notes which printers write a float so. One that none wrote keeps its value: it was written by
+/// hand, and has all digits that there are.
 fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
-    let style = match style_of(text, value) {
-        Some(FloatStyle::Six) => {
-            seen.six = true;
-            FloatStyle::Six
-        }
-        Some(FloatStyle::Seventeen) => {
-            seen.seventeen = true;
-            FloatStyle::Seventeen
-        }
-        // Written by hand: all digits that there are.
-        None => FloatStyle::Seventeen,
-    };
-    Float { value, style }
+    let styles: SmallVec<[FloatStyle; 3]> = styles_of(text, value).collect();
+    match styles[..] {
+        [FloatStyle::Six] => seen.six = true,
+        [FloatStyle::Pointed] => seen.pointed = true,
+        [FloatStyle::Seventeen] => seen.unpointed = true,
+        [FloatStyle::Pointed, FloatStyle::Seventeen] => seen.seventeen = true,
+        _ => {}
+    }
+    seen.minus_zero |= text == b"-0.";
+    // Where more than one prints it so, the newest.
+    Float { value, style: styles.last().copied().unwrap_or(FloatStyle::Seventeen) }
 }
 
 fn raw_please() -> Problem {
@@ -368,6 +380,14 @@ fn coerce(value: Attribute, text: &[u8], ty: Type, seen: &mut Evidence) -> Attri
             let parts = parts.into_vec().into_iter().zip(types);
             Attribute::Tuple(parts.map(|(part, ty)| coerce_part(part, *ty, seen)).collect())
         }
+        (Attribute::Tuple(parts), TypeKind::NamedTuple(fields)) if parts.len() == fields.len() => {
+            let parts = parts.into_vec().into_iter().zip(fields);
+            Attribute::Tuple(parts.map(|(part, field)| coerce_part(part, field.ty, seen)).collect())
+        }
+        (Attribute::Dict(pairs), TypeKind::Dict(key, item)) => {
+            let pair = |(k, v)| (coerce_part(k, *key, seen), coerce_part(v, *item, seen));
+            Attribute::Dict(pairs.into_vec().into_iter().map(pair).collect())
+        }
         (value, _) => value,
     }
 }
@@ -388,6 +408,7 @@ pub fn print(out: &mut Vec<u8>, value: &Attribute, spelling: &Spelling) {
         Attribute::Complex(parts) => print_complex(out, parts.0, parts.1),
         Attribute::Bool(b) => out.extend(if *b { &b"True"[..] } else { b"False" }),
         Attribute::None => out.extend(b"None"),
+        Attribute::Str(bytes) if spelling.raw_strings => quoted::print_raw(out, bytes),
         Attribute::Str(bytes) => quoted::print(out, bytes),
         Attribute::List(parts) => print_sequence(out, "[", parts, "]", spelling),
         Attribute::EmptyList(annotation) => out.extend(format!("annotate({annotation}, [])").as_bytes()),

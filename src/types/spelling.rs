@@ -30,6 +30,8 @@ pub struct Spelling {
     pub square_unions: bool,
     /// `Dict[str, Tensor]` (1.1) instead of `Dict(str, Tensor)`.
     pub square_dicts: bool,
+    /// Strings escape line ends and tabs, but no quotes and backslashes (1.0).
+    pub raw_strings: bool,
     /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
     pub verbosity: Option<u8>,
 }
@@ -54,6 +56,7 @@ impl Default for Spelling {
             colon_strides: false,
             square_unions: false,
             square_dicts: false,
+            raw_strings: false,
             verbosity: None,
         }
     }
@@ -213,6 +216,11 @@ impl Reader<'_> {
             "NamedTuple" => self.named_tuple(rest),
             "Future" | "RRef" | "Await" => self.wrapper(rest, name),
             "Union" => self.union(rest),
+            "Tuple" if eat(rest, "[").is_some() => {
+                let (rest, ()) = expect(rest, "[")?;
+                let (rest, parts) = self.list(rest, "]")?;
+                Ok((rest, Type::tuple(&parts)))
+            }
             "Optional" | "List" if eat(rest, "[").is_some() => self.python_generic(rest, name),
             "ClassType" | "InterfaceType" | "Enum" if eat(rest, "<").is_some() => self.angled(rest, name),
             _ => self.named(input, rest, name),
@@ -463,6 +471,11 @@ impl Reader<'_> {
     }
 }
 
+/// Whether a field of a named tuple begins here, `n : int`. A default may have commas of its own.
+fn is_field(input: Input<'_>) -> bool {
+    word(input).is_ok_and(|(rest, _)| rest.starts_with(b" : "))
+}
+
 /// Sizes up to and including the bracket that closes them; none for `*)`.
 fn profiled_sizes(input: Input<'_>) -> Result<'_, Option<Box<[Dim]>>> {
     if let Some(rest) = eat(input, "*").and_then(|rest| eat(rest, ")")) {
@@ -489,7 +502,7 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
             b'(' | b'[' | b'{' => depth += 1,
             b')' | b']' | b'}' if depth > 0 => depth -= 1,
             b')' | b'\n' => return Some(i),
-            b',' if depth == 0 && rest[i..].starts_with(b", ") => return Some(i),
+            b',' if depth == 0 && rest[i..].starts_with(b", ") && is_field(&rest[i + 2..]) => return Some(i),
             _ => {}
         }
         None
@@ -648,8 +661,12 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Await(inner) => print_with(out, "Await(", *inner, ")", spelling),
         Dict(key, value) => {
             let (open, close) = if spelling.square_dicts { ("Dict[", "]") } else { ("Dict(", ")") };
-            print_with(out, open, *key, ", ", spelling);
-            print_with(out, "", *value, close, spelling);
+            let part = if spelling.square_dicts { print_python } else { print };
+            out.extend(open.as_bytes());
+            part(out, *key, spelling);
+            out.extend(b", ");
+            part(out, *value, spelling);
+            out.extend(close.as_bytes());
         }
         Tuple(parts) => print_list(out, "(", parts, ")", spelling),
         Union(parts) if spelling.square_unions => print_list(out, "Union[", parts, "]", spelling),
@@ -661,6 +678,22 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Enum(name) => out.extend(format!("Enum<{name}>").as_bytes()),
         Var(name) => out.extend(name.as_str().as_bytes()),
     }
+}
+
+/// As Python writes it, `List[int]`: parts of the dicts of 1.1.
+fn print_python(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
+    let (name, parts): (&str, &[Type]) = match ty.kind() {
+        TypeKind::List(inner) => ("List[", std::slice::from_ref(inner)),
+        TypeKind::Optional(inner) => ("Optional[", std::slice::from_ref(inner)),
+        TypeKind::Tuple(parts) => ("Tuple[", parts),
+        _ => return print(out, ty, spelling),
+    };
+    out.extend(name.as_bytes());
+    for (i, part) in parts.iter().enumerate() {
+        out.extend(if i > 0 { &b", "[..] } else { b"" });
+        print_python(out, *part, spelling);
+    }
+    out.push(b']');
 }
 
 fn print_with(out: &mut Vec<u8>, open: &str, inner: Type, close: &str, spelling: &Spelling) {
