@@ -25,7 +25,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::promotion::{join, stands_for_number};
 use jitopt_core::tensor::{Kind, Scalar};
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
@@ -100,11 +100,11 @@ fn number(graph: &Graph, db: &AliasDb, node: Node, trusting: bool) -> Option<(At
     let value = literal_values::constant(graph, &Environment::default(), graph.definer(constant)?).ok()?;
     let number = value.tensor()?.item();
     let keeps = planted!("canonicalize-ops.keeps", keeps_dtype(x, dtype, number), "ignored" => true);
-    (trusting || keeps).then(|| literal(number, graph.era))?
+    (trusting || keeps).then(|| literal(number, graph.release()))?
 }
 
-fn literal(number: Scalar, era: Era) -> Option<(Attribute, Type)> {
-    let style = if era == Era::V1_3 { FloatStyle::Six } else { FloatStyle::Seventeen };
+fn literal(number: Scalar, release: Release) -> Option<(Attribute, Type)> {
+    let style = FloatStyle::of(release);
     match number.kind() {
         Kind::Int => Some((Attribute::Int(number.int()), Type::int())),
         Kind::Float => Some((Attribute::Float(Float { value: number.real(), style }), Type::simple(Simple::Float))),

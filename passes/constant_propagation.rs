@@ -98,6 +98,9 @@ pub(crate) fn propagate(graph: &mut Graph, cx: &mut PassContext<'_>, memory: Mem
     let env = Environment::default();
     let mut folder = Folder { db, memory, env, known: FxHashMap::default(), spent: 0, changed: false };
     folder.walk(graph, cx);
+    if let Some(text) = folder.env.ambiguity.take().filter(|_| folder.changed) {
+        cx.advise(text);
+    }
     if folder.changed || graph.era == Era::V1_3 {
         dead_code_elimination::eliminate(graph, cx, true);
     }
@@ -308,7 +311,7 @@ impl Folder {
         let mut literals: Vec<(usize, Literal)> = Vec::new();
         for (i, value) in results.iter().enumerate() {
             let output = graph.output(node, i);
-            let literal = exact_literals::of(value, graph.ty(output), graph.era);
+            let literal = exact_literals::of(value, graph.ty(output), graph.release());
             if !matches!(literal, Err(Refusal::Kind)) {
                 self.known.insert(output, Some(value.clone()));
             }

@@ -308,7 +308,7 @@ impl Parts<'_> {
     }
 
     fn float(&mut self, value: f64) -> Value {
-        let value = exact_literals::float(value, self.graph.era);
+        let value = exact_literals::float(value, self.graph.release());
         self.constant(Attribute::Float(value), Type::simple(Simple::Float))
     }
 

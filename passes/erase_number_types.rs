@@ -7,19 +7,28 @@
 //! %y : Tensor = aten::add(%x, %t, %1)               %y : Tensor = aten::add(%x, %n, %2)
 //! ```
 //!
-//! For exporters: operators keep the operands that they have, so what comes out is a graph for reading and none that runs. As in
-//! PyTorch what is inside containers and sections stays, and so do params of blocks and constants that nobody reads. Up to 1.4 a
-//! bool was no number: constants of it became integers, and params stay.
+//! For exporters: operators keep the operands that they have, so the result is a graph for reading and none that
+//! runs. As in PyTorch what is inside containers and sections stays, and so do params of blocks that nobody reads.
+//! Conversions between numbers and tensors are skipped: `aten::Int` of 2.7 is 2.7 to the reader of such a graph.
+//! Floats show six digits, as PyTorch prints the elements of a tensor. Linear in nodes and operands; idempotent.
 //!
-//! Conversions between numbers and tensors are skipped and left for `dce`, as in PyTorch: `aten::Int` of 2.7 is 2.7 to the reader of
-//! such a graph. What comparisons return is a tensor of bools here; PyTorch up to 1.4 says of integers. Floats show six digits, as
-//! PyTorch prints the elements of a tensor. Linear in nodes and operands; idempotent.
+//! Each release does it a little differently, seen in all of them from 1.0.1 to 2.15.0:
+//!
+//! | | up to 1.1 | 1.2 to 1.8 | 1.9 to 1.11 | from 1.12 on |
+//! |---|---|---|---|---|
+//! | old constants, conversions | stay, unread | go | go | go |
+//! | constants that nobody reads | stay | become tensors | become tensors | stay |
+//! | params | `Tensor`, bools stay | `Tensor`, bools stay | their own type | their own type |
+//! | results of type float, bool | `Float()`, `Long()` | `Float()`, `Long()` | `Double()`, `Bool()` | `Double()`, `Bool()` |
+//! | constants of type bool | `Long()` | `Long()` | `Bool()` | `Bool()` |
+//!
+//! Types have a device from 1.7 on, constants `requires_grad=0` from 1.7 to 1.11.
 
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::text::number::print_float;
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 
@@ -35,6 +44,15 @@ pub const PASS: PassInfo = PassInfo {
     run,
     file: file!(),
 };
+
+/// Old constants and conversions are erased.
+const OLD_NODES_GO: Release = Release(1, 2);
+/// Types say a device.
+const TYPES_HAVE_DEVICES: Release = Release(1, 7);
+/// Bools are tensors of bools, floats of doubles, and params have such types.
+const BOOLS_ARE_NUMBERS: Release = Release(1, 9);
+/// Constants that nobody reads stay, and types of the others do not say `requires_grad=0`.
+const CONSTANTS_ARE_PLAIN: Release = Release(1, 12);
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before erasing number types", graph);
@@ -73,26 +91,46 @@ fn number(ty: Type) -> Option<Option<DType>> {
     }
 }
 
-/// The type of a tensor without dimensions, as its era says it.
+/// The type of a tensor without dimensions, with what types of the release say.
 fn tensor(graph: &Graph, dtype: Option<DType>) -> Type {
-    let new = graph.era != Era::V1_3;
     Type::new(TypeKind::Tensor(TensorType {
         dtype,
         sizes: dtype.map(|_| [].into()),
         strides: Strides::Unknown,
         requires_grad: None,
-        device: new.then(|| Symbol::new("cpu")),
+        device: (graph.release() >= TYPES_HAVE_DEVICES).then(|| Symbol::new("cpu")),
         undefined: None,
         profiled: false,
     }))
 }
 
+/// The same of a constant.
+fn constant_tensor(graph: &Graph, dtype: DType) -> Type {
+    let shows_gradient = (TYPES_HAVE_DEVICES..CONSTANTS_ARE_PLAIN).contains(&graph.release());
+    let ty = tensor(graph, Some(dtype));
+    match ty.as_tensor() {
+        Some(tensor) if shows_gradient => {
+            Type::new(TypeKind::Tensor(TensorType { requires_grad: Some(false), ..tensor.clone() }))
+        }
+        _ => ty,
+    }
+}
+
 /// What a param becomes that is a number.
 fn param_type(graph: &Graph, value: Value) -> Option<Type> {
     let dtype = number(graph.written_type(value)?)?;
-    match graph.era {
-        Era::V1_3 => (dtype != Some(DType::Bool)).then(Type::tensor),
-        Era::V2 => Some(tensor(graph, dtype)),
+    match graph.release() < BOOLS_ARE_NUMBERS {
+        true => (dtype != Some(DType::Bool)).then(Type::tensor),
+        false => Some(tensor(graph, dtype)),
+    }
+}
+
+/// The element type that a release gives to the result of an operator.
+fn result_dtype(release: Release, dtype: DType) -> DType {
+    match dtype {
+        DType::Bool if release < BOOLS_ARE_NUMBERS => DType::Long,
+        DType::Double if release < BOOLS_ARE_NUMBERS => DType::Float,
+        _ => dtype,
     }
 }
 
@@ -100,6 +138,7 @@ fn erase_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     for i in 0..graph.num_outputs(node) {
         let value = graph.output(node, i);
         let Some(dtype) = graph.written_type(value).and_then(number) else { continue };
+        let dtype = dtype.map(|dtype| result_dtype(graph.release(), dtype));
         let ty = tensor(graph, planted!("numbers.output", dtype, "integers" => dtype.map(|_| DType::Long)));
         cx.rewrite(graph, "types-erased", node, |graph| graph.set_type(value, ty));
     }
@@ -109,17 +148,30 @@ fn erase_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
 
 /// Puts a constant that is a tensor in the place of a number.
 fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
-    let Some(value) = graph.single_output(node).filter(|&value| graph.has_uses(value)) else { return };
-    let Some(Some(dtype)) = number(graph.ty(value)) else { return };
+    let Some(value) = graph.single_output(node) else { return };
+    let takes_all = (OLD_NODES_GO..CONSTANTS_ARE_PLAIN).contains(&graph.release());
+    let Some(Some(dtype)) = number(graph.ty(value)).filter(|_| takes_all || graph.has_uses(value)) else { return };
     let Some(text) = graph.attribute(node, attr::VALUE).and_then(printed) else { return };
-    let old = dtype == DType::Bool && graph.era == Era::V1_3;
-    let ty = tensor(graph, Some(if old { DType::Long } else { dtype }));
+    let text = planted!("numbers.text", text, "zero" => "{0}".to_owned());
+    let long = dtype == DType::Bool && graph.release() < BOOLS_ARE_NUMBERS;
+    let ty = constant_tensor(graph, if long { DType::Long } else { dtype });
     cx.rewrite(graph, "constants-erased", node, |graph| {
         graph_update!("Making a tensor of %{}", graph.name(value));
-        let text = planted!("numbers.text", text, "zero" => "{0}".to_owned());
+        if graph.release() < OLD_NODES_GO {
+            return insert_tensor(graph, node, text, ty);
+        }
         graph.set_attribute(node, attr::VALUE, Attribute::Tensor(text.into()));
         graph.set_type(value, ty);
     });
+}
+
+/// Another constant before the old one, which loses its users.
+fn insert_tensor(graph: &mut Graph, old: Node, text: String, ty: Type) {
+    let new = graph.create_op(prim::CONSTANT, &[], ty);
+    graph.set_attribute(new, attr::VALUE, Attribute::Tensor(text.into()));
+    graph.copy_scope(old, new);
+    graph.insert_before(old, new);
+    graph.replace_all_uses(graph.output(old, 0), graph.output(new, 0));
 }
 
 /// A number as the element of a tensor: with six digits, as PyTorch prints them.
@@ -164,10 +216,14 @@ fn takes_one_number(graph: &Graph, node: Node) -> bool {
 
 fn skip(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let (operand, output) = (graph.input(node, 0), graph.output(node, 0));
-    if graph.has_uses(output) {
+    let goes = graph.release() >= OLD_NODES_GO;
+    if goes || graph.has_uses(output) {
         cx.rewrite(graph, "conversions-skipped", node, |graph| {
             graph_update!("Skipping conversion %{}", graph.name(output));
             graph.replace_all_uses(output, operand);
+            if goes {
+                graph.erase(node);
+            }
         });
     }
 }

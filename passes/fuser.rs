@@ -51,6 +51,7 @@ use jitopt_core::ops::{self};
 use jitopt_core::pass::{JSON_FILE, PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
 use plans::Plan;
@@ -456,8 +457,12 @@ fn is_random(graph: &Graph, node: Node) -> bool {
     ops::operator(graph.era, graph.kind(node)).nondeterminism(None) == Nondeterminism::Always
 }
 
-/// Cleans up inside of a group: constants came with each node, and what two groups computed is computed twice.
+/// Cleans up inside of a group: constants came with each node, and what two groups computed is computed twice. 1.0
+/// left that so.
 fn clean_up(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
+    if graph.release() < Release(1, 1) {
+        return;
+    }
     graph.with_subgraph(group, |section| {
         dead_code_elimination::eliminate(section, cx, true);
         common_subexpression_elimination::merge(section, cx);

@@ -15,6 +15,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
 use jitopt_core::outlining::{copied, dissolve};
 use jitopt_core::planted;
 use jitopt_core::symbol::{Symbol, attr, prim};
+use jitopt_core::types::release::Release;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Groups that grow, and the memory of the graph around them.
@@ -130,12 +131,18 @@ impl Groups {
         let inside = known_inside(&mut self.inside, graph, group);
         let mut section = graph.take_subgraph(group).expect("a group has a section");
         let (root, mut map, mut constants) = (section.root(), ValueMap::default(), Vec::new());
+        // 1.0 copies constants for each node that reads them, and leaves them so.
+        let copies_each = graph.release() < Release(1, 1);
         for operand in graph.inputs(node).collect::<Vec<_>>() {
+            if copies_each && map.contains_key(&operand) {
+                continue;
+            }
             let constant = graph.definer(operand).filter(|&made| graph.kind(made) == prim::CONSTANT);
             // A tensor or a list that is written to, or returned, is one memory.
             let is_shared = self.db.has_writers(operand) || self.db.may_alias_graph_output(operand);
             let constant = constant.filter(|_| !is_shared);
-            let inner = match inside.get(&operand) {
+            let known = inside.get(&operand).filter(|_| !copies_each || constant.is_none());
+            let inner = match known {
                 Some(&inner) => inner,
                 None if graph.definer(operand) == Some(group) => {
                     section.input(section.return_node(root), graph.output_index(operand))

@@ -47,7 +47,7 @@ pub mod operators;
 pub mod plan;
 pub mod profile;
 pub mod random;
-mod release_semantics;
+pub mod release_semantics;
 pub mod resumption;
 pub mod shown_values;
 pub mod sketch;

@@ -3,13 +3,14 @@
 //! ```text
 //!   %y : float = aten::div(%i, %one)
 //!                ^~~~~~~~~ warning: true-division-by-one: peephole makes `%y` the int `%i`: 7 instead of 7.0
-//!                          note: PyTorch 1.13 to 2.15, peephole; run in 1.13.1 and 2.15.0
+//!                          note: PyTorch 1.10 to 2.15, peephole; run in 1.10.2 to 2.15.0
 //!                          help: divide by 1.0
 //! ```
 //!
 //! A row of [`LINTS`] is one mistake: who makes it, in which releases, where that was seen, and what to do. Most were run in
 //! the releases that they name; the others give the report in PyTorch's issue tracker. A finding says that the graph has the
-//! pattern, not that every run of it goes wrong: `note` tells what else it takes.
+//! pattern, not that every run of it goes wrong: `note` tells what else it takes. A mistake that none of the releases
+//! makes which print such text is no finding.
 //!
 //! A new lint is a row here and a function in the file of its kind; each has a lit file in `testdata/lint/`. Linear in nodes,
 //! but for `loop-state-rotates`, which looks at the body of each loop once for each loop around it.
@@ -25,7 +26,7 @@ mod speculation;
 use finder::Facts;
 
 use crate::interpreter::Release;
-use crate::ir::Graph;
+use crate::ir::{Graph, Releases};
 use crate::verify::{Carrier, Report, Sink, carried};
 
 /// One mistake of PyTorch's.
@@ -50,6 +51,11 @@ impl Lint {
     /// Whether a release makes this mistake, as far as is known.
     pub fn hits(&self, release: Release) -> bool {
         (self.releases.0..=self.releases.1).contains(&release)
+    }
+
+    /// Whether one of the releases that print such text makes it.
+    fn hits_one_of(&self, printed_by: Releases) -> bool {
+        self.releases.0 <= printed_by.newest && printed_by.oldest <= self.releases.1
     }
 
     /// `1.13 to 2.15`
@@ -78,8 +84,8 @@ pub const LINTS: &[Lint] = &[
         name: "true-division-by-one",
         summary: "an int divided by 1 stays an int",
         culprit: "peephole, which the default executor runs",
-        releases: (Release(1, 13), LAST),
-        source: "run in 1.13.1 and 2.15.0; 1.3.1 is right",
+        releases: (Release(1, 10), LAST),
+        source: "run in 1.10.2 to 2.15.0; 1.0.1 to 1.9.1 are right",
         workaround: "divide by 1.0",
         find: folding::true_division_by_one,
     },
@@ -87,8 +93,8 @@ pub const LINTS: &[Lint] = &[
         name: "nan-test-folded",
         summary: "`x != x` is false, for NaN too",
         culprit: "peephole, which the default executor runs",
-        releases: (Release(1, 13), LAST),
-        source: "run in 1.13.1 and 2.15.0; 1.3.1 is right",
+        releases: (Release(1, 10), LAST),
+        source: "run in 1.10.2 to 2.15.0; 1.0.1 to 1.9.1 are right",
         workaround: "ask math.isnan",
         find: folding::nan_test_folded,
     },
@@ -96,8 +102,8 @@ pub const LINTS: &[Lint] = &[
         name: "shared-constant",
         summary: "what is returned is one constant for all calls: who writes to it changes the next result",
         culprit: "constant_propagation, which the default executors run",
-        releases: (Release(1, 3), LAST),
-        source: "run in 1.3.1, 1.13.1 and 2.15.0",
+        releases: (Release(1, 0), LAST),
+        source: "run in 1.0.1 to 2.15.0",
         workaround: "clone what is returned before you write to it",
         find: folding::shared_constant,
     },
@@ -195,8 +201,8 @@ pub const LINTS: &[Lint] = &[
         name: "modulo-in-place",
         summary: "`x %= y` has the sign of x, `x = x % y` that of y",
         culprit: "the compiler: `%=` becomes fmod_",
-        releases: (Release(1, 13), LAST),
-        source: "pytorch/pytorch#133847; run in 2.15.0",
+        releases: (Release(1, 6), LAST),
+        source: "pytorch/pytorch#133847; run in 1.6.0 to 2.15.0, 1.5.1 refuses it",
         workaround: "x = x % y",
         find: compiler::modulo_in_place,
     },
@@ -213,8 +219,8 @@ pub const LINTS: &[Lint] = &[
         name: "sections-dropped",
         summary: "PyTorch's reader drops sections, and all behind the first graph, without a word",
         culprit: "torch._C.parse_ir",
-        releases: (Release(1, 3), LAST),
-        source: "run in 1.3.1, 1.4.0, 1.13.1 and 2.15.0",
+        releases: (Release(1, 1), LAST),
+        source: "run in 1.1.0 to 2.15.0",
         workaround: "do not hand this text to parse_ir; jitopt reads it whole",
         find: speculation::sections_dropped,
     },
@@ -245,7 +251,7 @@ pub fn lint(graph: &Graph, lints: &[&'static Lint]) -> Findings {
     while let Some((graph, carrier, kind)) = pending.pop() {
         let section = findings.report.open_section(carrier);
         let facts = Facts::new(graph, kind);
-        for lint in lints {
+        for lint in lints.iter().filter(|lint| lint.hits_one_of(graph.dialect.releases)) {
             let mut sink = findings.report.sink(graph, section);
             let before = sink.count();
             (lint.find)(&facts, &mut sink);

@@ -164,7 +164,7 @@ fn attributes_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Attribute>
     }
     let Ok(value) = literal_values::constant(graph, &Environment::default(), node) else { return Ok(None) };
     let ty = graph.single_output(node).map_or(Type::none(), |output| graph.ty(output));
-    match exact_literals::of(&value, ty, to) {
+    match exact_literals::of(&value, ty, Release::of(to)) {
         Ok((attribute, _)) => Ok(attribute),
         Err(exact_literals::Refusal::Kind) => Err(format!("PyTorch {to} has no constants of type `{ty}`")),
         // What the text of this era already rounded, the other one rounds no worse.
@@ -239,7 +239,7 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
         return None;
     }
     let default =
-        |formal: &Formal| formal.default.filter(|text| constant(text, graph.era).is_some()).map(Operand::Default);
+        |formal: &Formal| formal.default.filter(|text| constant(text, graph.release()).is_some()).map(Operand::Default);
     let operand = |formal: &Formal| match named(formal.name).map(|i| operands[i]) {
         // `end=None` is the largest number where numbers are not optional.
         Some(value)
@@ -253,23 +253,23 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
     let found: Vec<Operand> = theirs.formals.iter().map(operand).collect::<Option<_>>()?;
     let types = found.iter().map(|operand| match operand {
         Operand::Given(value) => graph.ty(*value),
-        Operand::Default(text) => constant(text, graph.era).map_or(Type::none(), |(_, ty)| ty),
+        Operand::Default(text) => constant(text, graph.release()).map_or(Type::none(), |(_, ty)| ty),
     });
     accepts(std::slice::from_ref(theirs), &types.collect::<Vec<_>>()).then_some(found)
 }
 
 /// Whether a value is the constant that a schema has for a default.
 fn is_default(graph: &Graph, value: Value, default: Option<&'static str>) -> bool {
-    match (graph.constant(value), default.and_then(|text| constant(text, graph.era))) {
+    match (graph.constant(value), default.and_then(|text| constant(text, graph.release()))) {
         (Some(None), Some((None, _))) => true,
         (Some(Some(given)), Some((Some(default), ty))) => given.same_constant(&default, Some(ty)),
         _ => false,
     }
 }
 
-/// The constant that the text of a default is, in the words of an era.
-fn constant(text: &str, era: Era) -> Option<(Option<Attribute>, Type)> {
-    let float = |value| Attribute::Float(exact_literals::float(value, era));
+/// The constant that the text of a default is, in the words of a release.
+fn constant(text: &str, release: Release) -> Option<(Option<Attribute>, Type)> {
+    let float = |value| Attribute::Float(exact_literals::float(value, release));
     match text {
         "None" => Some((None, Type::none())),
         "True" => Some((Some(Attribute::Int(1)), Type::bool())),
@@ -345,7 +345,7 @@ fn value_of(graph: &mut Graph, node: Node, operand: Operand, to: Era) -> Value {
         Operand::Given(value) => return value,
         Operand::Default(text) => text,
     };
-    let (attribute, ty) = constant(text, to).expect("only defaults that are constants are matched");
+    let (attribute, ty) = constant(text, Release::of(to)).expect("only defaults that are constants are matched");
     let made = graph.create_op(prim::CONSTANT, &[], ty);
     if let Some(attribute) = attribute {
         graph.set_attribute(made, attr::VALUE, attribute);

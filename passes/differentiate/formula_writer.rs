@@ -541,7 +541,7 @@ impl<'a> Writer<'a> {
 
 /// A node that makes a constant, in no block yet.
 fn made(graph: &mut Graph, literal: Literal) -> Node {
-    let style = if graph.era == Era::V1_3 { FloatStyle::Six } else { FloatStyle::Seventeen };
+    let style = FloatStyle::of(graph.release());
     let (ty, value) = match literal {
         Literal::Int(n, _) | Literal::Kept(n) => (Type::int(), Some(Attribute::Int(n))),
         Literal::Float(value, _) => (Type::simple(Simple::Float), Some(Attribute::Float(Float { value, style }))),

@@ -12,6 +12,7 @@ use crate::symbol::Symbol;
 use crate::tensor::{DType, Scalar, Tensor};
 use crate::text::number::{parse_float, print_float};
 use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 
 /// Why there is no literal.
@@ -37,7 +38,7 @@ const MOST_ELEMENTS: usize = 10;
 const MOST_COLUMNS: usize = 80;
 
 /// The literal of `value` for an output of type `declared`.
-pub fn of(value: &IValue, declared: Type, era: Era) -> Result<Literal, Refusal> {
+pub fn of(value: &IValue, declared: Type, release: Release) -> Result<Literal, Refusal> {
     if !is_small(value) {
         return Err(Refusal::Kind);
     }
@@ -47,12 +48,12 @@ pub fn of(value: &IValue, declared: Type, era: Era) -> Result<Literal, Refusal> 
         IValue::None => (None, declared.1.unwrap_or_else(Type::none)),
         IValue::Bool(b) => (Some(Attribute::Int(i64::from(*b))), Type::bool()),
         IValue::Device(device) => (Some(Attribute::Str(device.name().as_bytes().into())), value.ty()),
-        IValue::Tensor(tensor) => of_tensor(tensor, era)?,
+        IValue::Tensor(tensor) => of_tensor(tensor, release)?,
         IValue::List(_) | IValue::Dict(_) | IValue::Tuple(_) => {
             let ty = if same_container(value, declared.0) { declared.0 } else { value.ty() };
-            (Some(part(value, ty, era)?), ty)
+            (Some(part(value, ty, release)?), ty)
         }
-        _ => (Some(part(value, value.ty(), era)?), value.ty()),
+        _ => (Some(part(value, value.ty(), release)?), value.ty()),
     };
     match comes_back(&literal, value) {
         true => Ok(literal),
@@ -93,15 +94,15 @@ fn same_container(value: &IValue, ty: Type) -> bool {
 }
 
 /// A value as it stands in a container, or alone where that is the same.
-fn part(value: &IValue, ty: Type, era: Era) -> Result<Attribute, Refusal> {
+fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal> {
     let parts = |values: &[IValue], types: &[Type]| -> Result<Box<[Attribute]>, Refusal> {
-        values.iter().zip(types).map(|(value, &ty)| part(value, ty, era)).collect()
+        values.iter().zip(types).map(|(value, &ty)| part(value, ty, release)).collect()
     };
-    let old = era == Era::V1_3;
+    let old = release.era() == Era::V1_3;
     Ok(match value {
         IValue::Int(n) => Attribute::Int(*n),
-        IValue::Float(x) => Attribute::Float(float(*x, era)),
-        IValue::Complex(z) if !old => Attribute::Complex(Box::new((float(z.re, era), float(z.im, era)))),
+        IValue::Float(x) => Attribute::Float(float(*x, release)),
+        IValue::Complex(z) if !old => Attribute::Complex(Box::new((float(z.re, release), float(z.im, release)))),
         IValue::Str(text) => Attribute::Str(text.as_bytes().into()),
         IValue::Bool(b) => Attribute::Bool(*b),
         IValue::List(list) => {
@@ -123,7 +124,8 @@ fn part(value: &IValue, ty: Type, era: Era) -> Result<Attribute, Refusal> {
         }
         IValue::Dict(dict) if !old => {
             let TypeKind::Dict(key, item) = ty.kind() else { return Err(Refusal::Kind) };
-            let pair = |(k, v): (&super::ivalue::Key, &IValue)| Ok((part(&k.0, *key, era)?, part(v, *item, era)?));
+            let pair =
+                |(k, v): (&super::ivalue::Key, &IValue)| Ok((part(&k.0, *key, release)?, part(v, *item, release)?));
             Attribute::Dict(dict.borrow().iter().map(pair).collect::<Result<_, Refusal>>()?)
         }
         IValue::Tensor(_) => return Err(Refusal::Rounded),
@@ -135,12 +137,12 @@ fn element_of(ty: Type) -> Type {
     if let TypeKind::List(element) = ty.kind() { *element } else { Type::simple(Simple::Any) }
 }
 
-/// A real number, in the style of its era where that shows all of it.
-pub fn float(value: f64, era: Era) -> Float {
-    let six = Float { value, style: FloatStyle::Six };
-    let exact = || parse_float(&printed(six)).is_some_and(|read| read.to_bits() == value.to_bits());
-    match era == Era::V1_3 && (!value.is_finite() || exact()) {
-        true => six,
+/// A floating point number, in the style of the release where that shows all of it.
+pub fn float(value: f64, release: Release) -> Float {
+    let usual = Float { value, style: FloatStyle::of(release) };
+    let exact = || parse_float(&printed(usual)).is_some_and(|read| read.to_bits() == value.to_bits());
+    match !value.is_finite() || exact() {
+        true => usual,
         false => Float { value, style: FloatStyle::Seventeen },
     }
 }
@@ -214,23 +216,23 @@ fn same_tensor(a: &Tensor, b: &Tensor) -> bool {
 }
 
 /// A tensor as PyTorch prints it in a constant.
-fn of_tensor(tensor: &Tensor, era: Era) -> Result<Literal, Refusal> {
+fn of_tensor(tensor: &Tensor, release: Release) -> Result<Literal, Refusal> {
     let plain = tensor.device().name() == "cpu" && tensor.is_contiguous() && !tensor.dtype().is_complex();
     if !plain || tensor.requires_grad() {
         return Err(Refusal::Kind);
     }
     let text = match tensor.numel() {
         1 => format!("{{{}}}", single(tensor)),
-        0..=MOST_ELEMENTS if tensor.rank() <= 2 => elements(tensor, era).ok_or(Refusal::Rounded)?,
+        0..=MOST_ELEMENTS if tensor.rank() <= 2 => elements(tensor, release).ok_or(Refusal::Rounded)?,
         _ => return Err(Refusal::Rounded),
     };
-    Ok((Some(Attribute::Tensor(text.into())), type_of(tensor, era)))
+    Ok((Some(Attribute::Tensor(text.into())), type_of(tensor, release)))
 }
 
 /// The type that such a constant has: complete from 1.5 on, element type and sizes before.
-fn type_of(tensor: &Tensor, era: Era) -> Type {
+fn type_of(tensor: &Tensor, release: Release) -> Type {
     let known = |n: &i64| Dim::Known(*n);
-    let new = era != Era::V1_3;
+    let new = release.era() != Era::V1_3;
     Type::new(TypeKind::Tensor(TensorType {
         dtype: Some(tensor.dtype()),
         sizes: Some(tensor.shape().iter().map(known).collect()),
@@ -269,7 +271,7 @@ fn scientific(value: f64) -> String {
 }
 
 /// ` 1  2  3 [ CPULongType{3} ]`: all elements in one format, lines joined by blanks. None where it would break lines.
-fn elements(tensor: &Tensor, era: Era) -> Option<String> {
+fn elements(tensor: &Tensor, release: Release) -> Option<String> {
     let values: Vec<f64> = tensor.read();
     let (width, format) = format_of(&values)?;
     let columns = if tensor.rank() == 2 { tensor.size(1).max(1) as usize } else { 1 };
@@ -279,7 +281,7 @@ fn elements(tensor: &Tensor, era: Era) -> Option<String> {
     let mut text: Vec<String> = values.iter().map(|&x| format!("{:>width$}", format(x))).collect();
     let sizes: Vec<String> = tensor.shape().iter().map(i64::to_string).collect();
     let ty = format!("CPU{}Type", tensor.dtype().name());
-    let ty = if era == Era::V1_3 { format!("Variable[{ty}]") } else { ty };
+    let ty = if release.era() == Era::V1_3 { format!("Variable[{ty}]") } else { ty };
     text.push(format!("[ {ty}{{{}}} ]", sizes.join(",")));
     Some(text.join(" "))
 }
@@ -332,8 +334,8 @@ mod tests {
     use crate::text::literal;
     use crate::types::spelling::Spelling;
 
-    fn text(value: &IValue, era: Era) -> Option<String> {
-        let (attribute, ty) = of(value, value.ty(), era).ok()?;
+    fn text(value: &IValue, release: Release) -> Option<String> {
+        let (attribute, ty) = of(value, value.ty(), release).ok()?;
         let mut out = Vec::new();
         literal::print(&mut out, &attribute?, &Spelling::default());
         Some(format!("{ty} {}", String::from_utf8(out).ok()?))
@@ -366,10 +368,10 @@ mod tests {
                 format!("Float(2, strides=[1], {new}  5.0000e-01  5.0000e+04 [ CPUFloatType{{2}} ]"),
             ),
         ] {
-            let found = text(&tensor(numbers, dtype, shape), Era::V2);
+            let found = text(&tensor(numbers, dtype, shape), Release::NEWEST);
             assert_eq!(found, Some(expected));
         }
-        let old = text(&tensor(&[1.0; 4], float, &[2, 2]), Era::V1_3);
+        let old = text(&tensor(&[1.0; 4], float, &[2, 2]), Release(1, 3));
         assert_eq!(old.as_deref(), Some("Float(2, 2)  1  1  1  1 [ Variable[CPUFloatType]{2,2} ]"));
     }
 
@@ -379,22 +381,22 @@ mod tests {
         let many = tensor(&[0.0; 11], DType::Float, &[11]);
         let cube = tensor(&[0.0; 8], DType::Float, &[2, 2, 2]);
         for value in [third, many, cube, tensor(&[1.0, 1_234_567.0], DType::Long, &[2])] {
-            assert_eq!(of(&value, value.ty(), Era::V2).err(), Some(Refusal::Rounded), "{value:?}");
+            assert_eq!(of(&value, value.ty(), Release::NEWEST).err(), Some(Refusal::Rounded), "{value:?}");
         }
         let tensors = IValue::list(Vec::<Tensor>::new());
-        assert!(of(&tensors, Type::list(Type::tensor()), Era::V2).is_err());
+        assert!(of(&tensors, Type::list(Type::tensor()), Release::NEWEST).is_err());
     }
 
     #[test]
     fn numbers_keep_all_their_digits() {
         let x = IValue::Float(0.1 + 0.2);
-        assert_eq!(text(&x, Era::V2).as_deref(), Some("float 0.30000000000000004"));
-        assert_eq!(text(&x, Era::V1_3).as_deref(), Some("float 0.30000000000000004"));
-        assert_eq!(text(&IValue::Float(0.5), Era::V1_3).as_deref(), Some("float 0.5"));
+        assert_eq!(text(&x, Release::NEWEST).as_deref(), Some("float 0.30000000000000004"));
+        assert_eq!(text(&x, Release(1, 3)).as_deref(), Some("float 0.30000000000000004"));
+        assert_eq!(text(&IValue::Float(0.5), Release(1, 3)).as_deref(), Some("float 0.5"));
         let empty = IValue::list(Vec::<i64>::new());
-        let (attribute, _) = of(&empty, Type::list(Type::int()), Era::V2).expect("a list of ints");
+        let (attribute, _) = of(&empty, Type::list(Type::int()), Release::NEWEST).expect("a list of ints");
         assert!(matches!(attribute, Some(Attribute::EmptyList(text)) if &*text == "List[int]"));
-        assert!(of(&IValue::list([0.5]), Type::list(Type::simple(Simple::Float)), Era::V1_3).is_err());
+        assert!(of(&IValue::list([0.5]), Type::list(Type::simple(Simple::Float)), Release(1, 3)).is_err());
     }
 
     #[test]
@@ -403,6 +405,6 @@ mod tests {
         for _ in 0..60 {
             value = IValue::tuple([value.clone(), value]);
         }
-        assert_eq!(of(&value, Type::tensor(), Era::V2).err(), Some(Refusal::Kind));
+        assert_eq!(of(&value, Type::tensor(), Release::NEWEST).err(), Some(Refusal::Kind));
     }
 }

@@ -3,8 +3,12 @@
 use super::call::Call;
 use super::ivalue::IValue;
 use super::stop::Stop;
+use crate::ir::{Graph, Node, Releases};
 use crate::ops::release_rules::{Does, OperandTypes, ReleaseRow, differences, release_rows};
-use crate::tensor::Tensor;
+use crate::symbol::Symbol;
+use crate::tensor::{DType, Tensor};
+use crate::types::release::Release;
+use crate::types::{Simple, Type};
 
 /// Refuses what the release refuses, and notes where releases that print such text differ.
 pub fn check(call: &Call<'_>, of_tensors: bool) -> Result<(), Stop> {
@@ -39,32 +43,49 @@ fn operand_types(call: &Call<'_>) -> OperandTypes {
     types
 }
 
+/// An operator of a graph that releases which print such text run differently on operands of the declared types.
+pub fn ambiguity(graph: &Graph) -> Option<String> {
+    let releases = graph.dialect.releases;
+    let of_node = |node: Node| {
+        let kind = graph.kind(node);
+        if release_rows(kind).is_empty() {
+            return None;
+        }
+        let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
+        let tensors = types.iter().filter_map(|ty| ty.as_tensor()).map(|tensor| tensor.dtype);
+        let tensors = tensors.collect::<Option<Vec<DType>>>()?;
+        let of_tensors = !tensors.is_empty() || graph.outputs(node).any(|value| graph.ty(value).is_tensor());
+        let float_number = Some(types.iter().any(|ty| ty.is(Simple::Float)));
+        let types = OperandTypes { tensors, float_number };
+        told(kind, &types, releases, graph.release()).filter(|_| of_tensors)
+    };
+    (releases.oldest < releases.newest).then(|| graph.all_nodes().find_map(of_node))?
+}
+
 /// Only the first is noted: a graph of one release is told of it once.
 fn note(call: &Call<'_>, types: &OperandTypes) {
     let releases = call.graph.dialect.releases;
     if call.env.release.is_some() || releases.oldest == releases.newest || call.env.ambiguity.borrow().is_some() {
         return;
     }
-    let rows: Vec<String> = differences(call.kind(), types, releases.oldest, releases.newest).map(described).collect();
-    if !rows.is_empty() {
-        let (oldest, newest) = (releases.oldest, releases.newest);
-        let text = format!(
-            "PyTorch {oldest} to {newest} print such text, and run `{}` of these types differently ({}): \
-             it runs as in {}; `--torch` gives another release",
-            call.kind(),
-            rows.join(", "),
-            call.release(),
-        );
+    if let Some(text) = told(call.kind(), types, releases, call.release()) {
         call.env.ambiguity.replace(Some(text));
     }
 }
 
+fn told(kind: Symbol, types: &OperandTypes, releases: Releases, runs_as: Release) -> Option<String> {
+    let (oldest, newest) = (releases.oldest, releases.newest);
+    let rows: Vec<String> = differences(kind, types, oldest, newest).map(described).collect();
+    let rows = (!rows.is_empty()).then(|| rows.join(", "))?;
+    Some(format!(
+        "PyTorch {oldest} to {newest} print such text, and run `{kind}` of these types differently ({rows}): \
+         it runs as in {runs_as}; `--torch` gives another release"
+    ))
+}
+
 /// `before 1.6 it raises`
 fn described(row: &ReleaseRow) -> String {
-    let what = match row.does {
-        Does::Raises => "raises",
-        Does::Computes(what) => what,
-    };
+    let what = row.does.text();
     let from = row.boundaries().next().filter(|_| row.until.is_none() || row.boundaries().count() > 1);
     match (from, row.until) {
         (None, Some(until)) => format!("before {until} it {what}"),

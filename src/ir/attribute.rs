@@ -3,6 +3,7 @@
 use super::graph::Graph;
 use crate::planted;
 use crate::symbol::Symbol;
+use crate::types::release::Release;
 use crate::types::{DType, Type};
 use std::sync::Arc;
 
@@ -54,13 +55,26 @@ pub struct Float {
     pub style: FloatStyle,
 }
 
-/// How PyTorch prints a float.
+/// How PyTorch prints a float. Each was read off the releases, `testdata/text/ok/floats_of_*.ir`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatStyle {
     /// Six significant digits and no forced point: `2`, `1e-05` (up to 1.4).
     Six,
-    /// Seventeen, and a point behind whole numbers below 1e10: `2.`, `0.10000000000000001`.
+    /// Seventeen, and a point after integers below 1e10: `2.`, `0.10000000000000001` (from 1.7 on).
     Seventeen,
+    /// Seventeen, and a point after integers that an `i64` holds: `12345678901.` (1.5 and 1.6).
+    Pointed,
+}
+
+impl FloatStyle {
+    /// The style in which a release prints.
+    pub fn of(release: Release) -> FloatStyle {
+        match release {
+            Release(1, ..=4) => FloatStyle::Six,
+            Release(1, 5 | 6) => FloatStyle::Pointed,
+            _ => FloatStyle::Seventeen,
+        }
+    }
 }
 
 impl Attribute {

@@ -5,7 +5,7 @@
 //! so that nothing but an equal graph has an equal stream. Symbols and types are the numbers that they have in this process: the
 //! stream must not leave it. Linear in nodes and operands.
 
-use super::attribute::{Attribute, Float, FloatStyle};
+use super::attribute::{Attribute, Float};
 use super::graph::{Block, Dialect, Graph, Node, Value};
 use super::naming::Label;
 use super::survey::Survey;
@@ -78,9 +78,18 @@ impl GraphWords {
     /// What is true of the whole text.
     fn setting(&mut self, graph: &Graph) {
         let Dialect { spelling, releases } = graph.dialect;
-        let Spelling { old_none, dynamic, undefined, colon_strides, square_unions, square_dicts, string, verbosity } =
-            spelling;
-        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts, string]
+        let Spelling {
+            old_none,
+            dynamic,
+            undefined,
+            colon_strides,
+            square_unions,
+            square_dicts,
+            string,
+            raw_strings,
+            verbosity,
+        } = spelling;
+        let flags = [old_none, dynamic, colon_strides, square_unions, square_dicts, string, raw_strings]
             .into_iter()
             .fold(0, |all, flag| all << 1 | u32::from(flag));
         let verbosity = verbosity.map_or(0, |n| 1 + u32::from(n));
@@ -225,7 +234,7 @@ impl GraphWords {
 
     fn float(&mut self, float: Float) {
         self.long(float.value.to_bits());
-        self.words.push(u32::from(float.style == FloatStyle::Six));
+        self.words.push(float.style as u32);
     }
 
     fn all(&mut self, tag: u32, parts: &[Attribute]) {

@@ -45,8 +45,26 @@ pub enum Operands {
 pub enum Does {
     /// It raises; the interpreter refuses the call by this row alone.
     Raises,
+    /// It raises unless a dtype is given; the kernel does that.
+    RaisesUntyped,
     /// It does something that the kernel has to do.
     Computes(&'static str),
+    /// The same, and the result has the element type of the first tensor.
+    Keeps(&'static str),
+    /// The same, and the result has the default element type.
+    MakesFloats,
+}
+
+impl Does {
+    /// In words, `it …`.
+    pub fn text(self) -> &'static str {
+        match self {
+            Does::Raises => "raises",
+            Does::RaisesUntyped => "raises without a dtype",
+            Does::Computes(what) | Does::Keeps(what) => what,
+            Does::MakesFloats => "makes floats",
+        }
+    }
 }
 
 /// A row.
@@ -89,8 +107,10 @@ pub const RELEASE_ROWS: &[ReleaseRow] = &[
     row("aten::div_", Operands::Integral, (1, 6), None, Does::Raises),
     before("aten::floor_divide aten::floor_divide_", Operands::Values, (1, 13), Does::Computes("rounds toward zero")),
     before(FLOAT_FUNCTIONS, Operands::Integral, (1, 8), Does::Raises),
-    before("aten::full", Operands::IntegralNumbers, (1, 6), Does::Computes("makes floats")),
-    row("aten::full", Operands::IntegralNumbers, (1, 6), Some((1, 7)), Does::Computes("raises without a dtype")),
+    before("aten::full", Operands::IntegralNumbers, (1, 6), Does::MakesFloats),
+    row("aten::full", Operands::IntegralNumbers, (1, 6), Some((1, 7)), Does::RaisesUntyped),
+    // Called from a graph: 1.3.1 makes integers when Python calls it.
+    before("aten::arange", Operands::IntegralNumbers, (1, 4), Does::MakesFloats),
     before("aten::max aten::min", Operands::Values, (1, 5), Does::Computes("of two tensors loses NaN of the first")),
     before("aten::max aten::min", Operands::Values, (1, 6), Does::Computes("gives the last of equal elements")),
     before("aten::max aten::min", Operands::Mixed, (1, 7), Does::Raises),
@@ -101,16 +121,16 @@ pub const RELEASE_ROWS: &[ReleaseRow] = &[
         "aten::clamp aten::clamp_min aten::clamp_max",
         Operands::IntegralWithFloat,
         (1, 12),
-        Does::Computes("keeps the element type and truncates the bounds"),
+        Does::Keeps("keeps the element type and truncates the bounds"),
     ),
-    before("aten::pow", Operands::IntegralWithFloat, (1, 6), Does::Computes("keeps the element type, or raises")),
+    before("aten::pow", Operands::IntegralWithFloat, (1, 6), Does::Keeps("keeps the element type, or raises")),
     before("aten::pow", Operands::Mixed, (1, 6), Does::Raises),
     before("aten::round aten::floor aten::ceil aten::trunc", Operands::Integral, (1, 13), Does::Raises),
     before(
         "aten::remainder aten::fmod",
         Operands::IntegralWithFloat,
         (1, 8),
-        Does::Computes("keeps the element type and truncates the divisor"),
+        Does::Keeps("keeps the element type and truncates the divisor"),
     ),
     before("aten::remainder", Operands::Mixed, (1, 5), Does::Raises),
     before("aten::remainder", Operands::Values, (1, 6), Does::Computes("gives 0 where it gives -0 later")),
@@ -198,6 +218,13 @@ pub fn release_rows(kind: Symbol) -> &'static [&'static ReleaseRow] {
         all
     });
     ALL.get(&kind).map_or(&[], Vec::as_slice)
+}
+
+/// What a release does that decides the element type of a result on operands of these types.
+pub fn element_type_rule(kind: Symbol, types: &OperandTypes, release: Release) -> Option<Does> {
+    let decides = |row: &&&ReleaseRow| !matches!(row.does, Does::Computes(_));
+    let mut rows = release_rows(kind).iter().filter(decides);
+    rows.find(|row| row.covers(release) && row.operands.hold(types)).map(|row| row.does)
 }
 
 /// The rows by which releases of a range differ on operands of these types.

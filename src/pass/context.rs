@@ -24,6 +24,8 @@ pub struct Session {
     pub wants_remarks: bool,
     /// What was remarked.
     pub remarks: Vec<Remark>,
+    /// What a user should know of what was done, each once.
+    pub notes: Vec<String>,
     /// Which rewrites may happen.
     pub gate: Gate,
     /// Graphs of functions and methods that calls can be replaced by, by qualified name.
@@ -226,6 +228,13 @@ impl<'a> PassContext<'a> {
     /// Whether anybody wants to know what did not happen: looking for the reasons may be dear.
     pub fn wants_remarks(&self) -> bool {
         self.session.wants_remarks
+    }
+
+    /// Leaves a note for the user, once.
+    pub fn advise(&mut self, text: String) {
+        if !self.session.notes.contains(&text) {
+            self.session.notes.push(text);
+        }
     }
 
     /// Notes that something did not happen, and why.

@@ -23,6 +23,7 @@ impl Evidence {
             square_unions: types.square_unions && !types.round_unions,
             square_dicts: types.square_dicts,
             string: types.string,
+            raw_strings: self.braces,
             verbosity: None,
         };
         set_dialect(graph, spelling, releases);
@@ -37,11 +38,12 @@ impl Evidence {
         let last = |seen: bool, newest: Release| if seen { newest } else { Release::NEWEST };
         let first = |seen: bool, oldest: Release| if seen { oldest } else { Release::OLDEST };
         let newest = [
-            last(types.dynamic || types.undefined == Some(Undefined::Plain), Release(1, 0)),
+            last(self.braces || types.dynamic || types.undefined == Some(Undefined::Plain), Release(1, 0)),
             last(types.square_dicts || types.string, Release(1, 1)),
             last(types.profiled || types.undefined == Some(Undefined::AutogradZero), Release(1, 2)),
             last(types.class_type, Release(1, 3)),
             last(self.six, Release(1, 4)),
+            last(self.pointed, Release(1, 6)),
             last(types.colon_strides, Release(1, 6)),
             last(types.old_none, Release(1, 8)),
             last(types.square_unions, Release(1, 10)),
@@ -50,8 +52,10 @@ impl Evidence {
             first(types.undefined == Some(Undefined::AutogradZero), Release(1, 1)),
             first(types.profiled, Release(1, 2)),
             first(types.undefined == Some(Undefined::Suffix), Release(1, 3)),
-            first(self.seventeen || self.annotated || types.colon_strides, Release(1, 5)),
-            first(types.fields, Release(1, 7)),
+            first(self.seventeen || self.pointed || self.annotated, Release(1, 5)),
+            first(types.colon_strides, Release(1, 5)),
+            first(types.fields || self.unpointed, Release(1, 7)),
+            first(self.minus_zero, Release(1, 8)),
             first(types.new_none, NONE_TYPE_SINCE),
             first(types.square_unions, Release(1, 10)),
         ];

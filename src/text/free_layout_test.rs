@@ -28,7 +28,8 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut found = Vec::new();
     for line in text.lines() {
         let (mut rest, mut before) = (line.trim_start(), Before::Statement);
-        if rest.contains('^') {
+        // Defaults of named tuples are text as Python printed it.
+        if rest.contains('^') || rest.contains("NamedTuple(") && rest.contains(" = (") {
             return None;
         }
         while !rest.is_empty() {

@@ -7,7 +7,7 @@
 //!
 //! Blanks, line ends and comments may stand between any two tokens of a literal.
 
-use super::number::{parse_float, print_float, print_int, style_of};
+use super::number::{parse_float, print_float, print_int, styles_of};
 use super::quoted;
 use crate::ir::{Attribute, Float, FloatStyle};
 use crate::symbol::{Symbol, attr};
@@ -15,6 +15,7 @@ use crate::types::spelling::{self, Seen, Spelling};
 use crate::types::{MAX_DEPTH, Simple, Type, TypeKind, gaps};
 use nom::bytes::complete::take_while1;
 use nom::{IResult, Parser};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 type Input<'a> = &'a [u8];
@@ -24,12 +25,20 @@ type Input<'a> = &'a [u8];
 pub struct Evidence {
     /// From types.
     pub types: Seen,
-    /// A float that only the printer of six digits writes so.
+    /// A float that only the printer of six digits writes so: up to 1.4.
     pub six: bool,
-    /// A float that only the printer of 17 digits writes so.
+    /// A float that only printers of 17 digits write so: since 1.5.
     pub seventeen: bool,
+    /// `12345678901.`: 1.5 and 1.6.
+    pub pointed: bool,
+    /// A float `12345678901`: since 1.7.
+    pub unpointed: bool,
+    /// `-0.`: since 1.8.
+    pub minus_zero: bool,
     /// `annotate(List[int], [])`
     pub annotated: bool,
+    /// `graph(%x : Tensor) {`: up to 1.0, which escapes no quotes in strings.
+    pub braces: bool,
 }
 
 /// What is wrong with a literal.
@@ -164,7 +173,11 @@ impl Reader<'_> {
         }
         match input.first() {
             Some(b'"' | b'\'') => {
-                let (bytes, rest) = quoted_text(input)?;
+                let raw = if self.seen.braces { quoted::parse_raw(input) } else { None };
+                let (bytes, rest) = match raw {
+                    Some((bytes, used)) => (bytes, &input[used..]),
+                    None => quoted_text(input)?,
+                };
                 Ok((Attribute::Str(bytes.into()), rest))
             }
             Some(b'[') => self.list(input, depth),
@@ -353,21 +366,20 @@ fn expected_literal(ty: Option<Type>) -> String {
     }
 }
 
-/// Notes which printer wrote a float. One that neither wrote keeps its value.
+/// Notes which printers write a float so. One that none wrote keeps its value: it was written by
+/// hand, and has all digits that there are.
 fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
-    let style = match style_of(text, value) {
-        Some(FloatStyle::Six) => {
-            seen.six = true;
-            FloatStyle::Six
-        }
-        Some(FloatStyle::Seventeen) => {
-            seen.seventeen = true;
-            FloatStyle::Seventeen
-        }
-        // Written by hand: all digits that there are.
-        None => FloatStyle::Seventeen,
-    };
-    Float { value, style }
+    let styles: SmallVec<[FloatStyle; 3]> = styles_of(text, value).collect();
+    match styles[..] {
+        [FloatStyle::Six] => seen.six = true,
+        [FloatStyle::Pointed] => seen.pointed = true,
+        [FloatStyle::Seventeen] => seen.unpointed = true,
+        [FloatStyle::Pointed, FloatStyle::Seventeen] => seen.seventeen = true,
+        _ => {}
+    }
+    seen.minus_zero |= text == b"-0.";
+    // Where more than one prints it so, the newest.
+    Float { value, style: styles.last().copied().unwrap_or(FloatStyle::Seventeen) }
 }
 
 fn after_gap(input: Input<'_>) -> Input<'_> {
@@ -487,6 +499,14 @@ fn coerce(value: Attribute, text: &[u8], ty: Type, seen: &mut Evidence) -> Attri
             let parts = parts.into_vec().into_iter().zip(types);
             Attribute::Tuple(parts.map(|(part, ty)| coerce_part(part, *ty, seen)).collect())
         }
+        (Attribute::Tuple(parts), TypeKind::NamedTuple(fields)) if parts.len() == fields.len() => {
+            let parts = parts.into_vec().into_iter().zip(fields);
+            Attribute::Tuple(parts.map(|(part, field)| coerce_part(part, field.ty, seen)).collect())
+        }
+        (Attribute::Dict(pairs), TypeKind::Dict(key, item)) => {
+            let pair = |(k, v)| (coerce_part(k, *key, seen), coerce_part(v, *item, seen));
+            Attribute::Dict(pairs.into_vec().into_iter().map(pair).collect())
+        }
         (value, _) => value,
     }
 }
@@ -507,6 +527,7 @@ pub fn print(out: &mut Vec<u8>, value: &Attribute, spelling: &Spelling) {
         Attribute::Complex(parts) => print_complex(out, parts.0, parts.1),
         Attribute::Bool(b) => out.extend(if *b { &b"True"[..] } else { b"False" }),
         Attribute::None => out.extend(b"None"),
+        Attribute::Str(bytes) if spelling.raw_strings => quoted::print_raw(out, bytes),
         Attribute::Str(bytes) => quoted::print(out, bytes),
         Attribute::List(parts) => print_sequence(out, "[", parts, "]", spelling),
         Attribute::EmptyList(annotation) => out.extend(format!("annotate({annotation}, [])").as_bytes()),

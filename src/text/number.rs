@@ -31,13 +31,26 @@ pub fn print_float(out: &mut Vec<u8>, float: Float) {
     }
     match float.style {
         FloatStyle::Six => print_general(out, value, 6),
-        // 1e10 is where PyTorch stops writing whole numbers with a point (`printFloat`, seen in 1.13 and 2.15).
-        FloatStyle::Seventeen if value == value.trunc() && value.abs() < 1e10 => {
-            let sign = if value.is_sign_negative() { "-" } else { "" };
-            out.extend(format!("{sign}{}.", value.abs()).as_bytes());
-        }
-        FloatStyle::Seventeen => print_general(out, value, 17),
+        FloatStyle::Seventeen if value.abs() < 1e10 && is_integer(value) => print_pointed(out, value),
+        FloatStyle::Pointed if is_integer(value) => print_pointed(out, value),
+        FloatStyle::Seventeen | FloatStyle::Pointed => print_general(out, value, 17),
     }
+}
+
+/// Whether `i64` holds the value.
+fn is_integer(value: f64) -> bool {
+    let range = -(i64::MIN as f64);
+    value == value.trunc() && (-range..range).contains(&value)
+}
+
+/// All digits and a point. Releases up to 1.7 print -0.0 without its sign; it is kept here, as the
+/// constant would be another one.
+fn print_pointed(out: &mut Vec<u8>, value: f64) {
+    if value == 0.0 && value.is_sign_negative() {
+        out.push(b'-');
+    }
+    print_int(out, value as i64);
+    out.push(b'.');
 }
 
 /// C's `%.{digits}g`.
@@ -74,18 +87,14 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().map(|value| value.copysign(sign))
 }
 
-/// The style whose printer gives `text` back; `None` when either does or neither.
-pub fn style_of(text: &[u8], value: f64) -> Option<FloatStyle> {
-    let prints = |style| {
+/// The styles whose printers give `text` back, oldest first.
+pub fn styles_of(text: &[u8], value: f64) -> impl Iterator<Item = FloatStyle> {
+    let prints = move |style: &FloatStyle| {
         let mut out = Vec::with_capacity(24);
-        print_float(&mut out, Float { value, style });
+        print_float(&mut out, Float { value, style: *style });
         out == text
     };
-    match (prints(FloatStyle::Six), prints(FloatStyle::Seventeen)) {
-        (true, false) => Some(FloatStyle::Six),
-        (false, true) => Some(FloatStyle::Seventeen),
-        _ => None,
-    }
+    [FloatStyle::Six, FloatStyle::Pointed, FloatStyle::Seventeen].into_iter().filter(prints)
 }
 
 #[cfg(test)]
@@ -121,12 +130,39 @@ mod tests {
         }
     }
 
+    /// Read off graphs that 1.5.1 and 1.6.0 printed, and 1.7.1 to 2.15.0.
+    #[test]
+    fn integers_beyond_1e10_are_told_apart() {
+        for (value, pointed, seventeen) in [
+            (12345678901.0, "12345678901.", "12345678901"),
+            (-1e10, "-10000000000.", "-10000000000"),
+            (1.2345678901234568e17, "123456789012345680.", "1.2345678901234568e+17"),
+            (4.611686018427388e18, "4611686018427387904.", "4.6116860184273879e+18"),
+            (9.223372036854775e18, "9223372036854774784.", "9.2233720368547748e+18"),
+            (-9.223372036854775808e18, "-9223372036854775808.", "-9.2233720368547758e+18"),
+        ] {
+            assert_eq!(printed(value, FloatStyle::Pointed), pointed);
+            assert_eq!(printed(value, FloatStyle::Seventeen), seventeen);
+            let styles = |text: &str| styles_of(text.as_bytes(), value).collect::<Vec<_>>();
+            assert_eq!(styles(pointed), [FloatStyle::Pointed]);
+            assert_eq!(styles(seventeen), [FloatStyle::Seventeen]);
+        }
+        for both in [9.223372036854775808e18, 1e20, 1e300, 0.1, 2.0, 9999999999.0, 10000000000.5, -0.0] {
+            assert_eq!(printed(both, FloatStyle::Pointed), printed(both, FloatStyle::Seventeen));
+        }
+    }
+
     proptest! {
         #[test]
-        fn seventeen_digits_are_enough(bits in any::<u64>()) {
-            let value = f64::from_bits(bits);
-            let back = parse_float(printed(value, FloatStyle::Seventeen).as_bytes()).expect("a number");
-            prop_assert!(back.to_bits() == bits || (back.is_nan() && value.is_nan()));
+        fn seventeen_digits_are_enough(bits in any::<u64>(), integer in any::<i64>(), shift in 0u32..63) {
+            for value in [f64::from_bits(bits), (integer >> shift) as f64] {
+                for style in [FloatStyle::Seventeen, FloatStyle::Pointed] {
+                    let text = printed(value, style);
+                    let back = parse_float(text.as_bytes()).expect("a number");
+                    prop_assert!(back.to_bits() == value.to_bits() || (back.is_nan() && value.is_nan()));
+                    prop_assert!(styles_of(text.as_bytes(), value).any(|found| found == style));
+                }
+            }
         }
 
         #[test]

@@ -224,6 +224,7 @@ impl<'a> Parser<'a> {
         let commas = self.params()?;
         layout.no_commas = commas == Some(false);
         layout.braces = self.opening("graph")?;
+        self.evidence.braces |= layout.braces;
         self.frame().graph.layout = layout;
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! for the bytes of UTF-8 it is not (`é` prints as `\0)+\/.)`), and PyTorch's own reader cannot read it back. The mapping
 //! is injective, so we can.
 
+use crate::types::gaps;
+
 /// Why a literal ends badly: offset and message.
 pub type Problem = (usize, &'static str);
 
@@ -73,10 +75,75 @@ pub fn print(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
+/// What 1.0 escapes.
+const RAW: &[(u8, u8)] = &[(b'n', b'\n'), (b't', b'\t'), (b'v', 11)];
+
+/// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the quote that ends it stands
+/// before `]`, or before a comma and another attribute. None where none does.
+pub fn parse_raw(text: &[u8]) -> Option<(Vec<u8>, usize)> {
+    let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
+    let ends = |at: usize| {
+        let rest = after_gap(&line[at + 1..]);
+        let closed = rest.strip_prefix(b"]").map(after_gap);
+        closed.is_some_and(|rest| rest.starts_with(b"(")) || rest.strip_prefix(b",").is_some_and(is_attribute)
+    };
+    let end = (1..line.len()).find(|&at| line[at] == b'"' && ends(at))?;
+    let (mut out, mut at) = (Vec::new(), 1);
+    while at < end {
+        let escaped = RAW.iter().find(|(name, _)| line[at] == b'\\' && line[at + 1] == *name);
+        out.push(escaped.map_or(line[at], |(_, byte)| *byte));
+        at += if escaped.is_some() { 2 } else { 1 };
+    }
+    Some((out, end + 1))
+}
+
+/// Whether `name=` begins here.
+fn is_attribute(text: &[u8]) -> bool {
+    let text = after_gap(text);
+    let name = text.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_').count();
+    name > 0 && after_gap(&text[name..]).first() == Some(&b'=')
+}
+
+fn after_gap(text: &[u8]) -> &[u8] {
+    &text[gaps::gap(text)..]
+}
+
+/// Appends a literal as 1.0 does, quotes included.
+pub fn print_raw(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'"');
+    for &byte in bytes {
+        match RAW.iter().find(|(_, b)| *b == byte) {
+            Some((name, _)) => out.extend([b'\\', *name]),
+            None => out.push(byte),
+        }
+    }
+    out.push(b'"');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Observed in 1.0.1.
+    #[test]
+    fn strings_of_1_0_escape_no_quotes() {
+        for (text, printed) in [
+            ("it's", r#""it's""#),
+            ("say \"hi\"", r#""say "hi"""#),
+            ("back\\slash", r#""back\slash""#),
+            ("a\nb\tc", r#""a\nb\tc""#),
+            ("é a]b", r#""é a]b""#),
+            ("", r#""""#),
+        ] {
+            let mut out = Vec::new();
+            print_raw(&mut out, text.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&out), printed);
+            out.extend(b"]()\n");
+            assert_eq!(parse_raw(&out), Some((text.as_bytes().to_vec(), printed.len())));
+        }
+        assert_eq!(parse_raw(b"\"x\", y=\"z\"]()"), Some((b"x".to_vec(), 3)));
+    }
 
     /// Observed in 1.3.1, 1.13 and 2.15 (format notes §1.5).
     #[test]

@@ -31,6 +31,8 @@ pub struct Spelling {
     pub square_dicts: bool,
     /// `string` (up to 1.1) instead of `str`.
     pub string: bool,
+    /// Strings escape line ends and tabs, but no quotes and backslashes (1.0).
+    pub raw_strings: bool,
     /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
     pub verbosity: Option<u8>,
 }
@@ -56,6 +58,7 @@ impl Default for Spelling {
             square_unions: false,
             square_dicts: false,
             string: false,
+            raw_strings: false,
             verbosity: None,
         }
     }
@@ -230,6 +233,11 @@ impl Reader<'_> {
             "NamedTuple" => self.named_tuple(rest),
             "Future" | "RRef" | "Await" => self.wrapper(rest, name),
             "Union" => self.union(rest),
+            "Tuple" if eat(rest, "[").is_some() => {
+                let (rest, ()) = expect(rest, "[")?;
+                let (rest, parts) = self.list(rest, "]")?;
+                Ok((rest, Type::tuple(&parts)))
+            }
             "Optional" | "List" if eat(rest, "[").is_some() => self.python_generic(rest, name),
             "ClassType" | "InterfaceType" | "Enum" if eat(rest, "<").is_some() => self.angled(rest, name),
             _ => self.named(input, rest, name),
@@ -527,7 +535,7 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
     }
 }
 
-/// Whether only a bracket or the next field follows: ` )`, `, name : `.
+/// Whether only a bracket or the next field follows: ` )`, `, name : `. A default may have commas of its own.
 fn default_ends(input: Input<'_>) -> bool {
     if eat(input, ")").is_some() {
         return true;
@@ -689,8 +697,12 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
             let (open, close) = if spelling.square_dicts { ("Dict[", "]") } else { ("Dict(", ")") };
             // 1.1 prints dicts by its printer of Python types.
             let spelling = &Spelling { string: spelling.string && !spelling.square_dicts, ..*spelling };
-            print_with(out, open, *key, ", ", spelling);
-            print_with(out, "", *value, close, spelling);
+            let part = if spelling.square_dicts { print_python } else { print };
+            out.extend(open.as_bytes());
+            part(out, *key, spelling);
+            out.extend(b", ");
+            part(out, *value, spelling);
+            out.extend(close.as_bytes());
         }
         Tuple(parts) => print_list(out, "(", parts, ")", spelling),
         Union(parts) if spelling.square_unions => print_list(out, "Union[", parts, "]", spelling),
@@ -702,6 +714,22 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Enum(name) => out.extend(format!("Enum<{name}>").as_bytes()),
         Var(name) => out.extend(name.as_str().as_bytes()),
     }
+}
+
+/// As Python writes it, `List[int]`: parts of the dicts of 1.1.
+fn print_python(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
+    let (name, parts): (&str, &[Type]) = match ty.kind() {
+        TypeKind::List(inner) => ("List[", std::slice::from_ref(inner)),
+        TypeKind::Optional(inner) => ("Optional[", std::slice::from_ref(inner)),
+        TypeKind::Tuple(parts) => ("Tuple[", parts),
+        _ => return print(out, ty, spelling),
+    };
+    out.extend(name.as_bytes());
+    for (i, part) in parts.iter().enumerate() {
+        out.extend(if i > 0 { &b", "[..] } else { b"" });
+        print_python(out, *part, spelling);
+    }
+    out.push(b']');
 }
 
 fn print_with(out: &mut Vec<u8>, open: &str, inner: Type, close: &str, spelling: &Spelling) {

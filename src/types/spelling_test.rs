@@ -69,7 +69,9 @@ const PRINTED: &[&str] = &[
     "UNKNOWN_SCALAR(device=cpu)",
     "UNKNOWN_SCALARTensor",
     "Union[Tensor, int[], Union[str, NoneType]]",
-    "Dict[str, Dict[int, Tensor[]]]",
+    "Dict[str, Dict[int, List[Tensor]]]",
+    "Dict[int, Optional[Tuple[int, List[str]]]]",
+    "NamedTuple(x : Tensor, n : int = 3, s : str = cfg, (x), m : int = 2)",
     "ProfiledTensor(dtype = Float , shape = (2, 5, 7)",
     "ProfiledTensor(dtype = Long , shape = ()",
     "ProfiledTensor(dtype = Double , shape = (*)",
@@ -85,6 +87,7 @@ fn spelling(seen: &Seen) -> Spelling {
         square_unions: seen.square_unions,
         square_dicts: seen.square_dicts,
         string: seen.string,
+        raw_strings: false,
         verbosity: None,
     }
 }

@@ -2,6 +2,8 @@
 
     python record_versions.py OUT          graphs, plans of both executors, and results of passes
     python record_versions.py OUT --logs   graphs out of the log of the executor, autodiff formulas among them
+    python record_versions.py OUT --cases=release_cases --every-pass
+                                           the sources of another file, and every pass that the release binds
 
 Each case is a source text of its own: what a release cannot compile is skipped and counted. The files are named as those
 of the corpus: `CASE.KIND.ir`, `passes/STEM.in.ir`, `passes/STEM.PASS.out.ir`.
@@ -15,8 +17,6 @@ import subprocess
 import sys
 
 import torch
-
-from version_cases import CASES
 
 PASSES = {
     "batch_mm": "_jit_pass_batch_mm", "canonicalize": "_jit_pass_canonicalize",
@@ -41,8 +41,8 @@ LOGGED = ("autodiff", "create_autodiff_subgraphs", "profiling_graph_executor_imp
 
 
 class Recorder:
-    def __init__(self, out):
-        self.out, self.seen, self.written, self.failed = out, set(), 0, 0
+    def __init__(self, out, all=False):
+        self.out, self.seen, self.written, self.failed, self.all = out, set(), 0, 0, all
 
     def write(self, name, text):
         """One file; none for a text that was written before."""
@@ -78,9 +78,25 @@ class Recorder:
         for name, binding in sorted(PASSES.items()):
             self.attempt(lambda: self.one_pass(stem, name, getattr(torch._C, binding), graph.copy()))
 
+    def every_pass(self, stem, graph):
+        """Passes that take a graph and nothing else; each in a process of its own, as some crash."""
+        for binding in sorted(name for name in dir(torch._C) if name.startswith("_jit_pass_")):
+            name = binding[len("_jit_pass_"):]
+            if name in PASSES or binding in PASSES.values():
+                continue
+            child = os.fork()
+            if child == 0:
+                signal.alarm(10)
+                self.attempt(lambda: self.one_pass(stem, name, getattr(torch._C, binding), graph.copy()))
+                os._exit(0)
+            os.waitpid(child, 0)
+
     def one_pass(self, stem, name, run, graph):
+        before = str(graph)
         result = run(graph, 1) if name == "create_autodiff_subgraphs" else run(graph)
-        self.write("passes/{}.{}.out.ir".format(stem, name), str(result if name == "canonicalize" else graph))
+        # Some change the graph, others return another one.
+        graph = result if str(graph) == before and isinstance(result, torch._C.Graph) else graph
+        self.write("passes/{}.{}.out.ir".format(stem, name), str(graph))
 
 
 def graph_of(subject):
@@ -155,6 +171,8 @@ def record(recorder, name, module):
     if flat is not None:
         recorder.graph(name + ".inlined", flat)
     recorder.passes(name, flat if flat is not None else graph)
+    if recorder.all:
+        recorder.every_pass(name, flat if flat is not None else graph)
     for child, part in (list(subject.named_modules())[1:] if isinstance(subject, torch.nn.Module) else []):
         recorder.attempt(lambda: recorder.graph("{}.sub.{}".format(name, child), graph_of(part)))
     lowered_models(recorder, name, subject, args)
@@ -200,13 +218,15 @@ def record_logs(out):
 def main(out, *options):
     if "--logs" in options:
         return record_logs(out)
-    recorder = Recorder(out)
+    recorder = Recorder(out, "--every-pass" in options)
+    files = [option[len("--cases="):] for option in options if option.startswith("--cases=")]
+    cases = importlib.import_module(files[0] if files else "version_cases").CASES
     folder = os.path.join(out, "sources")
     if not os.path.isdir(folder):
         os.makedirs(folder)
     sys.path.insert(0, folder)
     torch.manual_seed(0)
-    for name, text in sorted(CASES.items()):
+    for name, text in sorted(cases.items()):
         # Some graphs crash some releases: each case has a process of its own.
         child = os.fork()
         if child == 0:

@@ -2,12 +2,14 @@
 
 use super::Call;
 use crate::ir::Value;
+use crate::ops::release_rules::{Does, OperandTypes, element_type_rule, release_rows};
 use crate::ops::shape_rules::{Element, Shape};
 use crate::planted;
 use crate::symbol::prim;
 use crate::tensor::dtype::Kind;
 use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_real_arithmetic};
 use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::{DType, Simple, TensorType};
 
 /// Formals that are numbers and take part in promotion; `alpha` does not.
@@ -20,11 +22,45 @@ pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
             asked_for(call, value).map(DType::to_real)
         }
         Some(value) if !call.is_none(value) => asked_for(call, value),
-        _ => match call.row.element {
-            Element::Each(all) => following(call, *all.get(i)?, i),
-            one => following(call, one, i),
-        },
+        _ => {
+            let usual = || match call.row.element {
+                Element::Each(all) => following(call, *all.get(i)?, i),
+                one => following(call, one, i),
+            };
+            match release_rule(call) {
+                None | Some(Does::Computes(_)) => usual(),
+                // An operator that raises has no result.
+                Some(Does::Raises | Does::RaisesUntyped) => None,
+                Some(Does::Keeps(_)) => call.first()?.dtype,
+                Some(Does::MakesFloats) => Some(DType::Float),
+            }
+        }
     }
+}
+
+/// What the release of the graph does with operands of these types, where that decides the element type.
+fn release_rule(call: &Call<'_>) -> Option<Does> {
+    let kind = call.schema.kind;
+    if release_rows(kind).is_empty() {
+        return None;
+    }
+    let tensors = call.tensors()?.iter().map(|tensor| tensor.dtype).collect::<Option<Vec<DType>>>()?;
+    let types = OperandTypes { tensors, float_number: float_number(call) };
+    element_type_rule(kind, &types, call.graph.release())
+}
+
+/// Whether an operand is a number that is floating point, as far as types tell.
+fn float_number(call: &Call<'_>) -> Option<bool> {
+    let types = call.graph.inputs(call.node).map(|value| call.known.ty(value));
+    let mut all = Some(false);
+    for ty in types {
+        match () {
+            () if ty.is(Simple::Float) => return Some(true),
+            () if ty.is(Simple::Scalar) || ty.is(Simple::Number) => all = None,
+            () => {}
+        }
+    }
+    all
 }
 
 /// The element type that a number names: a constant, or that of a tensor, where PyTorch looks at constants alone.
@@ -161,7 +197,7 @@ fn settled(call: &Call<'_>, from: usize) -> Option<DType> {
     (call.era() == Era::V2 || one()).then_some(result)
 }
 
-/// Whole numbers are divided into reals from 1.5 on, unless they are rounded.
+/// Integers are divided into floats from 1.6 on, unless they are rounded.
 fn divided(call: &Call<'_>) -> Option<DType> {
     let result = promoted(call, 0)?;
     let rounded = match call.operand("rounding_mode") {
@@ -169,19 +205,16 @@ fn divided(call: &Call<'_>) -> Option<DType> {
         Some(value) if call.is_none(value) => Some(false),
         Some(value) => call.graph.constant(value).map(|_| true),
     };
-    match (call.era(), rounded) {
-        _ if !result.is_integral() => Some(result),
-        (Era::V1_3, _) | (Era::V2, Some(true)) => Some(result),
-        (Era::V2, Some(false)) => Some(to_real_arithmetic(result)),
-        (Era::V2, None) => None,
+    match rounded {
+        _ if !result.is_integral() || call.graph.release() < Release(1, 6) => Some(result),
+        Some(true) => Some(result),
+        Some(false) => Some(to_real_arithmetic(result)),
+        None => None,
     }
 }
 
-/// The type of numbers that a factory is given. Up to 1.4, `full` and `arange` make reals of all of them.
+/// The type of numbers that a factory is given; earlier releases make floats of all of them, see `release_rules.rs`.
 fn of_given(call: &Call<'_>) -> Option<DType> {
-    if call.era() == Era::V1_3 {
-        return Some(DType::Float);
-    }
     let given = ["fill_value", "start", "end", "step"].iter().filter_map(|name| call.operand(name));
     let kinds: Option<Vec<Kind>> = given.map(|value| kind(call, value)).collect();
     Some(of_number(kinds?.into_iter().max()?, DType::Float))

@@ -186,8 +186,8 @@ fn arange(call: &Call<'_>) -> Answer {
     let (end, step) = (call.scalar("end")?, call.opt_scalar("step")?.unwrap_or(Scalar::Int(1)));
     let inclusive = call.kind().short() == "range";
     let whole = [start, end, step].iter().all(|n| n.kind() <= Kind::Int) && !inclusive;
-    // Called from a graph, 1.3 makes reals of whole numbers: what its constant propagation printed.
-    let by_value = whole && call.release() >= Release(1, 5);
+    // Called from a graph, 1.3.1 makes floats of integers, and 1.4.0 integers.
+    let by_value = whole && call.release() >= Release(1, 4);
     let inferred = if by_value { DType::Long } else { call.env.default_dtype() };
     let dtype = call.opt_dtype("dtype")?.unwrap_or(inferred);
     if step.real() == 0.0 {

@@ -82,6 +82,8 @@ pub struct Outcome {
     pub steps: u64,
     /// Callees whose results were made up.
     pub made_up_calls: BTreeSet<String>,
+    /// An operator that releases which print such text run differently, and how.
+    pub ambiguity: Option<String>,
     /// What the run wrote to contents that the text does not show, such as buffers of modules.
     pub written: BTreeMap<String, IValue>,
 }
@@ -131,7 +133,8 @@ impl Outcome {
         let made_up_calls = env.made_up_calls.borrow().clone();
         let written = written(settings, &env.bindings.borrow());
         let held = env.held.borrow().clone();
-        Outcome { results, inputs, printed, held, steps, made_up_calls, written }
+        let ambiguity = env.ambiguity.borrow().clone();
+        Outcome { results, inputs, printed, held, steps, made_up_calls, ambiguity, written }
     }
 }
 

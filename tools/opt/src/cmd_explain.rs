@@ -8,6 +8,7 @@ use crate::judging;
 use crate::optimise::{Refusal, refuse};
 use crate::specializing::Specialization;
 use crate::{World, exit, panics};
+use jitopt_core::interpreter::release_semantics;
 use jitopt_core::ir::{Attribute, Graph};
 use jitopt_core::pass::{self, Pipeline, Remark, RemarkKind, Session};
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -54,6 +55,9 @@ fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refus
         let semantics = RunSemantics { torch: args.torch, ..RunSemantics::default() };
         let mut graph = read_graph(&RunArgs { semantics, ..RunArgs::default() }, path, world)?;
         sizes.apply(&mut graph).or_else(refuse)?;
+        if let Some(text) = release_semantics::ambiguity(&graph) {
+            world.say(&format!("note: {text}"));
+        }
         if let Some(pipeline) = &before {
             pass::run(&mut graph, pipeline, &mut Session::default(), &mut [])
                 .map_err(|error| (exit::of(&error), format!("error: {}: {error}", path.display())))?;

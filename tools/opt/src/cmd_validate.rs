@@ -65,6 +65,9 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     if args.judge.fill_unknown.is_none() {
         note_of_calls(&reference, world);
     }
+    if let Some(text) = reference.samples().find_map(|(_, outcome)| outcome.ambiguity.as_ref()) {
+        world.say(&format!("note: {text}"));
+    }
     let mut after = trial.graph.clone();
     let mut differentiated = KeepDifferentiated::default();
     match &pipeline {

@@ -470,7 +470,9 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
 
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     if let Some(caching) = &plan.caching {
-        let (session, result) = caching.transform(cli, plan, name, graph, outcome);
+        let (mut session, result) = caching.transform(cli, plan, name, graph, outcome);
+        // A result that is kept comes without them, and runs must not differ.
+        session.notes.clear();
         summaries(cli, &session, &Timer::default(), outcome);
         return match result {
             Ok(()) => true,
@@ -641,6 +643,9 @@ fn note_unused_gates(session: &Session, outcome: &mut Outcome) {
 }
 
 fn summaries(cli: &Cli, session: &Session, timer: &Timer, outcome: &mut Outcome) {
+    for note in &session.notes {
+        outcome.say(&format!("note: {note}"));
+    }
     if let Some(format) = &cli.watch.remarks {
         for remark in &session.remarks {
             outcome.say(&if format == "json" { remark_json(remark) } else { remark.to_string() });

@@ -10,7 +10,7 @@ use jitopt_core::interpreter::{Environment, IValue};
 use jitopt_core::ir::Attribute;
 use jitopt_core::symbol::attr;
 use jitopt_core::text::literal::{self, Evidence};
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::spelling::Spelling;
 use jitopt_core::types::{Simple, Type, TypeKind};
 use std::path::Path;
@@ -52,7 +52,7 @@ pub(crate) fn spelling(value: &IValue) -> Option<String> {
     if !is_plain(value.ty()) && !matches!(value, IValue::None) {
         return None;
     }
-    let (attribute, _) = exact_literals::of(value, value.ty(), Era::V2).ok()?;
+    let (attribute, _) = exact_literals::of(value, value.ty(), Release::NEWEST).ok()?;
     let mut text = Vec::new();
     literal::print(&mut text, &attribute.unwrap_or(Attribute::None), &Spelling::default());
     String::from_utf8(text).ok()

@@ -9,6 +9,8 @@
 
 #[path = "support/recorded.rs"]
 mod recorded;
+#[path = "support/release_table.rs"]
+mod release_table;
 
 use jitopt_core::analysis::fingerprints::{Sight, equivalent};
 use jitopt_core::interpreter::description;
@@ -16,9 +18,9 @@ use jitopt_core::interpreter::specialization::{Detail, specialized};
 use jitopt_core::ir::{Graph, Value};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
-use jitopt_core::types::release::Release;
 use jitopt_passes::REGISTRY;
-use recorded::files;
+use recorded::{files, numbers, release};
+use release_table::ReleaseTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -112,7 +114,7 @@ struct Entry {
 impl Entry {
     fn of(output: &Path) -> Option<Entry> {
         let text = output.to_str()?;
-        let version = output.parent()?.file_name()?.to_str()?.to_owned();
+        let version = release(output)?;
         let name = output.file_name()?.to_str()?.strip_suffix(".out.ir")?;
         let pair = PAIRS.iter().find(|(theirs, ..)| name.ends_with(&format!(".{theirs}")))?;
         let stem = text.strip_suffix(&format!("{}.out.ir", pair.0))?;
@@ -121,11 +123,10 @@ impl Entry {
     }
 }
 
-/// Small graphs do not show their era; the folder they are in does.
+/// Small graphs do not show their release; the folder that they are in does.
 fn graph(path: &Path) -> Option<Graph> {
-    let old = path.components().any(|part| part.as_os_str() == "1.3.1" || part.as_os_str() == "1.4.0");
-    let release = if old { Release(1, 3) } else { Release::NEWEST };
-    let options = ParseOptions { release: Some(release) };
+    let release = release(path).as_deref().and_then(numbers);
+    let options = ParseOptions { release };
     parse(&std::fs::read(path).ok()?, options).ok().map(|parsed| parsed.graph)
 }
 
@@ -225,15 +226,51 @@ impl Tally {
     }
 }
 
+/// Whether a file is one of the folder `versions` of the whole corpus.
+fn is_of_corpus(path: &Path) -> bool {
+    let whole = std::env::var_os("JITOPT_CORPUS").is_some_and(|folder| path.starts_with(folder));
+    whole && ReleaseTable::holds(path)
+}
+
+/// Where the table in the tree is not what was found; nothing without the whole corpus.
+fn table_problem(table: &ReleaseTable) -> Option<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/releases/table.md");
+    std::env::var_os("JITOPT_CORPUS")?;
+    let text = table.text();
+    if std::env::var_os("JITOPT_BLESS").is_some() {
+        std::fs::write(&path, &text).expect("the table can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    (written != text).then(|| format!("{} says something else; this is right:\n{text}", path.display()))
+}
+
+/// One line for each release.
+fn print_releases(tallies: &BTreeMap<(&str, String, &str), Tally>) {
+    let mut releases: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for ((_, version, _), tally) in tallies {
+        let row = releases.entry(version).or_default();
+        *row = (row.0 + tally.equal, row.1 + tally.all);
+    }
+    for (release, (equal, all)) in releases {
+        println!("release {release:18} {equal:5} of {all:5} results of passes");
+    }
+}
+
 #[test]
 fn passes_make_what_pytorch_made() {
     let (differences, broken) = (differences(), broken());
     let mut tallies: BTreeMap<(&str, String, &str), Tally> = BTreeMap::new();
     let (mut seen, mut compared, mut wrong) = (BTreeSet::new(), 0, Vec::new());
+    let mut table = ReleaseTable::default();
+    files().iter().filter(|path| is_of_corpus(path)).for_each(|path| table.check(path));
     for entry in files().iter().filter_map(|path| Entry::of(path)) {
         let Some(mut before) = graph(&entry.input) else { continue };
         let mut session = callees(&entry.input);
         let inlines = entry.pair.0 == "inline" && calls_what_is_not_recorded(&before, &session);
+        let listed = is_of_corpus(&entry.output) && !seen.contains(&entry.name);
+        if inlines && listed {
+            table.incomparable(&entry.output);
+        }
         if inlines || broken.contains(&entry.name) || !seen.insert(entry.name.clone()) {
             continue;
         }
@@ -246,6 +283,12 @@ fn passes_make_what_pytorch_made() {
             specialize(&mut before, &entry.input);
         }
         let found = difference(&entry, &expected, before, &mut session);
+        if listed {
+            table.compared(&entry.output, entry.pair.0, found.is_none());
+            if let (Some(_), Some(reason)) = (&found, differences.get(&entry.name)) {
+                table.differs(&entry.name, reason);
+            }
+        }
         tally.equal += usize::from(found.is_none());
         // What is wrong with good reason counts for neither.
         let excused = differences.get(&entry.name).is_some_and(|reason| reason.starts_with(WRONG));
@@ -256,6 +299,8 @@ fn passes_make_what_pytorch_made() {
             _ => {}
         }
     }
+    print_releases(&tallies);
+    wrong.extend(table_problem(&table));
     for ((pass, version, kind), tally) in &tallies {
         println!("{pass:42} {version:8} {kind:10} {:4} of {:4}", tally.equal, tally.all);
         let (_, part) = ENOUGH.iter().find(|(name, _)| name == kind).expect("one of two");

@@ -2,12 +2,15 @@
 //!
 //! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
 
+#![allow(clippy::print_stdout, reason = "a test tells its figures")]
+
 #[path = "support/recorded.rs"]
 mod recorded;
 
 use jitopt_core::ir::Graph;
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
-use recorded::files;
+use recorded::{files, release};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn printed(path: &Path, text: &[u8], options: PrintOptions) -> Vec<u8> {
@@ -39,9 +42,16 @@ fn disturbed(text: &[u8]) -> Vec<u8> {
 fn check(what: &str, mut wrong: impl FnMut(&Path, &[u8]) -> Option<String>) {
     let files = files();
     let mut failures = Vec::new();
+    let mut releases: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for path in &files {
         let text = std::fs::read(path).expect("a readable file");
-        failures.extend(wrong(path, &text).map(|why| format!("{}: {why}", path.display())));
+        let found = wrong(path, &text);
+        let row = releases.entry(release(path).unwrap_or_default()).or_default();
+        *row = (row.0 + usize::from(found.is_none()), row.1 + 1);
+        failures.extend(found.map(|why| format!("{}: {why}", path.display())));
+    }
+    for (release, (right, all)) in releases {
+        println!("release {release:18} {right:5} of {all:5} ({what}: none of these)");
     }
     assert!(!files.is_empty(), "no corpus");
     assert!(

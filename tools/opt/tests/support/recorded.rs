@@ -1,6 +1,21 @@
 //! The recorded graphs: `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
 
+use jitopt_core::types::release::Release;
 use std::path::{Path, PathBuf};
+
+/// Which release printed a file: the folder that is called by a version, `1.12.1-profiling` and `logs-1.12` among them.
+#[allow(dead_code, reason = "not every test asks")]
+pub fn release(path: &Path) -> Option<String> {
+    let named = |name: &str| name.trim_start_matches("logs-").starts_with(|c: char| c.is_ascii_digit());
+    let mut names = path.parent()?.components().rev().filter_map(|part| part.as_os_str().to_str());
+    names.find(|name| named(name)).map(str::to_owned)
+}
+
+/// The release that such a name stands for.
+#[allow(dead_code, reason = "not every test asks")]
+pub fn numbers(release: &str) -> Option<Release> {
+    release.trim_start_matches("logs-").split('-').next()?.parse().ok()
+}
 
 /// All of them, sorted; patterns of rewrites are no graphs of their own.
 pub fn files() -> Vec<PathBuf> {
