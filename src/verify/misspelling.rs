@@ -1,6 +1,7 @@
 //! Unknown operators that look like a slip of the pen.
 
 use super::typing::{Complaint, Part};
+use crate::ops::declared::Declared;
 use crate::ops::{Operator, catalog, names_section};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -44,7 +45,8 @@ fn close(unknown: &Operator) -> Option<String> {
     const SUGGESTED: usize = 3;
     let name = unknown.kind.as_str();
     let lists = [catalog::list(unknown.era), catalog::LIST_PRIM, catalog::list(unknown.era.other())];
-    let all = lists.into_iter().flat_map(str::lines).map(catalog::key);
+    let declared = Declared::current().kinds().into_iter().map(|kind| kind.as_str());
+    let all = lists.into_iter().flat_map(str::lines).map(catalog::key).chain(declared);
     let found: BTreeSet<&str> = all.filter(|known| is_close(name, known)).collect();
     let found: Vec<String> = found.into_iter().take(SUGGESTED).map(|known| format!("`{known}`")).collect();
     (!found.is_empty()).then(|| found.join(" or "))

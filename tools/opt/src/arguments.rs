@@ -41,6 +41,22 @@ pub(crate) struct Cli {
     /// Colours in messages
     #[arg(long, value_name = "WHEN", default_value = "auto", require_equals = true, global = true)]
     pub(crate) color: When,
+
+    #[command(flatten)]
+    pub(crate) declared: DeclaredArgs,
+}
+
+/// Operators that PyTorch does not have.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Custom operators")]
+pub(crate) struct DeclaredArgs {
+    /// Declare a custom operator, as PyTorch writes schemas: `my::scale(Tensor x, float by=2.) -> Tensor`. It is taken
+    /// for pure unless the schema says otherwise, `my::fill_(Tensor(a!) x) -> Tensor(a!)`; may be repeated
+    #[arg(long, value_name = "SCHEMA", global = true)]
+    pub(crate) schema: Vec<String>,
+    /// File of such schemas, one a line, `#` begins a comment; may be repeated
+    #[arg(long, value_name = "FILE", global = true)]
+    pub(crate) schemas: Vec<PathBuf>,
 }
 
 /// When to colour.
