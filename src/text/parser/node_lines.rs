@@ -5,6 +5,7 @@ use crate::ir::{Attribute, Node};
 use crate::symbol::{Symbol, attr};
 use crate::text::extents::{closing, is_kind};
 use crate::text::literal;
+use crate::text::printer::NOTE;
 
 impl<'a> Parser<'a> {
     /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
@@ -198,7 +199,10 @@ impl<'a> Parser<'a> {
         if let Some(rest) = line.strip_prefix(b", scope:") {
             let end = match rest.starts_with(b"#") {
                 true => 0,
-                false => memchr::memmem::find(rest, b" # ").unwrap_or(rest.len()),
+                false => {
+                    let found = [&b" # "[..], b" #! "].map(|start| memchr::memmem::find(rest, start));
+                    found.into_iter().flatten().min().unwrap_or(rest.len())
+                }
             };
             let scope = rest[..end].trim_ascii();
             self.frame().graph.set_scope(node, scope);
@@ -207,7 +211,10 @@ impl<'a> Parser<'a> {
         }
         let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
         if let Some(comment) = line.strip_prefix(b"#") {
-            self.frame().graph.set_location(node, comment.trim_ascii());
+            let location = without_note(comment);
+            if location == comment || !location.trim_ascii().is_empty() {
+                self.frame().graph.set_location(node, location.trim_ascii());
+            }
             self.cursor.at += line.len();
             return Ok(());
         }
@@ -226,4 +233,13 @@ impl<'a> Parser<'a> {
     fn at_plain_line_end(&self) -> bool {
         matches!(self.cursor.peek(), None | Some(b'\n'))
     }
+}
+
+/// A comment without what `--print-mutations` added, which is no part of the graph.
+fn without_note(comment: &[u8]) -> &[u8] {
+    let note = match comment.starts_with(&NOTE.as_bytes()[1..]) {
+        true => Some(0),
+        false => memchr::memmem::rfind(comment, format!(" {NOTE}").as_bytes()),
+    };
+    &comment[..note.unwrap_or(comment.len())]
 }

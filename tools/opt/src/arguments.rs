@@ -212,6 +212,10 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
+    /// Mark nodes that write to memory by a comment behind their line: what they write, and which values see it. The text
+    /// reads as without
+    #[arg(long, conflicts_with_all = ["canonical", "print_alias"])]
+    pub(crate) print_mutations: bool,
     /// Print what may share memory with what instead of the graph
     #[arg(long)]
     pub(crate) print_alias: bool,
