@@ -87,6 +87,9 @@ fn forwards(graph: &Graph, node: Node) -> bool {
 
 /// Says what cannot be done before anything is changed.
 fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
+    for node in graph.all_nodes().filter(|&node| matches!(graph.kind(node), prim::IF | prim::LOOP)) {
+        refuse_other_shapes(graph, node)?;
+    }
     for node in graph.all_nodes().filter(|&node| !forwards(graph, node)) {
         let tuple = graph.inputs(node).chain(graph.outputs(node)).find(|&value| is_tuple(graph, value));
         let constant = graph.kind(node) == prim::CONSTANT;
@@ -99,6 +102,39 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
         }
     }
     Ok(())
+}
+
+/// What passes in and out of blocks must be the same tuples: each is replaced by as many values.
+fn refuse_other_shapes(graph: &Graph, node: Node) -> Result<(), PassError> {
+    let is_loop = graph.kind(node) == prim::LOOP;
+    let carried = |values: Vec<Value>, skipped: usize| if is_loop { values[skipped..].to_vec() } else { values };
+    let mut sides = vec![];
+    for block in graph.node_blocks(node) {
+        sides.push(carried(graph.results(block).collect(), 1));
+        if is_loop {
+            sides.push(carried(graph.params(block).collect(), 1));
+            sides.push(carried(graph.inputs(node).collect(), 2));
+        }
+    }
+    for (i, output) in graph.outputs(node).enumerate() {
+        for other in sides.iter().filter_map(|side| side.get(i)) {
+            if !is_same_shape(graph.ty(output), graph.ty(*other)) {
+                let (name, ty) = (graph.name(*other), graph.ty(*other));
+                let message = format!("%{} is a `{}`, and %{name} a `{ty}`", graph.name(output), graph.ty(output));
+                return Err(PassError::at(graph, node, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether two types are tuples of as many elements, and so are the elements; or both are none.
+fn is_same_shape(a: Type, b: Type) -> bool {
+    match (a.tuple_elements(), b.tuple_elements()) {
+        (None, None) => true,
+        (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(&a, &b)| is_same_shape(a, b)),
+        _ => false,
+    }
 }
 
 fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) -> Result<(), PassError> {

@@ -29,6 +29,7 @@ mod locations;
 pub mod matching;
 mod memory;
 pub mod moves;
+pub mod mutations;
 mod transfer;
 mod transfer_plan;
 mod type_classes;

@@ -10,7 +10,7 @@
 //! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
 //! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
 //! - [`content_names`] what contents are called that the text does not show, wherever passes put them
-//! - [`shown_values`] values as `print` shows them
+//! - [`shown_values`] values as `print` shows them, `tensor_format` tensors among them
 //! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
 //! - [`resumption`] where a run goes on that leaves its graph
 //! - [`profile`] what tensors came by where a graph looks at them
@@ -54,6 +54,9 @@ pub mod sketch;
 pub mod specialization;
 pub mod stop;
 pub mod tailoring;
+mod tensor_format;
+#[cfg(test)]
+mod tensor_format_test;
 pub mod usage_hints;
 
 pub use call::{Answer, Call, Outs};

@@ -108,6 +108,15 @@ pub const LINTS: &[Lint] = &[
         find: folding::shared_constant,
     },
     Lint {
+        name: "constant-stored",
+        summary: "what is stored is one list, dict or tensor for all calls: who adds to it finds it in the next call",
+        culprit: "constant_propagation, which the default executors run",
+        releases: (Release(1, 3), LAST),
+        source: "pytorch/pytorch#106128; run in 1.3.1, 1.13.1 and 2.15.0",
+        workaround: "store a copy, `list(x)` or `x.clone()`, or build it of an argument",
+        find: folding::constant_stored,
+    },
+    Lint {
         name: "random-folded",
         summary: "random numbers are drawn once, when the graph is compiled",
         culprit: "constant_propagation",
@@ -171,6 +180,15 @@ pub const LINTS: &[Lint] = &[
         find: kernels::constant_in_kernel,
     },
     Lint {
+        name: "number-promotes",
+        summary: "a result without dimensions promotes the element type of a tensor that has some",
+        culprit: "nvFuser, whose kernels forget that a tensor in between has no dimensions",
+        releases: (Release(1, 8), Release(1, 11)),
+        source: "csarofeen/pytorch#1437, and the fix pytorch/pytorch#76343",
+        workaround: "x.to(z.dtype) before the operation, or torch._C._jit_set_nvfuser_enabled(False)",
+        find: kernels::number_promotes,
+    },
+    Lint {
         name: "gradient-at-tie",
         summary: "where operands are equal or at a bound, the gradient is another than in eager mode",
         culprit: "symbolic differentiation",
@@ -178,6 +196,15 @@ pub const LINTS: &[Lint] = &[
         source: "run in 1.3.1, 1.13.1 and 2.15.0",
         workaround: "run training under torch.jit.optimized_execution(False)",
         find: gradients::gradient_at_tie,
+    },
+    Lint {
+        name: "gradient-summed",
+        summary: "the gradient of `x - x.mean(dim, keepdim=True)` is summed to the size of the mean, or has its shape",
+        culprit: "fused kernels on CUDA, from the third call of a graph that is differentiated; the CPU is right",
+        releases: (Release(2, 0), LAST),
+        source: "pytorch/pytorch#108670, a layer norm by hand",
+        workaround: "torch._C._jit_set_texpr_fuser_enabled(False), or torch.nn.functional.layer_norm",
+        find: gradients::gradient_summed,
     },
     Lint {
         name: "sum-past-add",

@@ -17,6 +17,7 @@
 
 pub mod catalog;
 pub mod declaration;
+pub mod declared;
 pub mod formulas;
 pub mod fusion_rules;
 pub mod gradient_table;
@@ -52,9 +53,18 @@ pub struct Operator {
     pub schemas: &'static [Schema],
     /// What the schemas do not say.
     pub rule: Rule,
+    /// Whether a user declared it, or an overload of it; see [`declared`].
+    pub is_declared: bool,
     elsewhere: OnceLock<&'static [Schema]>,
     /// The nondeterminism of the worst overload: read from names of formals, so found out once.
     worst: OnceLock<Nondeterminism>,
+}
+
+type Rows = RefCell<Vec<Option<&'static Operator>>>;
+
+thread_local! {
+    /// The rows that this thread has met, by era and kind.
+    static SEEN: [Rows; 2] = const { [RefCell::new(Vec::new()), RefCell::new(Vec::new())] };
 }
 
 /// Whether a kind is called as a section is, `prim::FusionGroup_0`.
@@ -67,9 +77,6 @@ pub fn names_section(era: Era, kind: Symbol) -> bool {
 ///
 /// The first question for a kind costs microseconds. Later ones index a vector of the thread.
 pub fn operator(era: Era, kind: Symbol) -> &'static Operator {
-    thread_local! {
-        static SEEN: [RefCell<Vec<Option<&'static Operator>>>; 2] = const { [RefCell::new(Vec::new()), RefCell::new(Vec::new())] };
-    }
     SEEN.with(|seen| {
         let mut seen = seen[era as usize].borrow_mut();
         if let Some(Some(found)) = seen.get(kind.index()) {
@@ -79,6 +86,17 @@ pub fn operator(era: Era, kind: Symbol) -> &'static Operator {
             seen.resize(kind.index() + 1, None);
         }
         *seen[kind.index()].insert(shared(era, kind))
+    })
+}
+
+/// Makes this the row of `kind` in this thread; the one before it comes back.
+fn replace(era: Era, kind: Symbol, row: Option<&'static Operator>) -> Option<&'static Operator> {
+    SEEN.with(|seen| {
+        let mut seen = seen[era as usize].borrow_mut();
+        if seen.len() <= kind.index() {
+            seen.resize(kind.index() + 1, None);
+        }
+        std::mem::replace(&mut seen[kind.index()], row)
     })
 }
 
@@ -100,7 +118,8 @@ impl Operator {
         let schemas = lists.into_iter().map(|list| catalog::schemas(list, kind)).find(|found| !found.is_empty());
         let schemas: &'static [Schema] = schemas.map_or(&[], |found| found.leak());
         let rule = rules::rule(kind, schemas);
-        Operator { kind, era, schemas, rule, elsewhere: OnceLock::new(), worst: OnceLock::new() }
+        let (elsewhere, worst) = (OnceLock::new(), OnceLock::new());
+        Operator { kind, era, schemas, rule, is_declared: false, elsewhere, worst }
     }
 
     /// The overloads of other versions: those between the two lists have operators of both, and a few of their own.

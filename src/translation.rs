@@ -14,6 +14,7 @@ use crate::analysis::gradient_roles::HIDDEN;
 use crate::interpreter::{Environment, exact_literals, literal_values};
 use crate::ir::{Attribute, Graph, Node, Releases, Value};
 use crate::ops::catalog;
+use crate::ops::declared::Declared;
 use crate::ops::overloads::accepts;
 use crate::ops::schema::{Formal, Schema};
 use crate::ops::{resolve, rules};
@@ -182,7 +183,9 @@ enum Operand {
 /// The operands of a node in another era, where they are not the same.
 fn operands_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Vec<Operand>>, String> {
     let kind = graph.kind(node);
-    let theirs = catalog::schemas(catalog::list(to), kind);
+    // What a user declares is there whatever the release.
+    let declared = Declared::current().schemas_of(kind);
+    let theirs: Vec<Schema> = catalog::schemas(catalog::list(to), kind).into_iter().chain(declared).collect();
     let operands: Vec<Value> = graph.inputs(node).collect();
     let types: Vec<Type> = operands.iter().map(|&value| graph.ty(value)).collect();
     if accepts(&theirs, &types) {

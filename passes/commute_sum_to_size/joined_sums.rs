@@ -113,7 +113,8 @@ impl Mover {
     fn join(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, join: &Join) {
         let output = graph.output(join.node, 0);
         let (small, mut whole) = (self.extents.extent(graph, output), join.sizes[0].0.clone());
-        whole[join.dim + join.dropped] = join.sizes.iter().map(|(_, own)| own[join.dim]).sum();
+        whole[join.dim + join.dropped] =
+            join.sizes.iter().fold(0i64, |sum, (_, own)| sum.saturating_add(own[join.dim]));
         let whole = Extent::of_numbers(&whole);
         let Some(sum) = cx.rewrite(graph, "past-joins", join.node, |graph| {
             graph_update!("Summing what %{} joins", graph.name(output));
@@ -148,7 +149,7 @@ fn exchange(graph: &mut Graph, join: &Join, whole: &Extent) -> Value {
     parts.into_iter().enumerate().for_each(|(i, part)| graph.set_input(join.holder, i, part));
     join_along(graph, join, along as i64);
     let mut size = join.sizes[0].1.clone();
-    size[join.dim] = join.sizes.iter().map(|(_, own)| own[join.dim]).sum();
+    size[join.dim] = join.sizes.iter().fold(0i64, |sum, (_, own)| sum.saturating_add(own[join.dim]));
     let (output, size) = (graph.output(node, 0), list(graph, node, &size));
     let ty = graph.ty(output);
     let sum = graph.create_op(kind, &[output, size], ty);

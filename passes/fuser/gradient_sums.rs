@@ -121,7 +121,7 @@ impl Fuser {
         let parts: Vec<Value> = graph.inputs(list).collect();
         let sizes: Vec<Vec<i64>> =
             parts.iter().map(|&part| part_size(graph, part, sum, at, rank)).collect::<Option<_>>()?;
-        let whole: i64 = sizes.iter().map(|size| size[at]).sum();
+        let whole = sizes.iter().fold(0i64, |sum, size| sum.saturating_add(size[at]));
         (whole == sum.size[at]).then_some(())?;
         cx.rewrite(graph, "joined-sums-split", sum.node, |graph| split(graph, sum, &parts, sizes, at))
     }

@@ -126,8 +126,9 @@ impl Plan {
 fn extent(graph: &Graph, value: Value) -> Option<(u64, u64)> {
     let tensor: &TensorType = graph.ty(value).as_tensor()?;
     let size = |dim: &Dim| if let Dim::Known(n) = dim { u64::try_from(*n).ok() } else { None };
-    let elements = tensor.sizes.as_ref()?.iter().map(size).product::<Option<u64>>()?;
-    Some((elements, elements * tensor.dtype?.size() as u64))
+    let mut sizes = tensor.sizes.as_ref()?.iter();
+    let elements = sizes.try_fold(1u64, |product, dim| product.checked_mul(size(dim)?))?;
+    Some((elements, elements.checked_mul(tensor.dtype?.size() as u64)?))
 }
 
 /// The pairs of a graph that could be fused, at the level that each needs: what is not written and read again is saved.

@@ -83,6 +83,19 @@ impl AliasDb {
         self.set(value).is_some()
     }
 
+    /// What a value of mutable type is, or is a part of, by what nodes do, and not by types alone; nothing for others.
+    pub(super) fn parts_of(&self, value: Value) -> Option<FxHashSet<Element>> {
+        let element = (*self.elements.get(value.index())?)?;
+        let (mut found, mut pending) = (FxHashSet::default(), vec![element]);
+        while let Some(element) = pending.pop() {
+            let is_wildcard = self.draft.wildcard(self.draft.elements[element].class) == element;
+            if !is_wildcard && found.insert(element) {
+                pending.extend(self.draft.targets(element));
+            }
+        }
+        Some(found)
+    }
+
     fn set(&self, value: Value) -> Option<LocationSet> {
         self.sets.get(value.index()).copied().flatten()
     }

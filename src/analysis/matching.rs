@@ -257,6 +257,7 @@ impl Rule {
         for node in self.replacement.nodes(self.replacement.root()) {
             let copy = graph.copy_node(Some(&self.replacement), node, &mut map);
             graph.insert_before(anchor, copy);
+            located(graph, copy, found);
         }
         for (ours, theirs) in results.iter().zip(new_results) {
             let (old, new) = (found.values[ours], map[&theirs]);
@@ -282,6 +283,22 @@ impl Rule {
         if made && graph.written_type(new).is_none_or(|ty| graph.ty(old).is_subtype_of(ty)) {
             graph.set_type(new, graph.ty(old));
         }
+    }
+}
+
+/// Gives a new node the source location and the scope of the matched node of its kind, or else those of the anchor,
+/// unless the replacement has some.
+fn located(graph: &mut Graph, new: Node, found: &Match) {
+    let kind = graph.kind(new);
+    let mut matched = found.nodes.iter().chain(&found.constants).copied();
+    let from = matched.find(|&node| graph.kind(node) == kind).unwrap_or(found.nodes[0]);
+    if graph.location(new).is_none() {
+        let location = graph.origin_location(from).map(<[u8]>::to_vec);
+        location.iter().for_each(|location| graph.set_location(new, location));
+    }
+    if graph.scope(new).is_none() {
+        let scope = graph.scope(from).map(<[u8]>::to_vec);
+        scope.iter().for_each(|scope| graph.set_scope(new, scope));
     }
 }
 

@@ -1,28 +1,32 @@
 //! Values as programs print them.
 
 use super::ivalue::{IValue, Key};
+use super::tensor_format;
 use crate::ir::{Float, FloatStyle};
 use crate::tensor::{C128, Kind, Scalar, Tensor};
 use crate::text::number::print_float;
+use crate::types::release::Release;
 use std::fmt::Write;
 
-/// As programs say it: strings have no quotes, in containers neither.
-pub fn to_str(value: &IValue) -> String {
-    shown(value, &Words { text: str::to_owned, float: float_in_words })
+/// As programs of a release say it: strings have no quotes, in containers neither.
+pub fn to_str(value: &IValue, release: Release) -> String {
+    let tensor = |tensor: &Tensor| tensor_format::text(tensor, release);
+    shown(value, &Words { text: str::to_owned, float: float_in_words, tensor: &tensor })
 }
 
 /// As reports say it: strings have quotes, and numbers say everything.
 pub fn to_repr(value: &IValue) -> String {
-    shown(value, &Words { text: |text| format!("'{text}'"), float })
+    shown(value, &Words { text: |text| format!("'{text}'"), float, tensor: &tensor })
 }
 
 /// How texts and numbers are said.
-struct Words {
+struct Words<'w> {
     text: fn(&str) -> String,
     float: fn(f64) -> String,
+    tensor: &'w dyn Fn(&Tensor) -> String,
 }
 
-fn shown(value: &IValue, words: &Words) -> String {
+fn shown(value: &IValue, words: &Words<'_>) -> String {
     let joined = |values: &[IValue]| values.iter().map(|value| shown(value, words)).collect::<Vec<_>>().join(", ");
     match value {
         IValue::None => "None".to_owned(),
@@ -32,7 +36,7 @@ fn shown(value: &IValue, words: &Words) -> String {
         IValue::Complex(z) => complex(*z, words.float),
         IValue::Str(text) => (words.text)(text),
         IValue::Device(device) => device.name().to_owned(),
-        IValue::Tensor(t) => tensor(t),
+        IValue::Tensor(t) => (words.tensor)(t),
         IValue::Undefined => "[ Tensor (undefined) ]".to_owned(),
         IValue::List(list) => format!("[{}]", joined(&list.borrow())),
         IValue::Dict(dict) => {
@@ -72,11 +76,11 @@ fn complex(z: C128, float: fn(f64) -> String) -> String {
     format!("{}{}{}j", float(z.re), if z.im >= 0.0 { "+" } else { "-" }, float(z.im.abs()))
 }
 
-/// Most elements of a tensor that are printed.
+/// Most elements of a tensor that reports show.
 const MOST: usize = 1000;
 
-/// Elements in nested brackets, then type and shape.
-pub fn tensor(tensor: &Tensor) -> String {
+/// Elements with all their digits, then type and shape.
+fn tensor(tensor: &Tensor) -> String {
     let mut text = String::new();
     let element = |text: &mut String, scalar: Scalar| {
         let _ = match scalar {

@@ -14,7 +14,7 @@ pub(super) fn unsigned_subtraction(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         let Some([x, number, alpha]) = facts.operands(node) else { continue };
         let negated = match facts.kind(node) {
             "aten::rsub" => Some(x),
-            _ => facts.made_by(x, "aten::neg").map(|neg| facts.graph.input(neg, 0)),
+            _ => facts.made_by(x, "aten::neg").and_then(|neg| facts.graph.inputs(neg).next()),
         };
         let scalar = !facts.ty(number).is_tensor() && facts.number(alpha) == Some(1.0);
         let Some(x) = negated.filter(|&x| scalar && facts.ty(x).is_tensor()) else { continue };
@@ -29,7 +29,7 @@ pub(super) fn unsigned_subtraction(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
 /// `%y : Tensor = aten::fmod_(%x, %m)`
 pub(super) fn modulo_in_place(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["aten::fmod_"]) {
-        let x = facts.name(facts.graph.input(node, 0));
+        let Some(x) = facts.graph.inputs(node).next().map(|x| facts.name(x)) else { continue };
         let finding = sink.warning(Spot::Node(node), format!("the remainder has the sign of `{x}`"));
         finding.note = Some("when the program says `%=`".to_owned());
     }

@@ -5,6 +5,7 @@ use crate::entity::EntitySet;
 use crate::ir::{Node, Value};
 use crate::ops::resolve;
 use crate::ops::rules::{AliasRule, Carries, Nondeterminism, Structure};
+use crate::ops::schema::{Alias, Schema};
 use crate::symbol::prim;
 use crate::types::{Dim, Simple, Type, TypeKind};
 use crate::verify::{Sink, Spot};
@@ -54,6 +55,74 @@ pub(super) fn shared_constant(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
             }
         }
     }
+}
+
+/// `prim::SetAttr[name="a"](%self, %list)`, the list being one that constants alone decide
+pub(super) fn constant_stored(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    let (mut constant, mut made): (EntitySet<Value>, Vec<(Node, Value)>) = Default::default();
+    for node in facts.graph.all_nodes() {
+        let is_constant = facts.graph.kind(node) == prim::CONSTANT;
+        if !is_constant && !is_folded(facts, node, &constant) {
+            continue;
+        }
+        for output in facts.graph.outputs(node) {
+            let ty = facts.ty(output);
+            let is_container = matches!(ty.kind(), TypeKind::List(_) | TypeKind::Dict(..) | TypeKind::Tuple(_));
+            // Constant propagation leaves containers that are returned.
+            if !is_constant && is_container && may_be_returned(facts, output) {
+                continue;
+            }
+            constant.insert(output);
+            if !is_constant && (is_container || ty.is_tensor()) {
+                made.push((node, output));
+            }
+        }
+    }
+    for (node, output) in made {
+        let Some(keeper) = keeper(facts, output, &constant) else { continue };
+        let place = match facts.graph.kind(keeper) {
+            prim::SET_ATTR => "the attribute of an object".to_owned(),
+            kind => format!("what `{kind}` writes to"),
+        };
+        let text = format!("`{}` is made once, and every call puts the same one into {place}", facts.name(output));
+        sink.warning(Spot::Node(node), text);
+    }
+}
+
+/// The node that puts a value where it outlives the run: into an object, or into a list or dict of one; also inside of
+/// containers that are made anew.
+fn keeper(facts: &Facts<'_>, value: Value, constant: &EntitySet<Value>) -> Option<Node> {
+    let graph = facts.graph;
+    let (mut seen, mut work): (EntitySet<Value>, Vec<Value>) = (EntitySet::default(), vec![value]);
+    while let Some(value) = work.pop() {
+        if seen.contains(value) {
+            continue;
+        }
+        seen.insert(value);
+        for used in graph.uses(value) {
+            let (node, index) = (graph.user(used), graph.operand_index(used));
+            match facts.operator(node).rule.alias {
+                AliasRule::SetAttr if index == 1 => return Some(node),
+                AliasRule::FreshContainer => {
+                    // Another constant is found on its own.
+                    work.extend(graph.outputs(node).filter(|output| !constant.contains(*output)));
+                }
+                AliasRule::Schema if is_kept(facts, node, index) => return Some(node),
+                _ => {}
+            }
+        }
+    }
+    None
+}
+
+/// Whether an operator keeps an operand in another that came from outside.
+fn is_kept(facts: &Facts<'_>, node: Node, index: usize) -> bool {
+    let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
+    let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
+    let kept = |schema: &Schema| schema.formals.get(index)?.alias.as_ref().map(Alias::is_wildcard);
+    let from_outside = |value: Value| facts.alias().may_alias_wildcard(value);
+    let mut written = schema.into_iter().flat_map(Schema::writes).map(|i| facts.graph.input(node, i));
+    schema.and_then(kept) == Some(true) && written.any(from_outside)
 }
 
 /// Whether a tensor, or what shares its memory or holds it, gets to a result, followed from reader to reader: the alias analysis takes what goes

@@ -1,8 +1,10 @@
 //! What differentiation makes of a graph.
 
 use super::finder::Facts;
-use crate::ir::{Node, Value};
+use crate::ir::{Attribute, Node, Value};
+use crate::ops::resolve;
 use crate::symbol::prim;
+use crate::types::Type;
 use crate::verify::{Sink, Spot};
 
 /// Operators whose symbolic gradient differs from eager mode's in a point, and how.
@@ -33,6 +35,38 @@ pub(super) fn gradient_at_tie(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
 fn is_reduction(facts: &Facts<'_>, node: Node) -> bool {
     let elementwise = facts.ty(facts.graph.input(node, 1)).is_tensor();
     matches!(facts.kind(node), "aten::max" | "aten::min") && !elementwise
+}
+
+/// Reductions that a program may keep the dimensions of.
+const REDUCTIONS: &[&str] =
+    &["aten::mean", "aten::sum", "aten::var", "aten::std", "aten::amax", "aten::amin", "aten::norm"];
+
+/// `%y : Tensor = aten::sub(%x, %mean, %1)`, `%mean` being that of `%x` with its dimensions kept
+pub(super) fn gradient_summed(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    if !is_trained(facts) {
+        return;
+    }
+    for node in facts.of_kinds(&["aten::sub", "aten::add", "aten::mul", "aten::div", "aten::rsub"]) {
+        let operands: Vec<Value> = facts.graph.inputs(node).take(2).collect();
+        let [x, y] = operands[..] else { continue };
+        let Some((whole, reduced)) = [(x, y), (y, x)].into_iter().find(|&(a, b)| is_kept_reduction(facts, a, b)) else {
+            continue;
+        };
+        let (whole, reduced) = (facts.name(whole), facts.name(reduced));
+        let text = format!("the gradient of `{whole}` is summed to the size of `{reduced}`, which is made of it");
+        sink.warning(Spot::Node(node), text);
+    }
+}
+
+/// Whether a tensor is a reduction of another along dimensions that are kept.
+fn is_kept_reduction(facts: &Facts<'_>, whole: Value, reduced: Value) -> bool {
+    let graph = facts.graph;
+    let made = graph.definer(reduced).filter(|&node| REDUCTIONS.contains(&facts.kind(node)));
+    let Some(node) = made.filter(|&node| graph.inputs(node).next() == Some(whole)) else { return false };
+    let types: Vec<Type> = graph.inputs(node).map(|value| facts.ty(value)).collect();
+    let schema = resolve(graph.era, graph.kind(node), &types).schema();
+    let keeps = schema.and_then(|schema| schema.formal("keepdim")).map(|at| graph.constant(graph.input(node, at)));
+    matches!(keeps, Some(Some(Some(Attribute::Int(1) | Attribute::Bool(true)))))
 }
 
 /// Whether the text shows that gradients are wanted.

@@ -3,6 +3,7 @@
 use super::finder::Facts;
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::symbol::prim;
+use crate::tensor::promotion::Promotion;
 use crate::types::DType;
 use crate::verify::{Sink, Spot};
 use rustc_hash::FxHashMap;
@@ -41,6 +42,35 @@ pub(super) fn mm_tree_alpha(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     found.sort_by(|&a, &b| if graph.is_before(a, b) { Ordering::Less } else { Ordering::Greater });
     for node in found {
         sink.warning(Spot::Node(node), format!("the factor `{}` is taken for 1", facts.name(graph.input(node, 2))));
+    }
+}
+
+/// `%o : Tensor = aten::add(%product, %z, %1)`, `%product` having no dimensions and a wider element type than `%z`
+pub(super) fn number_promotes(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
+    /// An element type, and whether there are dimensions.
+    type Known = (DType, bool);
+    let mut made: FxHashMap<Value, Known> = FxHashMap::default();
+    for node in facts.of_kinds(&["aten::add", "aten::sub", "aten::mul", "aten::div"]) {
+        let known = |value: Value, made: &FxHashMap<Value, Known>| {
+            let ty = facts.ty(value);
+            let written = ty.as_tensor().and_then(|tensor| Some((tensor.dtype?, tensor.rank()? > 0)));
+            written.or_else(|| made.get(&value).copied())
+        };
+        let operands: Vec<Value> = facts.graph.inputs(node).take(2).collect();
+        let [x, y] = operands[..] else { continue };
+        let (Some(a), Some(b)) = (known(x, &made), known(y, &made)) else { continue };
+        let eager = Promotion::default().element(a.0, a.1).element(b.0, b.1).result();
+        // What a kernel makes of two operands counts as a tensor with dimensions.
+        let in_kernel = |value: Value, known: Known| known.1 || made.contains_key(&value);
+        let fused = Promotion::default().element(a.0, in_kernel(x, a)).element(b.0, in_kernel(y, b)).result();
+        if eager != fused && (a.1 || b.1) {
+            let number = if a.1 { y } else { x };
+            let (eager, fused) = (eager.python_name(), fused.python_name());
+            let text =
+                format!("`{}` has no dimensions: the result is {eager}, in a kernel {fused}", facts.name(number));
+            sink.warning(Spot::Node(node), text);
+        }
+        made.extend(facts.graph.single_output(node).map(|output| (output, (eager, a.1 || b.1))));
     }
 }
 

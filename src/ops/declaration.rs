@@ -5,6 +5,7 @@
 //! is read here.
 
 use super::schema::{Alias, Formal, Schema};
+use crate::log::did_you_mean;
 use crate::symbol::Symbol;
 use crate::types::spelling::parse_base;
 use crate::types::{Type, TypeKind};
@@ -16,6 +17,15 @@ pub struct SchemaError {
     pub at: usize,
     /// What is wrong and what was expected.
     pub message: String,
+}
+
+impl SchemaError {
+    /// The message, and the text with a caret.
+    pub fn render(&self, text: &str) -> String {
+        let (before, shown) = (text.get(..self.at).unwrap_or(text), text.trim_start());
+        let column = before.chars().count().saturating_sub(text.chars().count() - shown.chars().count());
+        format!("{}\n  {}\n  {}^", self.message, shown.replace(['\n', '\t'], " "), " ".repeat(column))
+    }
 }
 
 type Result<T> = std::result::Result<T, SchemaError>;
@@ -142,6 +152,9 @@ impl Reader {
                 return Err(SchemaError { at: self.at + error.at, message: error.message });
             }
         };
+        if let Some(meant) = mistaken(ty) {
+            return self.error(format!("`{ty}` is no type; did you mean `{meant}`?"));
+        }
         self.at += used;
         let (mut alias, mut elements, mut size) = (self.alias()?, None, None);
         loop {
@@ -221,6 +234,22 @@ fn known_base(ty: Type) -> Type {
         TypeKind::Var(name) if name.as_str() == "int64_t" => Type::int(),
         _ => ty,
     }
+}
+
+/// The type that was meant by one that reads as a type variable, `tensor` or `string`.
+fn mistaken(ty: Type) -> Option<&'static str> {
+    /// Shorter names are those of type variables, `t` and `key`.
+    const SHORTEST: usize = 4;
+    const MEANT: &[(&str, &str)] =
+        &[("string", "str"), ("integer", "int"), ("double", "float"), ("boolean", "bool"), ("complex64", "complex")];
+    const TYPES: &[&str] =
+        &["Tensor", "int", "float", "bool", "str", "Scalar", "number", "Device", "Generator", "SymInt", "ScalarType"];
+    let TypeKind::Var(name) = ty.kind() else { return None };
+    let name = name.as_str();
+    let synonym = MEANT.iter().find(|(wrong, _)| *wrong == name).map(|(_, meant)| *meant);
+    let in_other_case = || TYPES.iter().find(|known| known.eq_ignore_ascii_case(name)).copied();
+    let near = || did_you_mean(name, TYPES.iter().copied()).filter(|_| name.len() >= SHORTEST);
+    synonym.or_else(in_other_case).or_else(near)
 }
 
 #[cfg(test)]

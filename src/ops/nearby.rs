@@ -1,5 +1,6 @@
 //! Operators that PyTorch does not have, and those whose names are one slip away.
 
+use super::declared::Declared;
 use super::{catalog, names_section, operator};
 use crate::symbol::Symbol;
 use crate::types::era::Era;
@@ -22,7 +23,8 @@ pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
     const SUGGESTED: usize = 3;
     let name = kind.as_str();
     let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::LIST_BETWEEN, catalog::list(era.other())];
-    let all = lists.into_iter().flat_map(str::lines).map(catalog::key);
+    let declared = Declared::current().kinds().into_iter().map(|kind| kind.as_str());
+    let all = lists.into_iter().flat_map(str::lines).map(catalog::key).chain(declared);
     let found: BTreeSet<&str> = all.filter(|known| is_close(name, known)).collect();
     let found: Vec<String> = found.into_iter().take(SUGGESTED).map(|known| format!("`{known}`")).collect();
     (!found.is_empty()).then(|| found.join(" or "))

@@ -465,10 +465,15 @@ pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
     match found {
         Some(rule) => *rule,
         None if schemas.is_empty() => UNKNOWN,
-        // An operator that returns nothing and writes nothing is called for something else.
-        None if schemas.iter().any(returns_nothing) => Rule::default().effect(Effect::Observable),
-        None => Rule::default(),
+        None => of_schemas(schemas),
     }
+}
+
+/// The row of a kind of which only schemas are known.
+pub(super) fn of_schemas(schemas: &[Schema]) -> Rule {
+    // An operator that returns nothing and writes nothing is called for something else.
+    let effect = if schemas.iter().any(returns_nothing) { Effect::Observable } else { Effect::None };
+    Rule::default().effect(effect)
 }
 
 fn matches_pattern(kind: &str, name: &str) -> bool {

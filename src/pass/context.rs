@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::str::FromStr;
+use std::time::Instant;
 
 /// What lasts for a whole pipeline: counters, remarks, gates, callees.
 #[derive(Default)]
@@ -32,6 +33,8 @@ pub struct Session {
     pub callees: BTreeMap<String, Graph>,
     /// What was seen while the graph ran, for guards.
     pub profile: Option<Rc<Profile>>,
+    /// When passes give up.
+    pub deadline: Option<Instant>,
     /// The last alias analysis; the next pass may find it still good.
     pub alias: LastAnalysis,
     /// Looks at the graph after each rewrite.
@@ -50,6 +53,13 @@ pub struct Session {
     pub ran: Vec<&'static str>,
     /// How many rewrites of each rule came up while somebody watched.
     pub came_up: FxHashMap<(&'static str, &'static str), u64>,
+}
+
+impl Session {
+    /// Whether the time is up.
+    pub fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|end| Instant::now() > end)
+    }
 }
 
 /// One rewrite that was done.
@@ -171,6 +181,10 @@ impl<'a> PassContext<'a> {
 
     /// Asks whether a rewrite may happen; [`PassContext::did`] must follow when it does. For passes that find out in bulk.
     pub fn may(&mut self, rule: &'static str) -> bool {
+        // What is done so far is thrown away; a pass that rewrites nothing ends soon.
+        if self.session.is_late() {
+            return false;
+        }
         if self.session.watch.is_some() {
             *self.session.came_up.entry((self.pass.name, rule)).or_default() += 1;
             if self.session.objection.is_some() {

@@ -10,6 +10,9 @@
 
 use super::runner::RunError;
 use crate::ir::Graph;
+use crate::ops::operator;
+use crate::ops::rules::Carries;
+use crate::ops::schema::Schema;
 use crate::verify;
 use std::collections::BTreeMap;
 
@@ -23,6 +26,9 @@ const KEPT: usize = 3;
 pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result<Vec<String>, RunError> {
     let report = verify::verify(graph);
     if report.has_errors() {
+        return Err(RunError::Unfit { pass: None, report: verify::render(graph, &report) });
+    }
+    if has_surplus_outputs(graph) {
         return Err(RunError::Unfit { pass: None, report: verify::render(graph, &report) });
     }
     for (name, callee) in callees {
@@ -39,6 +45,30 @@ pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result
         None => format!("  {}\n", finding.message),
     });
     Ok(told.collect())
+}
+
+/// Whether a node has more outputs than any overload of its operator returns. The verifier warns of that: passes replace
+/// results one by one, and would not end.
+fn has_surplus_outputs(graph: &Graph) -> bool {
+    let mut pending = vec![graph];
+    while let Some(graph) = pending.pop() {
+        for node in graph.all_nodes() {
+            let operator = operator(graph.era, graph.kind(node));
+            let (outputs, plain) = (graph.num_outputs(node), operator.rule.carries == Carries::Nothing);
+            let returns = |schema: &Schema| schema.varret || schema.returns.len() >= outputs;
+            let mut overloads = operator.schemas.iter();
+            if plain
+                && !operator.schemas.is_empty()
+                && !overloads.any(returns)
+                && !operator.elsewhere().iter().any(returns)
+            {
+                return true;
+            }
+            pending.extend(graph.subgraph(node));
+            pending.extend(graph.backward(node));
+        }
+    }
+    false
 }
 
 /// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes

@@ -69,6 +69,8 @@ pub enum RunError {
         /// How many nodes it has.
         nodes: usize,
     },
+    /// The time was up.
+    Late,
     /// An observer gave up.
     Stopped(String),
     /// An observer could not write where it was told to.
@@ -92,6 +94,7 @@ impl fmt::Display for RunError {
                     "`fixpoint` has made a graph of {nodes} nodes, and does not end; use `{{max=N}}`, or fewer passes"
                 )
             }
+            RunError::Late => f.write_str("the passes did not end in the time that is allowed"),
             RunError::Stopped(why) | RunError::Unwritable(why) => f.write_str(why),
         }
     }
@@ -216,6 +219,9 @@ fn run_pass(
     let pass = stage.pass;
     let mut run = PassRun { stage, index: *index, changed: false, time: Duration::ZERO };
     *index += 1;
+    if session.is_late() {
+        return Err(RunError::Late);
+    }
     if !pass.required && session.gate.disabled.iter().any(|name| pass.is_called(name)) {
         return Ok(());
     }
@@ -224,6 +230,9 @@ fn run_pass(
     }
     let (before, start) = (graph.epoch(), Instant::now());
     let result = attempt(graph, stage, session)?;
+    if session.is_late() {
+        return Err(RunError::Late);
+    }
     run.time = start.elapsed();
     run.changed = graph.epoch() != before;
     result.map_err(|error| RunError::Pass { pass: pass.name, error })?;

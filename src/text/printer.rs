@@ -33,6 +33,16 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
     printer.out
 }
 
+/// What begins a note behind the line of a node. Notes are comments, and the parser drops them.
+pub(super) const NOTE: &str = "#! ";
+
+/// As [`print`], with notes behind the lines of nodes, by the number of their graph.
+pub fn print_with_notes(graph: &Graph, options: PrintOptions, notes: FxHashMap<(u64, Node), String>) -> Vec<u8> {
+    let mut printer = Printer { notes, ..Printer::new(options) };
+    printer.graph(graph);
+    printer.out
+}
+
 /// A part of the line of a node. Params stand in the line of the hidden `prim::Param` of their block, results in that of
 /// its hidden `prim::Return`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,6 +112,7 @@ pub struct Printer {
     /// How many nodes of the graph that is printed have sections.
     numbered: usize,
     marks: Option<Box<Marks>>,
+    notes: FxHashMap<(u64, Node), String>,
 }
 
 /// What is still to print of one block.
@@ -128,6 +139,7 @@ impl Printer {
             defined: 0,
             numbered: 0,
             marks: None,
+            notes: FxHashMap::default(),
         }
     }
 
@@ -304,6 +316,9 @@ impl Printer {
         self.references(graph, graph.inputs(node));
         self.out.push(b')');
         self.comments(graph, node);
+        if !self.notes.is_empty() {
+            self.note(graph, node);
+        }
         self.out.push(b'\n');
     }
 
@@ -385,6 +400,12 @@ impl Printer {
         if let Some(location) = graph.location(node) {
             self.out.extend(b" # ");
             self.out.extend(location);
+        }
+    }
+
+    fn note(&mut self, graph: &Graph, node: Node) {
+        if let Some(note) = self.notes.get(&(graph.id().number(), node)) {
+            self.out.extend(format!(" {NOTE}{note}").as_bytes());
         }
     }
 

@@ -134,11 +134,20 @@ fn one_output(sink: &mut Sink<'_, '_>, node: Node) {
 }
 
 fn tuple_unpack(sink: &mut Sink<'_, '_>, node: Node) {
+    unpacked(sink, node);
     let Some(elements) = tuple_operand(sink, node) else { return };
     let outputs = sink.graph.num_outputs(node);
     if elements.len() != outputs {
         let message = format!("a tuple of {} is unpacked into {outputs}", elements.len());
         sink.error(Spot::Operand(node, 0), message);
+    }
+}
+
+/// What is unpacked must be there; the schemas of 1.3 do not say so.
+fn unpacked(sink: &mut Sink<'_, '_>, node: Node) {
+    let (kind, operands) = (sink.graph.kind(node), sink.graph.num_inputs(node));
+    if operands != 1 {
+        sink.error(Spot::Node(node), format!("`{kind}` has {}, expected 1", counted(operands, "operand")));
     }
 }
 
@@ -174,6 +183,7 @@ fn tuple_construct(sink: &mut Sink<'_, '_>, node: Node) {
 
 /// Elements may have been added meanwhile, by whoever else reads the list: only a hint, and only where nobody does.
 fn list_unpack(sink: &mut Sink<'_, '_>, node: Node) {
+    unpacked(sink, node);
     let graph = sink.graph;
     let definer = (graph.num_inputs(node) > 0).then(|| graph.definer(graph.input(node, 0))).flatten();
     let Some(made) = definer.filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT) else { return };

@@ -153,7 +153,7 @@ impl TypeTable {
             Resolution::Found(schema) => returns(schema, operands, outputs),
             Resolution::NoSchema => self.misspellings.check(operator),
             Resolution::NoMatch(_) if self.resolves_erased(operator, operands) => Vec::new(),
-            Resolution::NoMatch(why) => vec![no_overload(operator.kind, operands, &why)],
+            Resolution::NoMatch(why) => vec![no_overload(operator, operands, &why)],
         }
     }
 
@@ -193,7 +193,7 @@ fn complain(sink: &mut Sink<'_, '_>, node: Node, complaints: &[Complaint]) {
 
 // ---- schemas
 
-fn no_overload(kind: Symbol, operands: &[Type], why: &[Mismatch]) -> Complaint {
+fn no_overload(operator: &Operator, operands: &[Type], why: &[Mismatch]) -> Complaint {
     /// Types shown at most.
     const SHOWN: usize = 12;
     let mut types: Vec<String> = operands.iter().take(SHOWN).map(Type::to_string).collect();
@@ -214,7 +214,11 @@ fn no_overload(kind: Symbol, operands: &[Type], why: &[Mismatch]) -> Complaint {
         Some(Reason::Operand(i, _)) if why.len() == 1 => Part::Operand(i),
         _ => Part::Node,
     };
-    let message = format!("PyTorch has no overload of `{kind}` for ({})", types.join(", "));
+    let (kind, types) = (operator.kind, types.join(", "));
+    let message = match operator.is_declared {
+        true => format!("no declared schema of `{kind}` takes ({types})"),
+        false => format!("PyTorch has no overload of `{kind}` for ({types})"),
+    };
     let others = (why.len() > 1).then(|| format!("there are {} overloads, this one came nearest", why.len()));
     Complaint { part, message, note: nearest.map(ToString::to_string), help: others }
 }

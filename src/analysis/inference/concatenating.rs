@@ -37,7 +37,7 @@ fn concatenated(call: &Call<'_>) -> Option<Extent> {
     }
     let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, rank)) else { return Some(Extent::ranked(rank)) };
     let sizes = |tensor: &TensorType, i: usize| tensor.sizes.as_ref().map_or(Dim::Unknown, |sizes| sizes[i]);
-    let sum = || tensors.iter().map(|tensor| number(sizes(tensor, at))).sum::<Option<i64>>();
+    let sum = || tensors.iter().try_fold(0i64, |sum, tensor| sum.checked_add(number(sizes(tensor, at))?));
     let size = |i: usize| match i == at {
         true => planted!("shapes.cat", dim_of(sum()), "first" => sizes(tensors[0], at)),
         false => tensors.iter().map(|tensor| sizes(tensor, i)).reduce(either).unwrap_or(Dim::Unknown),

@@ -3,8 +3,10 @@
 use super::scalars::{equal, order};
 use super::structure::wrapped;
 use crate::interpreter::call::{Answer, Call, Outs, one};
+use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::{Dict, IValue, Key, List};
 use crate::interpreter::library::Row;
+use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 use std::rc::Rc;
 
@@ -116,8 +118,17 @@ fn out_of_range() -> Stop {
     Stop::raised_as("IndexError", "list index out of range")
 }
 
+/// A value as a key; what Python cannot hash is none.
+fn key_of(value: &IValue) -> Result<Key, Stop> {
+    let is_key = matches!(value, IValue::Tensor(_) | IValue::Str(_) | IValue::Device(_)) || value.scalar().is_some();
+    match is_key {
+        true => Ok(Key(value.clone())),
+        false => Err(Stop::unsupported(format!("a {} as the key of a dict", value.kind_name()))),
+    }
+}
+
 fn no_key(key: &IValue) -> Stop {
-    Stop::raised_as("KeyError", crate::interpreter::shown_values::to_str(key))
+    Stop::raised_as("KeyError", to_str(key, Release::NEWEST))
 }
 
 fn len(call: &Call<'_>) -> Answer {
@@ -135,7 +146,7 @@ fn get_item(call: &Call<'_>) -> Answer {
     match call.arg(0)? {
         IValue::Dict(dict) => {
             let key = call.arg(1)?;
-            dict.borrow().get(&Key(key.clone())).map_or_else(|| Err(no_key(key)), |value| one(value.clone()))
+            dict.borrow().get(&key_of(key)?).map_or_else(|| Err(no_key(key)), |value| one(value.clone()))
         }
         IValue::Str(text) => super::strings::character(text, int(call, 1)?),
         IValue::List(list) => {
@@ -151,7 +162,7 @@ fn set_item(call: &Call<'_>) -> Answer {
     let (at, value) = (call.arg(1)?.clone(), call.arg(2)?.clone());
     match call.arg(0)? {
         IValue::Dict(dict) => {
-            dict.borrow_mut().insert(Key(at), value);
+            dict.borrow_mut().insert(key_of(&at)?, value);
             Ok(Outs::new())
         }
         IValue::List(list) => {
@@ -174,7 +185,7 @@ fn maybe_self(call: &Call<'_>) -> Answer {
 fn delete(call: &Call<'_>) -> Answer {
     let key = call.arg(1)?;
     match call.arg(0)? {
-        IValue::Dict(dict) => match dict.borrow_mut().shift_remove(&Key(key.clone())) {
+        IValue::Dict(dict) => match dict.borrow_mut().shift_remove(&key_of(key)?) {
             Some(_) => Ok(Outs::new()),
             None => Err(no_key(key)),
         },
@@ -258,7 +269,7 @@ fn pop(call: &Call<'_>) -> Answer {
         }
         IValue::Dict(dict) => {
             let key = call.arg(1)?;
-            let found = dict.borrow_mut().shift_remove(&Key(key.clone())).or_else(|| call.args.get(2).cloned());
+            let found = dict.borrow_mut().shift_remove(&key_of(key)?).or_else(|| call.args.get(2).cloned());
             found.map_or_else(|| Err(no_key(key)), one)
         }
         _ => Err(wrong(call, 0)),
@@ -347,10 +358,8 @@ fn index_of(call: &Call<'_>) -> Answer {
             let found = list.borrow().iter().position(|value| equal(value, wanted));
             found.map_or_else(
                 || {
-                    Err(Stop::raised_as(
-                        "ValueError",
-                        format!("'{}' is not in list", crate::interpreter::shown_values::to_str(wanted)),
-                    ))
+                    let wanted = to_str(wanted, call.release());
+                    Err(Stop::raised_as("ValueError", format!("'{wanted}' is not in list")))
                 },
                 one,
             )
@@ -363,7 +372,7 @@ fn contains(call: &Call<'_>) -> Answer {
     let wanted = call.arg(1)?;
     match call.arg(0)? {
         IValue::List(list) => one(list.borrow().iter().any(|value| equal(value, wanted))),
-        IValue::Dict(dict) => one(dict.borrow().contains_key(&Key(wanted.clone()))),
+        IValue::Dict(dict) => one(dict.borrow().contains_key(&key_of(wanted)?)),
         IValue::Str(text) => match wanted {
             IValue::Str(part) => one(text.contains(&**part)),
             _ => Err(wrong(call, 1)),
@@ -403,12 +412,12 @@ fn sum(call: &Call<'_>) -> Answer {
 }
 
 fn get(call: &Call<'_>) -> Answer {
-    let found = dict(call)?.borrow().get(&Key(call.arg(1)?.clone())).cloned();
+    let found = dict(call)?.borrow().get(&key_of(call.arg(1)?)?).cloned();
     one(found.or_else(|| call.args.get(2).cloned()).unwrap_or(IValue::None))
 }
 
 fn set_default(call: &Call<'_>) -> Answer {
-    let (key, default) = (Key(call.arg(1)?.clone()), call.arg(2)?.clone());
+    let (key, default) = (key_of(call.arg(1)?)?, call.arg(2)?.clone());
     one(dict(call)?.borrow_mut().entry(key).or_insert(default).clone())
 }
 

@@ -2,6 +2,7 @@
 
 use super::strings::text;
 use crate::interpreter::call::{Answer, Call, one};
+use crate::interpreter::environment::Release;
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
@@ -25,7 +26,7 @@ pub fn percent_format(call: &Call<'_>) -> Answer {
             Some('%') => formatted.push('%'),
             Some(how) => {
                 let value = values.next().ok_or_else(|| Stop::raised("Too few arguments for format string"))?;
-                formatted += &specified(how, &value)?;
+                formatted += &specified(how, &value, call.release())?;
             }
         }
     }
@@ -36,9 +37,9 @@ pub fn percent_format(call: &Call<'_>) -> Answer {
 }
 
 /// A value as one specifier says it.
-fn specified(how: char, value: &IValue) -> Result<String, Stop> {
+fn specified(how: char, value: &IValue, release: Release) -> Result<String, Stop> {
     match how {
-        's' => Ok(to_str(value)),
+        's' => Ok(to_str(value, release)),
         'c' => character(value),
         'd' | 'i' => whole(how, value),
         'f' | 'F' => Ok(finite_or(single(how, value)?, |x| format!("{x:.6}"))),

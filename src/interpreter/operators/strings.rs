@@ -9,7 +9,7 @@ use crate::interpreter::stop::Stop;
 
 /// The rows.
 pub const ROWS: &[Row] = &[
-    ("aten::str", |call| one(to_str(call.arg(0)?))),
+    ("aten::str", |call| one(to_str(call.arg(0)?, call.release()))),
     ("aten::format", format),
     ("aten::percentFormat", percent_format::percent_format),
     ("aten::join", join),
@@ -70,7 +70,7 @@ fn format(call: &Call<'_>) -> Answer {
         let Some(value) = values.next() else {
             return Err(Stop::raised(format!("Too few arguments for format string: {whole}")));
         };
-        formatted += &to_str(value);
+        formatted += &to_str(value, call.release());
         formatted += piece;
     }
     one(formatted)
@@ -79,7 +79,7 @@ fn format(call: &Call<'_>) -> Answer {
 fn join(call: &Call<'_>) -> Answer {
     match call.arg(1)? {
         IValue::List(words) => {
-            let words: Vec<String> = words.borrow().iter().map(to_str).collect();
+            let words: Vec<String> = words.borrow().iter().map(|word| to_str(word, call.release())).collect();
             one(words.join(text(call, 0)?))
         }
         other => Err(Stop::unsupported(format!("joining a {}", other.kind_name()))),

@@ -235,9 +235,15 @@ fn is_same(a: &IValue, b: &IValue) -> bool {
     }
 }
 
+/// Bytes that a run may print.
+const MOST_PRINTED: usize = 256 << 20;
+
 fn print(call: &Call<'_>) -> Answer {
-    let words: Vec<String> = call.args.iter().map(to_str).collect();
+    let words: Vec<String> = call.args.iter().map(|value| to_str(value, call.release())).collect();
     let mut printed = call.env.printed.borrow_mut();
+    if printed.len() > MOST_PRINTED {
+        return Err(Stop::new(Reason::Budget(format!("it prints more than {} MiB", MOST_PRINTED >> 20))));
+    }
     *printed += &words.join(" ");
     printed.push('\n');
     Ok(Outs::new())
@@ -253,13 +259,13 @@ fn set_grad_enabled(call: &Call<'_>) -> Answer {
 
 fn warn(call: &Call<'_>) -> Answer {
     let mut warned = call.env.warned.borrow_mut();
-    *warned += &call.args.first().map(to_str).unwrap_or_default();
+    *warned += &call.args.first().map(|value| to_str(value, call.release())).unwrap_or_default();
     warned.push('\n');
     Ok(Outs::new())
 }
 
 fn raise(call: &Call<'_>) -> Answer {
-    let message = call.args.first().map(to_str).unwrap_or_default();
+    let message = call.args.first().map(|value| to_str(value, call.release())).unwrap_or_default();
     let class = match call.args.get(1) {
         Some(IValue::Str(class)) => class.to_string(),
         _ => "torch.jit.Error".to_owned(),

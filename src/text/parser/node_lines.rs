@@ -6,6 +6,7 @@ use crate::symbol::{Symbol, attr};
 use crate::text::diagnostic::Diagnostic;
 use crate::text::extents::{closing, is_kind};
 use crate::text::literal;
+use crate::text::printer::NOTE;
 use crate::types::gaps;
 
 impl<'a> Parser<'a> {
@@ -229,7 +230,10 @@ impl<'a> Parser<'a> {
         if let Some((word, rest)) = scope_word(line) {
             let end = match rest.starts_with(b"#") {
                 true => 0,
-                false => memchr::memmem::find(rest, b" # ").unwrap_or(rest.len()),
+                false => {
+                    let found = [&b" # "[..], b" #! "].map(|start| memchr::memmem::find(rest, start));
+                    found.into_iter().flatten().min().unwrap_or(rest.len())
+                }
             };
             let scope = gaps::trim_end(&rest[gaps::blanks(rest).min(end)..end]);
             self.frame().graph.set_scope(node, scope);
@@ -238,8 +242,12 @@ impl<'a> Parser<'a> {
         }
         let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
         if let Some(comment) = line.strip_prefix(b"#") {
-            let comment = gaps::trim_end(comment);
-            self.frame().graph.set_location(node, &comment[gaps::blanks(comment)..]);
+            let location = without_note(comment);
+            let trimmed = gaps::trim_end(location);
+            let trimmed = &trimmed[gaps::blanks(trimmed)..];
+            if location == comment || !trimmed.is_empty() {
+                self.frame().graph.set_location(node, trimmed);
+            }
             self.cursor.at += line.len();
             return Ok(());
         }
@@ -266,4 +274,13 @@ fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
         rest = rest[gaps::blanks(rest)..].strip_prefix(token)?;
     }
     Some((line.len() - rest.len(), rest))
+}
+
+/// A comment without what `--print-mutations` added, which is no part of the graph.
+fn without_note(comment: &[u8]) -> &[u8] {
+    let note = match comment.starts_with(&NOTE.as_bytes()[1..]) {
+        true => Some(0),
+        false => memchr::memmem::rfind(comment, format!(" {NOTE}").as_bytes()),
+    };
+    &comment[..note.unwrap_or(comment.len())]
 }

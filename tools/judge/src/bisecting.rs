@@ -11,10 +11,11 @@ use jitopt_core::interpreter::profile::Profile;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, Observer, PassRun, Pipeline, Rewrite, RewriteWatch, RunError, Session, Step, run};
 use jitopt_core::verify;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// What is tried: a graph, what runs over it, and what must not come of it.
 pub struct Suspect<'a> {
@@ -24,6 +25,8 @@ pub struct Suspect<'a> {
     pub pipeline: &'a Pipeline,
     /// What calls can be replaced by.
     pub callees: &'a BTreeMap<String, Graph>,
+    /// How long the passes may take, each time that they run.
+    pub timeout: Option<Duration>,
     /// What was seen of the graph, for the passes that ask for that.
     pub profile: Option<&'a Profile>,
     /// What is wrong with the graph afterwards, if anything is.
@@ -32,11 +35,15 @@ pub struct Suspect<'a> {
     pub seat: Seat,
     /// Is told how many rewrites may still be at fault, and how many sets of them were tried.
     pub progress: &'a dyn Fn(u64, usize),
+    /// Whether the passes took longer than they may: nothing runs any more.
+    pub late: Cell<bool>,
 }
 
 /// What was found.
 #[derive(Debug)]
 pub enum Culprit {
+    /// Nothing: the passes took longer than they may.
+    Late,
     /// It does not fail.
     Innocent,
     /// It fails with no rewrite done, or before one is done: the first pass after which it does, and how.
@@ -110,15 +117,23 @@ impl Suspect<'_> {
         allowed: &str,
         seen: Option<&Rc<RefCell<Vec<Rewrite>>>>,
     ) -> (Option<String>, u64) {
+        if self.late.get() {
+            return (None, 0);
+        }
         let mut gate = Gate::default();
         gate.add_counter(&format!("*={allowed}")).expect("the ranges are made here");
         let profile = self.profile.cloned().map(Rc::new);
-        let mut session = Session { gate, callees: self.callees.clone(), profile, ..Session::default() };
+        let deadline = self.timeout.and_then(|time| Instant::now().checked_add(time));
+        let mut session = Session { gate, callees: self.callees.clone(), profile, deadline, ..Session::default() };
         session.watch = seen.map(|seen| Box::new(Collector(seen.clone())) as Box<dyn RewriteWatch>);
         let mut graph = self.graph.clone();
         let ran = catch_unwind(AssertUnwindSafe(|| run(&mut graph, pipeline, &mut session, &mut [&mut Valid])));
         let failure = match ran {
             Err(_) => Some("it panics".to_owned()),
+            Ok(Err(RunError::Late)) => {
+                self.late.set(true);
+                None
+            }
             Ok(Err(error)) => Some(error.to_string()),
             Ok(Ok(())) => (self.check)(&graph),
         };
@@ -131,6 +146,11 @@ impl Suspect<'_> {
 
     /// Finds what is at fault.
     pub fn find(&self) -> Culprit {
+        let found = self.search();
+        if self.late.get() { Culprit::Late } else { found }
+    }
+
+    fn search(&self) -> Culprit {
         let (failure, total) = self.attempt(self.pipeline, &format!("1-{}", u64::MAX), None);
         if failure.is_none() {
             return Culprit::Innocent;

@@ -226,6 +226,22 @@ const SUMMING: &[&str] = &[
     "aten::_grad_sum_to_size",
 ];
 
+/// Operators that sum the squares of their first operand, or of its distances from a mean. Where these overflow, one way of
+/// computing them gives a number, another an infinity, zeros or NaN.
+const SQUARING: &[&str] = &[
+    "aten::var",
+    "aten::std",
+    "aten::var_mean",
+    "aten::std_mean",
+    "aten::norm",
+    "aten::layer_norm",
+    "aten::native_layer_norm",
+    "aten::group_norm",
+    "aten::batch_norm",
+    "aten::native_batch_norm",
+    "aten::instance_norm",
+];
+
 /// The largest number that a node adds last.
 fn addend(kind: &str, operands: &[IValue]) -> f64 {
     let index = ADDENDS.iter().find(|(_, kinds)| kinds.contains(&kind)).map(|&(index, _)| index);
@@ -380,6 +396,9 @@ struct AnyOrder;
 impl Watch for AnyOrder {
     fn recalled(&mut self, call: &Call<'_>) -> Option<Outs> {
         let kind = call.kind().as_str();
+        if SQUARING.contains(&kind) && squares_may_overflow(call.args.first()?) {
+            return unsettled(call);
+        }
         if !SUMMING.contains(&kind) || !may_overflow(call.args) {
             return None;
         }
@@ -406,6 +425,23 @@ impl Watch for AnyOrder {
         }
         Some(outputs)
     }
+}
+
+/// NaN for all that a node computes.
+fn unsettled(call: &Call<'_>) -> Option<Outs> {
+    let outputs = run_node(call.graph, call.node, call.args, call.env).ok()?;
+    for output in outputs.iter().filter_map(IValue::tensor).filter(|output| output.dtype().is_float()) {
+        output.write(&vec![f64::NAN; output.numel()]);
+    }
+    Some(outputs)
+}
+
+/// Whether the squares of all finite elements, added up, may be beyond the largest number.
+fn squares_may_overflow(operand: &IValue) -> bool {
+    let Some(tensor) = operand.tensor().filter(|tensor| tensor.dtype().is_float()) else { return false };
+    let finite = tensor.read::<f64>().into_iter().filter(|x| x.is_finite());
+    let most = finite.fold(0.0, |most: f64, x| most.max(x.abs()));
+    most * most * tensor.numel() as f64 > largest(wide(tensor.dtype())) / 2.0
 }
 
 /// Halves are summed in singles.

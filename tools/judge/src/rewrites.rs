@@ -5,7 +5,7 @@ use crate::sharing::copies;
 use crate::showing::{Outcome, Settings};
 use crate::verdict::{Expected, Policy, Verdict, judge_against};
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
-use jitopt_core::interpreter::{IValue, Stop, Watch};
+use jitopt_core::interpreter::{IValue, Reason, Stop, Watch};
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{Rewrite, RewriteWatch};
 use jitopt_core::tensor::Precision;
@@ -66,14 +66,21 @@ pub struct Tally {
     pub unjudged: Option<(usize, Stop)>,
 }
 
+/// Samples that may spend their budget of steps or time before the others are left out.
+const MOST_SPENT: usize = 2;
+
 impl Reference {
     /// Runs the graph on every sample.
     pub fn new(graph: &Graph, settings: Settings, policy: Policy, samples: Vec<Sample>) -> Reference {
+        let mut spent = 0;
         let run = |sample: Sample| {
             let expected = Expected::of(graph, &settings, &sample.inputs);
-            (sample, expected)
+            let ended = &expected.outcome.results;
+            spent += usize::from(ended.as_ref().is_err_and(|stop| matches!(stop.reason, Reason::Budget(_))));
+            (spent <= MOST_SPENT || ended.is_ok()).then_some((sample, expected))
         };
-        let samples = samples.into_iter().map(run).collect();
+        // A graph that does not end on some samples hardly ends on the next.
+        let samples = samples.into_iter().map_while(run).collect();
         Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
     }
 

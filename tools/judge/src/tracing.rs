@@ -596,7 +596,7 @@ impl Watch for Tracer<'_> {
         let is_asked = self.writes || !self.env.grad_enabled() || recurrent_layers::is_recurrent(call.kind());
         self.given = if is_asked { call.args.to_vec() } else { Vec::new() };
         if ops::operator(source.era, call.kind()).has_side_effects() {
-            self.texts = call.args.iter().map(to_str).collect();
+            self.texts = call.args.iter().map(|value| to_str(value, call.release())).collect();
             return None;
         }
         let shadows = source.inputs(call.node).map(|operand| self.shadows.get(&operand).cloned());

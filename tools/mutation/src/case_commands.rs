@@ -180,6 +180,10 @@ impl Making<'_> {
             &["--transform-cache=memory", "--transform-cache=kept", "--print-tree-dir=tree", "--log=>dce:fuser"],
         );
         self.maybe(40, &["--torch=1.0.1", "--torch=2.15", "--disable=dce", "--debug-counter=dce.nodes-erased=1"]);
+        self.maybe(
+            40,
+            &["--print-mutations", "--schema=my::op(Tensor(a!) x) -> Tensor(a!)", "--schema=my::f(Tensor x -> ("],
+        );
         self.maybe(60, &["--validate", "--validate=pass", "--validate=rewrite"]);
         if self.chance.one_in(4) {
             let form = self.chance.pick(&["python", "code", "dot", "c", "fusion-candidates", "types"]);

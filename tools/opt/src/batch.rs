@@ -5,6 +5,7 @@ use crate::callees::Calls;
 use crate::optimise::Outcome;
 use crate::{World, exit, stack};
 use jitopt_core::log::did_you_mean;
+use jitopt_core::ops::declared::Declared;
 use jitopt_core::pass::never_came_up;
 use rayon::prelude::*;
 use std::io::Read;
@@ -21,8 +22,13 @@ pub(crate) fn run(
     work: impl Fn(&str, &[u8]) -> Outcome + Sync,
 ) -> i32 {
     let files = if cli.files.is_empty() { vec![PathBuf::from("-")] } else { cli.files.clone() };
+    let declared = Declared::current();
     let job = |(name, text): &Named| match text {
-        Ok(text) => work(name, text),
+        Ok(text) => {
+            // Workers know no custom operators.
+            let _entered = declared.enter();
+            work(name, text)
+        }
         Err(message) => Outcome { stderr: message.clone().into_bytes(), code: exit::USAGE, ..Outcome::default() },
     };
     let inputs: Vec<Named> = files.iter().map(|path| read(path, world)).collect();

@@ -8,6 +8,7 @@ use crate::observing::VerifyEach;
 use crate::optimise::{Outcome, Plan, Refusal, refuse};
 use jitopt_core::ir::{Graph, GraphWords, Unrepeatable};
 use jitopt_core::log::{self, did_you_mean};
+use jitopt_core::ops::declared::Declared;
 use jitopt_core::pass::{self, Lookup, Observer, Pipeline, RunError, Session, TransformCache, Why};
 use jitopt_core::text::{PrintOptions, print};
 use std::cell::RefCell;
@@ -116,6 +117,7 @@ fn preamble(cli: &Cli, pipeline: &Pipeline, callees: &Callees) -> String {
     disabled.sort();
     let checked = !cli.pipeline.no_verify_each && !cli.input.no_verify;
     let _ = writeln!(text, "disabled: {}\nchecked: {checked}", disabled.join(" "));
+    let _ = writeln!(text, "schemas: {}", Declared::current().texts().join(" "));
     for stage in pipeline.stages() {
         for (option, file) in &stage.files {
             let _ = writeln!(text, "file {option} of {}: {}", stage.pass.name, file.escape_ascii());

@@ -19,7 +19,7 @@ use jitopt_judge::bisecting::{Culprit, Suspect, ranges};
 use jitopt_judge::rewrites::{Reference, Tally};
 use jitopt_judge::showing::Settings;
 use jitopt_judge::team::Seat;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::rc::Rc;
@@ -58,6 +58,10 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     match culprit {
+        Culprit::Late => {
+            let limit = trial.settings.timeout.unwrap_or_default().as_secs_f64();
+            Err((exit::BUDGET, format!("error: the passes did not end in {limit} s; give more with --timeout\n")))
+        }
         Culprit::Innocent => match judged {
             Some(tally) if tally.same == 0 => Ok(cmd_validate::tell(&tally, world)),
             judged => {
@@ -122,7 +126,8 @@ impl Subject<'_> {
         let mut after = trial.graph.clone();
         let callees = (*trial.settings.callees).clone();
         let profile = self.profile.cloned().map(Rc::new);
-        let mut session = Session { callees, profile, ..Session::default() };
+        let deadline = judging::deadline(&trial.settings);
+        let mut session = Session { callees, profile, deadline, ..Session::default() };
         let ran = panics::guard(|| pass::run(&mut after, self.pipeline, &mut session, &mut [&mut VerifyEach]));
         matches!(ran, Ok(Ok(()))).then_some(after)
     }
@@ -146,7 +151,8 @@ impl Subject<'_> {
             },
         };
         let (graph, callees, pipeline) = (&trial.graph, &*trial.settings.callees, self.pipeline);
-        let suspect = Suspect { graph, pipeline, callees, profile: self.profile, check: &check, seat, progress };
+        let (profile, timeout, late) = (self.profile, trial.settings.timeout, Cell::default());
+        let suspect = Suspect { graph, pipeline, callees, profile, timeout, check: &check, seat, progress, late };
         (suspect.find(), judged.take())
     }
 }

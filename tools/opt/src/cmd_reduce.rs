@@ -43,15 +43,16 @@ impl Judge<'_> {
         }
         let mut after = case.graph.clone();
         if let Some(pipeline) = self.pipeline {
-            let mut session =
-                Session { gate: self.gate.clone(), callees: (*self.settings.callees).clone(), ..Session::default() };
+            let (gate, callees) = (self.gate.clone(), (*self.settings.callees).clone());
+            let deadline = judging::deadline(&self.settings);
+            let mut session = Session { gate, callees, deadline, ..Session::default() };
             let ran = panics::guard(|| pass::run(&mut after, pipeline, &mut session, &mut [&mut VerifyEach]));
             match ran {
                 Err(message) => return Some(format!("it panics: {}", message.lines().last().unwrap_or_default())),
                 Ok(Err(RunError::Broken { pass, .. })) => return Some(format!("the graph is broken after {pass}")),
                 Ok(Err(RunError::Pass { pass, .. })) => return Some(format!("{pass} refuses")),
                 // A smaller graph that no pass can run over shows nothing.
-                Ok(Err(RunError::Unfit { .. } | RunError::Exploded { .. })) => return None,
+                Ok(Err(RunError::Unfit { .. } | RunError::Exploded { .. } | RunError::Late)) => return None,
                 Ok(Err(RunError::Stopped(_) | RunError::Unwritable(_)) | Ok(())) => {}
             }
         }

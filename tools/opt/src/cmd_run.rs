@@ -121,12 +121,13 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         world.say(&format!("bailout: {departure}"));
     }
     tell_side_effects(&env, world);
-    processor::tell(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
-    let results = match ran {
+    processor::tell_of_groups(backend.as_ref(), world);
+    // What was counted follows an error, which would be lost behind a table.
+    let ended = ran.map_err(|stop| stopped(&path, &stop, all_given, world));
+    processor::tell_of_counts(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
+    let results = match ended {
         Ok(results) => results,
-        Err(stop) => {
-            return Ok(stopped(&path, &stop, all_given, world));
-        }
+        Err(code) => return Ok(code),
     };
     cmd_profile::end(args, &env, world)?;
     if args.checks.only_profile && args.checks.expect.is_empty() && args.values.outputs.is_none() {
@@ -226,7 +227,7 @@ pub(crate) fn transform(
     no_verify: bool,
 ) -> Result<BTreeMap<String, u64>, Refusal> {
     let (callees, profile) = ((*env.callees).clone(), profile.cloned().map(Rc::new));
-    let mut session = Session { callees, profile, ..Session::default() };
+    let mut session = Session { callees, profile, deadline: env.deadline, ..Session::default() };
     let mut verifier = VerifyEach;
     let mut observers: Vec<&mut dyn pass::Observer> = Vec::new();
     if !no_verify {

@@ -75,7 +75,8 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
         None => {}
         Some(pipeline) => {
             let callees = (*trial.settings.callees).clone();
-            let mut session = Session { gate, callees, profile, ..Session::default() };
+            let deadline = judging::deadline(&trial.settings);
+            let mut session = Session { gate, callees, profile, deadline, ..Session::default() };
             if let Err(error) = transform(args, &mut after, pipeline, (&mut session, &mut differentiated), &reference) {
                 return Ok(failed_pipeline(args, &reference, &error, world));
             }

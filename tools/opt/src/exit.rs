@@ -26,7 +26,7 @@ pub(crate) fn of(error: &RunError) -> i32 {
         RunError::Pass { .. } => NO,
         RunError::Broken { .. } => BUG,
         RunError::Unfit { .. } => VERIFY,
-        RunError::Exploded { .. } => BUDGET,
+        RunError::Exploded { .. } | RunError::Late => BUDGET,
         RunError::Stopped(_) => MISMATCH,
         RunError::Unwritable(_) => USAGE,
     }

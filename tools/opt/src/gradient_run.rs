@@ -172,10 +172,12 @@ pub(crate) fn run(
     };
     let ran = run.forward_and_backward(&mut derived, &types, &leaves, given, world)?;
     tell_side_effects(&run.env, world);
-    processor::tell(run.backend.as_ref(), args.semantics.stats.as_deref(), run.stats, world);
-    match ran {
+    processor::tell_of_groups(run.backend.as_ref(), world);
+    let ended = ran.map_err(|stop| stopped(path, &stop, all_given, world));
+    processor::tell_of_counts(run.backend.as_ref(), args.semantics.stats.as_deref(), run.stats, world);
+    match ended {
         Ok((whole, gradients)) => finish(args, given, &whole, &leaves, gradients, &expected, world),
-        Err(stop) => Ok(stopped(path, &stop, all_given, world)),
+        Err(code) => Ok(code),
     }
 }
 

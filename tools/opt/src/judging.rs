@@ -24,7 +24,7 @@ use jitopt_passes::REGISTRY;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A graph that is to be judged.
 pub(crate) struct Trial {
@@ -44,6 +44,11 @@ pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Re
         return Ok(pipeline.without("fuse"));
     }
     Ok(pipeline)
+}
+
+/// When passes that begin now must have ended.
+pub(crate) fn deadline(settings: &Settings) -> Option<Instant> {
+    settings.timeout.and_then(|time| Instant::now().checked_add(time))
 }
 
 /// Refuses options with which no graph of this release could be transformed, where a failing pass

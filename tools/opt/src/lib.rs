@@ -24,6 +24,7 @@ mod cmd_samples;
 mod cmd_smith;
 mod cmd_test;
 mod cmd_validate;
+mod declarations;
 mod drawing;
 pub mod exit;
 mod given_values;
@@ -126,6 +127,14 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Err(error) => return usage(&error, world),
     };
     world.colour = cli.colours(world);
+    let declared = match declarations::read(&cli.declared, world) {
+        Ok(declared) => declared,
+        Err((code, message)) => {
+            world.say(&message);
+            return code;
+        }
+    };
+    let _entered = declared.enter();
     match &cli.command {
         Some(Command::Run(args)) => cmd_run::run(args, world),
         Some(Command::Profile(args)) => cmd_profile::run(args, world),

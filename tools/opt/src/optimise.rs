@@ -11,7 +11,7 @@ use crate::page::Page;
 use crate::reproducers::{self, Reproducer};
 use crate::specializing::Specialization;
 use crate::{World, batch, exit, panics, reporting};
-use jitopt_core::analysis::AliasDb;
+use jitopt_core::analysis::{AliasDb, mutations};
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::interpreter::Release;
 use jitopt_core::interpreter::profile::Profile;
@@ -20,7 +20,7 @@ use jitopt_core::log::{self, did_you_mean, tracing};
 use jitopt_core::pass::{self, Gate, Observer, Pipeline, RunError, Session, Stage};
 use jitopt_core::report::{dot_form::dot, listing::listing, python_form, type_origins::type_origins};
 use jitopt_core::text::extract::looks_like_log;
-use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print};
+use jitopt_core::text::{ParseOptions, Parsed, PrintOptions, parse, parse_all_graphs, print, print_with_notes};
 use jitopt_core::translation::translate;
 use jitopt_core::verify;
 use jitopt_judge::rewrites::{EachRewrite, Reference};
@@ -226,6 +226,9 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
             "--filter-print: nothing is printed; add --print-before, --print-after, --print-after-all or --print-changed",
         );
     }
+    if cli.output.print_mutations && cli.output.emit != "ir" {
+        return refuse(format_args!("--print-mutations: only IR has comments; leave --emit={} away", cli.output.emit));
+    }
     if watch.report.is_some() && (cli.files.len() > 1 || cli.input.split_input_file) {
         return refuse("--report: a page shows one graph; give one file");
     }
@@ -390,10 +393,11 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
             Some(text) => text.into_bytes(),
             None => return,
         },
+        _ if cli.output.print_mutations => print_with_notes(&graph, plan.print, mutations::notes(&graph)),
         _ => print(&graph, plan.print),
     };
     if cli.output.verify_roundtrip && is_ir {
-        round_trip(name, plan, &printed, outcome);
+        round_trip(name, plan, (&graph, &printed), outcome);
     }
     outcome.stdout.extend(printed);
 }
@@ -438,7 +442,10 @@ fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
 /// Whether a graph is only read and printed, which any graph can be.
 fn is_only_printed(cli: &Cli, plan: &Plan) -> bool {
     let InputArgs { args, shape, .. } = &cli.input;
-    let is_ir = cli.output.emit == "ir" && !cli.output.print_alias && cli.output.print_as.is_none();
+    let is_ir = cli.output.emit == "ir"
+        && !cli.output.print_alias
+        && !cli.output.print_mutations
+        && cli.output.print_as.is_none();
     let is_as_read = args.is_none() && shape.is_empty() && plan.pipeline.stages().is_empty();
     is_ir && is_as_read && cli.pipeline.validate.is_none()
 }
@@ -473,11 +480,9 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
         let (mut session, result) = caching.transform(cli, plan, name, graph, outcome);
         // A result that is kept comes without them, and runs must not differ.
         session.notes.clear();
+        let ended = result.map_err(|error| stopped(name, &error, outcome)).is_ok();
         summaries(cli, &session, &Timer::default(), outcome);
-        return match result {
-            Ok(()) => true,
-            Err(error) => stopped(name, &error, outcome),
-        };
+        return ended;
     }
     let mut session = plan.session(cli);
     let (mut watcher, mut timer, mut verifier) = (plan.watcher(cli), Timer::default(), VerifyEach);
@@ -511,7 +516,6 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
     }
     let result = pass::run(graph, &plan.pipeline, &mut session, &mut observers);
     outcome.stderr.append(&mut watcher.out);
-    summaries(cli, &session, &timer, outcome);
     if let (Some(path), Some(page)) = (&cli.watch.report, page) {
         let html = page.html(name, &plan.pipeline_text, graph, &session);
         if let Err(error) = std::fs::write(plan.folder.join(path), html) {
@@ -519,7 +523,7 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
             return false;
         }
     }
-    match result {
+    let is_right = match result {
         Ok(()) => {
             note_unused_gates(&session, outcome);
             judge.is_none_or(|judge| judge.at_the_end(cli, name, graph, outcome))
@@ -530,7 +534,10 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
             false
         }
         Err(error) => stopped(name, &error, outcome),
-    }
+    };
+    // Tables follow an error: in front of it they would bury it.
+    summaries(cli, &session, &timer, outcome);
+    is_right
 }
 
 /// Says why a pipeline stopped; the graph is not to be printed.
@@ -573,7 +580,8 @@ impl Validation {
         let args = JudgeArgs {
             samples: JudgeArgs::SAMPLES,
             seed: JudgeArgs::SEED,
-            max_steps: JudgeArgs::MAX_STEPS,
+            // No flag sets it here, and nobody waits for passes as long as for `validate`.
+            max_steps: JudgeArgs::MAX_STEPS / 10,
             torch: cli.input.torch,
             no_verify: cli.input.no_verify,
             callee: cli.input.callee.clone(),
@@ -672,9 +680,9 @@ fn remark_json(remark: &pass::Remark) -> String {
     .to_string()
 }
 
-fn round_trip(name: &str, plan: &Plan, printed: &[u8], outcome: &mut Outcome) {
+fn round_trip(name: &str, plan: &Plan, (graph, printed): (&Graph, &[u8]), outcome: &mut Outcome) {
     let again = parse(printed, plan.parse).map(|parsed| print(&parsed.graph, plan.print));
-    if again.as_deref() != Ok(printed) {
+    if again.as_deref() != Ok(&print(graph, plan.print)) {
         outcome.fail(exit::BUG, &format!("error: {name}: the printed graph does not read back as the same text"));
     }
 }

@@ -45,19 +45,25 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     asked_for.or_else(usual).or_else(at_home)
 }
 
-/// Says which groups ran unfused, and what was counted.
-pub(crate) fn tell(
+/// Says which groups ran unfused.
+pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, world: &mut World<'_>) {
+    let Some(backend) = backend else { return };
+    backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
+    let counts = backend.counts();
+    if counts.launched == 0 && counts.fallen_back == 0 {
+        world.say(NO_KERNEL);
+    }
+}
+
+/// Says what was counted.
+pub(crate) fn tell_of_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
     mut counted: BTreeMap<String, u64>,
     world: &mut World<'_>,
 ) {
     if let Some(backend) = backend {
-        backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
         let counts = backend.counts();
-        if counts.launched == 0 && counts.fallen_back == 0 {
-            world.say(NO_KERNEL);
-        }
         let named = [
             ("kernels-launched", counts.launched),
             ("groups-fallen-back", counts.fallen_back),

@@ -9,6 +9,7 @@ use jitopt_core::interpreter::description::{Described, MOST_WRITTEN, describe};
 use jitopt_core::interpreter::files::{Tensors, write_safetensors};
 use jitopt_core::interpreter::literal_values::{PATH, spelled};
 use jitopt_core::ir::Graph;
+use jitopt_core::ops::declared::Declared;
 use jitopt_core::tensor::{Precision, Tensor};
 use jitopt_core::text::{PrintOptions, print};
 use jitopt_judge::sharing::copies;
@@ -68,6 +69,7 @@ pub(crate) fn for_passes(args: &JudgeArgs) -> String {
 /// Flags that hold whatever the inputs are, and name no file.
 fn rules(args: &JudgeArgs) -> String {
     let mut flags = Flags::default();
+    flags.each("schema", &Declared::current().texts());
     if args.seed != JudgeArgs::SEED {
         flags.give("seed", args.seed);
     }

@@ -1,5 +1,6 @@
 //! Room for the few walks that recurse.
 
+use jitopt_core::ops::declared::Declared;
 use std::sync::{Arc, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
 
@@ -13,6 +14,12 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
+    // Custom operators are known to threads one by one.
+    let declared = Declared::current();
+    let work = move || {
+        let _entered = declared.enter();
+        work()
+    };
     // A thread that cannot be made takes its closure with it: this one is handed on.
     let work = Arc::new(Mutex::new(Some(work)));
     let start = |size: usize| {

@@ -16,6 +16,7 @@ use jitopt_judge::showing::Settings;
 use jitopt_judge::smith::{Forged, Plan, forge};
 use jitopt_judge::team::Seat;
 use jitopt_judge::verdict::{Expected, Policy, Verdict, judge, judge_against};
+use std::cell::Cell;
 
 const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
@@ -81,6 +82,8 @@ fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
     let Some((Case { graph, inputs }, _)) = reducer.reduce(case) else { return String::new() };
     let check = |after: &Graph| wrong(&graph, after, &inputs);
     let culprit = Suspect {
+        timeout: None,
+        late: Cell::default(),
         graph: &graph,
         pipeline,
         callees: &settings.callees,
