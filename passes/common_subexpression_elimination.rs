@@ -22,7 +22,7 @@ use jitopt_core::ops::schema::Formal;
 use jitopt_core::ops::{self, Operator};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
-use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::{FxHashSet, FxHasher};
@@ -240,9 +240,10 @@ impl Walk {
 
     /// Whether a value may be seen through the results of the graph. PyTorch 1.3.1 leaves two equal lists
     /// in a recorded graph where 2.15 merges them; that its analysis says yes of every container is inferred from that. It
-    /// merges less, never more.
+    /// merges less, never more. 1.0.1 merges such lists.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
-        let closed = graph.era == Era::V1_3 && graph.ty(value).is_mutable() && is_closed(graph, value);
+        let asks = (Release(1, 1)..Release(1, 5)).contains(&graph.release());
+        let closed = asks && graph.ty(value).is_mutable() && is_closed(graph, value);
         closed
             || self.stand_ins.returned.contains(&value)
             || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)

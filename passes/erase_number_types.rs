@@ -14,7 +14,7 @@
 //!
 //! Each release does it a little differently, seen in all of them from 1.0.1 to 2.15.0:
 //!
-//! | | up to 1.1 | 1.2 to 1.8 | 1.9 to 1.11 | from 1.12 on |
+//! | | up to 1.1 | 1.2 to 1.8 | 1.9 and 1.10 | from 1.11 on |
 //! |---|---|---|---|---|
 //! | old constants, conversions | stay, unread | go | go | go |
 //! | constants that nobody reads | stay | become tensors | become tensors | stay |
@@ -22,7 +22,7 @@
 //! | results of type float, bool | `Float()`, `Long()` | `Float()`, `Long()` | `Double()`, `Bool()` | `Double()`, `Bool()` |
 //! | constants of type bool | `Long()` | `Long()` | `Bool()` | `Bool()` |
 //!
-//! Types have a device from 1.7 on, constants `requires_grad=0` from 1.7 to 1.11.
+//! Types have a device from 1.7 on, constants `requires_grad=0` from 1.7 to 1.10.
 
 use jitopt_core::ir::{Attribute, Block, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -52,7 +52,7 @@ const TYPES_HAVE_DEVICES: Release = Release(1, 7);
 /// Bools are tensors of bools, floats of doubles, and params have such types.
 const BOOLS_ARE_NUMBERS: Release = Release(1, 9);
 /// Constants that nobody reads stay, and types of the others do not say `requires_grad=0`.
-const CONSTANTS_ARE_PLAIN: Release = Release(1, 12);
+const CONSTANTS_ARE_PLAIN: Release = Release(1, 11);
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before erasing number types", graph);

@@ -328,7 +328,7 @@ pub const RULES: &[Rule] = &{
         row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
         row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
         // Values made from nothing. What an uninitialised value holds is never looked at.
-        row(&["prim::Constant", "prim::AutogradZero", "prim::ConstantMKLDNNTensor"])
+        row(&["prim::Constant", "prim::AutogradZero", "prim::Undefined", "prim::ConstantMKLDNNTensor"])
             .alias(A::Fresh).is(Deterministic).folded(false).total(),
         row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic).folded(false),
         row(&["prim::Uninitialized"]).alias(A::Fresh).is(Undefined).folded(false),

@@ -139,7 +139,7 @@ mod tests {
             (1.2345678901234568e17, "123456789012345680.", "1.2345678901234568e+17"),
             (4.611686018427388e18, "4611686018427387904.", "4.6116860184273879e+18"),
             (9.223372036854775e18, "9223372036854774784.", "9.2233720368547748e+18"),
-            (-9.223372036854775808e18, "-9223372036854775808.", "-9.2233720368547758e+18"),
+            (-9.223_372_036_854_776e18, "-9223372036854775808.", "-9.2233720368547758e+18"),
         ] {
             assert_eq!(printed(value, FloatStyle::Pointed), pointed);
             assert_eq!(printed(value, FloatStyle::Seventeen), seventeen);
@@ -147,7 +147,7 @@ mod tests {
             assert_eq!(styles(pointed), [FloatStyle::Pointed]);
             assert_eq!(styles(seventeen), [FloatStyle::Seventeen]);
         }
-        for both in [9.223372036854775808e18, 1e20, 1e300, 0.1, 2.0, 9999999999.0, 10000000000.5, -0.0] {
+        for both in [9.223_372_036_854_776e18, 1e20, 1e300, 0.1, 2.0, 9999999999.0, 10000000000.5, -0.0] {
             assert_eq!(printed(both, FloatStyle::Pointed), printed(both, FloatStyle::Seventeen));
         }
     }

@@ -222,8 +222,9 @@ impl<'a> Parser<'a> {
         self.push_frame(carrier, start);
         let mut layout = Layout { no_commas: true, ..Layout::default() };
         let commas = self.params()?;
-        layout.no_commas = commas == Some(false);
         layout.braces = self.opening("graph")?;
+        // One param alone does not tell; releases with braces print no commas.
+        layout.no_commas = commas.map_or(layout.braces, |commas| !commas);
         self.evidence.braces |= layout.braces;
         self.frame().graph.layout = layout;
         Ok(())

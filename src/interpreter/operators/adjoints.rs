@@ -16,6 +16,8 @@ use crate::tensor::{DType, Dims, Kind, Tensor, layout};
 /// The rows.
 pub const ROWS: &[Row] = &[
     ("prim::AutogradZero", |_| one(IValue::Undefined)),
+    // What 1.0 calls it, also where later releases give None for a tensor.
+    ("prim::Undefined", |_| one(IValue::Undefined)),
     ("prim::AutogradAdd", autograd_add),
     ("prim::AutogradAnyNonZero", |call| one(call.args.iter().any(is_defined))),
     ("prim::AutogradAllNonZero", |call| one(call.args.iter().all(is_defined))),

@@ -310,5 +310,7 @@ fn passes_make_what_pytorch_made() {
         }
     }
     assert!(compared > 100, "only {compared} entries");
-    assert!(wrong.is_empty(), "{} of {compared} differ:\n{}", wrong.len(), wrong[..wrong.len().min(3)].join("\n\n"));
+    let names: Vec<&str> = wrong.iter().filter_map(|text| text.lines().next()).collect();
+    let shown = wrong[..wrong.len().min(3)].join("\n\n");
+    assert!(wrong.is_empty(), "{} of {compared} differ: {names:#?}\n{shown}", wrong.len());
 }
