@@ -65,6 +65,11 @@ enum State {
     Unknown,
 }
 
+/// Whether a node adds two gradients; the schemas of 1.3 do not say how many outputs it has.
+fn is_sum(graph: &Graph, node: Node) -> bool {
+    graph.num_inputs(node) == 2 && graph.num_outputs(node) == 1
+}
+
 struct Walk {
     /// Values that are not here are unknown.
     known: FxHashMap<Value, State>,
@@ -103,7 +108,7 @@ impl Walk {
             prim::AUTOGRAD_ZERO => {
                 self.known.insert(graph.output(node, 0), State::Zero);
             }
-            prim::AUTOGRAD_ADD if graph.num_inputs(node) == 2 => self.sum(graph, cx, node),
+            prim::AUTOGRAD_ADD if is_sum(graph, node) => self.sum(graph, cx, node),
             aten::GRAD_SUM_TO_SIZE if graph.era == Era::V2 && is_to_no_size(graph, node) => {
                 self.outputs(graph, node);
                 let (old, same) = (graph.output(node, 0), graph.input(node, 0));
@@ -142,7 +147,7 @@ impl Walk {
         while let Some((node, is_seen)) = work.pop() {
             match graph.kind(node) {
                 prim::AUTOGRAD_ZERO => drop(self.known.insert(graph.output(node, 0), State::Zero)),
-                prim::AUTOGRAD_ADD if graph.num_inputs(node) == 2 => {
+                prim::AUTOGRAD_ADD if is_sum(graph, node) => {
                     let state = match [0, 1].map(|i| self.state(graph.input(node, i))) {
                         [State::Zero, other] | [other, State::Zero] => other,
                         states if states.contains(&State::Defined) => State::Defined,

@@ -19,7 +19,7 @@ use jitopt_core::ops::rules::Effect;
 use jitopt_core::pass::PassContext;
 use jitopt_core::planted;
 use jitopt_core::symbol::prim;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// How often guards are moved at most, as in PyTorch: they leave one branch each time.
 const ROUNDS: usize = 5;
@@ -57,11 +57,14 @@ struct Sweep {
     began_with: Option<Node>,
     /// The last node that is no guard.
     behind: Node,
+    /// Guards that this walk has moved. One that came to stand further on is met again, and would be turned around with
+    /// its neighbour without end.
+    moved: FxHashSet<Node>,
 }
 
 impl Sweep {
     fn new(graph: &Graph, block: Block, again: bool) -> Sweep {
-        let (places, written, ends) = Default::default();
+        let (places, written, ends, moved) = Default::default();
         Sweep {
             block,
             again,
@@ -72,6 +75,7 @@ impl Sweep {
             barrier: 0,
             began_with: graph.first(block),
             behind: graph.param_node(block),
+            moved,
         }
     }
 
@@ -100,7 +104,7 @@ impl Sweep {
         let (anchor, since) = self.target(graph, value);
         let outside = self.again && is_guard(graph, anchor) && graph.prev(anchor).is_none();
         let is_home = anchor == self.behind || outside && self.behind == graph.param_node(self.block);
-        if anchor == node || self.again && is_home {
+        if anchor == node || self.again && is_home || self.moved.contains(&node) {
             return false;
         }
         let crossed = db.written_through(value).iter().any(|at| self.written.get(at).is_some_and(|&at| at > since));
@@ -112,6 +116,7 @@ impl Sweep {
             graph.move_after(node, behind);
             self.ends.insert(anchor, node);
             self.places.insert(node, since);
+            self.moved.insert(node);
         });
         moved.is_some()
     }

@@ -218,7 +218,8 @@ graph(%x : Tensor,
             |line: &str| text.lines().find(|found| found.contains(line)).and_then(|found| found.split_once(" #! "));
         for (line, note) in [
             ("aten::relu_", "writes %v; same memory: input %x, %w; may alias: input %y"),
-            ("aten::add_", "writes %n; same memory: %m"),
+            // Whoever `my::op` is, it may keep `%n`.
+            ("aten::add_", "writes %n; same memory: %m; may alias: input %x, input %y"),
             ("aten::append", "writes %s; same memory: %p"),
         ] {
             assert_eq!(noted(line).map(|(_, found)| found), Some(note), "{text}");
