@@ -13,6 +13,7 @@ use crate::ir::Graph;
 use crate::ops::operator;
 use crate::ops::rules::Carries;
 use crate::ops::schema::Schema;
+use crate::types::{Simple, Type, TypeKind};
 use crate::verify;
 use std::collections::BTreeMap;
 
@@ -55,7 +56,7 @@ fn has_surplus_outputs(graph: &Graph) -> bool {
         for node in graph.all_nodes() {
             let operator = operator(graph.era, graph.kind(node));
             let (outputs, plain) = (graph.num_outputs(node), operator.rule.carries == Carries::Nothing);
-            let returns = |schema: &Schema| schema.varret || schema.returns.len() >= outputs;
+            let returns = |schema: &Schema| schema.varret || schema.returns.len() >= outputs || may_be_tuple(schema);
             let mut overloads = operator.schemas.iter();
             if plain
                 && !operator.schemas.is_empty()
@@ -69,6 +70,12 @@ fn has_surplus_outputs(graph: &Graph) -> bool {
         }
     }
     false
+}
+
+/// Whether what comes back may be a tuple: PyTorch's `lower_all_tuples` makes an output of each element.
+fn may_be_tuple(schema: &Schema) -> bool {
+    let is_open = |ty: Type| matches!(ty.kind(), TypeKind::Var(_) | TypeKind::Tuple(_)) || ty.is(Simple::Any);
+    schema.returns.iter().any(|result| is_open(result.ty))
 }
 
 /// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes

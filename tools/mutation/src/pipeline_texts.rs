@@ -74,14 +74,14 @@ fn is_file(default: &str) -> bool {
 fn value(option: &str, default: &str, chance: &mut Chance) -> String {
     const ODD: &[&str] = &["1", "0", "true", "-1", "18446744073709551616", "x", "in.ir", "[]"];
     let fitting = match default {
-        _ if chance.one_in(8) => *chance.pick(ODD),
+        _ if chance.one_in(8) => chance.pick(ODD),
         "true" | "false" => match chance.below(3) {
             0 => return option.to_owned(),
             1 => "true",
             _ => "false",
         },
         _ if is_file(default) => "in.ir",
-        _ if default.parse::<i64>().is_ok() => *chance.pick(&["0", "1", "2", "3", "8", "100"]),
+        _ if default.parse::<i64>().is_ok() => chance.pick(&["0", "1", "2", "3", "8", "100"]),
         _ => default,
     };
     if fitting.is_empty() { option.to_owned() } else { format!("{option}={fitting}") }
