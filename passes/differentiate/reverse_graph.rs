@@ -22,7 +22,7 @@ use jitopt_core::ir::{Attribute, Block, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
 use jitopt_core::ops::gradient_table::notation::{Body, Literal, Role};
 use jitopt_core::ops::gradient_table::{
-    GradientRow, any_gradient_row, eager_gradient_row, half_gradient_row, own_half_gradient_row,
+    GradientRow, any_gradient_row, complex_gradient_row, eager_gradient_row, half_gradient_row, own_half_gradient_row,
 };
 use jitopt_core::ops::schema::Schema;
 use jitopt_core::symbol::{Symbol, attr, prim};
@@ -78,8 +78,10 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
             return Some(Undifferentiable { node, why });
         }
         let is_computed = activity.reaches(forward, node) && !is_structural(forward.kind(node));
-        if is_computed && is_of_complex_numbers(forward, node) {
-            let why = format!("`{}` is of complex numbers, of which gradients are not computed", forward.kind(node));
+        let of_complex =
+            || schema_of(forward, node).is_some_and(|schema| complex_gradient_row(forward.era, schema).is_some());
+        if is_computed && is_of_complex_numbers(forward, node) && !of_complex() {
+            let why = format!("`{}` of complex numbers has no gradient formula", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
         if forward.block_of(node) != Some(forward.root()) {
@@ -88,6 +90,7 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
         let has_rule = !activity.reaches(forward, node)
             || is_structural(forward.kind(node))
             || has_backward(forward, node)
+            || is_of_complex_numbers(forward, node) && of_complex()
             || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
         (!has_rule).then(|| Undifferentiable {
             node,
@@ -250,6 +253,9 @@ impl Reverse {
                 .chain(forward.outputs(node))
                 .filter_map(|value| forward.ty(value).as_tensor().map(|ty| ty.dtype))
         };
+        if is_of_complex_numbers(forward, node) {
+            return complex_gradient_row(forward.era, schema);
+        }
         let is_half = |dtype: Option<DType>| matches!(dtype, Some(DType::Half | DType::BFloat16));
         let era = forward.era;
         if dtypes().any(is_half) {

@@ -316,7 +316,7 @@ fn extent(call: &Call<'_>) -> Option<Extent> {
         Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
         Reduce | Scalar | TopK | Determinant | Counted(_) => collapsing::extent(call),
         Transposed | Reshaped | Expanded | Selected | Sliced | Unsqueezed | Squeezed => viewing::extent(call),
-        Flattened | Unfolded | Diagonal | Diag | Matrix | Repeated => viewing::extent(call),
+        Flattened | Unfolded | Paired | Unpaired | Diagonal | Diag | Matrix | Repeated => viewing::extent(call),
         Product | Matmul | AddedProduct | Linear | ReducedProduct | Outer => multiplying::extent(call),
         Concatenated | Stacked | IndexSelected | Embedded => concatenating::extent(call),
         Given | Range | Identity => creating::extent(call),

@@ -48,7 +48,12 @@ pub fn value_type(dtype: DType) -> &'static str {
 
 /// The formula of a step, with what `value` writes in the place of each operand.
 pub fn formula(step: &Step, value: impl Fn(&Input) -> String) -> String {
-    let suffix = if value_type(step.computed) == "float" { "f" } else { "" };
+    let suffix = match value_type(step.computed) {
+        "float" => "f",
+        "i64" => "64",
+        "u8" | "i8" | "i16" | "i32" => "32",
+        _ => "",
+    };
     let is_real = step.computed.is_float();
     let mut text = String::new();
     let mut all = tokens(step.text).peekable();

@@ -120,6 +120,17 @@ pub struct Running {
     pub axes: Axes,
 }
 
+/// What an operand must be so that no operator raises an exception.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// A number of this type of reals.
+    Holds(DType),
+    /// Without zeros, as elements of this type.
+    NoZeros(DType),
+    /// A number from 0 on.
+    Natural,
+}
+
 /// Makes one value of all elements of a row.
 #[derive(Clone, Debug)]
 pub struct Folding {
@@ -210,8 +221,8 @@ pub struct Kernel {
     pub reals: Vec<usize>,
     /// See `reals`.
     pub wholes: Vec<usize>,
-    /// Numbers among the operands that must be ones of a type of reals, else an operator raises an exception.
-    pub limits: Vec<(usize, DType)>,
+    /// What operands must be that only a launch tells, else an operator raises an exception.
+    pub limits: Vec<(usize, Limit)>,
     /// What is computed, operands first.
     pub steps: Vec<Step>,
     /// Values that must have exactly this shape, else the operator raises an exception.

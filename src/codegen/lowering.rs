@@ -7,7 +7,7 @@ mod numbers;
 mod recipe_steps;
 
 use super::expressions;
-use super::kernel::{Aside, Input, Kernel, Lies, Load, Made, Outcome, Part, Source, Step, Store};
+use super::kernel::{Aside, Input, Kernel, Lies, Limit, Load, Made, Outcome, Part, Source, Step, Store};
 use super::prelude;
 use crate::analysis::folds::recipes_of;
 use crate::analysis::framing::{Frame, Frames};
@@ -431,6 +431,16 @@ impl Lowering<'_> {
                 Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => !dtype.is_short_float(),
                 _ => false,
             },
+            When::OfReals => match self.known_operand(node, 0) {
+                Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. }) => dtype.is_float(),
+                _ => false,
+            },
+            When::Divides(i) | When::Natural(i) => {
+                let computed = self.types(node, row).map_or(DType::Bool, |(computed, _)| computed);
+                let is_divisor = matches!(when, When::Divides(_));
+                let known = self.known_operand(node, i);
+                !computed.is_integral() || known.is_none_or(|known| numbers::may_be_used(known, computed, is_divisor))
+            }
             When::Says(i, text) => matches!(self.known_operand(node, i), Some(Known::Text(said)) if said == text),
         }
     }
@@ -456,22 +466,30 @@ impl Lowering<'_> {
         Some(if computed.is_short_float() { DType::Float } else { computed })
     }
 
-    /// Notes what numbers must be that only a launch tells, since no kernel can raise an exception.
+    /// Notes what operands must be that only a launch tells, since no kernel can raise an exception.
     fn limit(&mut self, node: Node, row: &Formula, computed: DType) {
         for &when in row.when {
-            let (i, dtype) = match (when, self.known_operand(node, 0)) {
-                (When::Fits(i), Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. })) => (i, *dtype),
-                (When::FitsWide(i), _) => (i, self.wide(node, row).unwrap_or(computed)),
-                (When::Scales(i), _) => (i, computed),
+            let (i, limit) = match (when, self.known_operand(node, 0)) {
+                (When::Fits(i), Some(Known::Tensor { dtype, .. } | Known::Operand { dtype, .. })) => {
+                    (i, Limit::Holds(*dtype))
+                }
+                (When::FitsWide(i), _) => (i, Limit::Holds(self.wide(node, row).unwrap_or(computed))),
+                (When::Scales(i), _) => (i, Limit::Holds(computed)),
+                (When::Divides(i), _) if computed.is_integral() => (i, Limit::NoZeros(computed)),
+                (When::Natural(i), _) if computed.is_integral() => (i, Limit::Natural),
                 _ => continue,
             };
             let operand = match self.known_operand(node, i) {
                 Some(Known::Number { source: Source::Real(k), .. }) => self.kernel.reals[*k],
                 Some(Known::Number { source: Source::Whole(k), .. }) => self.kernel.wholes[*k],
+                Some(Known::Operand { operand, .. }) if limit == Limit::NoZeros(computed) => *operand,
+                Some(Known::Tensor { source: Source::Load(k), .. }) if limit == Limit::NoZeros(computed) => {
+                    self.kernel.loads[*k].operand
+                }
                 _ => continue,
             };
-            if dtype.is_float() {
-                self.kernel.limits.push((operand, dtype));
+            if !matches!(limit, Limit::Holds(dtype) if !dtype.is_float()) {
+                self.kernel.limits.push((operand, limit));
             }
         }
     }
@@ -528,8 +546,10 @@ impl Lowering<'_> {
                 _ if i >= row.factors && computed.is_short_float() && self.is_number(node, i) => DType::Float,
                 _ => computed,
             };
+            // The quotient of what wraps is not the wrapped quotient.
+            let wraps = || row.when.iter().any(|when| matches!(when, When::Divides(_) | When::Natural(_)));
             if let Source::Constant(number) = source
-                && (row.typing == Typing::Compared || to.is_short_float())
+                && (row.typing == Typing::Compared || to.is_short_float() || to.is_integral() && wraps())
             {
                 source = Source::Constant(as_element(number, to));
             }
@@ -654,7 +674,7 @@ fn as_element(number: Scalar, dtype: DType) -> Scalar {
 }
 
 /// What a number is as one of a type. PyTorch converts numbers before it compares them, but not before it clamps by them.
-fn wrapped(n: i64, dtype: DType) -> i64 {
+pub(super) fn wrapped(n: i64, dtype: DType) -> i64 {
     match dtype {
         DType::Byte => i64::from(n as u8),
         DType::Char => i64::from(n as i8),

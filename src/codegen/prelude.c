@@ -1038,3 +1038,79 @@ static double jo_floor_quotient(double x, double y)
     const double near = quotient - floor > 0.5 ? floor + 1.0 : floor;
     return y == 0.0 ? x / y : quotient == 0.0 ? jo_signed(0.0, x / y) : near;
 }
+
+// Of integers. Divisors that are 0 are looked for before a launch; the lowest number divided by -1 is itself, as what comes out wraps.
+static i32 jo_quotient32(i32 x, i32 y)
+{
+    return y == 0 ? 0 : y == -1 ? (i32)(0 - (u32)x) : x / y;
+}
+
+// With the sign of what is divided.
+static i32 jo_rest32(i32 x, i32 y)
+{
+    return y == 0 ? 0 : y == -1 ? 0 : x % y;
+}
+
+// With the sign of the divisor.
+static i32 jo_rest_up32(i32 x, i32 y)
+{
+    const i32 rest = jo_rest32(x, y);
+    return (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;
+}
+
+// Rounded down.
+static i32 jo_quotient_down32(i32 x, i32 y)
+{
+    const i32 rest = jo_rest32(x, y), whole = jo_quotient32(x, y);
+    return (rest != 0) & ((rest < 0) != (y < 0)) ? whole - 1 : whole;
+}
+
+// Wraps. Negative powers are those of 1 and -1, and 0 of all else, as in PyTorch.
+static i32 jo_raised32(i32 x, i32 y)
+{
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+    u32 base = (u32)x, power = 1;
+    for (u32 n = (u32)y; n != 0; n >>= 1) {
+        power = n & 1 ? power * base : power;
+        base *= base;
+    }
+    return (i32)power;
+}
+
+// Of integers. Divisors that are 0 are looked for before a launch; the lowest number divided by -1 is itself, as what comes out wraps.
+static i64 jo_quotient64(i64 x, i64 y)
+{
+    return y == 0 ? 0 : y == -1 ? (i64)(0 - (u64)x) : x / y;
+}
+
+// With the sign of what is divided.
+static i64 jo_rest64(i64 x, i64 y)
+{
+    return y == 0 ? 0 : y == -1 ? 0 : x % y;
+}
+
+// With the sign of the divisor.
+static i64 jo_rest_up64(i64 x, i64 y)
+{
+    const i64 rest = jo_rest64(x, y);
+    return (rest != 0) & ((rest < 0) != (y < 0)) ? rest + y : rest;
+}
+
+// Rounded down.
+static i64 jo_quotient_down64(i64 x, i64 y)
+{
+    const i64 rest = jo_rest64(x, y), whole = jo_quotient64(x, y);
+    return (rest != 0) & ((rest < 0) != (y < 0)) ? whole - 1 : whole;
+}
+
+// Wraps. Negative powers are those of 1 and -1, and 0 of all else, as in PyTorch.
+static i64 jo_raised64(i64 x, i64 y)
+{
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 == 0 ? 1 : -1) : 0;
+    u64 base = (u64)x, power = 1;
+    for (u64 n = (u64)y; n != 0; n >>= 1) {
+        power = n & 1 ? power * base : power;
+        base *= base;
+    }
+    return (i64)power;
+}

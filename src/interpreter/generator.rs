@@ -10,20 +10,24 @@ use super::effort::Effort;
 use super::environment::{Environment, Invent};
 use super::ivalue::IValue;
 use super::literal_values;
-use super::machine::{Machine, Watch, callee_name, result_of};
+use super::machine::{Machine, Watch};
 use super::random::Philox;
 use super::sketch::{FIRST_SIZE, Maker, Sketch, TensorSketch};
 use super::stop::{Reason, Stop};
-use super::tailoring::{self, Wanted};
+use super::tailoring;
 use super::usage_hints::{hint, hinted};
-use crate::ir::{Attribute, Block, Graph, Node, Value};
-use crate::symbol::{Symbol, attr, prim};
+use crate::ir::{Graph, Node, Value};
 use crate::tensor::layout::Dims;
 use crate::tensor::{DType, Scalar};
 use crate::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use super::sketch::Style;
+use sketch_changes::{add_key, take};
+use sources::{sizes_in, sources_of, unbound_places, unwritten};
+
+mod sketch_changes;
+mod sources;
 
 /// Makes up inputs.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +59,18 @@ const MOST_ELEMENTS: i64 = 1 << 20;
 /// What convolutions and pools say of images of which nothing would be left.
 const TOO_SMALL: &[&str] =
     &["Kernel size can't be greater than actual input size", "Calculated output size is too small"];
+/// Tries for each sketch that a failing node depends on.
+const TRIES_FOR_EACH: usize = 100;
+/// Sizes that all free dimensions are given in turn, before those that the graph mentions; and how many.
+const EVEN_SIZES: &[i64] = &[8, 4, 12, 16];
+const MOST_EVEN_SIZES: usize = 8;
+const MOST_EVEN: i64 = 64;
+/// How much work it is to draw a number, counted in numbers that are read.
+const DEAR: u64 = 8;
+/// Most runs in which layers get the weights they want after something else was changed.
+const FOLLOW_UPS: usize = 6;
+/// What is said of indices that are too large, or too far below 0.
+const OUT_OF_RANGE: &[&str] = &["out of range", "out of bounds"];
 /// A run of so many nodes is taken to fit.
 const LONG: u64 = 100_000;
 
@@ -215,8 +231,10 @@ struct Search<'a> {
     fits: bool,
     /// The sketches that values are, unchanged.
     direct: BTreeMap<Value, Source>,
-    /// Values of params of which nothing is searched for: made once, and copied for each run.
-    settled: BTreeMap<usize, IValue>,
+    /// The tensors that were made last, and what they were made of.
+    made: BTreeMap<Source, (TensorSketch, IValue)>,
+    /// What no node writes to, not even through something that shares its memory.
+    unwritten: BTreeSet<Source>,
 }
 
 impl<'a> Search<'a> {
@@ -247,8 +265,9 @@ impl<'a> Search<'a> {
             sizes: sizes_in(graph),
             spent: 0,
             fits: false,
+            unwritten: unwritten(graph, &direct),
             direct,
-            settled: BTreeMap::new(),
+            made: BTreeMap::new(),
         };
         search.style_shapes();
         search
@@ -268,55 +287,83 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Values for a run, in memory of their own; contents that are not bound are bound.
+    /// Values to begin with, in memory of their own; contents that are not bound are bound.
     fn start(&mut self) -> Vec<IValue> {
+        self.values(&|_| false)
+    }
+
+    /// Values for a run of the search: memory that no node writes to is shared by all runs.
+    fn start_try(&mut self) -> Vec<IValue> {
+        let unwritten = std::mem::take(&mut self.unwritten);
+        let inputs = self.values(&|source| unwritten.contains(source));
+        self.unwritten = unwritten;
+        inputs
+    }
+
+    fn values(&mut self, is_shared: &dyn Fn(&Source) -> bool) -> Vec<IValue> {
         let mut maker = Maker::new(self.generator.seed, self.generator.style, self.env);
-        let (mut inputs, mut settled) = (Vec::new(), std::mem::take(&mut self.settled));
-        let mut bindings: BTreeMap<String, IValue> =
-            self.bound.iter().map(|(name, value)| (name.clone(), maker.copy(value))).collect();
+        let (mut inputs, mut made) = (Vec::new(), std::mem::take(&mut self.made));
+        let mut bindings = BTreeMap::new();
+        for (name, value) in &self.bound {
+            let shared = is_shared(&Source::Unbound(name.clone()));
+            bindings.insert(name.clone(), if shared { value.clone() } else { maker.copy(value) });
+        }
         for (source, sketch) in &self.sketches {
             match source {
                 Source::Param(i) => {
-                    // Values of a style that shares memory depend on those before them.
-                    let is_settled = !is_free(sketch) && self.generator.style != Style::Aliased;
-                    let value = match settled.get(i).filter(|_| is_settled) {
-                        Some(value) => maker.copy(value),
-                        None => {
-                            maker.stream(self.generator.seed, *i as u64);
-                            sketch.realise(&mut maker)
-                        }
-                    };
-                    if is_settled && !settled.contains_key(i) {
-                        settled.insert(*i, maker.copy(&value));
-                    }
-                    inputs.push(value);
+                    maker.stream(self.generator.seed, *i as u64);
+                    inputs.push(self.value(source, sketch, is_shared(source), &mut maker, &mut made));
                 }
                 Source::Unbound(name) => {
-                    let value = self.invented(name, sketch, &mut maker);
+                    maker.stream(self.env.invent_seed, place_of(name));
+                    let value = self.value(source, sketch, is_shared(source), &mut maker, &mut made);
                     bindings.insert(name.clone(), value);
                 }
             }
         }
+        self.made = made;
+        self.spent = self.spent.saturating_add(DEAR * maker.drawn());
         *self.env.bindings.borrow_mut() = bindings;
-        self.settled = settled;
         inputs
     }
 
-    /// The shape comes from the sketch, what is in it from the environment's way to invent.
-    fn invented(&self, name: &str, sketch: &Sketch, maker: &mut Maker<'_>) -> IValue {
-        maker.stream(self.env.invent_seed, place_of(name));
-        let value = sketch.realise(maker);
+    /// What a sketch stands for; a tensor as it was made for a run before, where its sketch is the same.
+    fn value(
+        &self,
+        source: &Source,
+        sketch: &Sketch,
+        shared: bool,
+        maker: &mut Maker<'_>,
+        made: &mut BTreeMap<Source, (TensorSketch, IValue)>,
+    ) -> IValue {
+        let tensor = match sketch {
+            Sketch::Fixed(value) if shared => return value.clone(),
+            // Values of a style that shares memory depend on those before them.
+            Sketch::Tensor(tensor) if self.generator.style != Style::Aliased => tensor,
+            _ => return self.content(source, sketch.realise(maker)),
+        };
+        let known = made.get(source).filter(|(known, _)| known == tensor).map(|(_, value)| value.clone());
+        let value = known.unwrap_or_else(|| {
+            let value = self.content(source, sketch.realise(maker));
+            made.insert(source.clone(), (tensor.clone(), value.clone()));
+            value
+        });
+        if shared { value } else { maker.copy(&value) }
+    }
+
+    /// The shape comes from the sketch; what is in what nobody bound, from the environment's way to invent.
+    fn content(&self, source: &Source, value: IValue) -> IValue {
         let same = |invent: Invent| self.env.invent.is_some_and(|ours| std::ptr::fn_addr_eq(ours, invent));
-        let filled = match () {
-            () if same(invent_zeros) => filled(value.clone(), 0),
-            () if same(invent_ones) => filled(value.clone(), 1),
-            () => None,
+        let filled = match source {
+            Source::Unbound(_) if same(invent_zeros) => filled(value.clone(), 0),
+            Source::Unbound(_) if same(invent_ones) => filled(value.clone(), 1),
+            _ => None,
         };
         filled.unwrap_or(value)
     }
 
     fn run(&mut self) -> Run {
-        let inputs = self.start();
+        let inputs = self.start_try();
         let mut tracker = Tracker::new(self.graph, self.env);
         for (param, input) in self.graph.params(self.graph.root()).zip(&inputs) {
             if let IValue::Tensor(tensor) = input {
@@ -381,17 +428,11 @@ impl<'a> Search<'a> {
 
     /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.
     fn fit(&mut self) -> bool {
-        let mut best = self.run();
-        for _ in 0..ROUNDS {
-            let ended = best.fits() || best.hopeless || self.spent > MOST_TAILORED;
-            if ended || !self.tailor_all(&best) {
-                break;
-            }
-            best = self.run();
-        }
+        let mut best = self.fit_evenly();
+        let most = MOST_TRIES.min(TRIES_FOR_EACH * self.free_sources(&best).len().max(1));
         // Where the run first came so far: changes that bring nothing are not piled up for ever.
         let mut anchor = self.sketches.clone();
-        for _ in 0..MOST_TRIES {
+        for _ in 0..most {
             self.fits = best.fits();
             if self.fits || best.hopeless || self.spent > MOST_WORK || self.env.is_late() {
                 return true;
@@ -403,7 +444,7 @@ impl<'a> Search<'a> {
             if !self.change(&best) {
                 return true;
             }
-            let run = self.run();
+            let run = self.followed_up();
             if run.hopeless || (!run.fits() && run.steps < best.steps) {
                 // What was invented meanwhile stays known.
                 self.sketches.extend(before);
@@ -418,6 +459,65 @@ impl<'a> Search<'a> {
         self.fits
     }
 
+    /// Gives layers the weights that they want while all other sizes are the same, for one size after
+    /// another: what is split into heads, say, needs a multiple of their number.
+    fn fit_evenly(&mut self) -> Run {
+        let first = self.sketches.clone();
+        let mut best = self.tailored();
+        let others =
+            EVEN_SIZES.iter().copied().chain(self.sizes.iter().copied().filter(|&n| n > FIRST_SIZE && n <= MOST_EVEN));
+        for size in others.take(MOST_EVEN_SIZES).collect::<Vec<_>>() {
+            let ended = best.fits() || best.hopeless || self.spent > MOST_WORK || self.env.is_late();
+            if ended || self.free_sources(&best).is_empty() {
+                break;
+            }
+            let before = std::mem::replace(&mut self.sketches, first.clone());
+            self.each_free_size(&|_| true, &mut |n| *n = if *n == FIRST_SIZE { size } else { *n });
+            let run = self.tailored();
+            if run.hopeless || (!run.fits() && run.steps <= best.steps) {
+                self.sketches.extend(before);
+            } else {
+                best = run;
+            }
+        }
+        best
+    }
+
+    /// Gives layers the weights that they want, round by round.
+    fn tailored(&mut self) -> Run {
+        let mut best = self.run();
+        for _ in 0..ROUNDS {
+            let ended = best.fits() || best.hopeless || self.spent > MOST_TAILORED;
+            if ended || !self.tailor_all(&best) {
+                break;
+            }
+            best = self.run();
+        }
+        best
+    }
+
+    /// The sketches that the failing node depends on, and that may be changed.
+    fn free_sources(&self, run: &Run) -> Vec<Source> {
+        let Some(node) = run.failed else { return Vec::new() };
+        let operands = self.operands_around(node);
+        let mut sources: Vec<Source> = sources_of(self.graph, self.env, &operands).into_iter().collect();
+        sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
+        sources
+    }
+
+    /// A run after a change: layers behind it get the weights that they want now.
+    fn followed_up(&mut self) -> Run {
+        let mut run = self.run();
+        for _ in 0..FOLLOW_UPS {
+            let Some(node) = run.failed.filter(|_| !run.hopeless && self.spent <= MOST_WORK) else { break };
+            if !self.tailor(node, &run, MOST_ELEMENTS) {
+                break;
+            }
+            run = self.run();
+        }
+        run
+    }
+
     /// What an exception is raised for stands in the conditions around it.
     fn operands_around(&self, node: Node) -> Vec<Value> {
         let around = std::iter::successors(Some(node), |&node| self.graph.enclosing(node));
@@ -427,15 +527,18 @@ impl<'a> Search<'a> {
     /// Changes something that the failing node depends on; false when there is nothing.
     fn change(&mut self, run: &Run) -> bool {
         let Some(node) = run.failed else { return false };
-        let operands = self.operands_around(node);
-        let mut sources: Vec<Source> = sources_of(self.graph, self.env, &operands).into_iter().collect();
-        sources.retain(|source| self.sketches.get(source).is_some_and(is_free));
+        let (operands, sources) = (self.operands_around(node), self.free_sources(run));
         if sources.is_empty() {
             return false;
         }
         let mut seen: Vec<Dims> = operands.iter().filter_map(|value| run.shapes.get(value).cloned()).collect();
         seen.extend(sizes_said(&run.message));
-        if !self.draws.one_in(3) && self.tailor(node, &run.shapes) {
+        if !self.draws.one_in(3) && self.tailor(node, run, MOST_ELEMENTS) {
+            return true;
+        }
+        if OUT_OF_RANGE.iter().any(|text| run.message.contains(text)) && self.draws.one_in(2) {
+            let range = [(1, 3), (0, 1), (1, 2), (0, 2)][self.draws.below(4)];
+            self.change_ranges(&sources, range);
             return true;
         }
         if self.draws.one_in(4) {
@@ -456,36 +559,62 @@ impl<'a> Search<'a> {
     fn tailor_all(&mut self, run: &Run) -> bool {
         let graph = self.graph;
         let mut changed = run.failed.is_some_and(|node| run.lacks_key && self.add_key(node, &run.message));
-        changed |= TOO_SMALL.iter().any(|text| run.message.contains(text)) && self.enlarge_images();
+        let is_too_small = TOO_SMALL.iter().any(|text| run.message.contains(text));
+        changed |= is_too_small && run.failed.is_some_and(|node| self.enlarge_images(node));
         for node in graph.all_nodes() {
             let made = graph.outputs(node).next();
             let declared = made.and_then(|value| tailoring::declared_shape(graph, value));
             let found = made.and_then(|value| run.shapes.get(&value));
             let wrong = declared.is_some() && declared.as_ref() != found;
             if wrong || run.failed == Some(node) {
-                changed |= self.tailor(node, &run.shapes);
+                changed |= self.tailor(node, run, MOST_WANTED);
             }
         }
         changed
     }
 
-    /// Gives operands of a layer the shapes that it wants of them; false where that changes nothing.
-    fn tailor(&mut self, node: Node, shapes: &BTreeMap<Value, Dims>) -> bool {
+    /// Gives operands of a layer the shapes that it wants of them, of so many elements at most; false
+    /// where that changes nothing.
+    fn tailor(&mut self, node: Node, run: &Run, most: i64) -> bool {
         let mut changed = false;
-        for (value, wanted) in tailoring::proposals(self.graph, node, shapes) {
+        let is_free = |value: Value| {
+            let sketch = self.direct.get(&value).and_then(|source| self.sketches.get(source));
+            sketch.is_some_and(has_free_shape)
+        };
+        let message = if run.failed == Some(node) { &*run.message } else { "" };
+        for (value, wanted) in tailoring::proposals(self.graph, node, &run.shapes, &is_free, message) {
             let (origin, swapped) = tailoring::origin(self.graph, value);
             let source = self.direct.get(&origin);
             if let Some(sketch) = source.and_then(|source| self.sketches.get_mut(source)) {
-                changed |= take(sketch, wanted, swapped);
+                changed |= take(sketch, wanted, swapped, most);
             }
         }
         changed
     }
 
-    /// Doubles the free sizes of images among the params; false when there are none, or they are large.
-    fn enlarge_images(&mut self) -> bool {
+    /// The param that a layer's images are computed of, past the layers before it.
+    fn source_of_images(&self, node: Node) -> Option<Source> {
+        let (mut work, mut seen) = (vec![self.graph.inputs(node).next()?], BTreeSet::new());
+        while let Some(value) = work.pop().filter(|_| seen.len() < MOST_TRIES) {
+            if let Some(source @ Source::Param(_)) = self.direct.get(&value) {
+                return Some(source.clone());
+            }
+            let Some(node) = self.graph.definer(value).filter(|_| seen.insert(value)) else { continue };
+            match self.graph.node_blocks(node).count() {
+                0 => work.extend(self.graph.inputs(node).next()),
+                _ => work.extend(self.graph.node_blocks(node).flat_map(|block| self.graph.results(block))),
+            }
+        }
+        None
+    }
+
+    /// Doubles the free sizes of the images of a layer, or of all among the params where it is not
+    /// plain which those are; false when there are none, or they are large.
+    fn enlarge_images(&mut self, node: Node) -> bool {
         let mut enlarged = false;
-        for (_, sketch) in self.sketches.iter_mut().filter(|(source, _)| matches!(source, Source::Param(_))) {
+        let images = self.source_of_images(node);
+        let is_image = |source: &Source| images.as_ref().map_or(matches!(source, Source::Param(_)), |of| of == source);
+        for (_, sketch) in self.sketches.iter_mut().filter(|(source, _)| is_image(source)) {
             sketch.each(&mut |part| {
                 let Sketch::Tensor(tensor) = part else { return };
                 let before = tensor.clone();
@@ -507,6 +636,17 @@ impl<'a> Search<'a> {
             added |= self.sketches.get_mut(&source).is_some_and(|sketch| add_key(sketch, wanted));
         }
         added
+    }
+
+    /// Gives integers another range.
+    fn change_ranges(&mut self, sources: &[Source], range: (i64, i64)) {
+        for source in sources {
+            let Some(sketch) = self.sketches.get_mut(source) else { continue };
+            sketch.each(&mut |part| match part {
+                Sketch::Tensor(tensor) if tensor.dtype.is_integral() => tensor.range = range,
+                _ => {}
+            });
+        }
     }
 
     /// Changes a part of a sketch.
@@ -675,72 +815,6 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Gives all dicts in it a key that they lack.
-fn add_key(sketch: &mut Sketch, wanted: &str) -> bool {
-    match sketch {
-        Sketch::Optional(inner, _) => add_key(inner, wanted),
-        Sketch::List(parts) | Sketch::Tuple(parts) => {
-            let lacking = parts.iter_mut().map(|part| add_key(part, wanted)).filter(|&added| added);
-            lacking.count() > 0
-        }
-        Sketch::Dict(items) => {
-            let has = |(key, _): &(IValue, Sketch)| matches!(key, IValue::Str(text) if **text == *wanted);
-            match items.first().cloned() {
-                Some((IValue::Str(_), value)) if !items.iter().any(has) => items.push((IValue::from(wanted), value)),
-                _ => return false,
-            }
-            true
-        }
-        _ => false,
-    }
-}
-
-/// Takes what a layer wants, as far as that is free; whether it is another than before.
-fn take(sketch: &mut Sketch, wanted: Wanted, swapped: bool) -> bool {
-    let mut changed = false;
-    match wanted {
-        Wanted::Shape(mut shape) => {
-            if swapped {
-                shape.reverse();
-            }
-            sketch.each(&mut |part| {
-                if let Sketch::Tensor(tensor) = part {
-                    changed |= take_shape(tensor, &shape);
-                }
-            });
-        }
-        Wanted::Shapes(shapes) => {
-            let Sketch::List(parts) = sketch else { return false };
-            changed = parts.len() != shapes.len();
-            let first = parts.first().cloned().unwrap_or(Sketch::Tensor(TensorSketch::free(1)));
-            parts.resize(shapes.len(), first);
-            for (part, shape) in parts.iter_mut().zip(shapes) {
-                changed |= take(part, Wanted::Shape(shape), false);
-            }
-        }
-    }
-    changed
-}
-
-/// Takes a shape as far as that is free; whether it is another than before.
-fn take_shape(tensor: &mut TensorSketch, shape: &[i64]) -> bool {
-    let fits = tensor.dims.len() == shape.len();
-    let fixed = fits && tensor.dims.iter().zip(shape).any(|(&(n, free), &wanted)| !free && n != wanted);
-    if (!fits && !tensor.free_rank) || fixed || tensor.shape()[..] == *shape {
-        return false;
-    }
-    let before = tensor.clone();
-    let free = |i: usize| before.dims.get(i).is_none_or(|&(_, free)| free || !fits);
-    tensor.dims = shape.iter().enumerate().map(|(i, &n)| (n, free(i))).collect();
-    tensor.strides = None;
-    let n = shape.iter().try_fold(1i64, |n, &size| n.checked_mul(size.max(1)));
-    if n.is_none_or(|n| n > MOST_WANTED) {
-        *tensor = before;
-        return false;
-    }
-    true
-}
-
 fn is_small(tensor: &TensorSketch) -> bool {
     if tensor.dims.iter().all(|(_, free)| !free) {
         return true;
@@ -790,6 +864,18 @@ fn is_free(sketch: &Sketch) -> bool {
     }
 }
 
+/// Whether the shape of a tensor in it may be changed.
+fn has_free_shape(sketch: &Sketch) -> bool {
+    match sketch {
+        Sketch::Tensor(tensor) => tensor.free_rank || tensor.dims.iter().any(|(_, free)| *free),
+        Sketch::Optional(inner, _) => has_free_shape(inner),
+        Sketch::List(_) => true,
+        Sketch::Tuple(parts) => parts.iter().any(has_free_shape),
+        Sketch::Dict(items) => items.iter().any(|(_, value)| has_free_shape(value)),
+        Sketch::Int(_) | Sketch::Float | Sketch::Probability | Sketch::Fixed(_) => false,
+    }
+}
+
 fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
     if let TypeKind::Class(class) | TypeKind::Interface(class) = graph.ty(param).kind() {
         return Sketch::Fixed(literal_values::object(*class, name));
@@ -797,90 +883,4 @@ fn sketch_of_param(graph: &Graph, param: Value, name: &str) -> Sketch {
     let hint = hint(graph, param);
     let ty = tailoring::guarded_type(graph, param).unwrap_or(graph.ty(param));
     hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint)
-}
-
-/// Whole numbers that the graph mentions and that may be sizes, and sizes in its types.
-fn sizes_in(graph: &Graph) -> Vec<i64> {
-    let mut sizes = BTreeSet::new();
-    for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
-        match graph.attribute(node, attr::VALUE) {
-            Some(Attribute::Int(n)) => sizes.extend([*n]),
-            Some(Attribute::List(parts)) => sizes.extend(parts.iter().filter_map(Attribute::as_int)),
-            _ => {}
-        }
-    }
-    for param in graph.params(graph.root()) {
-        if let Some(dims) = graph.ty(param).as_tensor().and_then(|ty| ty.sizes.as_ref()) {
-            sizes.extend(
-                dims.iter().filter_map(|dim| if let crate::types::Dim::Known(n) = dim { Some(*n) } else { None }),
-            );
-        }
-    }
-    sizes.into_iter().filter(|n| (1..=4096).contains(n)).collect()
-}
-
-/// The values whose content may be invented, with the path under which that happens.
-fn unbound_places(graph: &Graph, env: &Environment) -> Vec<(String, Value)> {
-    let mut paths: BTreeMap<Value, String> =
-        graph.params(graph.root()).map(|param| (param, graph.name(param))).collect();
-    let mut places = Vec::new();
-    for node in graph.all_nodes() {
-        let Some(output) = graph.single_output(node) else { continue };
-        match graph.kind(node) {
-            prim::CONSTANT => {
-                let name = match graph.attribute(node, attr::VALUE) {
-                    Some(Attribute::Opaque(text) | Attribute::Tensor(text)) => env.content_names.get(text),
-                    _ => None,
-                };
-                let name = name.map_or_else(|| graph.name(output), str::to_owned);
-                places.push((name.clone(), output));
-                paths.insert(output, name);
-            }
-            prim::GET_ATTR => {
-                let object = graph.inputs(node).next().and_then(|value| paths.get(&value));
-                if let (Some(object), Some(Attribute::Str(name))) = (object, graph.attribute(node, attr::NAME)) {
-                    let path = format!("{object}.{}", String::from_utf8_lossy(name));
-                    places.push((path.clone(), output));
-                    paths.insert(output, path);
-                }
-            }
-            prim::CALL_FUNCTION | prim::CALL_METHOD | prim::ENTER => {
-                let mut operands = Vec::new();
-                let function = graph.inputs(node).next().and_then(|value| graph.definer(value));
-                let function = function.filter(|&node| graph.kind(node) == prim::CONSTANT);
-                if let Some(Attribute::Str(name)) = function.and_then(|node| graph.attribute(node, attr::NAME)) {
-                    operands.push(IValue::Function(Symbol::new(&String::from_utf8_lossy(name))));
-                }
-                let name = callee_name(graph, node, &mut operands);
-                places.push((result_of(&name, 0, graph.ty(output)), output));
-            }
-            _ => {}
-        }
-    }
-    places
-}
-
-/// The sketches that these values are computed from.
-fn sources_of(graph: &Graph, env: &Environment, values: &[Value]) -> BTreeSet<Source> {
-    let places: BTreeMap<Value, String> =
-        unbound_places(graph, env).into_iter().map(|(path, value)| (value, path)).collect();
-    let params: BTreeMap<Value, usize> = graph.params(graph.root()).enumerate().map(|(i, v)| (v, i)).collect();
-    let owners: BTreeMap<Node, Block> = graph.all_blocks().map(|block| (graph.param_node(block), block)).collect();
-    let (mut sources, mut seen, mut work) = (BTreeSet::new(), BTreeSet::new(), values.to_vec());
-    while let Some(value) = work.pop() {
-        if !seen.insert(value) {
-            continue;
-        }
-        if let Some(&i) = params.get(&value) {
-            sources.insert(Source::Param(i));
-        } else if let Some(path) = places.get(&value) {
-            sources.insert(Source::Unbound(path.clone()));
-        } else if let Some(node) = graph.definer(value) {
-            let owner = owners.get(&node).and_then(|&block| graph.owner_node(block));
-            let at = owner.unwrap_or(node);
-            work.extend(graph.inputs(at));
-            work.extend(graph.node_blocks(at).flat_map(|block| graph.results(block).collect::<Vec<_>>()));
-        }
-    }
-    sources
 }

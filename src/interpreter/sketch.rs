@@ -320,13 +320,20 @@ pub struct Maker<'a> {
     copies: BTreeMap<usize, Tensor>,
     /// What was made, for those that share it.
     made: Vec<(TensorSketch, Tensor)>,
+    /// How many numbers were drawn.
+    drawn: u64,
 }
 
 impl<'a> Maker<'a> {
     /// From a seed. Values that are made in the same order get the same numbers.
     pub fn new(seed: u64, style: Style, env: &'a Environment) -> Maker<'a> {
         let draws = Philox::new(seed, u64::MAX, 0);
-        Maker { style, env, draws, copies: BTreeMap::new(), made: Vec::new() }
+        Maker { style, env, draws, copies: BTreeMap::new(), made: Vec::new(), drawn: 0 }
+    }
+
+    /// How many numbers were drawn for tensors.
+    pub fn drawn(&self) -> u64 {
+        self.drawn
     }
 
     /// Draws the next value as the first of a stream of its own, so that others before it change nothing.
@@ -340,6 +347,7 @@ impl<'a> Maker<'a> {
             return IValue::Tensor(tensor);
         }
         let tensor = sketch.realise(self.style, &mut self.draws, self.env.precision);
+        self.drawn += tensor.numel() as u64;
         self.made.push((sketch.clone(), tensor.clone()));
         IValue::Tensor(tensor)
     }

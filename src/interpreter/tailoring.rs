@@ -6,7 +6,12 @@ use crate::ops::schema::Schema;
 use crate::symbol::{attr, prim};
 use crate::tensor::layout::Dims;
 use crate::types::{Dim, Type};
+use demands::Axis;
 use std::collections::BTreeMap;
+
+mod demands;
+mod recurrences;
+pub(super) mod subscripts;
 
 /// Shapes of values as they were in a run.
 pub type Shapes = BTreeMap<Value, Dims>;
@@ -28,9 +33,22 @@ struct Layer<'a> {
     graph: &'a Graph,
     node: Node,
     shapes: &'a Shapes,
+    /// Whether the shape of a value may still be chosen.
+    is_free: &'a dyn Fn(Value) -> bool,
 }
 
 impl Layer<'_> {
+    /// Whether the shape of a value, or of what it is a transposition or a copy of, may still be chosen.
+    fn may_change(&self, value: Value) -> bool {
+        (self.is_free)(origin(self.graph, value).0)
+    }
+
+    /// The shape of an operand that cannot change, such as a weight that was given.
+    fn fixed(&self, formal: &str) -> Option<Dims> {
+        let value = self.operand(formal).filter(|&value| !self.may_change(value))?;
+        self.shape_of(value)
+    }
+
     fn operand(&self, formal: &str) -> Option<Value> {
         let n = self.graph.num_inputs(self.node);
         let operator = ops::operator(self.graph.era, self.graph.kind(self.node));
@@ -144,23 +162,31 @@ fn listed_type(graph: &Graph, guard: Node, index: usize) -> Option<Type> {
     if let Attribute::Type(ty) = types.get(index)? { Some(*ty) } else { None }
 }
 
-/// Shapes for operands of a node with which it may run.
-pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Wanted)> {
-    let layer = Layer { graph, node, shapes };
+/// Shapes for operands of a node with which it may run. `is_free` tells which values may change,
+/// `message` what the node raised, if it did.
+pub fn proposals(
+    graph: &Graph,
+    node: Node,
+    shapes: &BTreeMap<Value, Dims>,
+    is_free: &dyn Fn(Value) -> bool,
+    message: &str,
+) -> Vec<(Value, Wanted)> {
+    let layer = Layer { graph, node, shapes, is_free };
     let name = graph.kind(node).as_str();
     match name.strip_prefix("aten::").unwrap_or_default() {
         "conv1d" | "conv2d" | "conv3d" | "_convolution" | "convolution" => convolution(&layer, false),
         "conv_transpose1d" | "conv_transpose2d" | "conv_transpose3d" => convolution(&layer, true),
         "batch_norm" | "instance_norm" | "group_norm" => per_channel(&layer),
-        "layer_norm" => {
-            let shape = layer.ints("normalized_shape").unwrap_or_default();
-            layer.give(&[("weight", &shape), ("bias", &shape)])
-        }
+        "layer_norm" => normalized(&layer),
         "linear" => projections(&layer).unwrap_or_else(|| linear(&layer)),
         "split" | "split_with_sizes" => divided(&layer).unwrap_or_default(),
-        "lstm" => recurrent(&layer, 4).unwrap_or_default(),
-        "gru" => recurrent(&layer, 3).unwrap_or_default(),
-        "rnn_tanh" | "rnn_relu" => recurrent(&layer, 1).unwrap_or_default(),
+        "lstm" => recurrences::network(&layer, 4).unwrap_or_default(),
+        "gru" => recurrences::network(&layer, 3).unwrap_or_default(),
+        "rnn_tanh" | "rnn_relu" => recurrences::network(&layer, 1).unwrap_or_default(),
+        "lstm_cell" => recurrences::cell(&layer, 4).unwrap_or_default(),
+        "gru_cell" => recurrences::cell(&layer, 3).unwrap_or_default(),
+        "rnn_tanh_cell" | "rnn_relu_cell" => recurrences::cell(&layer, 1).unwrap_or_default(),
+        "einsum" => subscripts::einsum(&layer).unwrap_or_default(),
         "_native_multi_head_attention" | "_transformer_encoder_layer_fwd" => {
             fused_attention(&layer).unwrap_or_default()
         }
@@ -173,8 +199,54 @@ pub fn proposals(graph: &Graph, node: Node, shapes: &Shapes) -> Vec<(Value, Want
             let width = layer.declared_last().unwrap_or(4);
             layer.give(&[("weight", &[10, width])])
         }
+        "view" | "reshape" | "_unsafe_view" => reshaped(&layer, message).unwrap_or_default(),
+        "cross_entropy_loss" | "nll_loss_nd" => classes(&layer).unwrap_or_default(),
+        "ctc_loss" => labelled(&layer).unwrap_or_default(),
         _ => Vec::new(),
     }
+}
+
+/// The input of a layer norm ends in the sizes that are normalised.
+fn normalized(layer: &Layer<'_>) -> Proposals {
+    let shape = layer.ints("normalized_shape").unwrap_or_default();
+    let mut all = layer.give(&[("weight", &shape), ("bias", &shape)]);
+    let input = layer.operand("input").filter(|&value| layer.may_change(value));
+    match (input, layer.shape("input"), &shape[..]) {
+        (Some(value), Some(input), _) => {
+            let lead = input.len().saturating_sub(shape.len()).max(1).min(input.len());
+            let whole: Dims = input[..lead].iter().chain(&shape).copied().collect();
+            all.push((value, Wanted::Shape(whole)));
+        }
+        (None, _, &[width]) => all.extend(layer.demand("input", Axis::Last, width)),
+        _ => {}
+    }
+    all
+}
+
+/// The last size of what is given a shape for which it has too few elements, or too many.
+fn reshaped(layer: &Layer<'_>, message: &str) -> Option<Proposals> {
+    let (_, rest) = message.split_once("shape '[")?;
+    let (shape, rest) = rest.split_once("]' is invalid for input of size ")?;
+    let sizes: Option<Vec<i64>> = shape.split(", ").map(|n| n.parse().ok().filter(|&n| n > 0)).collect();
+    let wanted = sizes?.into_iter().try_fold(1_i64, i64::checked_mul)?;
+    let elements: i64 = rest.parse().ok().filter(|&n| n > 0)?;
+    let last = layer.shape("self")?.last()?.checked_mul(wanted)?;
+    (last % elements == 0).then(|| layer.demand("self", Axis::Last, last / elements))
+}
+
+/// A class for each row, or each place of images, and a weight for each class.
+fn classes(layer: &Layer<'_>) -> Option<Proposals> {
+    let x = layer.shape("self")?;
+    let dim = usize::from(x.len() > 1);
+    let classes = *x.get(dim)?;
+    let target: Dims = x.iter().enumerate().filter(|(i, _)| *i != dim).map(|(_, &n)| n).collect();
+    Some(layer.give(&[("target", &target), ("weight", &[classes])]))
+}
+
+/// The targets and lengths of `ctc_loss`, of a batch each.
+fn labelled(layer: &Layer<'_>) -> Option<Proposals> {
+    let batch = *layer.shape("log_probs")?.get(1)?;
+    Some(layer.give(&[("targets", &[batch, 3]), ("input_lengths", &[batch]), ("target_lengths", &[batch])]))
 }
 
 fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
@@ -185,9 +257,15 @@ fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
     if x.len() < n + 1 || n == 0 {
         return Vec::new();
     }
-    let channels = x[usize::from(batched)];
     let transposed = transposed || layer.int("transposed").is_some_and(|yes| yes != 0);
     let groups = layer.int("groups").unwrap_or(1).max(1);
+    if let Some(w) = layer.fixed("weight").filter(|w| w.len() == n + 2) {
+        let (taken, made) = if transposed { (w[0], w[1] * groups) } else { (w[1] * groups, w[0]) };
+        let mut all = layer.give(&[("bias", &[made])]);
+        all.extend(layer.demand("input", Axis::Channels, taken));
+        return all;
+    }
+    let channels = x[usize::from(batched)];
     let known = layer.declared(usize::from(batched));
     let guess = w.get(usize::from(transposed)).copied().unwrap_or(1).max(1);
     let out = known.unwrap_or(if transposed { guess * groups } else { (guess + groups - 1) / groups * groups });
@@ -196,9 +274,23 @@ fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
         false => [out, channels / groups].as_slice().into(),
     };
     for i in 0..n {
-        weight.push(kernel_size(layer, &x, i, n, transposed).unwrap_or_else(|| w.get(2 + i).copied().unwrap_or(1)));
+        let likely = || likely_kernel(layer, i, transposed).or(w.get(2 + i).copied()).unwrap_or(1);
+        weight.push(kernel_size(layer, &x, i, n, transposed).unwrap_or_else(likely));
     }
     layer.give(&[("weight", &weight), ("bias", &[out])])
+}
+
+/// The size of a kernel that keeps images as large as they are, by the padding, or enlarges them by the stride.
+fn likely_kernel(layer: &Layer<'_>, i: usize, transposed: bool) -> Option<i64> {
+    let one = |formal: &str| {
+        let list = layer.ints(formal).unwrap_or_default();
+        list.get(i).or(list.first()).copied()
+    };
+    match (one("padding")?, one("stride")?) {
+        (0, stride) if transposed && stride > 1 => Some(stride),
+        (padding, _) if padding > 0 => Some(2 * padding + 1),
+        _ => None,
+    }
 }
 
 /// The size of a kernel that makes the declared output of the input.
@@ -218,41 +310,29 @@ fn kernel_size(layer: &Layer<'_>, x: &Dims, i: usize, n: usize, transposed: bool
 
 fn per_channel(layer: &Layer<'_>) -> Proposals {
     let Some(x) = layer.input("input").filter(|x| x.len() > 1) else { return Vec::new() };
-    let all = [x[1]];
-    layer.give(&["weight", "bias", "running_mean", "running_var"].map(|formal| (formal, &all[..])))
+    let formals = ["weight", "bias", "running_mean", "running_var"];
+    let fixed = formals.iter().find_map(|formal| layer.fixed(formal)).and_then(|shape| shape.first().copied());
+    // Groups of channels are of one size.
+    let groups = layer.int("num_groups").filter(|&groups| groups > 0 && x[1] % groups != 0);
+    let channels = fixed.or(groups.map(|groups| 2 * groups));
+    let all = [channels.unwrap_or(x[1])];
+    let mut proposals = layer.give(&formals.map(|formal| (formal, &all[..])));
+    if let Some(channels) = channels.filter(|&channels| channels != x[1]) {
+        proposals.extend(layer.demand("input", Axis::Channels, channels));
+    }
+    proposals
 }
 
 fn linear(layer: &Layer<'_>) -> Proposals {
     let Some(width) = layer.input("input").and_then(|x| x.last().copied()) else { return Vec::new() };
+    if let Some(&[out, taken]) = layer.fixed("weight").as_deref() {
+        let mut all = layer.give(&[("bias", &[out])]);
+        all.extend(layer.demand("input", Axis::Last, taken));
+        return all;
+    }
     let guess = layer.shape("weight").and_then(|w| w.first().copied());
     let out = layer.declared_last().or(guess).unwrap_or(3);
     layer.give(&[("weight", &[out, width]), ("bias", &[out])])
-}
-
-/// The weights of all layers and directions: of the input, of the state, their biases, and a projection of the state.
-fn recurrent(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
-    let width = *layer.shape("input").or_else(|| layer.shape("data"))?.last()?;
-    let states = layer.elements("hx");
-    let state = layer.shape_of(*states.first()?).filter(|shape| shape.len() == 3)?;
-    let shown = state[2];
-    // With a projection what an LSTM shows is narrower than its cell.
-    let cell = states.get(1).and_then(|&cell| layer.shape_of(cell)?.last().copied()).unwrap_or(shown);
-    let directions = if layer.int("bidirectional").unwrap_or(0) != 0 { 2 } else { 1 };
-    let mut shapes: Vec<Dims> = Vec::new();
-    for i in 0..state[0] {
-        let from = if i < directions { width } else { shown * directions };
-        shapes.extend([[gates * cell, from].as_slice().into(), [gates * cell, shown].as_slice().into()]);
-        if layer.int("has_biases") != Some(0) {
-            shapes.extend([[gates * cell].as_slice().into(), [gates * cell].as_slice().into()]);
-        }
-        shapes.extend((shown != cell).then(|| [shown, cell].as_slice().into()));
-    }
-    let list = layer.operand("params")?;
-    let parts = layer.elements("params");
-    match parts.len() == shapes.len() && parts != [list] {
-        true => Some(parts.into_iter().zip(shapes.into_iter().map(Wanted::Shape)).collect()),
-        false => Some(vec![(list, Wanted::Shapes(shapes))]),
-    }
 }
 
 /// Attention keeps the projections of queries, keys and values in one weight, of which a part may be used.
@@ -326,6 +406,13 @@ fn like_the_other(layer: &Layer<'_>) -> Proposals {
 
 fn product(layer: &Layer<'_>, left: &str, right: &str) -> Proposals {
     let Some(width) = layer.input(left).and_then(|x| x.last().copied()) else { return Vec::new() };
+    if let Some(fixed) = layer.fixed(right).filter(|shape| shape.len() > 1) {
+        let mut all = layer.demand(left, Axis::Last, fixed[fixed.len() - 2]);
+        if left != "self" {
+            all.extend(layer.give(&[("self", &fixed[fixed.len() - 1..])]));
+        }
+        return all;
+    }
     let guess = layer.shape(right).and_then(|w| w.last().copied());
     let out = layer.declared_last().or(guess).unwrap_or(3);
     let mut all = layer.give(&[(right, &[width, out])]);

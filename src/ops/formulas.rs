@@ -6,8 +6,8 @@
 //!
 //! The semantics are those of PyTorch's eager kernels, as the interpreter has them, not those of its old fuser, which rounds
 //! halves away from zero, drops NaN in `min` and `max`, and takes remainders in single precision. What may raise an exception
-//! for some element (whole numbers divided by zero) has no formula, and neither has an element type that an operator refuses:
-//! the group then runs on the interpreter, which says it in PyTorch's words.
+//! for some element (integers divided by zero) is looked for before a launch ([`When::Divides`]), and an element type that an
+//! operator refuses has no formula: the group then runs on the interpreter, which says it in PyTorch's words.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;
@@ -72,12 +72,19 @@ pub enum When {
     Scales(usize),
     /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
     Held(usize),
+    /// This operand, where integers are computed with, is a number that is not 0, or an operand of the
+    /// kernel, in which zeros are looked for before a launch: they raise exceptions.
+    Divides(usize),
+    /// This operand, where integers are computed with and it is a number, is none below 0: those raise exceptions.
+    Natural(usize),
     /// The operands so far that are tensors have one element type: others raise exceptions.
     OfOneType(usize),
     /// The first operand is of another element type.
     IsNotOf(DType),
     /// The first operand is of 32 bits at least.
     Wide,
+    /// The first operand is a tensor of reals.
+    OfReals,
 }
 
 /// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
@@ -127,6 +134,11 @@ const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formul
     }
 }
 
+/// Of integers only.
+const fn wholes(kind: &'static str, typing: Typing, whole: &'static str) -> Formula {
+    Formula { real: "", whole, ..reals(kind, typing, "") }
+}
+
 /// Of numbers, not of truth values.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
     Formula { whole: text, ..reals(kind, typing, text) }
@@ -153,6 +165,10 @@ impl Formula {
 
     const fn real(self, real: &'static str) -> Formula {
         Formula { real, ..self }
+    }
+
+    const fn whole(self, whole: &'static str) -> Formula {
+        Formula { whole, ..self }
     }
 
     const fn truth(self, truth: &'static str) -> Formula {
@@ -223,18 +239,27 @@ const ROWS: &[Formula] = &[
     reals("aten::div", Promoted(2), "a / b").factors(1).when(&[Missing(2), Before(1, 6)]),
     reals("aten::div", RealPromoted(2), "a / b").factors(1).when(&[Missing(2)]),
     reals("aten::true_divide", RealPromoted(2), "a / b").factors(1),
-    reals("aten::div", Promoted(2), "floor_quotient(a, b)").factors(1).when(&[Says(2, "floor"), Since(1, 8)]),
+    reals("aten::div", Promoted(2), "floor_quotient(a, b)")
+        .whole("quotient_down(a, b)")
+        .factors(1)
+        .when(&[Says(2, "floor"), Since(1, 8), Divides(1)]),
     // Of halves eager mode rounds the quotient first, unless it divides by a number.
-    reals("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfOneType(2), Wide]),
-    reals("aten::floor_divide", Promoted(2), "floor_quotient(a, b)").factors(1).when(&[Since(1, 13)]),
-    reals("aten::fmod", Promoted(2), "fmod(a, b)"),
-    reals("aten::remainder", Promoted(2), "remainder(a, b)"),
+    reals("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfReals, OfOneType(2), Wide]),
+    wholes("aten::div", Promoted(2), "quotient(a, b)").when(&[Says(2, "trunc"), Since(1, 8), Divides(1)]),
+    reals("aten::floor_divide", Promoted(2), "floor_quotient(a, b)")
+        .whole("quotient_down(a, b)")
+        .factors(1)
+        .when(&[Since(1, 13), Divides(1)]),
+    wholes("aten::floor_divide", Promoted(2), "quotient(a, b)").when(&[Before(1, 13), Divides(1)]),
+    reals("aten::fmod", Promoted(2), "fmod(a, b)").whole("rest(a, b)").when(&[Divides(1)]),
+    reals("aten::remainder", Promoted(2), "remainder(a, b)").whole("rest_up(a, b)").when(&[Divides(1)]),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
     // The power of -0.0, and that of minus infinity, are those of roots; halves of 5 bits of exponent go through `pow`.
     reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
     reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
-    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Since(1, 6), IsNumber(0)]).in_a_row(),
-    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Fits(1)]),
+    reals("aten::pow", Promoted(2), "pow(a, b)").whole("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).in_a_row(),
+    reals("aten::pow", Promoted(2), "pow(a, b)").whole("raised(a, b)").when(&[Since(1, 6), Fits(1), Natural(1)]),
+    reals("aten::pow", Promoted(2), "pow(a, b)").when(&[Before(1, 6), Fits(1)]),
     reals("aten::float_power", Cast(DType::Double), "a * a").when(&[Is(1, 2.0)]),
     reals("aten::float_power", Cast(DType::Double), "sqrt(a)").when(&[Is(1, 0.5)]),
     reals("aten::float_power", Cast(DType::Double), "rsqrt(a)").when(&[Is(1, -0.5)]),

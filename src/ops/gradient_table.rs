@@ -21,6 +21,7 @@ const TABLE: &str = concat!(
     include_str!("gradients_of_layers.txt"),
     include_str!("gradients_of_matrices.txt"),
     include_str!("gradients_of_special_functions.txt"),
+    include_str!("gradients_of_complex.txt"),
     include_str!("gradients_of_statistics.txt"),
     include_str!("gradients_of_gradients.txt")
 );
@@ -39,6 +40,10 @@ pub struct GradientRow {
     /// Whether the formula rounds as eager mode does in halves, and is taken where operands are
     /// halves or may be.
     is_for_halves: bool,
+    /// Whether the formula is of complex numbers, and taken where types tell that there are such.
+    is_for_complex: bool,
+    /// Whether the formula holds for complex numbers, too.
+    is_linear: bool,
     /// Whether no gradient comes back.
     pub is_flat: bool,
     /// The operands that must be constants.
@@ -76,7 +81,7 @@ impl Text {
 impl GradientRow {
     /// Whether the row is taken without a reason to take another one.
     fn is_plain(&self) -> bool {
-        !self.is_eager && !self.is_for_halves
+        !self.is_eager && !self.is_for_halves && !self.is_for_complex
     }
 
     /// The formula; without lines when no gradient comes back.
@@ -134,6 +139,12 @@ pub fn half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientR
 /// The row for operands that may be halves, where there is one.
 pub fn own_half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
     find(schema, |row| row.is_for_halves && row.ours.contains(&era))
+}
+
+/// The row for complex operands or results: one of their own, or one that holds for them, too.
+pub fn complex_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
+    let own = find(schema, |row| row.is_for_complex && row.ours.contains(&era));
+    own.or_else(|| any_gradient_row(era, schema).filter(|row| row.is_linear || row.is_flat))
 }
 
 fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
@@ -195,6 +206,8 @@ impl Table {
                 _ if word == "view" => row.is_view = true,
                 _ if word == "none" => row.is_flat = true,
                 _ if word == "eager" => row.is_eager = true,
+                _ if word == "complex" => row.is_for_complex = true,
+                _ if word == "linear" => row.is_linear = true,
                 _ if word == "halves" => row.is_for_halves = true,
                 _ => keys.push(key(word)),
             }
@@ -241,6 +254,7 @@ mod tests {
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
                     let find = match (row.is_for_halves, row.is_eager) {
+                        _ if row.is_for_complex => complex_gradient_row,
                         (true, _) => half_gradient_row,
                         (_, true) => eager_gradient_row,
                         _ => any_gradient_row,

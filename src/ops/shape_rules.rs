@@ -47,6 +47,10 @@ pub enum Shape {
     Flattened,
     /// Windows of a dimension become a new last one.
     Unfolded,
+    /// The last dimension, of two parts, goes: real and imaginary ones.
+    Paired,
+    /// The parts of each element become a last dimension.
+    Unpaired,
     /// The diagonal of two dimensions becomes the last one.
     Diagonal,
     /// `diag`: a matrix of a vector, a vector of a matrix.
@@ -539,6 +543,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::rms_norm", "aten::prelu", "aten::_prelu_kernel"], S::Like, Same),
         row(&["aten::_safe_softmax"], S::Like, Same),
         row(&["aten::real", "aten::imag"], S::Like, Parts),
+        row(&["aten::view_as_complex"], S::Paired, E::Complex),
+        row(&["aten::view_as_real"], S::Unpaired, Parts),
         row(&["aten::native_dropout"], S::Like, E::Each(&[Same, Bool])),
         row(&["aten::log_sigmoid_forward"], S::Like, Same),
         // Gradients of operands.

@@ -11,7 +11,7 @@ use super::loading::Loaded;
 use super::prepared_launch::Prepared;
 use super::toolchain::{self, Compiler};
 use crate::codegen::c_form;
-use crate::codegen::kernel::{Direction, Kernel, Walk};
+use crate::codegen::kernel::{Direction, Kernel, Limit, Walk};
 use crate::codegen::lowering::{Argument, arguments_of_types, lower};
 use crate::codegen::whole_graph;
 use crate::interpreter::call::Outs;
@@ -20,6 +20,7 @@ use crate::interpreter::{Environment, IValue};
 use crate::ir::{Graph, Node};
 use crate::outlining::Excerpt;
 use crate::symbol::prim;
+use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Precision, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::{Cell, OnceCell, RefCell};
@@ -503,12 +504,33 @@ fn outputs(graph: &Graph, node: Node) -> String {
 
 /// Whether numbers among the operands are numbers of the types that they are used in.
 fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
-    for &(operand, dtype) in &kernel.limits {
-        if let Some(number) = operands[operand].scalar().filter(|&number| !dtype.holds_real(number)) {
-            return Err(format!("{} is no number of {}", number.real(), dtype.name()));
+    for &(operand, limit) in &kernel.limits {
+        let value = &operands[operand];
+        match limit {
+            Limit::Holds(dtype) => {
+                if let Some(number) = value.scalar().filter(|&number| !dtype.holds_real(number)) {
+                    return Err(format!("{} is no number of {}", number.real(), dtype.name()));
+                }
+            }
+            Limit::NoZeros(dtype) if has_zeros(value, dtype) => {
+                return Err("integers are divided by 0".to_owned());
+            }
+            Limit::Natural if value.scalar().is_some_and(|number| number.int() < 0) => {
+                return Err("integers are raised to a negative power".to_owned());
+            }
+            Limit::NoZeros(_) | Limit::Natural => {}
         }
     }
     Ok(())
+}
+
+/// Whether a number, or an element of a tensor, is 0 as an element of a type.
+fn has_zeros(value: &IValue, dtype: DType) -> bool {
+    let is_zero = |n: i64| n.through(dtype) == 0;
+    match value.tensor() {
+        Some(tensor) => tensor.read::<i64>().into_iter().any(is_zero),
+        None => value.scalar().is_some_and(|number| is_zero(number.int())),
+    }
 }
 
 /// A traced number as a number.

@@ -16,6 +16,15 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Squeezed => squeezed(call),
         Shape::Flattened => flattened(call),
         Shape::Unfolded => unfolded(call),
+        Shape::Paired => {
+            let mut sizes = call.sizes()?;
+            sizes.pop().map(|_| Extent::of(sizes))
+        }
+        Shape::Unpaired => {
+            let mut sizes = call.sizes()?;
+            sizes.push(Dim::Known(2));
+            Some(Extent::of(sizes))
+        }
         Shape::Diagonal => diagonal(call),
         Shape::Diag => diag(call),
         Shape::Matrix => Some(Extent::ranked(2)),

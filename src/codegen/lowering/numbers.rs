@@ -1,6 +1,6 @@
 //! Which numbers are refused beside an element type, as far as it is known before a launch.
 
-use super::{Known, Source};
+use super::{Known, Source, wrapped};
 use crate::tensor::{DType, Kind, Scalar};
 
 /// Whether a number is one of an element type; of reals that only a launch tells that is found out there. What is no number fits.
@@ -23,4 +23,16 @@ pub(super) fn fits(known: &Known, dtype: DType) -> bool {
 pub(super) fn scales(known: &Known, dtype: DType) -> bool {
     let Known::Number { kind, .. } = known else { return true };
     (*kind != Kind::Bool || dtype == DType::Bool) && (!dtype.is_integral() || *kind <= Kind::Int) && fits(known, dtype)
+}
+
+/// Whether integers may be divided by an operand, or raised to it, as far as is known before a launch:
+/// a divisor that the group itself computes may be 0 anywhere.
+pub(super) fn may_be_used(known: &Known, computed: DType, is_divisor: bool) -> bool {
+    match known {
+        Known::Number { source: Source::Constant(number), .. } if is_divisor => wrapped(number.int(), computed) != 0,
+        Known::Number { source: Source::Constant(number), .. } => number.int() >= 0,
+        Known::Tensor { source, .. } => !is_divisor || matches!(source, Source::Load(_)),
+        Known::Number { .. } | Known::Operand { .. } => true,
+        _ => false,
+    }
 }

@@ -250,8 +250,30 @@ fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
     check(x.rank() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank()))
 }
 
+/// The overload that takes a list of factors, since 1.7, takes that or a size.
+fn check_one_of_both(call: &Call, n: usize) -> Result<(), Stop> {
+    let size = call.opt_ints("output_size")?.map(|size| size.len());
+    if call.get("scale_factors").is_none() {
+        return check(size.is_none_or(|given| given == n), || {
+            format!("It is expected output_size equals to {n}, but got size {}", size.unwrap_or_default())
+        });
+    }
+    let factors = floats(call, "scale_factors")?.map(|factors| factors.len());
+    check(size.is_some() != factors.is_some(), || {
+        "Must specify exactly one of output_size and scale_factors".to_owned()
+    })?;
+    let name = if size.is_some() { "output_size" } else { "scale_factors" };
+    check(size.or(factors) == Some(n), || {
+        format!(
+            "Expected static_cast<int64_t>({name}->size()) == spatial_dimensions to be true, but got false.  \
+             (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+        )
+    })
+}
+
 fn upsample(call: &Call, n: usize, mode: Mode) -> Answer {
     let x = call.tensor("self").or_else(|_| call.tensor("input"))?;
+    check_one_of_both(call, n)?;
     check_rank(&x, n)?;
     let axes = axes(&x.shape()[2..], call.opt_ints("output_size")?, scales(call, n)?, call.bool("align_corners")?)?;
     let tables: Vec<Table> = axes.iter().map(|axis| axis.table(mode)).collect();

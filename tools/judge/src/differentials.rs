@@ -48,12 +48,17 @@ pub struct Forward {
     pub results: Vec<IValue>,
     /// What the backward graph is handed beside gradients.
     captured: Vec<IValue>,
+    /// What types of the forward graph tell of that.
+    types: Vec<Type>,
 }
 
 impl Forward {
-    /// Whether the backward graph computes with complex numbers: formulas multiply with factors where their gradients are products with conjugates.
-    pub fn is_of_complex_numbers(&self) -> bool {
-        self.captured.iter().filter_map(IValue::tensor).any(|tensor| tensor.dtype().is_complex())
+    /// Whether the backward graph computes with complex numbers of which no type told: its formulas are
+    /// those of real numbers then.
+    pub fn is_of_untold_complex_numbers(&self) -> bool {
+        let told = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.dtype).is_some();
+        let mut captured = self.captured.iter().zip(&self.types).filter(|(_, ty)| !told(ty));
+        captured.any(|(value, _)| value.tensor().is_some_and(|tensor| tensor.dtype().is_complex()))
     }
 }
 
@@ -166,7 +171,12 @@ impl Differentials {
         let results = run(&self.forward, inputs.clone())?;
         let from_inputs = self.roles.captured_inputs.iter().map(|&i| inputs[i].clone());
         let captured = from_inputs.chain(self.roles.captured_outputs.iter().map(|&i| results[i].clone())).collect();
-        Ok(Forward { results: self.results.iter().map(|&i| results[i].clone()).collect(), captured })
+        let (params, root) = (self.forward.params(self.forward.root()).collect::<Vec<_>>(), self.forward.root());
+        let returned: Vec<Value> = self.forward.results(root).collect();
+        let captured_values = self.roles.captured_inputs.iter().map(|&i| params[i]);
+        let captured_values = captured_values.chain(self.roles.captured_outputs.iter().map(|&i| returned[i]));
+        let types = captured_values.map(|value| self.forward.ty(value)).collect();
+        Ok(Forward { results: self.results.iter().map(|&i| results[i].clone()).collect(), captured, types })
     }
 
     /// What the backward graph takes: gradients of results, and what was captured. A gradient that is undefined is that of a result which does not

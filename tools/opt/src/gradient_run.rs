@@ -152,12 +152,6 @@ pub(crate) fn run(
         put_leaves(place.and_then(described), value.clone(), &key, &mut leaves);
     }
     want_gradients(&graph, &inputs, &mut leaves)?;
-    let is_complex =
-        |leaf: &&Leaf<'_>| leaf.is_wanted && leaf.value.tensor().is_some_and(|tensor| tensor.dtype().is_complex());
-    if let Some(Leaf { key, .. }) = leaves.iter().find(is_complex) {
-        // Formulas multiply with factors where those of complex numbers multiply with their conjugates.
-        return refuse(format!("gradients are not computed where an input is complex, as {key} is"));
-    }
     let types: Vec<Type> = graph.results(graph.root()).map(|result| graph.ty(result)).collect();
     let backend = processor::backend(&args.semantics.backend, world);
     let bound = copied(&env.bindings.borrow(), env.precision);
@@ -361,9 +355,9 @@ impl Run<'_> {
             Ok(forward) => forward,
             Err(stop) => return Ok(Err(stop)),
         };
-        if forward.is_of_complex_numbers() {
+        if forward.is_of_untold_complex_numbers() {
             return refuse(format_args!(
-                "`{}` computes with complex numbers on the way to its results: gradients of such are not computed",
+                "`{}` computes with complex numbers of which its types do not tell: gradients of such are not computed",
                 self.path.display()
             ));
         }

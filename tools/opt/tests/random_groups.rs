@@ -226,6 +226,10 @@ fn group(seed: u64) -> Group {
     if section.folded.is_some() && others.one_in(3) {
         (0..1 + others.below(3)).for_each(|_| section.aside(&mut others));
     }
+    let mut integers = Dice(seed ^ 0x1d3f_a0c5);
+    if integers.one_in(5) {
+        section.quotient(&mut integers, &shape);
+    }
     section.finished(draws, era, shape.len())
 }
 
@@ -361,6 +365,45 @@ impl Section {
     fn cast(&mut self, draws: &mut Dice, to: &str) -> String {
         let of = self.tensor(draws);
         if draws.one_in(3) { of } else { self.line("Tensor", &format!("aten::_cast_{to}({of}, %no)")) }
+    }
+
+    /// Integers divided by others, or raised to them, by an operand or a number. Zeros are rare: they raise
+    /// exceptions, as negative powers do that are numbers.
+    fn quotient(&mut self, draws: &mut Dice, shape: &[i64]) {
+        const INTEGERS: &[DType] = &[DType::Long, DType::Int, DType::Short, DType::Char, DType::Byte];
+        let mut operand = |section: &mut Section, has_zeros: bool| {
+            let dtype = draws.pick(INTEGERS);
+            let lowest = if dtype == DType::Byte { 0 } else { -(1_i64 << (dtype.size() * 8 - 1).min(40)) };
+            let n: i64 = shape.iter().product();
+            let number = |draws: &mut Dice| match draws.below(12) {
+                0 => lowest,
+                1 => -1,
+                2 => 0,
+                _ => draws.below(25) as i64 - 12,
+            };
+            let numbers = (0..n).map(|_| number(draws));
+            let numbers: Vec<i64> = numbers.map(|n| if n == 0 && !has_zeros { 3 } else { n }).collect();
+            let param = section.fresh();
+            section.params.push((param.clone(), "Tensor"));
+            section.inputs.push(IValue::Tensor(Tensor::of(&numbers, dtype, shape, Precision::Typed)));
+            param
+        };
+        let (a, b) = (operand(self, true), operand(self, false));
+        let zero = if draws.one_in(12) { 0 } else { 1 };
+        let b = match draws.one_in(3) {
+            true => self.line("int", &format!("prim::Constant[value={}]()", draws.pick(&[2, 3, 7, 1, 300]) * zero)),
+            false => b,
+        };
+        let mode = self.line("str", &format!("prim::Constant[value=\"{}\"]()", draws.pick(&["floor", "trunc"])));
+        let made = match draws.below(6) {
+            0 | 1 => format!("aten::div({a}, {b}, {mode})"),
+            2 => format!("aten::floor_divide({a}, {b})"),
+            3 => format!("aten::remainder({a}, {b})"),
+            4 => format!("aten::fmod({a}, {b})"),
+            _ => format!("aten::pow({a}, {b})"),
+        };
+        let made = self.line("Tensor", &made);
+        self.computed.push(made);
     }
 
     fn line(&mut self, ty: &str, text: &str) -> String {
