@@ -6,6 +6,7 @@
 //! operands of which everything is known, and on operands of known element type and rank; for 1.3 it is read off recorded graphs.
 
 use super::schema::Schema;
+use crate::types::DType;
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -21,8 +22,12 @@ pub enum Shape {
     Broadcast,
     /// Those of the first tensor without `dim`, or with 1 there.
     Reduce,
+    /// Those of the first so many tensors, broadcast together.
+    BroadcastFirst(usize),
     /// None: a tensor without dimensions.
     Scalar,
+    /// As [`Shape::Reduce`], and those of the first tensor for an empty list of dimensions.
+    ReduceListed,
     /// A number for each matrix.
     Determinant,
     /// `dim` becomes `k` elements.
@@ -105,8 +110,18 @@ pub enum Shape {
     Each(&'static [Shape]),
     /// The elements of a list: `chunk`, `split`, `unbind` and the like.
     Parted,
-    /// A loss: no dimensions, or those of input and target where nothing is reduced.
-    Loss,
+    /// A loss: no dimensions, or those of the first so many tensors where nothing is reduced.
+    Loss(usize),
+    /// A loss over classes: no dimensions, or those of the target where nothing is reduced. A
+    /// target of probabilities has the classes as a dimension, which goes.
+    ClassLoss,
+    /// A loss that reduces the last dimension of its input, which remains where nothing else is
+    /// reduced.
+    RowLoss,
+    /// A loss of distances between rows of its operands.
+    DistanceLoss,
+    /// A loss of cosines between rows of its operands.
+    CosineLoss,
     /// Statistics of a layer norm: normalised dimensions have size 1.
     RowStatistics,
     /// Statistics of a batch norm: one for each channel in training, else none.
@@ -139,6 +154,120 @@ pub enum Shape {
     Inner,
     /// `kron`: sizes are multiplied.
     Kronecker,
+    /// The channels of the tensor operand of this name.
+    Channels(&'static str),
+    /// A list of sizes, or those of a weight.
+    NormalizedShape,
+    /// The gradient of a table: a row for each of `num_weights`.
+    TableGradient,
+    /// `embedding_bag`: a row of the table for each bag.
+    Bags,
+    /// `upsample_*`: the last dimensions are given, or scaled.
+    Upsampled,
+    /// The gradient of `upsample_*`: the last dimensions are those of the operand.
+    Downsampled,
+    /// `im2col`: a column for each window.
+    Columns,
+    /// `col2im`: images of columns.
+    FromColumns,
+    /// `affine_grid_generator`: a position for each pixel.
+    Grid,
+    /// `grid_sampler`: a pixel for each position.
+    GridSampled,
+    /// `quantile`: the sizes of `q`, then what a reduction leaves.
+    Quantiles,
+    /// The solution of equations: the matrices of the second operand, in stacks of both.
+    Solved(&'static str, &'static str),
+    /// `linalg_solve`, where the right side may be a vector.
+    SolvedSystem,
+    /// A product of several matrices, the first and the last of which may be vectors.
+    Chained,
+    /// `vander`: powers of each element become a new last dimension.
+    Vandermonde,
+    /// `tensordot`: the dimensions of both that are not summed.
+    Contracted,
+    /// `einsum`
+    Einsum,
+    /// `bilinear`: the last dimension becomes as many as the weight has matrices.
+    Bilinear,
+    /// `cov`: variables by variables.
+    Correlated,
+    /// `hstack` and the like: joined along this dimension, after all have at least so many.
+    Joined(usize),
+    /// `column_stack`: vectors are columns.
+    Columnar,
+    /// `block_diag`
+    BlockDiagonal,
+    /// `combinations`
+    Combined,
+    /// `cartesian_prod`
+    CartesianProduct,
+    /// `diff`
+    Differences,
+    /// `trapezoid`, and whether partial sums are kept.
+    Integrated(bool),
+    /// `pdist`: an element for each pair of rows.
+    Pairs,
+    /// Two tensors broadcast together, then a dimension reduced.
+    PairwiseReduced,
+    /// `norm_except_dim`
+    ReducedExcept,
+    /// `one_hot`: a last dimension of `num_classes`.
+    OneHot,
+    /// `nonzero_static`: `size` places.
+    Places,
+    /// `tril_indices`, and `triu_indices` where it is false.
+    Triangle(bool),
+    /// `range`, which has its end in it.
+    ClosedRange,
+    /// `multinomial`: the last dimension becomes `num_samples`.
+    Sampled,
+    /// `_shape_as_tensor`: a vector of as many elements as there are dimensions.
+    RankVector,
+    /// `tensor`: those of nested lists of numbers.
+    Data,
+    /// `view` as another element type.
+    Retyped,
+    /// `view_as_complex`: the last dimension goes.
+    PairsJoined,
+    /// `view_as_real`: a new last dimension of two.
+    PairsSplit,
+    /// `movedim`
+    Moved,
+    /// `rot90`
+    Rotated,
+    /// All elements in one dimension.
+    Raveled,
+    /// `take_along_dim`
+    TakenAlong,
+    /// Recurrent layers: the last dimension becomes that of the hidden state, once or twice.
+    RecurrentOutput,
+    /// The buffer that the cell of a GRU keeps for its gradient.
+    GruWorkspace,
+    /// `searchsorted`: those of the operand of this name, and none of a number.
+    OfOrNumber(&'static str),
+    /// The attention weights: queries by keys.
+    AttentionWeights,
+    /// A list: each tensor with at least so many dimensions.
+    EachAtLeast(usize),
+    /// A list: each tensor broadcast to the sizes of all.
+    EachBroadcast,
+    /// A list: each tensor like itself.
+    EachLike,
+    /// `meshgrid`: each vector broadcast to a grid of all.
+    Meshed,
+    /// A vector of no elements.
+    Nothing,
+    /// A loss for each sequence of a batch.
+    SequenceLoss,
+    /// The weights of heads, or their mean.
+    HeadWeights,
+    /// The weight that was packed into an object.
+    PackedWeight,
+    /// `linear` with a packed weight.
+    PackedLinear,
+    /// A convolution with a packed weight.
+    PackedConvolved,
     /// Not told: only the element type is.
     Untold,
 }
@@ -182,6 +311,36 @@ pub enum Element {
     Power,
     /// That of the tensor operand of this name.
     Of(&'static str),
+    /// This one.
+    Fixed(DType),
+    /// That of the first tensor; floating point of integers, and that of the parts of complex.
+    RealParts,
+    /// What arithmetic with all tensors makes, and that of the parts of complex.
+    Distance,
+    /// The one that a softmax had as its input: the number `input_dtype`, or that of `self`.
+    OfInput,
+    /// Float for halves where `cpu_enabled` is true.
+    FullPrecision,
+    /// `cpu_dtype` for Float where `cpu_enabled` is true.
+    ReducedPrecision,
+    /// Long, or what sums of weights are.
+    OfWeights,
+    /// That of numbers in nested lists.
+    OfData,
+    /// The one that holds the integers of a quantised tensor.
+    Stored,
+    /// That of the weight that was packed into an object.
+    PackedWeight,
+    /// The quantised one that is held in integers of the type of the first tensor.
+    Quantised,
+    /// That of the weight of a norm, where there is one, else that of its input.
+    OfParameter,
+    /// That of the target of a loss, or what arithmetic makes where that is no float.
+    OfTarget,
+    /// As [`Element::Angle`], and that of the first tensor where there is nothing to integrate.
+    Integrated,
+    /// That of the first tensor where it keeps its sizes, else as [`Element::Summed`].
+    SummedTo,
     /// One rule for each result.
     Each(&'static [Element]),
     /// Statistics of a norm: those of halves with weights of floats are floats.
@@ -244,7 +403,29 @@ pub struct ShapeRow {
     /// Whether results never take part in differentiation.
     pub detached: bool,
     /// Why values of operands decide about sizes, where they do.
-    pub by_values: Option<&'static str>,
+    pub by_values: Option<ByValues>,
+}
+
+/// When values of operands, not their types, decide about sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct ByValues {
+    /// Why.
+    pub why: &'static str,
+    /// When.
+    pub when: When,
+}
+
+/// Operands of which values decide about sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Any.
+    Always,
+    /// Those where a mask is among the indices.
+    Masked,
+    /// Those where this operand is a tensor and `output_size` is not given.
+    Tensor(&'static str),
+    /// Those where this number is negative.
+    Negative(&'static str),
 }
 
 impl ShapeRow {
@@ -286,7 +467,12 @@ impl ShapeRow {
 
     /// The sizes follow from the elements of operands, which no type tells.
     const fn by_values(self, why: &'static str) -> ShapeRow {
-        ShapeRow { by_values: Some(why), ..self }
+        self.by_values_when(When::Always, why)
+    }
+
+    /// The same, for some operands.
+    const fn by_values_when(self, when: When, why: &'static str) -> ShapeRow {
+        ShapeRow { by_values: Some(ByValues { why, when }), ..self }
     }
 
     const fn detached(self) -> ShapeRow {
@@ -372,9 +558,10 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::detach"], S::Itself, Same).told_as(RANK).detached(),
         row(&["aten::flip", "aten::tril", "aten::triu"], S::Like, Same).told_as(RANK),
         row(&["aten::roll"], S::Like, Same),
-        row(&["aten::inverse", "aten::pinverse"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::inverse"], S::Of("self"), Same).told_as(RANK),
+        row(&["aten::pinverse"], S::RankOnly, Same).told_as(RANK),
         row(&["aten::glu"], S::Halved, Same).told_as(RANK),
-        row(&["aten::rot90"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::rot90"], S::Rotated, Same).told_as(RANK),
         row(&["aten::cumsum", "aten::cumprod"], S::Like, Summed).told_as(SIZES),
         row(&["aten::logcumsumexp"], S::Like, Real),
         row(&["aten::softmax", "aten::log_softmax"], S::Like, Same).told_as(SIZES),
@@ -403,9 +590,12 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], S::Broadcast, Settled),
         row(&["aten::hypot"], S::Broadcast, Settled),
         row(&["aten::complex", "aten::polar"], S::Broadcast, E::Complex),
+        row(&["aten::_add_relu"], S::Broadcast, Promoted),
         row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"], S::Broadcast, Bool).told_as(RUN).alone(RANK).detached(),
         row(&["aten::logical_and", "aten::logical_or", "aten::logical_xor"], S::Broadcast, Bool).detached(),
         row(&["aten::where:self"], S::Broadcast, E::Chosen).told_as(RANKS),
+        row(&["aten::where", "aten::nonzero_numpy"], S::Untold, Long).by_values("elements that are not 0 are counted"),
+        row(&["aten::_s_where"], S::Broadcast, E::Chosen),
         // Reductions.
         row(&["aten::sum:dim"], S::Reduce, Summed).told_as(ONLY_SIZES),
         row(&["aten::sum"], S::Reduce, Summed).told_as(SIZES),
@@ -415,6 +605,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::mean"], S::Reduce, Same).told_as(RANK),
         row(&["aten::norm:dim", "aten::std:dim", "aten::var:dim", "aten::frobenius_norm:dim"], S::Reduce, Parts),
         row(&["aten::norm", "aten::std", "aten::var"], S::Reduce, Parts).told_as(RANK),
+        row(&["aten::all:dim", "aten::any:dim"], S::ReduceListed, Flag).told_as(RANK).detached(),
         row(&["aten::all", "aten::any"], S::Reduce, Flag).told_as(RANK).detached(),
         row(&["aten::argmax", "aten::argmin"], S::Reduce, Long).told_as(RANK).detached(),
         row(&["aten::max:dim", "aten::min:dim", "aten::median:dim"], S::Reduce, WithIndex).told_as(RANK),
@@ -429,13 +620,20 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::sort", "aten::cummax", "aten::cummin"], S::Like, WithIndex),
         row(&["aten::topk"], S::TopK, WithIndex),
         row(&["aten::argsort"], S::Like, Long).detached(),
-        row(&["aten::count_nonzero", "aten::one_hot", "aten::linalg_matrix_rank"], S::Untold, Long).detached(),
+        row(&["aten::count_nonzero"], S::Reduce, Long).detached(),
+        row(&["aten::one_hot"], S::OneHot, Long).detached().by_values_when(When::Negative("num_classes"), "the largest element is looked for"),
+        row(&["aten::linalg_matrix_rank"], S::Untold, Long).detached(),
         row(&["aten::argwhere"], S::Counted(2), Long).detached().by_values("elements that are not 0 are counted"),
-        row(&["aten::multinomial"], S::RankOnly, Long).detached(),
+        row(&["aten::multinomial"], S::Sampled, Long).detached(),
         row(&["aten::randperm"], S::Counting("n"), Long).detached(),
-        row(&["aten::tril_indices", "aten::triu_indices"], S::Untold, Long).detached(),
-        row(&["aten::searchsorted", "aten::bucketize"], S::Untold, E::Places).detached(),
-        row(&["aten::isin", "aten::isreal"], S::Untold, Bool).detached(),
+        row(&["aten::tril_indices"], S::Triangle(true), Long).detached(),
+        row(&["aten::triu_indices"], S::Triangle(false), Long).detached(),
+        row(&["aten::searchsorted", "aten::bucketize"], S::OfOrNumber("self"), E::Places).detached(),
+        row(&["aten::isin:element", "aten::isin:elements"], S::OfOrNumber("elements"), Bool).detached(),
+        row(&["aten::isreal"], S::Like, Bool).detached(),
+        row(&["aten::nonzero_static"], S::Places, Long).detached(),
+        row(&["aten::bincount"], S::Counted(1), E::OfWeights).detached().by_values("the largest element is looked for"),
+        row(&["aten::histc"], S::Counting("bins"), Same).detached(),
         row(&["aten::isclose", "aten::greater", "aten::greater_equal", "aten::less", "aten::less_equal", "aten::not_equal"], S::Broadcast, Bool).detached(),
         row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex).by_values("elements that differ are counted"),
         row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Pooled, WithIndex),
@@ -446,6 +644,17 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::transpose", "aten::permute"], S::Transposed, Same).told_as(RANK),
         row(&["aten::numpy_T", "aten::swapaxes", "aten::swapdims"], S::Transposed, Same),
         row(&["aten::view:size"], S::Reshaped, Same).told_as(SIZES),
+        row(&["aten::view:dtype"], S::Retyped, Same),
+        row(&["aten::view_as_complex"], S::PairsJoined, E::Complex),
+        row(&["aten::view_as_real"], S::PairsSplit, Parts),
+        row(&["aten::movedim", "aten::moveaxis"], S::Moved, Same),
+        row(&["aten::ravel"], S::Raveled, Same),
+        row(&["aten::cpu", "aten::cuda"], S::Itself, Same),
+        row(&["aten::_autocast_to_full_precision"], S::Itself, E::FullPrecision),
+        row(&["aten::_autocast_to_reduced_precision"], S::Itself, E::ReducedPrecision),
+        row(&["aten::as_tensor:t", "aten::tensor:t"], S::Scalar, E::OfData).detached(),
+        row(&["aten::tensor"], S::Data, E::OfData).detached(),
+        row(&["aten::as_tensor"], S::Data, E::OfData),
         row(&["aten::reshape"], S::Reshaped, Same).told_as(RANK),
         row(&["aten::view_as", "aten::reshape_as"], S::AsOther, Same).told_as(RANK),
         row(&["aten::expand_as"], S::AsOther, Same).told_as(RANK),
@@ -469,15 +678,38 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::matmul"], S::Matmul, Common).told_as(SIZES),
         row(&["aten::mv"], S::Matmul, Common).told_as(RANK),
         row(&["aten::addmm", "aten::baddbmm"], S::AddedProduct, Common).told_as(RANK),
-        row(&["aten::addmv"], S::AddedProduct, Settled).told_as(RANK),
+        row(&["aten::addmv"], S::AddedProduct, Common).told_as(RANK),
         row(&["aten::addbmm"], S::ReducedProduct, Common).told_as(RANK),
         row(&["aten::addr"], S::Outer, Settled).told_as(RANK),
         row(&["aten::ger", "aten::outer"], S::Outer, Settled),
         row(&["aten::linear"], S::Linear, Common),
-        row(&["aten::bilinear"], S::RankOnly, Common).told_as(RANK),
+        row(&["aten::bilinear"], S::Bilinear, Common).told_as(RANK),
+        row(&["aten::vdot"], S::Scalar, Common),
+        row(&["aten::chain_matmul", "aten::linalg_multi_dot"], S::Chained, Common),
+        row(&["aten::tensordot"], S::Contracted, Common),
+        row(&["aten::einsum:equation"], S::Einsum, Common),
+        row(&["aten::cross", "aten::linalg_cross"], S::Broadcast, Promoted),
+        row(&["aten::cov", "aten::corrcoef"], S::Correlated, Real),
+        row(&["aten::vander", "aten::linalg_vander"], S::Vandermonde, Summed),
+        // Matrices.
+        row(&["aten::linalg_inv"], S::Of("A"), Same),
+        row(&["aten::cholesky", "aten::linalg_cholesky", "aten::matrix_power", "aten::linalg_matrix_power"], S::Of("self"), Same),
+        row(&["aten::linalg_det"], S::Determinant, Same),
+        row(&["aten::slogdet", "aten::linalg_slogdet"], S::Determinant, E::Each(&[Same, Parts])),
+        row(&["aten::linalg_solve"], S::SolvedSystem, Same),
+        row(&["aten::linalg_solve_triangular"], S::Solved("self", "B"), Same),
+        row(&["aten::cholesky_solve"], S::Solved("input2", "self"), Same),
+        row(&["aten::triangular_solve"], S::Each(&[S::Solved("A", "self"), S::Solved("self", "A")]), Same),
         // Several in one.
         row(&["aten::cat:dim", "prim::FusedConcat"], S::Concatenated, Promoted).told_as(SIZES),
         row(&["aten::stack"], S::Stacked, Promoted),
+        row(&["aten::hstack"], S::Joined(1), Promoted),
+        row(&["aten::vstack", "aten::row_stack"], S::Joined(2), Promoted),
+        row(&["aten::dstack"], S::Joined(3), Promoted),
+        row(&["aten::column_stack"], S::Columnar, Promoted),
+        row(&["aten::block_diag"], S::BlockDiagonal, Promoted),
+        row(&["aten::cartesian_prod"], S::CartesianProduct, Promoted),
+        row(&["aten::combinations"], S::Combined, Same),
         // By index.
         row(&["aten::index_select"], S::IndexSelected, Same).told_as(SIZES),
         row(&["aten::gather:sparse_grad", "aten::take"], S::AsIndex, Same).told_as(RANK),
@@ -492,6 +724,9 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::rand_like", "aten::randn_like", "aten::randint_like"], S::Like, Same).told_as(RANKS).detached(),
         row(&["prim::NumToTensor"], S::Scalar, E::OfWideNumber).told_as(RANKS).detached(),
         row(&["aten::arange"], S::Range, E::OfNumber).detached(),
+        row(&["aten::range"], S::ClosedRange, Default).detached(),
+        row(&["aten::normal:size"], S::Given, Default).detached(),
+        row(&["aten::_shape_as_tensor"], S::RankVector, Long).detached(),
         row(&["aten::eye"], S::Identity, Default).detached(),
         row(&["aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty"], S::Given, Same).detached(),
         row(&["aten::_grad_sum_to_size"], S::Given, Same),
@@ -500,17 +735,34 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::layer_norm", "aten::group_norm", "aten::instance_norm"], S::Like, Same),
         row(&["aten::conv1d", "aten::conv2d", "aten::conv3d"], S::Convolved, Same).told_as(RANK),
         row(&["aten::convolution", "aten::_convolution"], S::Convolved, Same).told_as(RANK),
-        row(&["aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", "aten::conv_tbc"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d"], S::Convolved, Same).told_as(RANK),
+        row(&["aten::conv_tbc"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::_convolution_mode", "aten::convolution_overrideable", "aten::mkldnn_convolution"], S::Convolved, Same),
+        row(&["aten::_slow_conv2d_forward", "aten::thnn_conv2d", "aten::slow_conv3d", "aten::_conv_depthwise2d"], S::Convolved, Same),
+        row(&["aten::convolution_backward", "aten::convolution_backward_overrideable"],
+            S::Each(&[S::Of("input"), S::Of("weight"), S::Channels("grad_output")]), E::Of("input")),
+        row(&["aten::im2col", "aten::col2im_backward"], S::Columns, Same),
+        row(&["aten::col2im", "aten::im2col_backward"], S::FromColumns, Same),
+        row(&["aten::affine_grid_generator"], S::Grid, Same),
+        row(&["aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"], S::GridSampled, Same),
+        row(&["aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward"], S::Each(&[S::Of("input"), S::Of("grid")]), Same),
+        row(&["aten::_adaptive_avg_pool2d", "aten::_adaptive_avg_pool3d"], S::Resized, Same),
+        row(&["aten::_pad_circular"], S::Padded, Same),
         row(&["aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d"], S::Pooled, Same).told_as(RANK),
         row(&["aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"], S::Pooled, Same).told_as(RANK),
-        row(&["aten::max_unpool2d", "aten::max_unpool3d"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::max_unpool2d", "aten::max_unpool3d"], S::Resized, Same).told_as(RANK),
         row(&["aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"], S::Resized, Same).told_as(RANK),
         row(&["aten::reflection_pad1d", "aten::reflection_pad2d", "aten::replication_pad1d"], S::Padded, Same).told_as(RANK),
         row(&["aten::replication_pad2d", "aten::replication_pad3d"], S::Padded, Same).told_as(RANK),
         row(&["aten::reflection_pad3d"], S::Padded, Same).told_as(RANK).since_2(),
         row(&["aten::constant_pad_nd", "aten::pad"], S::Padded, Same),
-        row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
+        row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::Upsampled, Same).told_as(RANK),
+        row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::Upsampled, Same).told_as(RANK),
+        row(&["aten::upsample_nearest1d", "aten::upsample_nearest2d", "aten::upsample_nearest3d", "aten::upsample_linear1d"], S::Upsampled, Same),
+        row(&["aten::upsample_bilinear2d", "aten::upsample_trilinear3d", "aten::upsample_bicubic2d"], S::Upsampled, Same),
+        row(&["aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact3d"], S::Upsampled, Same),
+        row(&["aten::_upsample_bicubic2d_aa", "aten::_upsample_bilinear2d_aa", "aten::_upsample_lanczos2d_aa"], S::Upsampled, Same),
+        row(&["aten::__interpolate", "aten::__upsample", "aten::__upsample_bilinear", "aten::__upsample_nearest"], S::Upsampled, Same),
         // Elements with elements, without facts from PyTorch.
         row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2", "aten::ldexp"], S::Broadcast, E::Angle),
         row(&["aten::copysign"], S::Broadcast, E::Angle),
@@ -536,46 +788,122 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::geometric", "aten::cauchy", "aten::log_normal", "aten::random"], S::Like, Same),
         row(&["aten::copy", "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter"], S::Like, Same),
         row(&["aten::index_put", "aten::_unsafe_index_put", "aten::index_reduce", "aten::scatter_reduce", "aten::put"], S::Like, Same),
-        row(&["aten::rms_norm", "aten::prelu", "aten::_prelu_kernel"], S::Like, Same),
+        row(&["aten::rms_norm", "aten::prelu"], S::Like, Same),
+        row(&["aten::_prelu_kernel", "aten::native_dropout_backward", "aten::_masked_scale", "aten::_weight_norm"], S::Broadcast, Same),
+        row(&["aten::masked_scatter"], S::BroadcastFirst(2), Same),
+        row(&["aten::fake_quantize_per_tensor_affine_cachemask_backward", "aten::fake_quantize_per_channel_affine_cachemask_backward"], S::Broadcast, Promoted),
+        row(&["aten::fake_quantize_per_tensor_affine_cachemask", "aten::fake_quantize_per_channel_affine_cachemask"], S::Like, E::Each(&[Same, Bool])),
+        row(&["aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"], S::Like, E::Each(&[Same, Bool])),
+        row(&["aten::_fused_dropout"], S::Like, E::Each(&[Same, E::Fixed(DType::Byte)])),
+        row(&["aten::normal:std", "aten::normal:mean"], S::Broadcast, Same),
+        row(&["aten::diff"], S::Differences, Promoted),
+        row(&["aten::trapezoid", "aten::trapz"], S::Integrated(false), E::Integrated),
+        row(&["aten::cumulative_trapezoid"], S::Integrated(true), E::Angle),
+        // Quantised tensors.
+        row(&["quantized::add", "quantized::add_relu", "quantized::mul", "quantized::mul_relu"], S::Broadcast, Same),
+        row(&["quantized::hardswish", "quantized::leaky_relu", "quantized::relu6", "quantized::sigmoid"], S::Like, Same),
+        row(&["quantized::batch_norm2d", "quantized::batch_norm2d_relu"], S::Like, Same),
+        row(&["quantized::cat", "quantized::cat_relu"], S::Concatenated, Common),
+        row(&["quantized::linear", "quantized::linear_relu", "_quantized::linear"], S::PackedLinear, Same),
+        row(&["quantized::linear_dynamic", "quantized::linear_relu_dynamic", "_quantized::linear_dynamic"], S::PackedLinear, Same),
+        row(&["quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16"], S::PackedLinear, E::Fixed(DType::Float)),
+        row(&["quantized::conv1d", "quantized::conv1d_relu", "quantized::conv2d", "quantized::conv2d_relu"], S::PackedConvolved, Same),
+        row(&["_quantized::conv2d", "_quantized::conv2d_relu"], S::PackedConvolved, Same),
+        row(&["quantized::conv1d_unpack", "quantized::conv2d_unpack"], S::PackedWeight, E::PackedWeight),
+        row(&["quantized::linear_unpack", "quantized::linear_unpack_fp16"], S::PackedWeight, E::PackedWeight),
+        row(&["aten::q_per_channel_scales"], S::Counted(1), E::Fixed(DType::Double)).detached().by_values("no type tells the axis of scales"),
+        row(&["aten::q_per_channel_zero_points"], S::Counted(1), Long).detached().by_values("no type tells the axis of scales"),
+        row(&["aten::dequantize:tensors", "aten::dequantize:qtensors"], S::EachLike, E::Fixed(DType::Float)),
+        row(&["aten::dequantize"], S::Like, E::Fixed(DType::Float)),
+        row(&["aten::int_repr"], S::Like, E::Stored).detached(),
+        row(&["aten::quantize_per_tensor:tensors"], S::EachLike, Same),
+        row(&["aten::quantize_per_tensor", "aten::quantize_per_channel", "aten::quantize_per_tensor_dynamic"], S::Like, Same),
+        row(&["aten::_make_per_tensor_quantized_tensor", "aten::_make_per_channel_quantized_tensor"], S::Like, E::Quantised),
         row(&["aten::_safe_softmax"], S::Like, Same),
         row(&["aten::real", "aten::imag"], S::Like, Parts),
+        row(&["aten::angle"], S::Like, E::RealParts),
         row(&["aten::native_dropout"], S::Like, E::Each(&[Same, Bool])),
         row(&["aten::log_sigmoid_forward"], S::Like, Same),
         // Gradients of operands.
-        row(&["aten::_softmax_backward_data", "aten::_log_softmax_backward_data"], S::Of("grad_output"), Same),
+        row(&["aten::_softmax_backward_data", "aten::_log_softmax_backward_data"], S::Of("grad_output"), E::OfInput),
+        row(&["aten::mse_loss_backward", "aten::l1_loss_backward", "aten::smooth_l1_loss_backward", "aten::huber_loss_backward"], S::Broadcast, E::Of("self")),
+        row(&["aten::kl_div_backward", "aten::binary_cross_entropy_backward"], S::Broadcast, E::Of("self")),
+        row(&["aten::embedding_backward", "aten::embedding_dense_backward"], S::TableGradient, Same),
+        row(&["aten::native_batch_norm_backward"], S::Each(&[S::Of("input"), S::Channels("input"), S::Channels("input")]), E::Of("input")),
+        row(&["aten::_batch_norm_impl_index_backward"], S::Each(&[S::Of("input"), S::Channels("input"), S::Channels("input")]), E::Of("input")),
+        row(&["aten::native_group_norm_backward"], S::Each(&[S::Of("input"), S::Channels("input"), S::Channels("input")]),
+            E::Each(&[E::Of("input"), E::OfParameter, E::OfParameter])),
+        row(&["aten::native_layer_norm_backward"], S::Each(&[S::Of("input"), S::NormalizedShape, S::NormalizedShape]),
+            E::Each(&[E::Of("input"), E::OfParameter, E::OfParameter])),
+        row(&["aten::ctc_loss"], S::SequenceLoss, Same),
+        row(&["aten::_ctc_loss"], S::Each(&[S::Channels("log_probs"), S::Untold]), Same).by_values("lengths of targets decide about scores"),
+        row(&["aten::_pack_padded_sequence", "aten::_pad_packed_sequence"], S::Untold, E::Each(&[Same, Long]))
+            .by_values("lengths of sequences are summed"),
+        row(&["aten::_native_multi_head_attention"], S::Each(&[S::Like, S::HeadWeights]), Same),
+        row(&["aten::_transformer_encoder_layer_fwd"], S::Like, Same),
+        row(&["aten::_ctc_loss_backward"], S::Of("log_probs"), Same),
         row(&["aten::slice_backward", "aten::select_backward", "aten::diagonal_backward"], S::Listed("input_sizes"), Same),
         row(&["aten::unfold_backward"], S::Listed("input_sizes"), Same),
-        row(&["aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward", "aten::upsample_nearest3d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_upsample_nearest_exact1d_backward", "aten::_upsample_nearest_exact2d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_upsample_nearest_exact3d_backward", "aten::upsample_bicubic2d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::upsample_linear1d_backward", "aten::upsample_bilinear2d_backward", "aten::upsample_trilinear3d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward", "aten::adaptive_avg_pool3d_backward"], S::Of("self"), Same),
-        row(&["aten::avg_pool2d_backward", "aten::avg_pool3d_backward", "aten::max_pool2d_with_indices_backward"], S::Of("self"), Same),
+        row(&["aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward", "aten::upsample_nearest3d_backward"], S::Downsampled, Same),
+        row(&["aten::_upsample_nearest_exact1d_backward", "aten::_upsample_nearest_exact2d_backward"], S::Downsampled, Same),
+        row(&["aten::_upsample_nearest_exact3d_backward", "aten::upsample_bicubic2d_backward"], S::Downsampled, Same),
+        row(&["aten::upsample_linear1d_backward", "aten::upsample_bilinear2d_backward", "aten::upsample_trilinear3d_backward"], S::Downsampled, Same),
+        row(&["aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward", "aten::adaptive_avg_pool3d_backward"], S::Of("self"), E::Of("self")),
+        row(&["aten::adaptive_max_pool2d_backward", "aten::adaptive_max_pool3d_backward"], S::Of("self"), E::Of("self")),
+        row(&["aten::avg_pool2d_backward", "aten::avg_pool3d_backward", "aten::max_pool2d_with_indices_backward"], S::Of("self"), E::Of("self")),
         row(&["aten::max_pool3d_with_indices_backward", "aten::nll_loss_backward", "aten::nll_loss2d_backward"], S::Of("self"), E::Of("self")),
         // Norms and losses.
         row(&["aten::native_layer_norm"], S::Each(&[S::Like, S::RowStatistics, S::RowStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
         row(&["aten::native_batch_norm"], S::Each(&[S::Like, S::ChannelStatistics, S::ChannelStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
         row(&["aten::native_group_norm"], S::Each(&[S::Like, S::GroupStatistics, S::GroupStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
-        row(&["aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss"], S::Loss, Settled),
-        row(&["aten::binary_cross_entropy", "aten::huber_loss", "aten::soft_margin_loss"], S::Loss, Same),
+        row(&["aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit_no_training"], S::Each(&[S::Like, S::ChannelStatistics, S::ChannelStatistics]),
+            E::Each(&[Same, E::Statistics, E::Statistics])),
+        row(&["aten::_batch_norm_impl_index"], S::Each(&[S::Like, S::ChannelStatistics, S::ChannelStatistics, S::Nothing]),
+            E::Each(&[Same, E::Statistics, E::Statistics, E::Fixed(DType::Byte)])),
+        row(&["aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss"], S::Loss(2), Settled),
+        row(&["aten::binary_cross_entropy", "aten::huber_loss", "aten::soft_margin_loss"], S::Loss(2), Same),
+        row(&["aten::binary_cross_entropy_with_logits"], S::Loss(4), E::OfTarget),
+        row(&["aten::kl_div", "aten::hinge_embedding_loss", "aten::poisson_nll_loss"], S::Loss(2), Settled),
+        row(&["aten::margin_ranking_loss"], S::Loss(3), Settled),
+        row(&["aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd", "aten::cross_entropy_loss", "aten::multi_margin_loss"], S::ClassLoss, Same),
+        row(&["aten::nll_loss_forward", "aten::nll_loss2d_forward"], S::Each(&[S::ClassLoss, S::Scalar]), Same),
+        row(&["aten::multilabel_margin_loss"], S::RowLoss, Same),
+        row(&["aten::triplet_margin_loss"], S::DistanceLoss, E::Distance),
+        row(&["aten::cosine_embedding_loss"], S::CosineLoss, Settled),
         // Reductions that PyTorch tells nothing of.
         row(&["aten::var_mean", "aten::std_mean"], S::Reduce, E::Each(&[Parts, Same])),
         row(&["aten::aminmax", "aten::_aminmax", "aten::nanmean"], S::Reduce, Same),
         row(&["aten::nansum"], S::Reduce, Summed),
-        row(&["aten::linalg_vector_norm"], S::Reduce, Parts),
+        row(&["aten::linalg_vector_norm", "aten::linalg_matrix_norm", "aten::linalg_norm", "aten::native_norm"], S::Reduce, Parts),
+        row(&["aten::max_values", "aten::min_values"], S::Reduce, Same),
+        row(&["aten::quantile", "aten::nanquantile"], S::Quantiles, Same),
+        row(&["aten::norm_except_dim"], S::ReducedExcept, Parts),
+        row(&["aten::pairwise_distance", "aten::cosine_similarity"], S::PairwiseReduced, E::Distance),
+        row(&["aten::pdist", "aten::_pdist_forward"], S::Pairs, Parts),
         row(&["aten::special_logsumexp"], S::Reduce, Real),
         // Lists of tensors.
         row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Parted, Same),
         row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Parted, Same),
+        row(&["aten::hsplit", "aten::vsplit", "aten::dsplit"], S::Parted, Same),
+        row(&["aten::tensor_split"], S::Untold, Same).by_values("elements of a tensor tell where to split"),
+        row(&["aten::atleast_1d:tensors"], S::EachAtLeast(1), Same),
+        row(&["aten::atleast_2d:tensors"], S::EachAtLeast(2), Same),
+        row(&["aten::atleast_3d:tensors"], S::EachAtLeast(3), Same),
+        row(&["aten::broadcast_tensors"], S::EachBroadcast, Same),
+        row(&["aten::meshgrid"], S::Meshed, Same),
+        row(&["aten::sorted:input"], S::Untold, Same).by_values("elements tell the order of tensors"),
         // By index.
-        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same),
-        row(&["aten::repeat_interleave:self"], S::Interleaved, Same),
+        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same).by_values_when(When::Masked, "ones of a mask are counted"),
+        row(&["aten::take_along_dim"], S::TakenAlong, Same),
+        row(&["aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"], S::Each(&[S::Bags, S::Untold, S::Untold, S::Untold]),
+            E::Each(&[Same, Long, Long, Long])).by_values("which kernel runs decides about all results but the first"),
+        row(&["aten::repeat_interleave:self"], S::Interleaved, Same).by_values_when(When::Tensor("repeats"), "`repeats` are summed"),
         row(&["aten::repeat_interleave"], S::Counted(1), Same).by_values("`repeats` are summed"),
         // Looks and copies.
         row(&["aten::tile"], S::Repeated, Same),
         row(&["aten::_unsafe_view", "aten::_reshape_alias"], S::Reshaped, Same),
         row(&["aten::broadcast_to"], S::Expanded, Same),
-        row(&["aten::sum_to_size"], S::Listed("size"), Same),
+        row(&["aten::sum_to_size"], S::Listed("size"), E::SummedTo),
         row(&["aten::select_copy"], S::Selected, Same),
         row(&["aten::slice_copy", "aten::narrow_copy"], S::Sliced, Same),
         row(&["aten::unsqueeze_copy"], S::Unsqueezed, Same),
@@ -590,10 +918,16 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::concat:dim", "aten::concatenate:dim"], S::Concatenated, Promoted),
         // Products.
         row(&["aten::scaled_dot_product_attention"], S::Attended, Same),
+        row(&["aten::_scaled_dot_product_attention_math"], S::Each(&[S::Attended, S::AttentionWeights]), Same),
         row(&["aten::inner"], S::Inner, Same),
         row(&["aten::kron"], S::Kronecker, Promoted),
-        row(&["aten::cdist", "aten::_cdist_forward"], S::Distances, Settled),
+        row(&["aten::cdist", "aten::_cdist_forward"], S::Distances, E::Distance),
         // Cells.
+        row(&["aten::gru", "aten::rnn_tanh", "aten::rnn_relu"], S::Each(&[S::RecurrentOutput, S::Of("hx")]), Same),
+        row(&["aten::lstm:input"], S::Each(&[S::RecurrentOutput, S::Nth(1), S::Nth(2)]), Same),
+        row(&["aten::lstm"], S::Each(&[S::RecurrentOutput, S::Nth(2), S::Nth(3)]), Same),
+        row(&["aten::_thnn_fused_lstm_cell"], S::Each(&[S::Of("cx"), S::Of("cx"), S::Of("input_gates")]), Same),
+        row(&["aten::_thnn_fused_gru_cell"], S::Each(&[S::Of("hx"), S::GruWorkspace]), Promoted),
         row(&["aten::lstm_cell"], S::Each(&[S::Nth(1), S::Nth(2)]), Same),
         row(&["aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"], S::Of("hx"), Same),
         // Made from numbers.

@@ -250,9 +250,17 @@ fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
     check(x.rank() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank()))
 }
 
+fn check_output_size(call: &Call, n: usize) -> Result<(), Stop> {
+    let given = call.opt_ints("output_size")?;
+    check(given.as_ref().is_none_or(|given| given.len() == n), || {
+        format!("It is expected output_size equals to {n}, but got size {}", given.map_or(0, |given| given.len()))
+    })
+}
+
 fn upsample(call: &Call, n: usize, mode: Mode) -> Answer {
     let x = call.tensor("self").or_else(|_| call.tensor("input"))?;
     check_rank(&x, n)?;
+    check_output_size(call, n)?;
     let axes = axes(&x.shape()[2..], call.opt_ints("output_size")?, scales(call, n)?, call.bool("align_corners")?)?;
     let tables: Vec<Table> = axes.iter().map(|axis| axis.table(mode)).collect();
     one(resampled(call, &x, &tables)?)
@@ -266,6 +274,11 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
         format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len())
     })?;
     layout::checked(&sizes)?;
+    check_output_size(call, n)?;
+    let wanted = [&sizes[..2], &call.ints("output_size")?].concat();
+    check(grad.shape() == wanted, || {
+        format!("Expected grad_output to have the sizes {wanted:?} of the output, but got {:?}", grad.shape())
+    })?;
     let axes = axes(&sizes[2..], Some(grad.shape()[2..].to_vec()), scales(call, n)?, call.bool("align_corners")?)?;
     let tables: Vec<Table> = axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
     one(resampled(call, &grad, &tables)?)
