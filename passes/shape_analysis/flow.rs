@@ -414,7 +414,10 @@ impl<'a> Flow<'a> {
         let call = Call { graph: self.graph, node, schema, row, known: self };
         let Some(all) = infer(&call) else { return Vec::new() };
         let all = if self.mode == Mode::Precise { all } else { told(&call, all, runs) };
-        all.into_iter().map(|tensor| Some(Type::new(TypeKind::Tensor(tensor)))).collect()
+        let typed = |(tensor, result): (TensorType, &Formal)| {
+            result.ty.is_tensor().then(|| Type::new(TypeKind::Tensor(tensor)))
+        };
+        all.into_iter().zip(schema.returns.iter()).map(typed).collect()
     }
 
     /// Operators in place return what they wrote to; PyTorch says nothing of it.

@@ -12,25 +12,30 @@
 //!
 //! Element types follow from the one table of promotion, [`Promotion`], which the interpreter asks too.
 
+mod algebra_shapes;
 mod collapsing;
 mod concatenating;
 mod convolving;
 mod creating;
 mod element;
 mod elementwise;
+mod image_shapes;
 mod index_picking;
+mod joint_shapes;
+mod loss_shapes;
 mod multiplying;
 mod operand_sizes;
+mod packed_shapes;
 mod parting;
 mod viewing;
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
 use crate::ops::schema::Schema;
-use crate::ops::shape_rules::{Part, Shape, ShapeRow, shape_row};
+use crate::ops::shape_rules::{Element, Part, Shape, ShapeRow, shape_row};
 use crate::symbol::{Symbol, prim};
 use crate::types::era::Era;
-use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
+use crate::types::{DType, Dim, Simple, Strides, TensorType, Type, TypeKind};
 
 #[cfg(doc)]
 use crate::tensor::promotion::Promotion;
@@ -222,6 +227,28 @@ impl Call<'_> {
         self.known.ty(value).is(Simple::Bool).then(|| self.graph.constant_int(value)).flatten().map(|n| n != 0)
     }
 
+    /// The number that a value is, as far as it is a constant.
+    fn float(&self, value: Value) -> Option<f64> {
+        match self.graph.constant(value)?? {
+            Attribute::Float(x) => Some(x.value),
+            Attribute::Int(n) => Some(*n as f64),
+            _ => None,
+        }
+    }
+
+    /// The text that a formal is, as far as it is a constant.
+    fn text(&self, name: &str) -> Option<String> {
+        match self.graph.constant(self.operand(name)?)?? {
+            Attribute::Str(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            _ => None,
+        }
+    }
+
+    /// The sizes of the tensor that a formal is.
+    fn sizes_of(&self, name: &str) -> Option<Vec<Dim>> {
+        self.tensor(name)?.sizes.as_deref().map(<[Dim]>::to_vec)
+    }
+
     /// The numbers of a list, each as far as it is known; none when even the length is unknown. One number stands for a list of it.
     fn ints(&self, names: &[&str]) -> Option<Vec<Option<i64>>> {
         let value = self.any_operand(names)?;
@@ -268,10 +295,11 @@ pub fn is_complete(tensor: &TensorType, era: Era) -> bool {
 
 // ---- answering
 
-/// All that is known of the results; one for each, none where the rule does not apply.
+/// All that is known of the results; one for each, none where the rule does not apply. What is said
+/// of a result that is no tensor has no meaning.
 pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
     let schema = call.schema;
-    if schema.is_writing() || schema.returns.is_empty() || !schema.returns.iter().all(|result| result.ty.is_tensor()) {
+    if schema.is_writing() || !schema.returns.iter().any(|result| result.ty.is_tensor()) {
         return None;
     }
     let extents = extents(call, schema.returns.len());
@@ -307,20 +335,34 @@ fn extents(call: &Call<'_>, n: usize) -> Vec<Extent> {
 fn extent(call: &Call<'_>) -> Option<Extent> {
     use Shape::*;
     match call.row.shape {
-        Untold | Each(_) | Parted => None,
-        Of(_) | Listed(_) | Nth(_) | Loss | Counting(_) | AtLeast(_) => operand_sizes::extent(call),
-        RowStatistics | ChannelStatistics | GroupStatistics => operand_sizes::extent(call),
-        Indexed | Interleaved => index_picking::extent(call),
-        Attended | Inner | Kronecker | Distances => multiplying::extent(call),
+        Untold | Each(_) | Parted | EachAtLeast(_) | EachBroadcast | EachLike | Meshed => None,
+        Of(_) | Listed(_) | Nth(_) | Counting(_) | AtLeast(_) | Nothing | RankVector | Channels(_) => {
+            operand_sizes::extent(call)
+        }
+        RowStatistics | ChannelStatistics | GroupStatistics | NormalizedShape => operand_sizes::extent(call),
+        OfOrNumber(_) | Triangle(_) | Places => operand_sizes::extent(call),
+        PackedWeight | PackedLinear | PackedConvolved => packed_shapes::extent(call),
+        Loss(_) | ClassLoss | RowLoss | DistanceLoss | CosineLoss | SequenceLoss => loss_shapes::extent(call),
+        Indexed | Interleaved | TableGradient | Bags | TakenAlong | OneHot => index_picking::extent(call),
+        Attended | AttentionWeights | HeadWeights | Inner | Kronecker | Distances => multiplying::extent(call),
+        Solved(..) | SolvedSystem | Chained | Vandermonde | Contracted | Einsum | Bilinear | Correlated => {
+            algebra_shapes::extent(call)
+        }
+        RecurrentOutput | GruWorkspace => algebra_shapes::extent(call),
         Shuffled | Unshuffled | Halved | DiagonalEmbedded | Unflattened => viewing::extent(call),
-        Like | Itself | AsIndex | AsOther | RankOnly | Broadcast => elementwise::extent(call),
-        Reduce | Scalar | TopK | Determinant | Counted(_) => collapsing::extent(call),
+        Retyped | PairsJoined | PairsSplit | Moved | Rotated | Raveled => viewing::extent(call),
+        Like | Itself | AsIndex | AsOther | RankOnly | Broadcast | BroadcastFirst(_) => elementwise::extent(call),
+        Reduce | ReduceListed | Scalar | TopK | Determinant | Counted(_) | Sampled => collapsing::extent(call),
+        Quantiles | Pairs | PairwiseReduced | ReducedExcept => collapsing::extent(call),
         Transposed | Reshaped | Expanded | Selected | Sliced | Unsqueezed | Squeezed => viewing::extent(call),
-        Flattened | Unfolded | Paired | Unpaired | Diagonal | Diag | Matrix | Repeated => viewing::extent(call),
+        Flattened | Unfolded | Diagonal | Diag | Matrix | Repeated => viewing::extent(call),
         Product | Matmul | AddedProduct | Linear | ReducedProduct | Outer => multiplying::extent(call),
         Concatenated | Stacked | IndexSelected | Embedded => concatenating::extent(call),
-        Given | Range | Identity => creating::extent(call),
+        Joined(_) | Columnar | BlockDiagonal | Combined | CartesianProduct => joint_shapes::extent(call),
+        Differences | Integrated(_) => joint_shapes::extent(call),
+        Given | Range | ClosedRange | Identity | Data => creating::extent(call),
         Convolved | Pooled | Resized | Padded => convolving::extent(call),
+        Upsampled | Downsampled | Columns | FromColumns | Grid | GridSampled => image_shapes::extent(call),
     }
 }
 
@@ -328,16 +370,27 @@ fn extent(call: &Call<'_>) -> Option<Extent> {
 pub fn elements(call: &Call<'_>) -> Option<Vec<TensorType>> {
     let returns = &call.schema.returns;
     let is_list = |ty: Type| matches!(ty.kind(), TypeKind::List(element) if element.is_tensor());
-    if call.row.shape != Shape::Parted || returns.len() != 1 || !is_list(returns[0].ty) {
+    if returns.len() != 1 || !is_list(returns[0].ty) {
         return None;
     }
-    let typed = |extent: Extent| TensorType {
-        dtype: element::of(call, 0),
+    let typed = |(dtype, extent): (Option<DType>, Extent)| TensorType {
+        dtype,
         sizes: extent.sizes.map(Into::into),
         device: device(call),
         ..TensorType::default()
     };
-    Some(parting::extents(call)?.into_iter().map(typed).collect())
+    if call.row.shape == Shape::Parted {
+        let dtype = element::of(call, 0);
+        return Some(parting::extents(call)?.into_iter().map(|extent| typed((dtype, extent))).collect());
+    }
+    let tensors = call.tensors()?;
+    let own = |tensor: &&TensorType| match call.row.element {
+        Element::Fixed(dtype) => Some(dtype),
+        _ if call.schema.formal("dtype").is_some() => element::of(call, 0),
+        _ => tensor.dtype,
+    };
+    let extents = joint_shapes::of_each(call, &tensors)?;
+    Some(tensors.iter().map(own).zip(extents).map(typed).collect())
 }
 
 /// The device: what is asked for, or that of the tensors. One without dimensions may be on another than the result.
@@ -371,6 +424,9 @@ fn requires_grad(call: &Call<'_>, result: &TensorType) -> Option<bool> {
     if call.row.detached || result.dtype.is_some_and(|dtype| dtype.is_integral()) {
         return Some(false);
     }
+    if call.operand("requires_grad").is_some() {
+        return result.dtype.and(call.flag("requires_grad"));
+    }
     let wanted: Vec<Option<bool>> = call.tensors()?.iter().map(|tensor| tensor.requires_grad).collect();
     match (wanted.contains(&Some(true)), wanted.contains(&None)) {
         (true, _) => result.dtype.map(|_| true),
@@ -403,7 +459,9 @@ pub fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
         let row = shape_row(schema)?;
         Some(Call { graph, node, schema, row, known: &known })
     });
-    call.as_ref().and_then(infer).and_then(|all| all.into_iter().nth(graph.output_index(value)))
+    let at = graph.output_index(value);
+    let is_tensor = schema?.returns.get(at).is_some_and(|result| result.ty.is_tensor());
+    call.as_ref().filter(|_| is_tensor).and_then(infer).and_then(|all| all.into_iter().nth(at))
 }
 
 /// Whether `value`, which `node` makes, cannot be of this type: what is written of the operands tells otherwise.

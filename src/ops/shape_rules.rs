@@ -5,9 +5,13 @@
 //! exact as can be; [`Told`] says what `complete_shape_analysis` of PyTorch makes of it. That was measured: each overload of 2.15 on
 //! operands of which everything is known, and on operands of known element type and rank; for 1.3 it is read off recorded graphs.
 
+mod shape_table;
+
 use super::schema::Schema;
+use crate::types::DType;
 use crate::types::era::Era;
 use rustc_hash::FxHashMap;
+pub use shape_table::SHAPES;
 use std::cell::RefCell;
 
 /// The sizes of results.
@@ -21,8 +25,12 @@ pub enum Shape {
     Broadcast,
     /// Those of the first tensor without `dim`, or with 1 there.
     Reduce,
+    /// Those of the first so many tensors, broadcast together.
+    BroadcastFirst(usize),
     /// None: a tensor without dimensions.
     Scalar,
+    /// As [`Shape::Reduce`], and those of the first tensor for an empty list of dimensions.
+    ReduceListed,
     /// A number for each matrix.
     Determinant,
     /// `dim` becomes `k` elements.
@@ -47,10 +55,6 @@ pub enum Shape {
     Flattened,
     /// Windows of a dimension become a new last one.
     Unfolded,
-    /// The last dimension, of two parts, goes: real and imaginary ones.
-    Paired,
-    /// The parts of each element become a last dimension.
-    Unpaired,
     /// The diagonal of two dimensions becomes the last one.
     Diagonal,
     /// `diag`: a matrix of a vector, a vector of a matrix.
@@ -109,8 +113,18 @@ pub enum Shape {
     Each(&'static [Shape]),
     /// The elements of a list: `chunk`, `split`, `unbind` and the like.
     Parted,
-    /// A loss: no dimensions, or those of input and target where nothing is reduced.
-    Loss,
+    /// A loss: no dimensions, or those of the first so many tensors where nothing is reduced.
+    Loss(usize),
+    /// A loss over classes: no dimensions, or those of the target where nothing is reduced. A
+    /// target of probabilities has the classes as a dimension, which goes.
+    ClassLoss,
+    /// A loss that reduces the last dimension of its input, which remains where nothing else is
+    /// reduced.
+    RowLoss,
+    /// A loss of distances between rows of its operands.
+    DistanceLoss,
+    /// A loss of cosines between rows of its operands.
+    CosineLoss,
     /// Statistics of a layer norm: normalised dimensions have size 1.
     RowStatistics,
     /// Statistics of a batch norm: one for each channel in training, else none.
@@ -143,6 +157,120 @@ pub enum Shape {
     Inner,
     /// `kron`: sizes are multiplied.
     Kronecker,
+    /// The channels of the tensor operand of this name.
+    Channels(&'static str),
+    /// A list of sizes, or those of a weight.
+    NormalizedShape,
+    /// The gradient of a table: a row for each of `num_weights`.
+    TableGradient,
+    /// `embedding_bag`: a row of the table for each bag.
+    Bags,
+    /// `upsample_*`: the last dimensions are given, or scaled.
+    Upsampled,
+    /// The gradient of `upsample_*`: the last dimensions are those of the operand.
+    Downsampled,
+    /// `im2col`: a column for each window.
+    Columns,
+    /// `col2im`: images of columns.
+    FromColumns,
+    /// `affine_grid_generator`: a position for each pixel.
+    Grid,
+    /// `grid_sampler`: a pixel for each position.
+    GridSampled,
+    /// `quantile`: the sizes of `q`, then what a reduction leaves.
+    Quantiles,
+    /// The solution of equations: the matrices of the second operand, in stacks of both.
+    Solved(&'static str, &'static str),
+    /// `linalg_solve`, where the right side may be a vector.
+    SolvedSystem,
+    /// A product of several matrices, the first and the last of which may be vectors.
+    Chained,
+    /// `vander`: powers of each element become a new last dimension.
+    Vandermonde,
+    /// `tensordot`: the dimensions of both that are not summed.
+    Contracted,
+    /// `einsum`
+    Einsum,
+    /// `bilinear`: the last dimension becomes as many as the weight has matrices.
+    Bilinear,
+    /// `cov`: variables by variables.
+    Correlated,
+    /// `hstack` and the like: joined along this dimension, after all have at least so many.
+    Joined(usize),
+    /// `column_stack`: vectors are columns.
+    Columnar,
+    /// `block_diag`
+    BlockDiagonal,
+    /// `combinations`
+    Combined,
+    /// `cartesian_prod`
+    CartesianProduct,
+    /// `diff`
+    Differences,
+    /// `trapezoid`, and whether partial sums are kept.
+    Integrated(bool),
+    /// `pdist`: an element for each pair of rows.
+    Pairs,
+    /// Two tensors broadcast together, then a dimension reduced.
+    PairwiseReduced,
+    /// `norm_except_dim`
+    ReducedExcept,
+    /// `one_hot`: a last dimension of `num_classes`.
+    OneHot,
+    /// `nonzero_static`: `size` places.
+    Places,
+    /// `tril_indices`, and `triu_indices` where it is false.
+    Triangle(bool),
+    /// `range`, which has its end in it.
+    ClosedRange,
+    /// `multinomial`: the last dimension becomes `num_samples`.
+    Sampled,
+    /// `_shape_as_tensor`: a vector of as many elements as there are dimensions.
+    RankVector,
+    /// `tensor`: those of nested lists of numbers.
+    Data,
+    /// `view` as another element type.
+    Retyped,
+    /// `view_as_complex`: the last dimension goes.
+    PairsJoined,
+    /// `view_as_real`: a new last dimension of two.
+    PairsSplit,
+    /// `movedim`
+    Moved,
+    /// `rot90`
+    Rotated,
+    /// All elements in one dimension.
+    Raveled,
+    /// `take_along_dim`
+    TakenAlong,
+    /// Recurrent layers: the last dimension becomes that of the hidden state, once or twice.
+    RecurrentOutput,
+    /// The buffer that the cell of a GRU keeps for its gradient.
+    GruWorkspace,
+    /// `searchsorted`: those of the operand of this name, and none of a number.
+    OfOrNumber(&'static str),
+    /// The attention weights: queries by keys.
+    AttentionWeights,
+    /// A list: each tensor with at least so many dimensions.
+    EachAtLeast(usize),
+    /// A list: each tensor broadcast to the sizes of all.
+    EachBroadcast,
+    /// A list: each tensor like itself.
+    EachLike,
+    /// `meshgrid`: each vector broadcast to a grid of all.
+    Meshed,
+    /// A vector of no elements.
+    Nothing,
+    /// A loss for each sequence of a batch.
+    SequenceLoss,
+    /// The weights of heads, or their mean.
+    HeadWeights,
+    /// The weight that was packed into an object.
+    PackedWeight,
+    /// `linear` with a packed weight.
+    PackedLinear,
+    /// A convolution with a packed weight.
+    PackedConvolved,
     /// Not told: only the element type is.
     Untold,
 }
@@ -186,6 +314,36 @@ pub enum Element {
     Power,
     /// That of the tensor operand of this name.
     Of(&'static str),
+    /// This one.
+    Fixed(DType),
+    /// That of the first tensor; floating point of integers, and that of the parts of complex.
+    RealParts,
+    /// What arithmetic with all tensors makes, and that of the parts of complex.
+    Distance,
+    /// The one that a softmax had as its input: the number `input_dtype`, or that of `self`.
+    OfInput,
+    /// Float for halves where `cpu_enabled` is true.
+    FullPrecision,
+    /// `cpu_dtype` for Float where `cpu_enabled` is true.
+    ReducedPrecision,
+    /// Long, or what sums of weights are.
+    OfWeights,
+    /// That of numbers in nested lists.
+    OfData,
+    /// The one that holds the integers of a quantised tensor.
+    Stored,
+    /// That of the weight that was packed into an object.
+    PackedWeight,
+    /// The quantised one that is held in integers of the type of the first tensor.
+    Quantised,
+    /// That of the weight of a norm, where there is one, else that of its input.
+    OfParameter,
+    /// That of the target of a loss, or what arithmetic makes where that is no float.
+    OfTarget,
+    /// As [`Element::Angle`], and that of the first tensor where there is nothing to integrate.
+    Integrated,
+    /// That of the first tensor where it keeps its sizes, else as [`Element::Summed`].
+    SummedTo,
     /// One rule for each result.
     Each(&'static [Element]),
     /// Statistics of a norm: those of halves with weights of floats are floats.
@@ -248,7 +406,29 @@ pub struct ShapeRow {
     /// Whether results never take part in differentiation.
     pub detached: bool,
     /// Why values of operands decide about sizes, where they do.
-    pub by_values: Option<&'static str>,
+    pub by_values: Option<ByValues>,
+}
+
+/// When values of operands, not their types, decide about sizes.
+#[derive(Clone, Copy, Debug)]
+pub struct ByValues {
+    /// Why.
+    pub why: &'static str,
+    /// When.
+    pub when: When,
+}
+
+/// Operands of which values decide about sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Any.
+    Always,
+    /// Those where a mask is among the indices.
+    Masked,
+    /// Those where this operand is a tensor and `output_size` is not given.
+    Tensor(&'static str),
+    /// Those where this number is negative.
+    Negative(&'static str),
 }
 
 impl ShapeRow {
@@ -290,7 +470,12 @@ impl ShapeRow {
 
     /// The sizes follow from the elements of operands, which no type tells.
     const fn by_values(self, why: &'static str) -> ShapeRow {
-        ShapeRow { by_values: Some(why), ..self }
+        self.by_values_when(When::Always, why)
+    }
+
+    /// The same, for some operands.
+    const fn by_values_when(self, when: When, why: &'static str) -> ShapeRow {
+        ShapeRow { by_values: Some(ByValues { why, when }), ..self }
     }
 
     const fn detached(self) -> ShapeRow {
@@ -323,291 +508,3 @@ pub fn shape_row(schema: &'static Schema) -> Option<&'static ShapeRow> {
     }
     SEEN.with_borrow_mut(|seen| *seen.entry(schema).or_insert_with(|| SHAPES.iter().find(|row| row.fits(schema))))
 }
-
-/// A formula of PyTorch for one tensor of known rank.
-const RANK: Told = told(Part::RankGrad, Part::RankGrad);
-/// A formula for several.
-const RANKS: Told = told(Part::Rank, Part::Rank);
-/// Run on made-up tensors when everything is known of the operands.
-const RUN: Told = told(Part::All, Part::Rank);
-/// A formula for sizes, else one for the rank.
-const SIZES: Told = told(Part::AllGrad, Part::RankGrad);
-/// A formula for sizes that forgets gradients.
-const FRESH: Told = told(Part::All, Part::RankGrad);
-/// A formula for sizes only.
-const ONLY_SIZES: Told = told(Part::AllGrad, Part::Nothing);
-
-/// The table.
-#[rustfmt::skip]
-pub const SHAPES: &[ShapeRow] = &{
-    use Element::{self as E, Bool, Common, Default, Divided, Flag, Long, Parts, Promoted, Real, Same, Second, Settled, Summed, WithIndex};
-    use Shape as S;
-    [
-        // One by one.
-        row(&["aten::neg"], S::Like, Same).told_as(SIZES),
-        row(&["aten::sigmoid", "aten::tanh"], S::Like, Real).told_as(SIZES),
-        row(&["aten::abs"], S::Like, Parts).told_as(RANK),
-        row(&["aten::acos", "aten::asin", "aten::atan", "aten::cos", "aten::cosh", "aten::sin", "aten::sinh", "aten::tan"], S::Like, Real)
-            .told_as(RANK),
-        row(&["aten::exp", "aten::expm1", "aten::log", "aten::log10", "aten::log1p", "aten::log2", "aten::sqrt", "aten::rsqrt"], S::Like, Real)
-            .told_as(RANK),
-        row(&["aten::erf", "aten::erfc", "aten::erfinv", "aten::lgamma", "aten::digamma", "aten::reciprocal", "aten::mvlgamma"], S::Like, Real)
-            .told_as(RANK),
-        row(&["aten::acosh", "aten::asinh", "aten::atanh", "aten::deg2rad", "aten::rad2deg", "aten::sinc", "aten::exp2", "aten::i0"], S::Like, Real),
-        row(&["aten::special_entr", "aten::special_erf", "aten::special_expit", "aten::special_expm1", "aten::special_log1p"], S::Like, Real),
-        row(&["aten::special_i0", "aten::special_i0e", "aten::special_i1", "aten::special_i1e", "aten::special_ndtri", "aten::special_log_ndtr"], S::Like, Real),
-        row(&["aten::fake_quantize_per_tensor_affine", "aten::fake_quantize_per_channel_affine"], S::Like, Same),
-        row(&["aten::logit"], S::Like, Real).told_as(SIZES).since_2(),
-        row(&["aten::ceil", "aten::floor", "aten::round", "aten::trunc", "aten::frac", "aten::relu"], S::Like, Same).told_as(RANK),
-        row(&["aten::sign", "aten::leaky_relu", "aten::elu", "aten::selu", "aten::celu"], S::Like, Same).told_as(RANK),
-        row(&["aten::hardshrink", "aten::softshrink", "aten::hardtanh", "aten::threshold", "aten::softplus"], S::Like, Same).told_as(RANK),
-        row(&["aten::log_sigmoid", "aten::rrelu", "aten::prelu"], S::Like, Same).told_as(RANK),
-        row(&["aten::hardswish", "aten::gelu"], S::Like, Same).told_as(RANK).since_2(),
-        row(&["aten::relu6", "aten::silu", "aten::mish", "aten::hardsigmoid", "aten::positive", "aten::fix"], S::Like, Same),
-        row(&["aten::square"], S::Like, Element::Squared),
-        row(&["aten::bitwise_not", "aten::conj", "aten::sgn", "aten::nan_to_num", "aten::fill"], S::Like, Same),
-        row(&["aten::clamp:self", "aten::clamp_min", "aten::clamp_max"], S::Broadcast, Settled).told_as(RANK),
-        row(&["aten::dropout", "aten::alpha_dropout", "aten::feature_dropout", "aten::feature_alpha_dropout"], S::Like, Same).told_as(RANK),
-        row(&["aten::bernoulli"], S::Like, Same).told_as(RANK),
-        row(&["aten::isnan", "aten::isinf", "aten::isfinite", "aten::logical_not", "aten::isneginf", "aten::isposinf", "aten::signbit"], S::Like, Bool)
-            .detached(),
-        row(&["aten::clone"], S::Like, Same).told_as(RANK),
-        row(&["aten::contiguous", "aten::alias", "aten::pin_memory"], S::Itself, Same).told_as(RANK),
-        row(&["aten::detach"], S::Itself, Same).told_as(RANK).detached(),
-        row(&["aten::flip", "aten::tril", "aten::triu"], S::Like, Same).told_as(RANK),
-        row(&["aten::roll"], S::Like, Same),
-        row(&["aten::inverse", "aten::pinverse"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::glu"], S::Halved, Same).told_as(RANK),
-        row(&["aten::rot90"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::cumsum", "aten::cumprod"], S::Like, Summed).told_as(SIZES),
-        row(&["aten::logcumsumexp"], S::Like, Real),
-        row(&["aten::softmax", "aten::log_softmax"], S::Like, Same).told_as(SIZES),
-        row(&["aten::_softmax", "aten::_log_softmax"], S::Like, E::Widened),
-        row(&["aten::softmin"], S::Like, Same),
-        row(&["aten::_cast_Byte", "aten::_cast_Char", "aten::_cast_Double", "aten::_cast_Float", "aten::_cast_Half"], S::Like, E::Named)
-            .told_as(SIZES),
-        row(&["aten::_cast_Int", "aten::_cast_Long", "aten::_cast_Short"], S::Like, E::Named).told_as(SIZES),
-        row(&["aten::type_as"], S::Like, Second).told_as(SIZES),
-        row(&["aten::to:dtype"], S::Like, Same),
-        row(&["aten::to:other"], S::Like, Second),
-        row(&["aten::masked_fill"], S::Broadcast, Same),
-        row(&["aten::index_fill", "aten::index_add", "aten::index_copy", "aten::scatter", "aten::scatter_add"], S::Like, Same),
-        // Broadcasting.
-        row(&["aten::add", "aten::sub", "aten::mul"], S::Broadcast, Promoted).told_as(RUN).alone(SIZES),
-        row(&["aten::div"], S::Broadcast, Divided).told_as(RUN).alone(SIZES),
-        row(&["aten::true_divide"], S::Broadcast, E::Angle).told_as(RUN).alone(SIZES),
-        row(&["aten::rsub", "aten::floor_divide"], S::Broadcast, Promoted),
-        row(&["aten::pow", "aten::max:other", "aten::min:other"], S::Broadcast, Settled).told_as(RUN).alone(SIZES),
-        row(&["aten::fmod", "aten::remainder", "aten::__and__", "aten::__or__", "aten::__xor__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
-        row(&["aten::__lshift__", "aten::__rshift__"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
-        row(&["aten::addcmul", "aten::addcdiv"], S::Broadcast, Settled).told_as(RANKS).alone(RANK),
-        row(&["aten::lerp"], S::Broadcast, Common).told_as(RANKS),
-        row(&["aten::atan2"], S::Broadcast, E::Angle).told_as(RANKS),
-        row(&["aten::maximum", "aten::minimum", "aten::fmax", "aten::fmin"], S::Broadcast, Settled),
-        row(&["aten::bitwise_and", "aten::bitwise_or", "aten::bitwise_xor"], S::Broadcast, Settled),
-        row(&["aten::hypot"], S::Broadcast, Settled),
-        row(&["aten::complex", "aten::polar"], S::Broadcast, E::Complex),
-        row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"], S::Broadcast, Bool).told_as(RUN).alone(RANK).detached(),
-        row(&["aten::logical_and", "aten::logical_or", "aten::logical_xor"], S::Broadcast, Bool).detached(),
-        row(&["aten::where:self"], S::Broadcast, E::Chosen).told_as(RANKS),
-        // Reductions.
-        row(&["aten::sum:dim"], S::Reduce, Summed).told_as(ONLY_SIZES),
-        row(&["aten::sum"], S::Reduce, Summed).told_as(SIZES),
-        row(&["aten::prod"], S::Reduce, Summed).told_as(RANK),
-        row(&["aten::mean:dim", "aten::amax", "aten::amin"], S::Reduce, Same),
-        row(&["aten::logsumexp"], S::Reduce, Real),
-        row(&["aten::mean"], S::Reduce, Same).told_as(RANK),
-        row(&["aten::norm:dim", "aten::std:dim", "aten::var:dim", "aten::frobenius_norm:dim"], S::Reduce, Parts),
-        row(&["aten::norm", "aten::std", "aten::var"], S::Reduce, Parts).told_as(RANK),
-        row(&["aten::all", "aten::any"], S::Reduce, Flag).told_as(RANK).detached(),
-        row(&["aten::argmax", "aten::argmin"], S::Reduce, Long).told_as(RANK).detached(),
-        row(&["aten::max:dim", "aten::min:dim", "aten::median:dim"], S::Reduce, WithIndex).told_as(RANK),
-        row(&["aten::mode", "aten::kthvalue"], S::Reduce, WithIndex).told_as(RANK),
-        row(&["aten::max", "aten::min", "aten::median"], S::Scalar, Same).told_as(RANK),
-        row(&["aten::nanmedian:dim"], S::Reduce, WithIndex).told_as(RANK).since_2(),
-        row(&["aten::nanmedian"], S::Scalar, Same).told_as(RANK).since_2(),
-        row(&["aten::trace"], S::Scalar, Summed).told_as(RANK),
-        row(&["aten::det", "aten::logdet"], S::Determinant, Same).told_as(RANK),
-        row(&["aten::dot"], S::Scalar, Common).told_as(RANK),
-        row(&["aten::dist"], S::Scalar, Settled).told_as(RANK),
-        row(&["aten::sort", "aten::cummax", "aten::cummin"], S::Like, WithIndex),
-        row(&["aten::topk"], S::TopK, WithIndex),
-        row(&["aten::argsort"], S::Like, Long).detached(),
-        row(&["aten::count_nonzero", "aten::one_hot", "aten::linalg_matrix_rank"], S::Untold, Long).detached(),
-        row(&["aten::argwhere"], S::Counted(2), Long).detached().by_values("elements that are not 0 are counted"),
-        row(&["aten::multinomial"], S::RankOnly, Long).detached(),
-        row(&["aten::randperm"], S::Counting("n"), Long).detached(),
-        row(&["aten::tril_indices", "aten::triu_indices"], S::Untold, Long).detached(),
-        row(&["aten::searchsorted", "aten::bucketize"], S::Untold, E::Places).detached(),
-        row(&["aten::isin", "aten::isreal"], S::Untold, Bool).detached(),
-        row(&["aten::isclose", "aten::greater", "aten::greater_equal", "aten::less", "aten::less_equal", "aten::not_equal"], S::Broadcast, Bool).detached(),
-        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex).by_values("elements that differ are counted"),
-        row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Pooled, WithIndex),
-        row(&["aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"], S::Resized, WithIndex),
-        row(&["aten::fractional_max_pool2d", "aten::fractional_max_pool3d"], S::Untold, WithIndex),
-        // Views.
-        row(&["aten::t"], S::Transposed, Same).told_as(SIZES),
-        row(&["aten::transpose", "aten::permute"], S::Transposed, Same).told_as(RANK),
-        row(&["aten::numpy_T", "aten::swapaxes", "aten::swapdims"], S::Transposed, Same),
-        row(&["aten::view:size"], S::Reshaped, Same).told_as(SIZES),
-        row(&["aten::reshape"], S::Reshaped, Same).told_as(RANK),
-        row(&["aten::view_as", "aten::reshape_as"], S::AsOther, Same).told_as(RANK),
-        row(&["aten::expand_as"], S::AsOther, Same).told_as(RANK),
-        row(&["aten::expand"], S::Expanded, Same).told_as(SIZES),
-        row(&["aten::select"], S::Selected, Same).told_as(RANK),
-        row(&["aten::slice:dim"], S::Sliced, Same).told_as(RANK),
-        row(&["aten::narrow:length"], S::Sliced, Same).told_as(SIZES),
-        row(&["aten::unsqueeze"], S::Unsqueezed, Same).told_as(SIZES),
-        row(&["aten::squeeze:dim"], S::Squeezed, Same).told_as(ONLY_SIZES),
-        row(&["aten::squeeze"], S::Squeezed, Same),
-        row(&["aten::flatten:start_dim"], S::Flattened, Same),
-        row(&["aten::unfold"], S::Unfolded, Same).told_as(RANK),
-        row(&["aten::diagonal"], S::Diagonal, Same).told_as(RANK),
-        row(&["aten::diag"], S::Diag, Same).told_as(RANK),
-        row(&["aten::diagflat"], S::Matrix, Same).told_as(RANK),
-        row(&["aten::repeat"], S::Repeated, Same).told_as(RANK),
-        row(&["aten::as_strided"], S::Reshaped, Same).told_as(RANK),
-        // Products.
-        row(&["aten::mm"], S::Product, Common).told_as(FRESH),
-        row(&["aten::bmm"], S::Product, Common).told_as(SIZES),
-        row(&["aten::matmul"], S::Matmul, Common).told_as(SIZES),
-        row(&["aten::mv"], S::Matmul, Common).told_as(RANK),
-        row(&["aten::addmm", "aten::baddbmm"], S::AddedProduct, Common).told_as(RANK),
-        row(&["aten::addmv"], S::AddedProduct, Settled).told_as(RANK),
-        row(&["aten::addbmm"], S::ReducedProduct, Common).told_as(RANK),
-        row(&["aten::addr"], S::Outer, Settled).told_as(RANK),
-        row(&["aten::ger", "aten::outer"], S::Outer, Settled),
-        row(&["aten::linear"], S::Linear, Common),
-        row(&["aten::bilinear"], S::RankOnly, Common).told_as(RANK),
-        // Several in one.
-        row(&["aten::cat:dim", "prim::FusedConcat"], S::Concatenated, Promoted).told_as(SIZES),
-        row(&["aten::stack"], S::Stacked, Promoted),
-        // By index.
-        row(&["aten::index_select"], S::IndexSelected, Same).told_as(SIZES),
-        row(&["aten::gather:sparse_grad", "aten::take"], S::AsIndex, Same).told_as(RANK),
-        row(&["aten::embedding"], S::Embedded, Same).told_as(RANK),
-        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached().by_values("elements that are not 0 are counted"),
-        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK).by_values("elements of the mask are counted"),
-        // Made from numbers.
-        row(&["aten::zeros:size", "aten::ones:size", "aten::rand:size", "aten::randn:size", "aten::empty:size"], S::Given, Default).told_as(RANKS).detached(),
-        row(&["aten::full:size"], S::Given, E::OfNumber).told_as(RANKS).detached(),
-        row(&["aten::randint:size"], S::Given, Long).told_as(RANKS).detached(),
-        row(&["aten::zeros_like", "aten::ones_like", "aten::full_like", "aten::empty_like"], S::Like, Same).told_as(RANKS).detached(),
-        row(&["aten::rand_like", "aten::randn_like", "aten::randint_like"], S::Like, Same).told_as(RANKS).detached(),
-        row(&["prim::NumToTensor"], S::Scalar, E::OfWideNumber).told_as(RANKS).detached(),
-        row(&["aten::arange"], S::Range, E::OfNumber).detached(),
-        row(&["aten::eye"], S::Identity, Default).detached(),
-        row(&["aten::new_zeros", "aten::new_ones", "aten::new_full", "aten::new_empty"], S::Given, Same).detached(),
-        row(&["aten::_grad_sum_to_size"], S::Given, Same),
-        // Layers.
-        row(&["aten::batch_norm"], S::Like, Same).told_as(RANK),
-        row(&["aten::layer_norm", "aten::group_norm", "aten::instance_norm"], S::Like, Same),
-        row(&["aten::conv1d", "aten::conv2d", "aten::conv3d"], S::Convolved, Same).told_as(RANK),
-        row(&["aten::convolution", "aten::_convolution"], S::Convolved, Same).told_as(RANK),
-        row(&["aten::conv_transpose1d", "aten::conv_transpose2d", "aten::conv_transpose3d", "aten::conv_tbc"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::avg_pool1d", "aten::avg_pool2d", "aten::avg_pool3d"], S::Pooled, Same).told_as(RANK),
-        row(&["aten::max_pool1d", "aten::max_pool2d", "aten::max_pool3d"], S::Pooled, Same).told_as(RANK),
-        row(&["aten::max_unpool2d", "aten::max_unpool3d"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::adaptive_avg_pool1d", "aten::adaptive_avg_pool2d", "aten::adaptive_avg_pool3d"], S::Resized, Same).told_as(RANK),
-        row(&["aten::reflection_pad1d", "aten::reflection_pad2d", "aten::replication_pad1d"], S::Padded, Same).told_as(RANK),
-        row(&["aten::replication_pad2d", "aten::replication_pad3d"], S::Padded, Same).told_as(RANK),
-        row(&["aten::reflection_pad3d"], S::Padded, Same).told_as(RANK).since_2(),
-        row(&["aten::constant_pad_nd", "aten::pad"], S::Padded, Same),
-        row(&["aten::upsample_nearest1d:self", "aten::upsample_nearest2d:self", "aten::upsample_nearest3d:self"], S::RankOnly, Same).told_as(RANK),
-        row(&["aten::upsample_linear1d:self", "aten::upsample_bilinear2d:self", "aten::upsample_trilinear3d:self"], S::RankOnly, Same).told_as(RANK),
-        // Elements with elements, without facts from PyTorch.
-        row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2", "aten::ldexp"], S::Broadcast, E::Angle),
-        row(&["aten::copysign"], S::Broadcast, E::Angle),
-        row(&["aten::float_power"], S::Broadcast, E::Power),
-        row(&["aten::logaddexp", "aten::logaddexp2", "aten::nextafter", "aten::gcd", "aten::lcm", "aten::heaviside"], S::Broadcast, Settled),
-        row(&["aten::subtract", "aten::multiply"], S::Broadcast, Promoted),
-        row(&["aten::divide"], S::Broadcast, Divided),
-        row(&["aten::bitwise_left_shift", "aten::bitwise_right_shift", "aten::special_xlogy"], S::Broadcast, Settled),
-        row(&["aten::clip", "aten::clamp"], S::Broadcast, Settled),
-        row(&["aten::tanh_backward", "aten::sigmoid_backward", "aten::silu_backward", "aten::gelu_backward", "aten::mish_backward"], S::Broadcast, Settled),
-        row(&["aten::hardtanh_backward", "aten::hardswish_backward", "aten::hardsigmoid_backward", "aten::leaky_relu_backward"], S::Broadcast, Settled),
-        row(&["aten::elu_backward", "aten::threshold_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], S::Broadcast, Settled),
-        row(&["aten::softplus_backward", "aten::logit_backward", "aten::log_sigmoid_backward"], S::Broadcast, Settled),
-        // One by one, without facts from PyTorch.
-        row(&["aten::arccos", "aten::arccosh", "aten::arcsin", "aten::arcsinh", "aten::arctan", "aten::arctanh", "aten::special_sinc"], S::Like, Real),
-        row(&["aten::special_exp2"], S::Like, Real),
-        row(&["aten::special_log_softmax", "aten::special_softmax"], S::Like, Same),
-        row(&["aten::absolute"], S::Like, Parts),
-        row(&["aten::negative", "aten::conj_physical", "aten::_conj", "aten::_neg_view", "aten::resolve_conj", "aten::resolve_neg"], S::Like, Same),
-        row(&["aten::alias_copy", "aten::detach_copy", "aten::lift", "aten::lift_fresh", "aten::lift_fresh_copy", "aten::zero"], S::Like, Same),
-        row(&["prim::data", "aten::_to_copy", "aten::to", "aten::fliplr", "aten::flipud", "aten::msort"], S::Like, Same),
-        row(&["aten::renorm", "aten::channel_shuffle", "aten::poisson", "aten::normal_functional", "aten::uniform", "aten::exponential"], S::Like, Same),
-        row(&["aten::geometric", "aten::cauchy", "aten::log_normal", "aten::random"], S::Like, Same),
-        row(&["aten::copy", "aten::slice_scatter", "aten::select_scatter", "aten::diagonal_scatter", "aten::as_strided_scatter"], S::Like, Same),
-        row(&["aten::index_put", "aten::_unsafe_index_put", "aten::index_reduce", "aten::scatter_reduce", "aten::put"], S::Like, Same),
-        row(&["aten::rms_norm", "aten::prelu", "aten::_prelu_kernel"], S::Like, Same),
-        row(&["aten::_safe_softmax"], S::Like, Same),
-        row(&["aten::real", "aten::imag"], S::Like, Parts),
-        row(&["aten::view_as_complex"], S::Paired, E::Complex),
-        row(&["aten::view_as_real"], S::Unpaired, Parts),
-        row(&["aten::native_dropout"], S::Like, E::Each(&[Same, Bool])),
-        row(&["aten::log_sigmoid_forward"], S::Like, Same),
-        // Gradients of operands.
-        row(&["aten::_softmax_backward_data", "aten::_log_softmax_backward_data"], S::Of("grad_output"), Same),
-        row(&["aten::slice_backward", "aten::select_backward", "aten::diagonal_backward"], S::Listed("input_sizes"), Same),
-        row(&["aten::unfold_backward"], S::Listed("input_sizes"), Same),
-        row(&["aten::upsample_nearest1d_backward", "aten::upsample_nearest2d_backward", "aten::upsample_nearest3d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_upsample_nearest_exact1d_backward", "aten::_upsample_nearest_exact2d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_upsample_nearest_exact3d_backward", "aten::upsample_bicubic2d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::upsample_linear1d_backward", "aten::upsample_bilinear2d_backward", "aten::upsample_trilinear3d_backward"], S::Listed("input_size"), Same),
-        row(&["aten::_adaptive_avg_pool2d_backward", "aten::_adaptive_avg_pool3d_backward", "aten::adaptive_avg_pool3d_backward"], S::Of("self"), Same),
-        row(&["aten::avg_pool2d_backward", "aten::avg_pool3d_backward", "aten::max_pool2d_with_indices_backward"], S::Of("self"), Same),
-        row(&["aten::max_pool3d_with_indices_backward", "aten::nll_loss_backward", "aten::nll_loss2d_backward"], S::Of("self"), E::Of("self")),
-        // Norms and losses.
-        row(&["aten::native_layer_norm"], S::Each(&[S::Like, S::RowStatistics, S::RowStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
-        row(&["aten::native_batch_norm"], S::Each(&[S::Like, S::ChannelStatistics, S::ChannelStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
-        row(&["aten::native_group_norm"], S::Each(&[S::Like, S::GroupStatistics, S::GroupStatistics]), E::Each(&[Same, E::Statistics, E::Statistics])),
-        row(&["aten::mse_loss", "aten::l1_loss", "aten::smooth_l1_loss"], S::Loss, Settled),
-        row(&["aten::binary_cross_entropy", "aten::huber_loss", "aten::soft_margin_loss"], S::Loss, Same),
-        // Reductions that PyTorch tells nothing of.
-        row(&["aten::var_mean", "aten::std_mean"], S::Reduce, E::Each(&[Parts, Same])),
-        row(&["aten::aminmax", "aten::_aminmax", "aten::nanmean"], S::Reduce, Same),
-        row(&["aten::nansum"], S::Reduce, Summed),
-        row(&["aten::linalg_vector_norm"], S::Reduce, Parts),
-        row(&["aten::special_logsumexp"], S::Reduce, Real),
-        // Lists of tensors.
-        row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Parted, Same),
-        row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Parted, Same),
-        // By index.
-        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same),
-        row(&["aten::repeat_interleave:self"], S::Interleaved, Same),
-        row(&["aten::repeat_interleave"], S::Counted(1), Same).by_values("`repeats` are summed"),
-        // Looks and copies.
-        row(&["aten::tile"], S::Repeated, Same),
-        row(&["aten::_unsafe_view", "aten::_reshape_alias"], S::Reshaped, Same),
-        row(&["aten::broadcast_to"], S::Expanded, Same),
-        row(&["aten::sum_to_size"], S::Listed("size"), Same),
-        row(&["aten::select_copy"], S::Selected, Same),
-        row(&["aten::slice_copy", "aten::narrow_copy"], S::Sliced, Same),
-        row(&["aten::unsqueeze_copy"], S::Unsqueezed, Same),
-        row(&["aten::unflatten"], S::Unflattened, Same),
-        row(&["aten::diag_embed"], S::DiagonalEmbedded, Same),
-        row(&["aten::pixel_shuffle"], S::Shuffled, Same),
-        row(&["aten::pixel_unshuffle"], S::Unshuffled, Same),
-        row(&["aten::atleast_1d:self"], S::AtLeast(1), Same),
-        row(&["aten::atleast_2d:self"], S::AtLeast(2), Same),
-        row(&["aten::atleast_3d:self"], S::AtLeast(3), Same),
-        row(&["aten::mT", "aten::mH", "aten::adjoint", "aten::matrix_H"], S::Transposed, Same),
-        row(&["aten::concat:dim", "aten::concatenate:dim"], S::Concatenated, Promoted),
-        // Products.
-        row(&["aten::scaled_dot_product_attention"], S::Attended, Same),
-        row(&["aten::inner"], S::Inner, Same),
-        row(&["aten::kron"], S::Kronecker, Promoted),
-        row(&["aten::cdist", "aten::_cdist_forward"], S::Distances, Settled),
-        // Cells.
-        row(&["aten::lstm_cell"], S::Each(&[S::Nth(1), S::Nth(2)]), Same),
-        row(&["aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"], S::Of("hx"), Same),
-        // Made from numbers.
-        row(&["aten::bartlett_window", "aten::blackman_window", "aten::hamming_window", "aten::hann_window", "aten::kaiser_window"], S::Counting("window_length"), Default).detached(),
-        row(&["aten::linspace", "aten::logspace"], S::Counting("steps"), Default).detached(),
-        row(&["aten::scalar_tensor"], S::Scalar, Default).detached(),
-        row(&["aten::empty_strided"], S::Given, Default).detached(),
-        row(&["aten::new_empty_strided"], S::Given, Same).detached(),
-        row(&["aten::polygamma"], S::Like, Real).told_as(SIZES),
-    ]
-};

@@ -1,9 +1,11 @@
 //! Operators that make one element of many.
 
-use super::{Call, Extent, dim_of, is_in_a_row, place};
+use super::elementwise::broadcast_two;
+use super::{Call, Extent, dim_of, is_in_a_row, number, place};
 use crate::ops::shape_rules::{Element, Shape};
 use crate::planted;
 use crate::types::Dim;
+use crate::types::era::Era;
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
@@ -14,6 +16,11 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
             Some(Extent::of(sizes[..sizes.len().checked_sub(2)?].to_vec()))
         }
         Shape::TopK => top(call),
+        Shape::Sampled => sampled(call),
+        Shape::Quantiles => quantiles(call),
+        Shape::Pairs => pairs(call),
+        Shape::PairwiseReduced => pairwise(call),
+        Shape::ReducedExcept => reduced_except(call),
         _ => reduced(call),
     }
 }
@@ -48,8 +55,8 @@ fn reduced(call: &Call<'_>) -> Option<Extent> {
     let contiguous = is_in_a_row(call.first()?);
     let keepdim = planted!("shapes.keepdim", keepdim?, "never" => false);
     Some(match (dims?, keepdim) {
-        // An index into everything has one dimension less of everything: what is kept of none differs by version.
-        (Reduced::All, _) if call.row.element == Element::Long => return None,
+        // What is kept of an index into everything differs by version.
+        (Reduced::All, _) if call.row.element == Element::Long && call.graph.era == Era::V1_3 => return None,
         (Reduced::All, _) => Extent::fresh(vec![Dim::Known(1); rank], contiguous),
         (Reduced::These(at), true) => {
             let kept = |(i, dim): (usize, &Dim)| if at.contains(&i) { Dim::Known(1) } else { *dim };
@@ -73,11 +80,14 @@ fn dims(call: &Call<'_>) -> Option<Reduced> {
     }
     let is_int = call.known.ty(value).is(crate::types::Simple::Int);
     let dims = if is_int { vec![call.int(&["dim"])] } else { call.ints(&["dim"])? };
-    // What an empty list means differs by operator.
     let rank = call.first()?.rank();
     let known: Option<Vec<i64>> = dims.iter().copied().collect();
     match (known, rank) {
-        _ if dims.is_empty() => None,
+        // An empty list is all dimensions; PyTorch's own analysis says nothing of it.
+        _ if dims.is_empty() && call.row.shape == Shape::ReduceListed => {
+            call.known.sees_into_lists().then_some(Reduced::These(Vec::new()))
+        }
+        _ if dims.is_empty() => call.known.sees_into_lists().then_some(Reduced::All),
         (Some(all), Some(rank)) => {
             let places: Option<Vec<usize>> = all.into_iter().map(|dim| place(dim, rank)).collect();
             places.map(Reduced::These)
@@ -85,4 +95,60 @@ fn dims(call: &Call<'_>) -> Option<Reduced> {
         // Two unknown dimensions may be one only where that raises.
         _ => Some(Reduced::Count(dims.len())),
     }
+}
+
+/// So many draws of each row.
+fn sampled(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    *sizes.last_mut()? = dim_of(call.int(&["num_samples"]));
+    Some(Extent::of(sizes))
+}
+
+/// What a reduction leaves, for each element of `q`.
+fn quantiles(call: &Call<'_>) -> Option<Extent> {
+    let rest = reduced(call)?.sizes?;
+    let mut sizes = match call.operand("q") {
+        Some(q) if call.known.ty(q).is_tensor() => call.tensor_of(q)?.sizes.as_deref()?.to_vec(),
+        _ => Vec::new(),
+    };
+    sizes.extend(rest);
+    Some(Extent::of(sizes))
+}
+
+/// An element for each pair of rows of a matrix.
+fn pairs(call: &Call<'_>) -> Option<Extent> {
+    let rows = number(*call.sizes()?.first()?);
+    let count = rows.and_then(|n| Some(n.checked_mul((n - 1).max(0))? / 2));
+    Some(Extent::of(vec![dim_of(count)]))
+}
+
+/// Two tensors broadcast together, the last dimension or `dim` of which is reduced.
+fn pairwise(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = broadcast_two(&call.sizes_of("x1")?, &call.sizes_of("x2")?);
+    let dim = match call.schema.formal("dim") {
+        Some(_) => call.int(&["dim"])?,
+        // Up to 1.4 distances are those of the second dimension.
+        None if call.graph.era == Era::V1_3 => 1,
+        None => -1,
+    };
+    let at = place(dim, sizes.len()).filter(|at| *at < sizes.len())?;
+    let keepdim = if call.schema.formal("keepdim").is_some() { call.flag("keepdim")? } else { false };
+    if keepdim {
+        sizes[at] = Dim::Known(1);
+    } else {
+        sizes.remove(at);
+    }
+    Some(Extent::of(sizes))
+}
+
+/// All dimensions but one become 1; a number where that one is -1.
+fn reduced_except(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let kept = call.int(&["dim"])?;
+    if kept == -1 {
+        return Some(Extent::of(Vec::new()));
+    }
+    let kept = place(kept, sizes.len())?;
+    sizes.iter_mut().enumerate().filter(|(i, _)| *i != kept).for_each(|(_, dim)| *dim = Dim::Known(1));
+    Some(Extent::of(sizes))
 }

@@ -15,7 +15,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
 }
 
 /// What is known of a size by two that must be equal.
-fn either(a: Dim, b: Dim) -> Dim {
+pub(super) fn either(a: Dim, b: Dim) -> Dim {
     match (a, b) {
         (Dim::Known(_), _) | (_, Dim::Unknown) => a,
         (_, Dim::Known(_)) | (Dim::Unknown, _) => b,
@@ -32,9 +32,10 @@ fn concatenated(call: &Call<'_>) -> Option<Extent> {
     if ranks.contains(&Some(0)) || rank == 1 && ranks.contains(&None) {
         return None;
     }
-    if ranks.iter().any(|one| *one != Some(rank)) {
+    if ranks.contains(&None) {
         return Some(Extent::ranked(rank));
     }
+    let tensors: Vec<&TensorType> = tensors.into_iter().filter(|tensor| tensor.rank() == Some(rank)).collect();
     let Some(at) = call.int(&["dim"]).and_then(|dim| place(dim, rank)) else { return Some(Extent::ranked(rank)) };
     let sizes = |tensor: &TensorType, i: usize| tensor.sizes.as_ref().map_or(Dim::Unknown, |sizes| sizes[i]);
     let sum = || tensors.iter().try_fold(0i64, |sum, tensor| sum.checked_add(number(sizes(tensor, at))?));
@@ -42,7 +43,8 @@ fn concatenated(call: &Call<'_>) -> Option<Extent> {
         true => planted!("shapes.cat", dim_of(sum()), "first" => sizes(tensors[0], at)),
         false => tensors.iter().map(|tensor| sizes(tensor, i)).reduce(either).unwrap_or(Dim::Unknown),
     };
-    Some(Extent::fresh((0..rank).map(size).collect(), tensors.iter().all(|tensor| is_in_a_row(tensor))))
+    let whole = ranks.len() == tensors.len();
+    Some(Extent::fresh((0..rank).map(size).collect(), whole && tensors.iter().all(|tensor| is_in_a_row(tensor))))
 }
 
 fn stacked(call: &Call<'_>) -> Option<Extent> {

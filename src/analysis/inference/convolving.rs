@@ -3,6 +3,7 @@
 use super::{Call, Extent, dim_of, number};
 use crate::ops::shape_rules::Shape;
 use crate::planted;
+use crate::types::{Dim, Simple};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
@@ -22,16 +23,22 @@ fn each(call: &Call<'_>, name: &str, n: usize) -> Vec<Option<i64>> {
     }
 }
 
-/// How often a window fits.
-fn windows(
+/// The same, with a number for all where the list is empty or there is none.
+pub(super) fn each_or(call: &Call<'_>, name: &str, n: usize, default: i64) -> Vec<Option<i64>> {
+    let given = call.schema.formal(name).is_some() && call.ints(&[name]).is_none_or(|all| !all.is_empty());
+    if given { each(call, name, n) } else { vec![Some(default); n] }
+}
+
+/// How often a window fits, with so much padding at both ends together.
+pub(super) fn windows(
     size: Option<i64>,
     kernel: Option<i64>,
     stride: Option<i64>,
-    padding: Option<i64>,
+    around: Option<i64>,
     dilation: Option<i64>,
 ) -> Option<i64> {
     let span = dilation?.checked_mul(kernel? - 1)?.checked_add(1)?;
-    let room = size?.checked_add(padding?.checked_mul(2)?)?.checked_sub(span)?;
+    let room = size?.checked_add(around?)?.checked_sub(span)?;
     (room >= 0).then(|| {
         Some(planted!("shapes.windows", room.checked_div(stride?)? + 1, "one-less" => room.checked_div(stride?)?))
     })?
@@ -39,51 +46,104 @@ fn windows(
 
 /// The number of dimensions that windows slide over: the one in the name, or that of the weight.
 fn spatial(call: &Call<'_>) -> Option<usize> {
-    let named = call.schema.kind.short().strip_suffix('d').and_then(|rest| rest.chars().last()?.to_digit(10));
-    let weight = || call.tensor("weight")?.rank()?.checked_sub(2);
-    named.map(|n| n as usize).or_else(weight)
+    let name = call.schema.kind.short();
+    let named = (1..=3).find(|n| name.contains(&format!("{n}d")));
+    named.or_else(|| call.tensor("weight")?.rank()?.checked_sub(2))
 }
 
 fn convolved(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let rank = Extent::ranked(sizes.len());
     let weight = call.tensor("weight").and_then(|weight| weight.sizes.as_deref());
-    let plain = call.schema.formal("transposed").is_none() || call.flag("transposed") == Some(false);
-    let (Some(n), Some(weight), true) = (spatial(call), weight, plain) else { return Some(rank) };
+    let transposed = match call.schema.formal("transposed") {
+        Some(_) => call.flag("transposed"),
+        None => Some(call.schema.kind.short().contains("transpose")),
+    };
+    let (Some(n), Some(weight), Some(transposed)) = (spatial(call), weight, transposed) else { return Some(rank) };
     if weight.len() != n + 2 || sizes.len() < n + 1 {
         return Some(rank);
     }
-    let (stride, padding) = (each(call, "stride", n), each(call, "padding", n));
-    let dilation = each(call, "dilation", n);
     let first = sizes.len() - n;
     let mut result = sizes[..first].to_vec();
-    result[first - 1] = weight[0];
-    result.extend(
-        (0..n).map(|i| {
-            dim_of(windows(number(sizes[first + i]), number(weight[2 + i]), stride[i], padding[i], dilation[i]))
-        }),
-    );
+    result[first - 1] = if transposed { grouped(call, weight[1]) } else { weight[0] };
+    let image: Vec<Option<i64>> = sizes[first..].iter().map(|dim| number(*dim)).collect();
+    let kernel: Vec<Option<i64>> = weight[2..].iter().map(|dim| number(*dim)).collect();
+    let made = if transposed { spread(call, &image, &kernel) } else { slid(call, &image, &kernel) };
+    result.extend(made.into_iter().map(dim_of));
     Some(Extent::of(result))
+}
+
+/// The channels of all groups.
+fn grouped(call: &Call<'_>, channels: Dim) -> Dim {
+    dim_of(number(channels).zip(call.int(&["groups"])).and_then(|(channels, groups)| channels.checked_mul(groups)))
+}
+
+/// How often kernels fit into an image, whose padding may be a word.
+pub(super) fn slid(call: &Call<'_>, image: &[Option<i64>], kernel: &[Option<i64>]) -> Vec<Option<i64>> {
+    let n = image.len();
+    let (stride, dilation) = (each_or(call, "stride", n, 1), each_or(call, "dilation", n, 1));
+    let is_word = call.operand("padding").is_some_and(|value| call.known.ty(value).is(Simple::Str));
+    let word = is_word.then(|| call.text("padding"));
+    let padding = if is_word { vec![None; n] } else { each_or(call, "padding", n, 0) };
+    let count = |i: usize| match word.as_ref().map(Option::as_deref) {
+        Some(Some("same")) => image[i],
+        Some(Some("valid")) => windows(image[i], kernel[i], stride[i], Some(0), dilation[i]),
+        Some(_) => None,
+        None => windows(image[i], kernel[i], stride[i], padding[i].and_then(|n| n.checked_mul(2)), dilation[i]),
+    };
+    (0..n).map(count).collect()
+}
+
+/// How much kernels cover that are laid down at each element.
+fn spread(call: &Call<'_>, image: &[Option<i64>], kernel: &[Option<i64>]) -> Vec<Option<i64>> {
+    let n = image.len();
+    let (stride, dilation) = (each_or(call, "stride", n, 1), each_or(call, "dilation", n, 1));
+    let (padding, more) = (each_or(call, "padding", n, 0), each_or(call, "output_padding", n, 0));
+    let covered = |i: usize| {
+        let steps = (image[i]? - 1).checked_mul(stride[i]?)?;
+        let reach = dilation[i]?.checked_mul(kernel[i]? - 1)?;
+        let size = steps.checked_add(reach)?.checked_add(more[i]? + 1)?.checked_sub(padding[i]?.checked_mul(2)?)?;
+        (size >= 0).then_some(size)
+    };
+    (0..n).map(covered).collect()
 }
 
 fn pooled(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let n = spatial(call)?;
-    if call.flag("ceil_mode") != Some(false) || sizes.len() < n {
+    let Some(ceil) = call.flag("ceil_mode").filter(|_| sizes.len() >= n) else {
         return Some(Extent::ranked(sizes.len()));
-    }
+    };
     let kernel = each(call, "kernel_size", n);
     // Without a stride it is the size of the window.
     let stride =
         if call.ints(&["stride"]).is_some_and(|all| all.is_empty()) { kernel.clone() } else { each(call, "stride", n) };
-    let padding = each(call, "padding", n);
-    let dilation = if call.schema.formal("dilation").is_some() { each(call, "dilation", n) } else { vec![Some(1); n] };
+    let (padding, dilation) = (each_or(call, "padding", n, 0), each_or(call, "dilation", n, 1));
     let first = sizes.len() - n;
     let mut result = sizes[..first].to_vec();
-    result.extend(
-        (0..n).map(|i| dim_of(windows(number(sizes[first + i]), kernel[i], stride[i], padding[i], dilation[i]))),
-    );
+    let count = |i: usize| {
+        let (size, around) = (number(sizes[first + i]), padding[i].and_then(|n| n.checked_mul(2)));
+        if ceil {
+            rounded_up(size?, kernel[i]?, stride[i]?, padding[i]?, dilation[i]?)
+        } else {
+            windows(size, kernel[i], stride[i], around, dilation[i])
+        }
+    };
+    result.extend((0..n).map(|i| dim_of(count(i))));
     Some(Extent::of(result))
+}
+
+/// How many windows begin in an image; the last one may reach over its end, and does not begin
+/// after it.
+fn rounded_up(size: i64, kernel: i64, stride: i64, padding: i64, dilation: i64) -> Option<i64> {
+    let span = dilation.checked_mul(kernel - 1)?.checked_add(1)?;
+    let room = size.checked_add(padding.checked_mul(2)?)?.checked_sub(span)?;
+    if stride <= 0 {
+        return None;
+    }
+    let count = (room + stride - 1).div_euclid(stride) + 1;
+    let outside = (count - 1).checked_mul(stride)? >= size + padding;
+    Some(count - i64::from(outside)).filter(|count| *count >= 1)
 }
 
 fn resized(call: &Call<'_>) -> Option<Extent> {

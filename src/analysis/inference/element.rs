@@ -10,7 +10,7 @@ use crate::tensor::dtype::Kind;
 use crate::tensor::promotion::{Promotion, of_number, stands_for_number, to_real_arithmetic};
 use crate::types::era::Era;
 use crate::types::release::Release;
-use crate::types::{DType, Simple, TensorType};
+use crate::types::{DType, Dim, Simple, TensorType, Type, TypeKind};
 
 /// Formals that are numbers and take part in promotion; `alpha` does not.
 const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
@@ -74,11 +74,65 @@ fn asked_for(call: &Call<'_>, value: Value) -> Option<DType> {
 }
 
 fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
-    let first = || call.first()?.dtype.filter(|dtype| dtype.arithmetic().is_some());
+    let is_known = |dtype: &DType| dtype.arithmetic().is_some() || dtype.is_quantized();
+    let first = || call.first()?.dtype.filter(is_known);
     match element {
         Element::Same => first(),
         Element::Each(_) => None,
         Element::Of(name) => call.tensor(name)?.dtype,
+        Element::Fixed(dtype) => Some(dtype),
+        Element::RealParts => first().map(|dtype| to_real_arithmetic(dtype).to_real()),
+        Element::Distance => settled(call, 0).map(DType::to_real),
+        // A softmax that made floats of halves has a gradient in halves.
+        Element::OfInput => {
+            let input = match call.operand("input_dtype") {
+                Some(_) => DType::from_code(call.int(&["input_dtype"])?)?,
+                None => call.tensor("self")?.dtype?,
+            };
+            first().map(|dtype| if input == DType::Half && dtype == DType::Float { input } else { dtype })
+        }
+        Element::OfTarget => match call.tensor("target")?.dtype {
+            Some(dtype) if dtype.is_float() => Some(dtype),
+            dtype => dtype.and_then(|_| settled(call, 0)),
+        },
+        Element::Integrated => match call.operand("dim").and_then(|_| integrated_size(call))? {
+            0 => first(),
+            _ => following(call, Element::Angle, i),
+        },
+        Element::SummedTo => {
+            let (dtype, sizes) = (first()?, call.first()?.sizes.as_deref());
+            let kept =
+                || Some(call.ints(&["size"])? == sizes?.iter().map(|dim| super::number(*dim)).collect::<Vec<_>>());
+            match (dtype.is_integral(), dtype) {
+                (true, DType::Long) | (false, _) => Some(dtype),
+                _ => kept().map(|kept| if kept { dtype } else { DType::Long }),
+            }
+        }
+        Element::FullPrecision => {
+            let widened = |dtype: DType| matches!(dtype, DType::Half | DType::BFloat16);
+            autocast(call, first()?, widened, || Some(DType::Float))
+        }
+        Element::ReducedPrecision => {
+            let narrowed = |dtype: DType| dtype == DType::Float;
+            autocast(call, first()?, narrowed, || DType::from_code(call.int(&["cpu_dtype"])?))
+        }
+        Element::OfWeights => match call.operand("weights") {
+            Some(weights) if !call.is_none(weights) => {
+                let dtype = call.tensor_of(weights)?.dtype?;
+                Some(if dtype == DType::Float { dtype } else { DType::Double })
+            }
+            _ => Some(DType::Long),
+        },
+        Element::OfData => of_data(call),
+        Element::PackedWeight => super::packed_shapes::weight(call)?.dtype,
+        Element::Stored => {
+            call.first()?.dtype.map(|dtype| QUANTISED.iter().find(|row| row.0 == dtype).map_or(dtype, |row| row.1))
+        }
+        Element::Quantised => QUANTISED.iter().find(|row| Some(row.1) == first()).map(|row| row.0),
+        Element::OfParameter => match call.operand("weight") {
+            Some(weight) if !call.is_none(weight) => call.tensor_of(weight)?.dtype,
+            _ => call.tensor("input")?.dtype,
+        },
         Element::Widened => first().zip(call.flag("half_to_float")).map(|(dtype, widened)| match widened {
             true if dtype == DType::Half => DType::Float,
             _ => dtype,
@@ -125,10 +179,66 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
     }
 }
 
+/// Quantised element types, and those that hold their integers.
+const QUANTISED: &[(DType, DType)] =
+    &[(DType::QUInt8, DType::Byte), (DType::QInt8, DType::Char), (DType::QInt32, DType::Int)];
+
+/// The size of the dimension that is integrated.
+fn integrated_size(call: &Call<'_>) -> Option<i64> {
+    let sizes = call.first()?.sizes.as_deref()?;
+    super::number(*sizes.get(super::place(call.int(&["dim"])?, sizes.len())?)?)
+}
+
+/// Another element type, for those that are `cast`, where casts are asked for on the CPU.
+fn autocast(
+    call: &Call<'_>,
+    dtype: DType,
+    cast: impl Fn(DType) -> bool,
+    to: impl Fn() -> Option<DType>,
+) -> Option<DType> {
+    let enabled = call.operand("cpu_enabled").map_or(Some(false), |_| call.flag("cpu_enabled"));
+    match enabled {
+        Some(true) if cast(dtype) => to(),
+        None if cast(dtype) => None,
+        _ => Some(dtype),
+    }
+}
+
+/// The type of a number, of those in nested lists, or of a tensor.
+fn of_data(call: &Call<'_>) -> Option<DType> {
+    let value = call.operand("t").or_else(|| call.operand("data"))?;
+    let mut ty = call.known.ty(value);
+    // Up to 1.4 a number is a double. A list of floats is of the default type, and so is an empty
+    // one, whatever it could hold.
+    let is_list = matches!(ty.kind(), TypeKind::List(_));
+    let is_empty = || Some(super::creating::data(call)?.sizes?.contains(&Dim::Known(0)));
+    let is_old = call.era() == Era::V1_3;
+    if is_list && is_empty()? {
+        return Some(DType::Float);
+    }
+    while let TypeKind::List(inner) = ty.kind() {
+        ty = *inner;
+    }
+    match ty.as_tensor() {
+        Some(tensor) if call.known.ty(value).is_tensor() => tensor.dtype,
+        _ => Some(of_number(kind_of(ty)?, if is_old && !is_list { DType::Double } else { DType::Float })),
+    }
+}
+
 /// Statistics of a norm are of the type of the input; of halves beside a weight of floats they are
 /// floats.
 fn statistics(call: &Call<'_>) -> Option<DType> {
     let input = call.first()?.dtype?;
+    // Nothing is saved outside of training, in a vector of the type of the input.
+    let is_batch = call.schema.formal("running_mean").is_some();
+    let trained = if call.schema.formal("training").is_some() { call.flag("training") } else { Some(false) };
+    match trained {
+        Some(true) => {}
+        _ if !is_batch => {}
+        Some(false) => return Some(input),
+        None if matches!(input, DType::Half | DType::BFloat16) => return None,
+        None => return Some(input),
+    }
     let weights = ["weight", "bias", "running_mean"].into_iter().filter_map(|name| call.operand(name));
     let mut given = weights.filter(|&value| !call.is_none(value));
     match (matches!(input, DType::Half | DType::BFloat16), given.next()) {
@@ -180,7 +290,10 @@ fn numbers(call: &Call<'_>) -> Vec<Option<Kind>> {
 }
 
 fn kind(call: &Call<'_>, value: Value) -> Option<Kind> {
-    let ty = call.known.ty(value);
+    kind_of(call.known.ty(value))
+}
+
+fn kind_of(ty: Type) -> Option<Kind> {
     let kinds = [
         (Simple::Bool, Kind::Bool),
         (Simple::Int, Kind::Int),

@@ -12,6 +12,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::AsIndex => Some(Extent::of(call.tensor("index")?.sizes.as_deref()?.to_vec())),
         Shape::AsOther => Some(Extent::of(call.tensor("other")?.sizes.as_deref()?.to_vec())),
         Shape::RankOnly => Some(Extent::ranked(call.first()?.rank()?)),
+        Shape::BroadcastFirst(n) => Some(Extent::of(broadcast(call.tensors()?.get(..n)?)?)),
         _ => {
             let tensors = call.tensors()?;
             let sizes = broadcast(&tensors)?;
@@ -41,7 +42,7 @@ pub(super) fn broadcast_two(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
 }
 
 /// One size broadcast with another: 1 gives way; any other known size is the result, since what it meets is that or 1.
-fn together(a: Dim, b: Dim) -> Dim {
+pub(super) fn together(a: Dim, b: Dim) -> Dim {
     match (number(a), number(b)) {
         (Some(1), _) => b,
         (_, Some(1)) => a,

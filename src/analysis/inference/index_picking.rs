@@ -1,12 +1,26 @@
 //! Elements that are picked by tensors of indices.
 
-use super::elementwise::broadcast;
+use super::elementwise::{broadcast, together};
 use super::{Call, Extent, dim_of, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::types::{DType, Dim, TensorType};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
-    if call.row.shape == Shape::Interleaved { interleaved(call) } else { indexed(call) }
+    match call.row.shape {
+        Shape::Interleaved => interleaved(call),
+        Shape::TableGradient => {
+            let row = *call.sizes()?.last()?;
+            Some(Extent::of(vec![dim_of(call.int(&["num_weights"])), row]))
+        }
+        Shape::Bags => bags(call),
+        Shape::TakenAlong => taken_along(call),
+        Shape::OneHot => {
+            let mut sizes = call.sizes()?;
+            sizes.push(dim_of(call.int(&["num_classes"]).filter(|n| *n >= 0)));
+            Some(Extent::of(sizes))
+        }
+        _ => indexed(call),
+    }
 }
 
 /// The indices of `x[i, :, j]`, one for each dimension from the first on; none of a dimension that
@@ -27,8 +41,11 @@ fn indexed(call: &Call<'_>) -> Option<Extent> {
     let given: Vec<&'static TensorType> = indices.iter().flatten().copied().collect();
     // A mask is as many indices as it has dimensions, and picks as many elements as it has ones.
     let is_mask = |index: &TensorType| index.dtype.is_none_or(|dtype| matches!(dtype, DType::Bool | DType::Byte));
-    if given.is_empty() || given.iter().any(|index| is_mask(index)) || indices.len() > sizes.len() {
+    if given.iter().any(|index| is_mask(index)) || indices.len() > sizes.len() {
         return None;
+    }
+    if given.is_empty() {
+        return Some(Extent::of(sizes));
     }
     let picked = broadcast(&given)?;
     let at: Vec<usize> = (0..indices.len()).filter(|&i| indices[i].is_some()).collect();
@@ -47,13 +64,39 @@ fn interleaved(call: &Call<'_>) -> Option<Extent> {
     if call.is_none(dim) {
         sizes = vec![dim_of(product(sizes.into_iter().map(number)))];
     }
+    if sizes.is_empty() {
+        sizes.push(Dim::Known(1));
+    }
     let at = if call.is_none(dim) { 0 } else { place(call.int(&["dim"])?, sizes.len())? };
     let size = number(*sizes.get(at)?);
     let times = call.operand("repeats")?;
     let grown = match call.tensor_of(times) {
         None => size.zip(call.int(&["repeats"])).and_then(|(size, times)| size.checked_mul(times)),
-        Some(_) => call.int(&["output_size"]),
+        Some(_) => call.operand("output_size").and_then(|_| call.int(&["output_size"])),
     };
     sizes[at] = dim_of(grown);
     Some(Extent::of(sizes))
+}
+
+/// A row of the table for each bag; where the last offset is the end, there is one bag less.
+fn bags(call: &Call<'_>) -> Option<Extent> {
+    let row = call.sizes_of("weight")?.get(1).copied()?;
+    let offsets = call.sizes_of("offsets")?;
+    let &[offsets] = &offsets[..] else { return None };
+    let fewer = i64::from(call.schema.formal("include_last_offset").is_some() && call.flag("include_last_offset")?);
+    Some(Extent::of(vec![dim_of(number(offsets).map(|n| (n - fewer).max(0))), row]))
+}
+
+/// The sizes of the indices along `dim`, elsewhere those of both; without a dimension all indices.
+fn taken_along(call: &Call<'_>) -> Option<Extent> {
+    let (sizes, indices) = (call.sizes()?, call.sizes_of("indices")?);
+    if call.is_none(call.operand("dim")?) {
+        return Some(Extent::of(vec![dim_of(product(indices.into_iter().map(number)))]));
+    }
+    let at = place(call.int(&["dim"])?, sizes.len())?;
+    if sizes.len() != indices.len() {
+        return None;
+    }
+    let dim = |i: usize| if i == at { indices[i] } else { together(sizes[i], indices[i]) };
+    Some(Extent::of((0..sizes.len()).map(dim).collect()))
 }

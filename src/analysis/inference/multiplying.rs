@@ -12,7 +12,9 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Matmul => matmul(call),
         Shape::AddedProduct => added(call),
         Shape::Linear => linear(call),
-        Shape::Attended => attended(call),
+        Shape::Attended => attended(call, false),
+        Shape::AttentionWeights => attended(call, true),
+        Shape::HeadWeights => head_weights(call),
         Shape::Inner => inner(call),
         Shape::Kronecker => kronecker(call),
         Shape::Distances => distances(call),
@@ -89,21 +91,40 @@ fn outer(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(vec![dim(call, first, 0), dim(call, first + 1, 0)]))
 }
 
-/// A row of the values for each query.
-fn attended(call: &Call<'_>) -> Option<Extent> {
+/// A row of the values for each query, or a weight for each query and key.
+fn attended(call: &Call<'_>, weights: bool) -> Option<Extent> {
     let sizes = |name: &str| call.tensor(name)?.sizes.as_deref();
-    let ([stack @ .., rows, _], [others @ .., _, _], [values @ .., _, columns]) =
+    let ([stack @ .., rows, _], [others @ .., keys, _], [values @ .., _, columns]) =
         (sizes("query")?, sizes("key")?, sizes("value")?)
     else {
         return None;
     };
-    let heads = if call.flag("enable_gqa")? {
-        // Heads of keys and values are repeated; the rest is equal.
-        (stack.len() == others.len() && stack.len() == values.len()).then(|| stack.to_vec())?
-    } else {
-        broadcast_two(&broadcast_two(stack, others), values)
-    };
+    let same_rank = stack.len() == others.len() && stack.len() == values.len();
+    // Heads of keys and values are repeated; the rest is equal.
+    let grouped = call.flag("enable_gqa")? && !stack.is_empty() && same_rank;
+    let heads = if grouped { stack.to_vec() } else { broadcast_two(stack, others) };
+    let mut scores = [&heads[..], &[*rows, *keys]].concat();
+    if let Some(mask) = call.operand("attn_mask").filter(|&mask| !call.is_none(mask)) {
+        scores = broadcast_two(&scores, call.tensor_of(mask)?.sizes.as_deref()?);
+    }
+    if weights {
+        return Some(Extent::of(scores));
+    }
+    let [heads @ .., rows, _] = &scores[..] else { return None };
+    let heads = if grouped { heads.to_vec() } else { broadcast_two(heads, values) };
     Some(Extent::of([&heads[..], &[*rows, *columns]].concat()))
+}
+
+/// A weight for each query and key, of each head unless they are averaged.
+fn head_weights(call: &Call<'_>) -> Option<Extent> {
+    let (query, key) = (call.sizes_of("query")?, call.sizes_of("key")?);
+    let ([batch, rows, _], [_, keys, _]) = (&query[..], &key[..]) else { return None };
+    let heads = dim_of(call.int(&["num_head"]));
+    match (call.flag("need_weights")?, call.flag("average_attn_weights")?) {
+        (false, _) => None,
+        (true, true) => Some(Extent::of(vec![*batch, *rows, *keys])),
+        (true, false) => Some(Extent::of(vec![*batch, heads, *rows, *keys])),
+    }
 }
 
 fn inner(call: &Call<'_>) -> Option<Extent> {

@@ -6,7 +6,14 @@ use crate::types::Dim;
 /// The parts; none where their number is unknown.
 pub(super) fn extents(call: &Call<'_>) -> Option<Vec<Extent>> {
     let sizes = call.sizes()?;
-    let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;
+    let dim = match call.schema.kind.short() {
+        "hsplit" if sizes.len() == 1 => 0,
+        "hsplit" => 1,
+        "vsplit" => 0,
+        "dsplit" => 2,
+        _ => call.int(&["dim"])?,
+    };
+    let at = place(dim, sizes.len()).filter(|at| *at < sizes.len())?;
     let size = number(sizes[at]).filter(|n| *n >= 0)?;
     let part = |n: Option<i64>| {
         let mut part = sizes.clone();
@@ -34,11 +41,13 @@ fn lengths(call: &Call<'_>, size: i64) -> Option<Vec<i64>> {
             // A dimension of no elements is in as many parts as were asked for.
             if each == 0 { Some(vec![0; usize::try_from(chunks.min(MOST)).ok()?]) } else { equal(size, each) }
         }
-        "tensor_split" if call.operand("sections").is_some() => {
+        _ if call.operand("sections").is_some() => {
             let n = call.int(&["sections"]).filter(|n| (1..=MOST).contains(n))?;
             Some((0..n).map(|i| size / n + i64::from(i < size % n)).collect())
         }
-        "tensor_split" => cut(size, &call.ints(&["indices"])?.into_iter().collect::<Option<Vec<i64>>>()?),
+        _ if call.operand("indices").is_some() => {
+            cut(size, &call.ints(&["indices"])?.into_iter().collect::<Option<Vec<i64>>>()?)
+        }
         _ => match call.any_operand(&["split_size", "split_sizes"]) {
             Some(value) if call.known.ty(value).is(crate::types::Simple::Int) => {
                 equal(size, call.int(&["split_size"])?)

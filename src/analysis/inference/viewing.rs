@@ -3,7 +3,7 @@
 use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
 use crate::ops::shape_rules::Shape;
 use crate::planted;
-use crate::types::Dim;
+use crate::types::{DType, Dim};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
@@ -16,15 +16,6 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Squeezed => squeezed(call),
         Shape::Flattened => flattened(call),
         Shape::Unfolded => unfolded(call),
-        Shape::Paired => {
-            let mut sizes = call.sizes()?;
-            sizes.pop().map(|_| Extent::of(sizes))
-        }
-        Shape::Unpaired => {
-            let mut sizes = call.sizes()?;
-            sizes.push(Dim::Known(2));
-            Some(Extent::of(sizes))
-        }
         Shape::Diagonal => diagonal(call),
         Shape::Diag => diag(call),
         Shape::Matrix => Some(Extent::ranked(2)),
@@ -32,6 +23,20 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
         Shape::Halved => halved(call),
         Shape::DiagonalEmbedded => diagonal_embedded(call),
         Shape::Unflattened => unflattened(call),
+        Shape::Retyped => retyped(call),
+        Shape::PairsJoined => {
+            let mut sizes = call.sizes()?;
+            sizes.pop()?;
+            Some(Extent::of(sizes))
+        }
+        Shape::PairsSplit => {
+            let mut sizes = call.sizes()?;
+            sizes.push(Dim::Known(2));
+            Some(Extent::of(sizes))
+        }
+        Shape::Moved => moved(call),
+        Shape::Rotated => rotated(call),
+        Shape::Raveled => Some(Extent::of(vec![dim_of(elements(call.sizes()?.into_iter().map(number)))])),
         _ => repeated(call),
     }
 }
@@ -225,7 +230,10 @@ fn flattened(call: &Call<'_>) -> Option<Extent> {
 }
 
 fn unfolded(call: &Call<'_>) -> Option<Extent> {
-    let mut sizes = call.sizes().filter(|sizes| !sizes.is_empty())?;
+    let mut sizes = call.sizes()?;
+    if sizes.is_empty() {
+        return Some(Extent::of(vec![dim_of(call.int(&["size"]))]));
+    }
     let Some(at) = call.int(&["dimension"]).and_then(|dim| place(dim, sizes.len())) else {
         return Some(Extent::ranked(sizes.len() + 1));
     };
@@ -255,7 +263,10 @@ fn diagonal_length(rows: Option<i64>, columns: Option<i64>, offset: Option<i64>)
 
 fn diag(call: &Call<'_>) -> Option<Extent> {
     match call.sizes()?[..] {
-        [_] => Some(Extent::ranked(2)),
+        [n] => {
+            let side = || number(n)?.checked_add(call.int(&["diagonal"])?.checked_abs()?);
+            Some(Extent::of(vec![dim_of(side()); 2]))
+        }
         [a, b] => {
             let length = diagonal_length(number(a), number(b), call.int(&["diagonal"]));
             Some(Extent::of(vec![dim_of(length)]))
@@ -330,5 +341,54 @@ fn unflattened(call: &Call<'_>) -> Option<Extent> {
     let left = || number(sizes[at])?.checked_div(others()?);
     let new: Vec<Dim> = wanted.iter().map(|n| if *n == Some(-1) { dim_of(left()) } else { dim_of(*n) }).collect();
     sizes.splice(at..=at, new);
+    Some(Extent::of(sizes))
+}
+
+/// The same bytes as elements of another size: the last dimension grows or shrinks.
+fn retyped(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let (old, new) = (call.first()?.dtype?, DType::from_code(call.int(&["dtype"])?)?);
+    if old.size() != new.size() {
+        let last = sizes.last_mut()?;
+        *last = dim_of(number(*last).and_then(|n| n.checked_mul(old.size() as i64)?.checked_div(new.size() as i64)));
+    }
+    Some(Extent::of(sizes))
+}
+
+/// Some dimensions go to other places, the others stay in order.
+fn moved(call: &Call<'_>) -> Option<Extent> {
+    let sizes = call.sizes()?;
+    let places = |name: &str| -> Option<Vec<usize>> {
+        let value = call.operand(name)?;
+        let is_int = call.known.ty(value).is(crate::types::Simple::Int);
+        let dims = if is_int { vec![call.int(&[name])] } else { call.ints(&[name])? };
+        dims.into_iter().map(|dim| place(dim?, sizes.len())).collect()
+    };
+    let Some((from, to)) = places("source").zip(places("destination")) else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    let mut others = (0..sizes.len()).filter(|i| !from.contains(i));
+    let dim = |i: usize| match to.iter().position(|&at| at == i) {
+        Some(k) => sizes.get(*from.get(k)?).copied(),
+        None => others.next().map(|at| sizes[at]),
+    };
+    Some(Extent::of((0..sizes.len()).map(dim).collect::<Option<_>>()?))
+}
+
+/// Two dimensions change places when they are turned an odd number of times.
+fn rotated(call: &Call<'_>) -> Option<Extent> {
+    let mut sizes = call.sizes()?;
+    let turned = || {
+        let dims = call.ints(&["dims"])?;
+        let &[a, b] = &dims[..] else { return None };
+        let (a, b) = (place(a?, sizes.len())?, place(b?, sizes.len())?);
+        Some((a, b, call.int(&["k"])?))
+    };
+    let Some((a, b, k)) = turned().filter(|(a, b, _)| *a.max(b) < sizes.len()) else {
+        return Some(Extent::ranked(sizes.len()));
+    };
+    if k % 2 != 0 {
+        sizes.swap(a, b);
+    }
     Some(Extent::of(sizes))
 }

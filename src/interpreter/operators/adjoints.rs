@@ -151,8 +151,13 @@ fn along_dim(call: &Call, f: impl Fn(&mut [f64], &[f64])) -> Answer {
     for (row, output) in rows.iter_mut().zip(outputs.iter()) {
         f(row, output);
     }
-    let input = call.opt_dtype("input_dtype")?;
-    let dtype = input.or(call.opt_tensor("self")?.map(|x| x.dtype())).unwrap_or(grad.dtype());
+    check(grad.dtype() == output.dtype(), || {
+        format!("expected scalar type {} but found {}", output.dtype().name(), grad.dtype().name())
+    })?;
+    // A softmax that made floats of halves has a gradient in halves.
+    let input = call.opt_dtype("input_dtype")?.or(call.opt_tensor("self")?.map(|x| x.dtype()));
+    let narrowed = input == Some(DType::Half) && grad.dtype() == DType::Float;
+    let dtype = if narrowed { DType::Half } else { grad.dtype() };
     one(from_rows(call, &rows, dim, dtype, &grad))
 }
 
@@ -290,6 +295,11 @@ fn layer_norm_backward(call: &Call) -> Answer {
             of_bias[k] += g;
         }
     }
+    if let (Some(shape), Some(weight)) = (&normalized, call.opt_tensor("weight")?) {
+        check(weight.shape() == &shape[..], || {
+            format!("Expected weight to be of the shape {shape:?} of normalized_shape, but got {:?}", weight.shape())
+        })?;
+    }
     let fitting = call.opt_tensor("weight")?.filter(|weight| weight.numel() == len);
     let plain = normalized.map_or(Dims::from_elem(len as i64, 1), |shape| shape.as_slice().into());
     let shape = fitting.map_or(plain, |weight| weight.shape().into());
@@ -425,6 +435,12 @@ fn hardswish_backward(g: f64, x: f64) -> f64 {
 
 fn softplus_backward(call: &Call) -> Answer {
     let (beta, threshold) = (call.float("beta")?, call.float("threshold")?);
+    let x = call.tensor("self")?;
+    if let Some(output) = call.opt_tensor("output")? {
+        check(output.shape() == x.shape() && output.dtype() == x.dtype(), || {
+            format!("softplus_backward: an output of {:?} for an input of {:?}", output.shape(), x.shape())
+        })?;
+    }
     of_input(call, |g, x| if x * beta > threshold { g } else { g * logistic(x * beta) })
 }
 
@@ -504,7 +520,8 @@ fn nll_loss_backward(call: &Call) -> Answer {
 fn embedding_dense_backward(call: &Call) -> Answer {
     let (grad, indices) = (incoming(call)?, call.tensor("indices")?);
     let (count, padding) = (call.int("num_weights")?, call.int("padding_idx")?);
-    let len = grad.size(grad.rank().saturating_sub(1));
+    check(grad.rank() > 0, || "Dimension specified as -1 but tensor has no dimensions".to_owned())?;
+    let len = grad.size(grad.rank() - 1);
     let total = layout::checked(&[count, len])?;
     let (indices, grads) = (indices.read::<i64>(), grad.read::<f64>());
     check(indices.len() * len as usize == grads.len(), || "embedding_dense_backward: wrong gradient".to_owned())?;

@@ -30,8 +30,16 @@ pub const ROWS: &[Row] = &[
     ("aten::_cast_Half", |call| cast(call, DType::Half)),
     ("aten::_cast_Float", |call| cast(call, DType::Float)),
     ("aten::_cast_Double", |call| cast(call, DType::Double)),
-    ("aten::_autocast_to_full_precision", first),
-    ("aten::_autocast_to_reduced_precision", first),
+    ("aten::_autocast_to_full_precision", |call| {
+        autocast(call, |dtype| matches!(dtype, DType::Half | DType::BFloat16), Ok(DType::Float))
+    }),
+    ("aten::_autocast_to_reduced_precision", |call| {
+        autocast(
+            call,
+            |dtype| dtype == DType::Float,
+            call.opt_dtype("cpu_dtype").map(|dtype| dtype.unwrap_or(DType::BFloat16)),
+        )
+    }),
     ("aten::cpu", |call| one(self_of(call)?.on(Device::cpu()))),
     ("aten::cuda", |call| one(self_of(call)?.on(Device::new("cuda:0")))),
     ("prim::data", |call| one(self_of(call)?.alias())),
@@ -92,6 +100,16 @@ pub const ROWS: &[Row] = &[
 
 fn first(call: &Call<'_>) -> Answer {
     one(call.arg(0)?.clone())
+}
+
+/// Casts that autocast makes on the CPU, of the element types that `casts` names.
+fn autocast(call: &Call<'_>, casts: impl Fn(DType) -> bool, to: Result<DType, Stop>) -> Answer {
+    let x = self_of(call)?;
+    let enabled = call.look("cpu_enabled").is_some() && call.bool("cpu_enabled")?;
+    match enabled && x.device() == Device::cpu() && casts(x.dtype()) {
+        true => one(as_type(call, &x, to?, None, false)),
+        false => first(call),
+    }
 }
 
 /// The tensor itself where nothing changes and no copy is asked for.

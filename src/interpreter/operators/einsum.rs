@@ -245,6 +245,19 @@ fn bilinear(call: &Call) -> Answer {
     check(a.rank() == b.rank() && a.rank() > 0 && weight.rank() == 3, || {
         format!("bilinear(): input dimensions do not match: got {} and {}", a.rank(), b.rank())
     })?;
+    let last = a.rank() - 1;
+    check(a.shape()[..last] == b.shape()[..last], || {
+        format!("bilinear(): input batch dimensions do not match: got {:?} and {:?}", a.shape(), b.shape())
+    })?;
+    if let Some(bias) = call.opt_tensor("bias")? {
+        check(bias.rank() > 0 && bias.size(0) == weight.size(0), || {
+            format!(
+                "bilinear(): bias size does not match weight size: got {:?} but expected {}",
+                bias.shape(),
+                weight.size(0)
+            )
+        })?;
+    }
     let outer: Vec<Label> = (3..a.rank() + 2).map(Label::Number).collect();
     let with = |last: usize| [&outer[..], &[Label::Number(last)]].concat();
     let labels = [Label::Number(0), Label::Number(1), Label::Number(2)];

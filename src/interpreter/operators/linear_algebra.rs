@@ -241,6 +241,10 @@ fn addmv(call: &Call) -> Answer {
     let (base, a, v) = (call.tensor("self")?, call.tensor("mat")?, call.tensor("vec")?);
     ranks("mat", &a, 2)?;
     ranks("vec", &v, 1)?;
+    check(base.dtype() == same_dtype(&a, &v)?, || {
+        let names = (base.dtype().name(), a.dtype().name());
+        format!("expected scalar type {} but found {}", names.0, names.1)
+    })?;
     let (beta, alpha) = factors(call, base.dtype())?;
     let base = base.broadcast_to(&[a.size(0)])?.unsqueeze(1);
     one(product(call, &a, &v.unsqueeze(1), Some(Base { base: &base, beta, alpha }))?.squeeze(&[1]))
@@ -379,6 +383,13 @@ pub(super) fn affine(call: &Call, x: &Tensor, weight: &Tensor, bias: Option<&Ten
 
 fn chain_matmul(call: &Call) -> Answer {
     let matrices = call.tensors("matrices").or_else(|_| call.tensors("tensors"))?;
+    let ends = [0, matrices.len().saturating_sub(1)];
+    let vectors = call.kind().short() == "linalg_multi_dot";
+    for (i, matrix) in matrices.iter().enumerate() {
+        check(matrix.rank() == 2 || vectors && matrix.rank() == 1 && ends.contains(&i), || {
+            format!("{}(): tensor {i} must be 2D but got {}D", call.kind().short(), matrix.rank())
+        })?;
+    }
     let (first, rest) = match matrices.split_first() {
         Some(split) => split,
         None => return Err(Stop::raised("chain_matmul(): Expected one or more matrices")),

@@ -134,6 +134,7 @@ fn binary_cross_entropy(call: &Call) -> Answer {
             x.shape()
         )
     })?;
+    check(x.dtype() == y.dtype(), || format!("Found dtype {} but expected {}", y.dtype().name(), x.dtype().name()))?;
     check(x.read::<f64>().iter().all(|x| (0.0..=1.0).contains(x)), || {
         "all elements of input should be between 0 and 1".to_owned()
     })?;
@@ -202,6 +203,9 @@ fn cosine_embedding_loss(call: &Call) -> Answer {
     check(a.shape() == b.shape() && a.rank() > 0, || {
         format!("cosine_embedding_loss: inputs of sizes {:?} and {:?}", a.shape(), b.shape())
     })?;
+    check(!a.dtype().is_complex() && !b.dtype().is_complex(), || {
+        "clamp is not supported for complex types".to_owned()
+    })?;
     let dim = y.rank().min(a.rank() - 1);
     let (u, v) = (Rows::<f64>::along(&a, &[dim]), Rows::<f64>::along(&b, &[dim]));
     // PyTorch keeps it in a float.
@@ -243,6 +247,7 @@ fn examples(call: &Call) -> Result<(Tensor, Rows<f64>, Vec<i64>), Stop> {
 
 fn multi_margin_loss(call: &Call) -> Answer {
     let (x, rows, targets) = examples(call)?;
+    check(call.tensor("target")?.rank() <= 1, || "inconsistent target size".to_owned())?;
     check(targets.len() == rows.count, || format!("inconsistent target size, got: {}", targets.len()))?;
     let (p, margin) = (call.float("p")?, call.float("margin")?);
     let weight = call.opt_tensor("weight")?.map(|weight| weight.read::<f64>());

@@ -320,6 +320,16 @@ fn group_norm(call: &Call) -> Answer {
 fn native_group_norm(call: &Call) -> Answer {
     let groups = call.int("group")?;
     let (out, means, inverses) = grouped(call, groups)?;
+    let counts = [call.int("N")?, call.int("C")?, call.int("HxW")?];
+    check(counts[0] * groups == means.len() as i64 && counts.iter().product::<i64>() == out.numel() as i64, || {
+        format!(
+            "native_group_norm: an input of {:?} is not of {} x {} x {}",
+            out.shape(),
+            counts[0],
+            counts[1],
+            counts[2]
+        )
+    })?;
     let dtype = type_of_statistics(call, &out)?;
     let stats = |numbers: &[f64]| like(call, numbers, dtype, &[numbers.len() as i64 / groups, groups], &out);
     let (mean, inverse) = (stats(&means), stats(&inverses));

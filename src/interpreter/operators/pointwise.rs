@@ -43,6 +43,17 @@ pub const ROWS: &[Row] = &[
     ("aten::pow", pow),
     ("aten::float_power", |call| {
         let (x, y) = (call.tensor("self")?, call.tensor("exponent")?);
+        if x.dtype().is_complex() || y.dtype().is_complex() {
+            let types = Types::same(DType::ComplexDouble, call.precision());
+            return one(map2(
+                &x,
+                &y,
+                types,
+                |a: C128, b: C128| {
+                    if b == C128::default() { C128::from(1.0) } else { a.powc(b) }
+                },
+            )?);
+        }
         let power = powers(call.look("exponent").and_then(IValue::scalar), DType::Double);
         one(map2(&x, &y, Types::same(DType::Double, call.precision()), power)?)
     }),
@@ -100,6 +111,13 @@ pub const ROWS: &[Row] = &[
     ("aten::clamp_max", clamp),
     ("aten::complex", |call| {
         let (re, im) = (call.tensor("real")?, call.tensor("imag")?);
+        if re.dtype() == DType::Half && im.dtype() == DType::Half {
+            return Err(Stop::unsupported("there are no complex numbers of halves here"));
+        }
+        check(re.dtype().is_float() && re.dtype() == im.dtype() && re.dtype() != DType::BFloat16, || {
+            let names = (re.dtype().name(), im.dtype().name());
+            format!("Expected both inputs to be Half, Float or Double tensors but got {} and {}", names.0, names.1)
+        })?;
         one(map2(&re, &im, Types::same(re.dtype().to_complex(), call.precision()), |re: C128, im| {
             C128::new(re.re, im.re)
         })?)

@@ -222,6 +222,9 @@ fn convolution(call: &Call<'_>, with_relu: bool) -> Answer {
     let groups = packed.ints("groups", 1, 1)[0].max(1);
     let image = Image { x: as_image(x.integers()), weight, zero, stride, padding, dilation, groups };
     let (sums, shape) = image.sums(&packed)?;
+    check(shape[2..].iter().all(|&n| n > 0), || {
+        format!("Kernel size can't be greater than actual input size of {:?}", x.shape())
+    })?;
     let inner = (shape[2] * shape[3]).max(1) as usize;
     let channels = shape[1].max(1) as usize;
     let put = |(i, &sum): (usize, &i64)| output.put(&packed, i / inner % channels, sum);

@@ -6,8 +6,8 @@ use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
-use crate::tensor::Tensor;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
+use crate::tensor::{DType, Tensor};
 
 /// The rows.
 pub const ROWS: &[Row] = &[
@@ -155,7 +155,9 @@ fn repeated(call: &Call<'_>, x: &Tensor, repeats: &[i64]) -> Result<Tensor, Stop
 fn repeat_interleave(call: &Call<'_>) -> Answer {
     let Some(x) = call.opt_tensor("self")? else {
         let repeats = call.tensor("repeats")?;
+        check_repeats(&repeats)?;
         let places = repeated_places(&repeats.read::<i64>())?;
+        check_size(call, places.len())?;
         return one(like(call, &places, repeats.dtype(), &[places.len() as i64], &repeats));
     };
     let (x, dim) = match call.opt_int("dim")? {
@@ -165,7 +167,10 @@ fn repeat_interleave(call: &Call<'_>) -> Answer {
     let x = if x.rank() == 0 { x.reshape(&[1]) } else { x };
     let n = x.size(dim) as usize;
     let repeats = match call.look("repeats") {
-        Some(IValue::Tensor(repeats)) => repeats.read::<i64>(),
+        Some(IValue::Tensor(repeats)) => {
+            check_repeats(repeats)?;
+            repeats.read::<i64>()
+        }
         _ => vec![call.int("repeats")?],
     };
     let repeats = if repeats.len() == 1 { vec![repeats[0]; n] } else { repeats };
@@ -173,6 +178,9 @@ fn repeat_interleave(call: &Call<'_>) -> Answer {
         return Err(Stop::raised("repeats must have the same size as input along dim"));
     }
     let places = repeated_places(&repeats)?;
+    if matches!(call.look("repeats"), Some(IValue::Tensor(_))) {
+        check_size(call, places.len())?;
+    }
     let mut shape: Dims = x.shape().into();
     shape[dim] = places.len() as i64;
     let strides = layout::contiguous(x.shape());
@@ -181,6 +189,24 @@ fn repeat_interleave(call: &Call<'_>) -> Answer {
         there[dim] = places[at[dim] as usize];
         place(&there, &strides)
     })?)
+}
+
+/// Counts are a number or a vector of integers.
+fn check_repeats(repeats: &Tensor) -> Result<(), Stop> {
+    match (repeats.rank(), repeats.dtype()) {
+        (0 | 1, DType::Int | DType::Long) => Ok(()),
+        (0 | 1, _) => Err(Stop::raised("repeats has to be Long or Int tensor")),
+        _ => Err(Stop::raised("repeats must be 0-dim or 1-dim tensor")),
+    }
+}
+
+/// The size that a program announces has to be the one that comes out.
+fn check_size(call: &Call<'_>, found: usize) -> Result<(), Stop> {
+    let announced = if call.look("output_size").is_some() { call.opt_int("output_size")? } else { None };
+    match announced.filter(|&size| size != found as i64) {
+        Some(_) => Err(Stop::raised("allocated size does not match required size")),
+        None => Ok(()),
+    }
 }
 
 /// Each place as often as it is repeated.

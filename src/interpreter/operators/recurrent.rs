@@ -235,6 +235,13 @@ fn network(call: &Call, cell: Cell) -> Answer {
     let weights = weights(call, count)?;
     let batch = now.sizes.first().copied().unwrap_or(0);
     let states = states(call, cell, count as i64, batch)?;
+    for state in &states {
+        for part in [Some(&state.h), state.c.as_ref()].into_iter().flatten() {
+            check(part.dtype() == now.rows.dtype(), || {
+                format!("expected scalar type {} but found {}", now.rows.dtype().name(), part.dtype().name())
+            })?;
+        }
+    }
     for layer in 0..layers as usize {
         let mut outs = Vec::new();
         for direction in 0..directions {

@@ -172,7 +172,11 @@ fn nanmean(call: &Call<'_>) -> Answer {
 }
 
 fn sum_to_size(call: &Call<'_>) -> Answer {
-    one(sum_to(call, &call.tensor("self")?, &call.ints("size")?)?)
+    let (x, size) = (call.tensor("self")?, call.ints("size")?);
+    // Sums of integers are Long, as those of `sum` are.
+    let widened = x.dtype().is_integral() && x.shape() != size;
+    let x = if widened { x.converted(DType::Long, call.precision()) } else { x };
+    one(sum_to(call, &x, &size)?)
 }
 
 // ---- largest and smallest
@@ -313,6 +317,10 @@ fn arg(call: &Call<'_>, largest: bool) -> Answer {
 // ---- truth
 
 fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Answer {
+    let is_list = call.schema.is_some_and(|schema| schema.overload == "dims");
+    if is_list && call.opt_ints("dim")?.is_some_and(|dims| dims.is_empty()) {
+        return each_truth(call, &call.tensor("self")?);
+    }
     let r = Reduction::of(call)?;
     let dtype = match r.x.dtype() {
         DType::Byte => DType::Byte,
@@ -320,6 +328,15 @@ fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Ans
     };
     by_kind!(r.x.dtype(), W => {
         one(r.run(call, dtype, |row: &[W]| i64::from(f(&mut row.iter().map(|&x| x != W::default())))))
+    })
+}
+
+/// An empty list of dimensions reduces nothing: each element is a bool, and one of bytes a byte.
+fn each_truth(call: &Call<'_>, x: &Tensor) -> Answer {
+    let dtype = if x.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
+    by_kind!(x.dtype(), W => {
+        let all: Vec<i64> = x.read::<W>().into_iter().map(|x| i64::from(x != W::default())).collect();
+        one(like(call, &all, dtype, x.shape(), x))
     })
 }
 
@@ -621,14 +638,18 @@ impl Strips {
 }
 
 fn trapezoid(call: &Call<'_>) -> Answer {
+    let y = call.tensor("y")?;
+    let along = wrap(call.int("dim")?, y.rank())?;
+    if y.rank() > 0 && y.size(along) == 0 {
+        // Of nothing it is 0, in the type of what is not there, whatever the positions are.
+        let shape: Vec<i64> = (0..y.rank()).filter(|&i| i != along).map(|i| y.size(i)).collect();
+        return one(like(call, &vec![0.0; layout::checked(&shape)?], y.dtype(), &shape, &y));
+    }
     let strips = Strips::of(call)?;
     let rows = strips.outer.iter().product::<i64>() as usize;
     let sum = |i: usize| strips.areas[i * strips.each..(i + 1) * strips.each].iter().sum::<f64>();
     let areas: Vec<f64> = (0..rows).map(sum).collect();
-    let y = call.tensor("y")?;
-    // Of nothing it is 0, in the type of what is not there.
-    let dtype = if y.size(strips.dim) == 0 { y.dtype() } else { strips.dtype };
-    one(like(call, &areas, dtype, &strips.outer, &y))
+    one(like(call, &areas, strips.dtype, &strips.outer, &y))
 }
 
 fn cumulative_trapezoid(call: &Call<'_>) -> Answer {

@@ -254,9 +254,7 @@ fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
 fn check_one_of_both(call: &Call, n: usize) -> Result<(), Stop> {
     let size = call.opt_ints("output_size")?.map(|size| size.len());
     if call.get("scale_factors").is_none() {
-        return check(size.is_none_or(|given| given == n), || {
-            format!("It is expected output_size equals to {n}, but got size {}", size.unwrap_or_default())
-        });
+        return check_output_size(call, n);
     }
     let factors = floats(call, "scale_factors")?.map(|factors| factors.len());
     check(size.is_some() != factors.is_some(), || {
@@ -268,6 +266,13 @@ fn check_one_of_both(call: &Call, n: usize) -> Result<(), Stop> {
             "Expected static_cast<int64_t>({name}->size()) == spatial_dimensions to be true, but got false.  \
              (Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
         )
+    })
+}
+
+fn check_output_size(call: &Call, n: usize) -> Result<(), Stop> {
+    let given = call.opt_ints("output_size")?;
+    check(given.as_ref().is_none_or(|given| given.len() == n), || {
+        format!("It is expected output_size equals to {n}, but got size {}", given.map_or(0, |given| given.len()))
     })
 }
 
@@ -288,6 +293,11 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
         format!("It is expected input_size equals to {}, but got size {}", n + 2, sizes.len())
     })?;
     layout::checked(&sizes)?;
+    check_output_size(call, n)?;
+    let wanted = [&sizes[..2], &call.ints("output_size")?].concat();
+    check(grad.shape() == wanted, || {
+        format!("Expected grad_output to have the sizes {wanted:?} of the output, but got {:?}", grad.shape())
+    })?;
     let axes = axes(&sizes[2..], Some(grad.shape()[2..].to_vec()), scales(call, n)?, call.bool("align_corners")?)?;
     let tables: Vec<Table> = axes.iter().map(|axis| transposed(&axis.table(mode), axis.input as usize)).collect();
     one(resampled(call, &grad, &tables)?)

@@ -147,6 +147,10 @@ fn diff(call: &Call<'_>) -> Answer {
         return Err(Stop::raised(format!("order must be non-negative but got {n}")));
     }
     let dim = wrap(call.int("dim")?, x.rank())?;
+    if n == 0 {
+        // What is put at both ends takes no part.
+        return one(x.copied_with_strides()?);
+    }
     let mut parts = vec![x];
     if let Some(before) = call.opt_tensor("prepend")? {
         parts.insert(0, before);

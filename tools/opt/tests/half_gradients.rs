@@ -14,7 +14,7 @@
 //!
 //! `JITOPT_HALF_CASES=FILE` takes another recording, `JITOPT_KIND` one overload, `JITOPT_WAY` one
 //! way; all that
-//! differ are printed.
+//! differ are printed; `JITOPT_HALF_ALL=1` prints those that are known, too.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -41,58 +41,63 @@ const WAYS: [&str; 4] = ["eager", "training", "joint", "untyped joint"];
 const UNITS: f64 = 4.0;
 /// What is multiplied with the gradient in turn.
 const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
-/// Overloads some of whose gradients still round elsewhere than eager mode's, or overflow where
-/// sums of floats do and
-/// sums of doubles do not.
-const KNOWN: &[&str] = &[
-    "aten::_weight_norm.",
-    "aten::group_norm.",
-    "aten::gru_cell.",
-    "aten::linalg_matrix_norm.str_ord",
-    "aten::linalg_norm.",
-    "aten::linalg_norm.ord_str",
-    "aten::norm.ScalarOpt_dim",
-    "aten::rms_norm.",
-    "aten::rnn_tanh_cell.",
-    "aten::rsqrt.",
-    "aten::_convolution.",
-    "aten::_convolution_mode.",
-    "aten::_log_softmax_backward_data.",
-    "aten::_softmax_backward_data.",
-    "aten::batch_norm.",
-    "aten::bilinear.",
-    "aten::binary_cross_entropy_with_logits.",
-    "aten::conv1d.",
-    "aten::conv1d.padding",
-    "aten::conv3d.padding",
-    "aten::conv_transpose1d.",
-    "aten::conv_transpose2d.input",
-    "aten::conv_transpose3d.input",
-    "aten::convolution.",
-    "aten::corrcoef.",
-    "aten::cosine_embedding_loss.",
-    "aten::cosine_similarity.",
-    "aten::cov.",
-    "aten::cross_entropy_loss.",
-    "aten::cumprod.",
-    "aten::digamma.",
-    "aten::elu_backward.",
-    "aten::gelu.",
-    "aten::grid_sampler_2d.",
-    "aten::grid_sampler_3d.",
-    "aten::index_reduce.",
-    "aten::instance_norm.",
-    "aten::kl_div.",
-    "aten::layer_norm.",
-    "aten::log_softmax.int",
-    "aten::nll_loss_nd.",
-    "aten::pairwise_distance.",
-    "aten::renorm.",
-    "aten::rnn_relu_cell.",
-    "aten::special_i0.",
-    "aten::special_i1.",
-    "aten::special_i1e.",
-    "aten::triplet_margin_loss.",
+/// Eager mode's kernel computes in single precision, which numbers near the end of the range of
+/// bfloat16 (and squares of those) leave: it gives 0, infinity or NaN where the interpreter, whose
+/// numbers are doubles, has the gradient.
+const FLOAT_RANGE: &str = "single precision overflows inside eager mode's kernel";
+/// oneDNN computes convolutions of bfloat16: it takes numbers below the least normal one for 0, and
+/// its order of sums decides where infinities meet.
+const LIBRARY: &str = "oneDNN flushes subnormal numbers, and orders sums by the processor";
+/// Eager mode differentiates a composition of many operators, several of them in place, with
+/// branches that look at elements; a formula that rounds after each of them is not written yet.
+const CHAIN: &str = "a composition of many operators, rounded after each";
+/// Both are within a unit of the least subnormal number before the gradient scales it.
+const LAST_UNIT: &str = "the last unit of a subnormal number decides";
+/// A difference of rounded numbers has few digits left, and their last units decide.
+const CANCELS: &str = "the last units of what cancels decide";
+/// Eager mode keeps the total of weights, or another intermediate, as a half; a total beyond 65504
+/// is infinite there and finite here.
+const TOTALS: &str = "an intermediate of eager mode is a half and overflows";
+/// Overloads some of whose gradients differ from eager mode's, and why.
+const KNOWN: &[(&str, &str)] = &[
+    ("aten::cosine_similarity.", FLOAT_RANGE),
+    ("aten::special_i1e.", CANCELS),
+    ("aten::gru_cell.", CANCELS),
+    ("aten::_weight_norm.", CANCELS),
+    ("aten::batch_norm.", FLOAT_RANGE),
+    ("aten::cosine_embedding_loss.", TOTALS),
+    ("aten::cross_entropy_loss.", TOTALS),
+    ("aten::elu_backward.", TOTALS),
+    ("aten::gelu.", FLOAT_RANGE),
+    ("aten::layer_norm.", FLOAT_RANGE),
+    ("aten::linalg_matrix_norm.str_ord", FLOAT_RANGE),
+    ("aten::linalg_norm.", FLOAT_RANGE),
+    ("aten::linalg_norm.ord_str", FLOAT_RANGE),
+    ("aten::nll_loss_nd.", TOTALS),
+    ("aten::norm.ScalarOpt_dim", TOTALS),
+    ("aten::pairwise_distance.", FLOAT_RANGE),
+    ("aten::renorm.", TOTALS),
+    ("aten::rms_norm.", CANCELS),
+    ("aten::triplet_margin_loss.", TOTALS),
+    ("aten::digamma.", FLOAT_RANGE),
+    ("aten::group_norm.", CANCELS),
+    ("aten::instance_norm.", FLOAT_RANGE),
+    ("aten::rnn_tanh_cell.", FLOAT_RANGE),
+    ("aten::rnn_relu_cell.", FLOAT_RANGE),
+    ("aten::_convolution_mode.", LIBRARY),
+    ("aten::conv1d.", LIBRARY),
+    ("aten::conv1d.padding", LIBRARY),
+    ("aten::conv3d.padding", LIBRARY),
+    ("aten::conv_transpose1d.", LIBRARY),
+    ("aten::conv_transpose3d.input", LIBRARY),
+    ("aten::corrcoef.", CHAIN),
+    ("aten::cov.", CHAIN),
+    ("aten::cumprod.", CHAIN),
+    ("aten::index_reduce.", CHAIN),
+    ("aten::kl_div.", CHAIN),
+    ("aten::grid_sampler_2d.", CHAIN),
+    ("aten::log_softmax.int", LAST_UNIT),
+    ("aten::special_i0.", LAST_UNIT),
 ];
 
 /// The exponents of two by which elements are scaled, in turn.
@@ -328,13 +333,21 @@ fn gradients_of_halves_are_those_of_eager_mode() {
     let examined = parallel::each(&lines, |line| examine(line));
     let right: usize = examined.iter().map(|(right, _)| right).sum();
     let all = examined.iter().flat_map(|(_, wrong)| wrong);
-    let is_known = |why: &&String| KNOWN.iter().any(|known| why.starts_with(&format!("{known} | ")));
+    if std::env::var_os("JITOPT_HALF_ALL").is_some() {
+        examined.iter().flat_map(|(_, wrong)| wrong).for_each(|why| println!("{why}"));
+    }
+    let is_known = |why: &&String| KNOWN.iter().any(|(known, _)| why.starts_with(&format!("{known} | ")));
     let (known, wrong): (Vec<&String>, Vec<&String>) = all.partition(is_known);
     let mut overloads: BTreeMap<&str, usize> = BTreeMap::new();
     for why in &wrong {
         *overloads.entry(why.split(" | ").next().unwrap_or_default()).or_default() += 1;
     }
     println!("{right} gradients of {} overloads; {} differences are known", lines.len(), known.len());
+    let differs = |name: &str| known.iter().any(|why| why.starts_with(&format!("{name} | ")));
+    let stale: Vec<&str> = KNOWN.iter().map(|(name, _)| *name).filter(|name| !differs(name)).collect();
+    // One overload or another recording says nothing of the others.
+    let is_whole = only.is_none() && std::env::var_os("JITOPT_HALF_CASES").is_none();
+    assert!(!is_whole || stale.is_empty(), "differ no more: {stale:?}");
     let shown: Vec<&str> = wrong.iter().map(|why| why.as_str()).collect();
     assert!(wrong.is_empty(), "{} differ, of {overloads:?}:\n{}", wrong.len(), shown.join("\n"));
 }

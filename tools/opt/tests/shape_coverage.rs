@@ -11,9 +11,9 @@
 //! leave something open. Where less is
 //! known, what is inferred has to be right.
 //!
-//! Kinds of which that is not so yet, or for which no operands run, are in `shape_coverage.txt`,
-//! which `BLESS=1` writes; a kind
-//! that is better or worse than it says is an error.
+//! Kinds of which that is not so, or for which no operands run, are in `shape_coverage.txt`, a line
+//! for each with the reason. `BLESS=1` writes it and keeps the reasons; a kind that is better or
+//! worse than it says is an error, and so is a line without a reason.
 //! `JITOPT_UNIVERSE=1` takes ten times as many steps; `JITOPT_SHAPES=aten::index,…` is about some
 //! kinds only;
 //! `JITOPT_SHAPES_DUMP=FILE` writes what ran as lines that PyTorch can be asked about.
@@ -38,10 +38,10 @@ use jitopt_core::interpreter::{Call, Environment, IValue, library};
 use jitopt_core::ir::Graph;
 use jitopt_core::ops;
 use jitopt_core::ops::schema::Schema;
-use jitopt_core::ops::shape_rules::shape_row;
+use jitopt_core::ops::shape_rules::{When, shape_row};
 use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::symbol::Symbol;
-use jitopt_core::tensor::{Precision, Tensor};
+use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::release::Release;
@@ -129,6 +129,14 @@ impl Text {
                 self.list("bool", &parts)
             }
             Operand::Tensor(spec) => self.param("Tensor", spec.made()),
+            Operand::Made(kind, operands) => {
+                let names: Vec<String> = operands.iter().map(|operand| self.operand(operand, true)).collect();
+                let schema = ops::operator(Era::V2, Symbol::new(kind)).schemas.first();
+                let ty = schema.map_or("Tensor".to_owned(), |schema| schema.returns[0].ty.to_string());
+                self.made += 1;
+                let _ = writeln!(self.lines, "  %c{} : {ty} = {kind}({})", self.made, names.join(", "));
+                format!("%c{}", self.made)
+            }
             Operand::Tensors(all) => {
                 let is_optional = all.iter().any(Option::is_none);
                 let parts: Vec<String> = all.iter().map(|spec| self.element(spec.as_ref())).collect();
@@ -251,6 +259,22 @@ fn is_tried(schema: &Schema) -> bool {
     schema.returns.iter().any(|formal| has_tensor(formal.ty)) && !schema.is_writing() && !schema.varret
 }
 
+/// Whether the table says that values of these operands decide about sizes.
+fn decided_by_values(schema: &'static Schema, operands: &[Operand]) -> bool {
+    let operand = |name: &str| schema.formal(name).and_then(|at| operands.get(at));
+    let is_mask = |spec: &&Spec| matches!(spec.dtype, DType::Bool | DType::Byte);
+    match shape_row(schema).and_then(|row| row.by_values).map(|by| by.when) {
+        None => false,
+        Some(When::Always) => true,
+        Some(When::Masked) => operand("indices").is_some_and(|indices| indices.specs().iter().any(is_mask)),
+        Some(When::Negative(name)) => matches!(operand(name), Some(Operand::Int(n)) if *n < 0),
+        Some(When::Tensor(name)) => {
+            let open = operand("output_size").is_none_or(|size| *size == Operand::None);
+            open && matches!(operand(name), Some(Operand::Tensor(_)))
+        }
+    }
+}
+
 /// Operands in two words per operand, to name a case.
 fn shown(kind: &str, operands: &[Operand]) -> String {
     let spec = |spec: &Spec| format!("{}{:?}", spec.dtype.name(), spec.shape);
@@ -285,7 +309,7 @@ impl Trial<'_> {
         if lengths.iter().all(Option::is_none) {
             lengths.clear();
         }
-        let by_values = shape_row(resolved).is_some_and(|row| row.by_values.is_some());
+        let by_values = decided_by_values(resolved, operands);
         let whole = self.infer(&subject, &lengths, &|_| true, &|_| 0, by_values);
         let entry = self.tally.seen.entry(format!("{:?} {}", self.era, resolved.text(self.era))).or_insert(true);
         *entry &= whole;
@@ -485,14 +509,22 @@ fn what_is_inferred_is_what_comes_out_of_every_operator() {
     let kinds = kinds();
     let tallies = parallel::each(&kinds, |kind| tally(kind));
     let document = std::fs::read_to_string(OPEN).unwrap_or_default();
-    let listed: BTreeMap<&str, &str> = document.lines().filter_map(|line| line.split_once(' ')).collect();
+    let fields = |line: &'static str| {
+        line.split_once(' ').map(|(kind, rest)| (kind, rest.split_once(": ").unwrap_or((rest, "?"))))
+    };
+    let document: &'static str = Box::leak(document.into_boxed_str());
+    let all: BTreeMap<&str, (&str, &str)> = document.lines().filter_map(fields).collect();
+    let listed: BTreeMap<&str, &str> = all.iter().map(|(kind, (state, _))| (*kind, *state)).collect();
+    let argued = |reason: &str| reason.trim().len() > 10;
+    let unargued: Vec<&str> = all.iter().filter(|(_, (_, reason))| !argued(reason)).map(|(kind, _)| *kind).collect();
     let (mut report, mut new, mut failed) = (String::new(), String::new(), 0);
     let (mut ran, mut checked, mut overloads) = (0, 0, 0);
     for (kind, tally) in kinds.iter().zip(&tallies) {
         (ran, checked, overloads) = (ran + tally.ran, checked + tally.checked, overloads + tally.seen.len());
         let state = state(tally);
         if let Some(state) = state {
-            let _ = writeln!(new, "{kind} {state}");
+            let reason = all.get(kind).map_or("?", |(_, reason)| reason);
+            let _ = writeln!(new, "{kind} {state}: {reason}");
         }
         if state == listed.get(kind).copied() {
             continue;
@@ -513,5 +545,6 @@ fn what_is_inferred_is_what_comes_out_of_every_operator() {
         println!("{report}");
     } else {
         assert!(failed == 0, "{failed} of {} kinds:\n{report}", kinds.len());
+        assert!(unargued.is_empty(), "lines of shape_coverage.txt without a reason: {}", unargued.join(", "));
     }
 }

@@ -4,6 +4,7 @@
 use super::dice::Dice;
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ops::schema::{Formal, Schema};
+use jitopt_core::tensor::quantizer::Quantizer;
 use jitopt_core::tensor::{C128, DType, Precision, Tensor};
 use jitopt_core::types::TypeKind;
 
@@ -30,6 +31,8 @@ pub enum Operand {
     Bools(Vec<bool>),
     Tensor(Spec),
     Tensors(Vec<Option<Spec>>),
+    /// What a node of this kind makes of operands: a packed weight.
+    Made(String, Vec<Operand>),
 }
 
 /// Words that operators take.
@@ -88,6 +91,11 @@ impl Spec {
     /// The tensor.
     pub fn made(&self) -> IValue {
         let n = self.shape.iter().product::<i64>();
+        if self.dtype.is_quantized() {
+            let all: Vec<i64> = (0..n).map(|i| i % 7).collect();
+            let integers = Tensor::of(&all, self.dtype.memory(), &self.shape, Precision::Typed);
+            return integers.quantized(self.dtype, Quantizer::Tensor { scale: 0.25, zero: 0 }).into();
+        }
         if self.dtype.is_integral() {
             let all: Vec<i64> = (0..n).map(|i| i % self.limit.max(1)).collect();
             return Tensor::of(&all, self.dtype, &self.shape, Precision::Typed).into();
@@ -147,6 +155,10 @@ impl Operand {
         let ints =
             |list: &str| list.split(',').filter(|n| !n.is_empty()).map(|n| n.parse().ok()).collect::<Option<_>>();
         let floats = |list: &str| list.split(',').map(|n| n.parse().ok()).collect::<Option<_>>();
+        if let Some((kind, operands)) = word.strip_prefix("made:").and_then(|rest| rest.split_once('(')) {
+            let operands = operands.strip_suffix(')')?.split('|').map(Operand::parse).collect::<Option<_>>()?;
+            return Some(Operand::Made(kind.to_owned(), operands));
+        }
         let bare = |list: &'_ str| list.trim_matches(['[', ']']).to_owned();
         Some(match word.split_once(':') {
             None if word == "none" => Operand::None,
@@ -194,6 +206,10 @@ fn spec_of(word: &str) -> Option<Option<Spec>> {
         "zeros" => (DType::Long, 1),
         "bool" => (DType::Bool, 2),
         "complex" => (DType::ComplexFloat, 2),
+        "float64" => (DType::Double, 2),
+        "byte" => (DType::Byte, 2),
+        "quint8" => (DType::QUInt8, 2),
+        "qint8" => (DType::QInt8, 2),
         "longs" => return Some(Some(Spec::new(DType::Long, &[shape.split(',').count() as i64]))),
         "doubles" => return Some(Some(Spec::new(DType::Float, &[shape.split(',').count() as i64]))),
         _ => return None,
@@ -244,6 +260,8 @@ fn int(formal: &Formal, dice: &mut Dice) -> i64 {
     match formal.name {
         "dtype" => dice.pick(DTYPES).code().unwrap_or(6),
         "memory_format" => dice.pick(&[0, 1, 2]),
+        // Others are not refused, and mean what each kernel makes of them.
+        "reduction" => dice.pick(&[0, 1, 2]),
         _ => dice.pick(INTS),
     }
 }
