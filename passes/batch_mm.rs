@@ -23,7 +23,7 @@
 //! Nobody may write to a factor: it is read later, or earlier. PyTorch does nothing when anything in the graph is
 //! written to. Products of reals are added in another order, so results differ by rounding.
 //!
-//! Ends with `dce`, as PyTorch. Linear in nodes: what products depend on is looked for in a bounded number of steps.
+//! Ends with `dce` where it did something, as PyTorch, up to 1.8 always. Linear in nodes: what products depend on is looked for in a bounded number of steps.
 //! Idempotent, but for writers to factors that its end removes.
 
 use crate::dead_code_elimination;
@@ -64,6 +64,7 @@ const FEWEST_ON_A_SIDE: usize = 8;
 const PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
+    let before = graph.epoch();
     graph_dump!("Before batching products", graph);
     let mut products: Vec<Node> = graph.all_nodes().filter(|&node| is_product(graph, node)).collect();
     if cx.flag("quiet")? && is_anything_written(graph, &cx.alias(graph)) {
@@ -77,7 +78,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         let db = cx.alias(graph);
         Sides { db, patience: PATIENCE * products.len() }.batch(graph, cx);
     }
-    dead_code_elimination::eliminate(graph, cx, true);
+    if graph.epoch().computation != before.computation || graph.release().always_cleans_up() {
+        dead_code_elimination::eliminate(graph, cx, true);
+    }
     graph_dump!("After batching products", graph);
     Ok(())
 }

@@ -45,7 +45,6 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::layout::with_most_elements;
 use jitopt_core::tensor::promotion::stands_for_number;
-use jitopt_core::types::era::Era;
 use jitopt_core::types::{Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::FxHashMap;
@@ -101,7 +100,7 @@ pub(crate) fn propagate(graph: &mut Graph, cx: &mut PassContext<'_>, memory: Mem
     if let Some(text) = folder.env.ambiguity.take().filter(|_| folder.changed) {
         cx.advise(text);
     }
-    if folder.changed || graph.era == Era::V1_3 {
+    if folder.changed || graph.release().always_cleans_up() {
         dead_code_elimination::eliminate(graph, cx, true);
     }
 }
@@ -443,6 +442,10 @@ fn is_exact(literal: &Attribute, ty: Type) -> bool {
 
 /// Whether a list or a text may be repeated many times.
 fn asks_for_much(graph: &Graph, node: Node, operands: &[IValue]) -> bool {
+    // They hold their operands, whatever those are.
+    if matches!(graph.kind(node), prim::LIST_CONSTRUCT | prim::TUPLE_CONSTRUCT | prim::DICT_CONSTRUCT) {
+        return false;
+    }
     let large = |value: &IValue| matches!(value, IValue::Int(n) if n.unsigned_abs() > MOST_ELEMENTS as u64);
     let held = |value: &IValue| matches!(value, IValue::List(_) | IValue::Str(_) | IValue::Tuple(_));
     let plain = |output: Value| !graph.ty(output).is_mutable() && !operands.iter().any(held);

@@ -17,7 +17,7 @@
 //! | | up to 1.1 | 1.2 to 1.8 | 1.9 and 1.10 | from 1.11 on |
 //! |---|---|---|---|---|
 //! | old constants, conversions | stay, unread | go | go | go |
-//! | constants that nobody reads | stay | become tensors | become tensors | stay |
+//! | constants that no node reads | stay | become tensors | become tensors | tensors of their old type |
 //! | params | `Tensor`, bools stay | `Tensor`, bools stay | their own type | their own type |
 //! | results of type float, bool | `Float()`, `Long()` | `Float()`, `Long()` | `Double()`, `Bool()` | `Double()`, `Bool()` |
 //! | constants of type bool | `Long()` | `Long()` | `Bool()` | `Bool()` |
@@ -51,7 +51,7 @@ const OLD_NODES_GO: Release = Release(1, 2);
 const TYPES_HAVE_DEVICES: Release = Release(1, 7);
 /// Bools are tensors of bools, floats of doubles, and params have such types.
 const BOOLS_ARE_NUMBERS: Release = Release(1, 9);
-/// Constants that nobody reads stay, and types of the others do not say `requires_grad=0`.
+/// Constants that no node reads keep their type, and types of the others do not say `requires_grad=0`.
 const CONSTANTS_ARE_PLAIN: Release = Release(1, 11);
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -149,8 +149,11 @@ fn erase_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
 /// Puts a constant that is a tensor in the place of a number.
 fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let Some(value) = graph.single_output(node) else { return };
-    let takes_all = (OLD_NODES_GO..CONSTANTS_ARE_PLAIN).contains(&graph.release());
+    let takes_all = graph.release() >= OLD_NODES_GO;
     let Some(Some(dtype)) = number(graph.ty(value)).filter(|_| takes_all || graph.has_uses(value)) else { return };
+    // Its type changes when a node is visited that reads it.
+    let is_read = graph.users(value).any(|user| graph.kind(user) != prim::RETURN);
+    let keeps_type = graph.release() >= CONSTANTS_ARE_PLAIN && !is_read;
     let Some(text) = graph.attribute(node, attr::VALUE).and_then(printed) else { return };
     let text = planted!("numbers.text", text, "zero" => "{0}".to_owned());
     let long = dtype == DType::Bool && graph.release() < BOOLS_ARE_NUMBERS;
@@ -161,7 +164,9 @@ fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
             return insert_tensor(graph, node, text, ty);
         }
         graph.set_attribute(node, attr::VALUE, Attribute::Tensor(text.into()));
-        graph.set_type(value, ty);
+        if !keeps_type {
+            graph.set_type(value, ty);
+        }
     });
 }
 
@@ -184,6 +189,7 @@ fn printed(value: &Attribute) -> Option<String> {
     match value {
         Attribute::Int(n) => Some(format!("{{{n}}}")),
         Attribute::Float(float) => Some(format!("{{{}}}", digits(float.value))),
+        Attribute::Complex(parts) => Some(format!("{{({},{})}}", digits(parts.0.value), digits(parts.1.value))),
         _ => None,
     }
 }

@@ -121,7 +121,7 @@ pub(crate) fn unroll(graph: &mut Graph, cx: &mut PassContext<'_>, which: Which, 
         let size = visit(graph, cx, node, inside, which, factor, &mut budget);
         top.size.add(size, 1);
     }
-    if graph.epoch().computation != before.computation || graph.era == Era::V1_3 {
+    if graph.epoch().computation != before.computation || graph.release().always_cleans_up() {
         dead_code_elimination::eliminate(graph, cx, true);
     }
 }

@@ -40,6 +40,7 @@ use jitopt_core::ir::{Attribute, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
+use jitopt_core::types::release::Release;
 use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -245,10 +246,10 @@ impl Options {
         })
     }
 
-    fn wants(&self, rule: &Rule, era: Era) -> bool {
+    fn wants(&self, rule: &Rule, release: Release) -> bool {
         let known = match rule.known {
             Known::Always => true,
-            Known::New => era == Era::V2 || self.more,
+            Known::New => release >= Release(1, 6) || self.more,
             Known::Nowhere => self.more,
             Known::Option(name) => self.on.contains(&name),
         };
@@ -259,9 +260,9 @@ impl Options {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let options = Options::read(cx)?;
     graph_dump!("Before peephole", graph);
-    let wanted: Vec<&Rule> = rules().filter(|rule| options.wants(rule, graph.era)).collect();
+    let wanted: Vec<&Rule> = rules().filter(|rule| options.wants(rule, graph.release())).collect();
     let changed = apply(graph, cx, &wanted, options.trusting);
-    if options.only.is_none() && (changed || graph.era == Era::V1_3) {
+    if options.only.is_none() && (changed || graph.release().always_cleans_up()) {
         dead_code_elimination::eliminate(graph, cx, false);
     }
     graph_dump!("After peephole", graph);

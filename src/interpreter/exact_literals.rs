@@ -111,6 +111,7 @@ fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal
                 _ if old && !matches!(element.kind(), TypeKind::Simple(Simple::Int | Simple::Bool)) => {
                     return Err(Refusal::Kind);
                 }
+                _ if release == Release(1, 5) && !is_plain(element) => return Err(Refusal::Kind),
                 true if element.is_tensor() => return Err(Refusal::Rounded),
                 true if !old => Attribute::EmptyList(annotation(ty).ok_or(Refusal::Kind)?.into()),
                 _ => Attribute::List(parts(&values, &vec![element; values.len()])?),
@@ -131,6 +132,12 @@ fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal
         IValue::Tensor(_) => return Err(Refusal::Rounded),
         _ => return Err(Refusal::Kind),
     })
+}
+
+/// 1.5 has constant lists of these alone.
+fn is_plain(element: Type) -> bool {
+    element.is_tensor()
+        || matches!(element.kind(), TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool | Simple::Str))
 }
 
 fn element_of(ty: Type) -> Type {

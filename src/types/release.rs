@@ -25,6 +25,11 @@ impl Release {
         }
     }
 
+    /// Whether its passes end with `dce` also when they changed nothing: up to 1.8, run in all releases.
+    pub fn always_cleans_up(self) -> bool {
+        self < Release(1, 9)
+    }
+
     /// The family that it belongs to.
     pub fn era(self) -> Era {
         if self < Release(1, 5) { Era::V1_3 } else { Era::V2 }
