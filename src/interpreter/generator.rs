@@ -474,10 +474,10 @@ impl<'a> Search<'a> {
             let before = std::mem::replace(&mut self.sketches, first.clone());
             self.each_free_size(&|_| true, &mut |n| *n = if *n == FIRST_SIZE { size } else { *n });
             let run = self.tailored();
-            if run.hopeless || (!run.fits() && run.steps <= best.steps) {
-                self.sketches.extend(before);
-            } else {
-                best = run;
+            match run.fits() {
+                true => best = run,
+                // A size with which only more nodes run may be one with which the others never do.
+                false => self.sketches.extend(before),
             }
         }
         best
