@@ -306,10 +306,11 @@ impl<'a> Writer<'a> {
             let operands = self.operands(&positional);
             return Ok(self.emit(kind, &operands, &[Type::bool()]));
         }
-        let exact = || operator.resolve(&types).schema().filter(|schema| schema.formals.len() == types.len());
-        if named.is_empty()
-            && let Some(schema) = exact()
-        {
+        let takes_all = |schema: &&Schema| named.is_empty() && schema.formals.len() == types.len();
+        let exact = operator.resolve(&types).schema().filter(takes_all);
+        // Overloads of other releases have no gradients of their own: they come last.
+        let is_own = |schema: &&Schema| operator.schemas.iter().any(|own| std::ptr::eq(own, *schema));
+        if let Some(schema) = exact.filter(is_own) {
             return self.node(kind, schema, &positional);
         }
         for schema in operator.schemas {
@@ -319,6 +320,9 @@ impl<'a> Writer<'a> {
                     return self.node(kind, schema, &things);
                 }
             }
+        }
+        if let Some(schema) = exact {
+            return self.node(kind, schema, &positional);
         }
         let shown: Vec<String> = types.iter().map(ToString::to_string).collect();
         Err(format!("no overload of `{name}` takes ({})", shown.join(", ")))

@@ -230,6 +230,11 @@ impl<'a> Lister<'a> {
         // Kinds with blocks that are neither branches nor loops: once, in order.
         let blocks: Vec<Block> = graph.node_blocks(node).collect();
         for block in blocks.into_iter().rev() {
+            let params = self.fill(graph.params(block));
+            if !params.is_empty() {
+                self.emit(plain(params, "block", Vec::new()));
+                self.drop_unused(graph.params(block));
+            }
             self.steps.push(Step::Results(block, outputs.clone()));
             self.steps.push(Step::From(graph.first(block), block));
         }
