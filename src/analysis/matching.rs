@@ -293,12 +293,10 @@ fn located(graph: &mut Graph, new: Node, found: &Match) {
     let mut matched = found.nodes.iter().chain(&found.constants).copied();
     let from = matched.find(|&node| graph.kind(node) == kind).unwrap_or(found.nodes[0]);
     if graph.location(new).is_none() {
-        let location = graph.origin_location(from).map(<[u8]>::to_vec);
-        location.iter().for_each(|location| graph.set_location(new, location));
+        graph.copy_location(from, new);
     }
     if graph.scope(new).is_none() {
-        let scope = graph.scope(from).map(<[u8]>::to_vec);
-        scope.iter().for_each(|scope| graph.set_scope(new, scope));
+        graph.copy_scope(from, new);
     }
 }
 
