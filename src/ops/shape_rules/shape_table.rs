@@ -425,7 +425,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::lstm:input"], S::Each(&[S::RecurrentOutput, S::Nth(1), S::Nth(2)]), Same),
         row(&["aten::lstm"], S::Each(&[S::RecurrentOutput, S::Nth(2), S::Nth(3)]), Same),
         row(&["aten::_thnn_fused_lstm_cell"], S::Each(&[S::Of("cx"), S::Of("cx"), S::Of("input_gates")]), Same),
-        row(&["aten::_thnn_fused_gru_cell"], S::Each(&[S::Of("hx"), S::GruWorkspace]), E::Of("hx")),
+        row(&["aten::_thnn_fused_gru_cell"], S::Each(&[S::Of("hx"), S::GruWorkspace]), Promoted),
         row(&["aten::lstm_cell"], S::Each(&[S::Nth(2), S::Nth(2)]), Same),
         row(&["aten::gru_cell", "aten::rnn_tanh_cell", "aten::rnn_relu_cell"], S::Of("hx"), Same),
         // Made from numbers.
