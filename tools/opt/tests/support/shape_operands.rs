@@ -17,6 +17,7 @@ pub const OPERANDS: &[(&str, &str)] = &[
     ("aten::quantize_per_channel", "2x3 3 zeros:3 int:1 int:13"),
     ("aten::quantize_per_channel", "2x3 2 zeros:2 int:0 int:12"),
     ("aten::quantize_per_tensor_dynamic", "2x3 int:13 no"),
+    ("aten::vdot", "3 3"),
     ("aten::dequantize", "quint8:2x3"),
     ("aten::int_repr", "qint8:2x3"),
     ("aten::relu", "quint8:2x3"),
