@@ -121,7 +121,7 @@ impl<'a> Parser<'a> {
                 self.cursor.at += used;
                 if let Some(literal::Problem { span, message, help }) = doubt {
                     let span = at + span.start..at + span.end;
-                    let found = Diagnostic::warning(span, "this attribute value is none that PyTorch prints", message);
+                    let found = Diagnostic::warning(span, "this is not a literal that PyTorch prints", message);
                     self.report(Diagnostic { help, ..found });
                 }
                 if self.frame().graph.attribute(node, symbol).is_some() {
@@ -213,7 +213,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Where to point when the token after the one that ends at `end` is wrong: not into a later line.
+    /// Where to point when the token after the one that ends at `end` is wrong: not into a later
+    /// line.
     pub(super) fn place_after(&self, end: usize) -> usize {
         let gap = &self.cursor.text[end..self.cursor.at];
         if gap.contains(&b'\n') { end } else { self.cursor.at }
@@ -230,10 +231,7 @@ impl<'a> Parser<'a> {
         if let Some((word, rest)) = scope_word(line) {
             let end = match rest.starts_with(b"#") {
                 true => 0,
-                false => {
-                    let found = [&b" # "[..], b" #! "].map(|start| memchr::memmem::find(rest, start));
-                    found.into_iter().flatten().min().unwrap_or(rest.len())
-                }
+                false => scope_end(rest),
             };
             let scope = gaps::trim_end(&rest[gaps::blanks(rest).min(end)..end]);
             self.frame().graph.set_scope(node, scope);
@@ -267,7 +265,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `, scope:` at the start of a line: its length, and what stands behind it.
+/// `, scope:` at the start of a line: its length, and what stands after it.
 fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
     let mut rest = line;
     for token in [&b","[..], b"scope", b":"] {
@@ -276,11 +274,21 @@ fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
     Some((line.len() - rest.len(), rest))
 }
 
+/// Where a scope ends: before ` # ` of a location, or ` #! ` of a note.
+fn scope_end(rest: &[u8]) -> usize {
+    let begins = |&at: &usize| {
+        let after = &rest[at + 1..];
+        rest[..at].ends_with(b" ") && (after.starts_with(b" ") || after.starts_with(b"! "))
+    };
+    memchr::memchr_iter(b'#', rest).find(begins).map_or(rest.len(), |at| at - 1)
+}
+
 /// A comment without what `--print-mutations` added, which is no part of the graph.
 fn without_note(comment: &[u8]) -> &[u8] {
-    let note = match comment.starts_with(&NOTE.as_bytes()[1..]) {
-        true => Some(0),
-        false => memchr::memmem::rfind(comment, format!(" {NOTE}").as_bytes()),
-    };
-    &comment[..note.unwrap_or(comment.len())]
+    let note = NOTE.as_bytes();
+    if comment.starts_with(&note[1..]) {
+        return &[];
+    }
+    let begins = |&at: &usize| comment[..at].ends_with(b" ") && comment[at..].starts_with(note);
+    &comment[..memchr::memrchr_iter(note[0], comment).find(begins).map_or(comment.len(), |at| at - 1)]
 }
