@@ -23,8 +23,9 @@
 //! Nobody may write to a factor: it is read later, or earlier. PyTorch does nothing when anything in the graph is
 //! written to. Products of reals are added in another order, so results differ by rounding.
 //!
-//! Ends with `dce` where it did something, as PyTorch, up to 1.8 always. Linear in nodes: what products depend on is looked for in a bounded number of steps.
-//! Idempotent, but for writers to factors that its end removes.
+//! Ends with `dce` where it did something, as PyTorch, up to 1.8 always. Linear in nodes: what
+//! products depend on is looked for in a bounded number of steps. Idempotent, but for writers to
+//! factors that its end removes.
 
 use crate::dead_code_elimination;
 use crate::fuse_addmm::is_one;

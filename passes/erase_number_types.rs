@@ -7,10 +7,11 @@
 //! %y : Tensor = aten::add(%x, %t, %1)               %y : Tensor = aten::add(%x, %n, %2)
 //! ```
 //!
-//! For exporters: operators keep the operands that they have, so the result is a graph for reading and none that
-//! runs. As in PyTorch what is inside containers and sections stays, and so do params of blocks that nobody reads.
-//! Conversions between numbers and tensors are skipped: `aten::Int` of 2.7 is 2.7 to the reader of such a graph.
-//! Floats show six digits, as PyTorch prints the elements of a tensor. Linear in nodes and operands; idempotent.
+//! For exporters: operators keep the operands that they have, so the result is a graph for reading
+//! and none that runs. As in PyTorch what is inside containers and sections stays, and so do params
+//! of blocks that nobody reads. Conversions between numbers and tensors are skipped: `aten::Int` of
+//! 2.7 is 2.7 to the reader of such a graph. Floats show six digits, as PyTorch prints the elements
+//! of a tensor. Linear in nodes and operands; idempotent.
 //!
 //! Each release does it a little differently, seen in all of them from 1.0.1 to 2.15.0:
 //!
@@ -51,7 +52,8 @@ const OLD_NODES_GO: Release = Release(1, 2);
 const TYPES_HAVE_DEVICES: Release = Release(1, 7);
 /// Bools are tensors of bools, floats of doubles, and params have such types.
 const BOOLS_ARE_NUMBERS: Release = Release(1, 9);
-/// Constants that no node reads keep their type, and types of the others do not say `requires_grad=0`.
+/// Constants that no node reads keep their type, and types of the others do not say
+/// `requires_grad=0`.
 const CONSTANTS_ARE_PLAIN: Release = Release(1, 11);
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {

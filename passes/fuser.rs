@@ -457,8 +457,8 @@ fn is_random(graph: &Graph, node: Node) -> bool {
     ops::operator(graph.era, graph.kind(node)).nondeterminism(None) == Nondeterminism::Always
 }
 
-/// Cleans up inside of a group: constants came with each node, and what two groups computed is computed twice. 1.0
-/// left that so.
+/// Cleans up inside of a group: constants came with each node, and what two groups computed is
+/// computed twice. 1.0 left that so.
 fn clean_up(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
     if graph.release() < Release(1, 1) {
         return;

@@ -7,10 +7,11 @@
 //!                          help: divide by 1.0
 //! ```
 //!
-//! A row of [`LINTS`] is one mistake: who makes it, in which releases, where that was seen, and what to do. Most were run in
-//! the releases that they name; the others give the report in PyTorch's issue tracker. A finding says that the graph has the
-//! pattern, not that every run of it goes wrong: `note` tells what else it takes. A mistake that none of the releases
-//! makes which print such text is no finding.
+//! A row of [`LINTS`] is one mistake: who makes it, in which releases, where that was seen, and
+//! what to do. Most were run in the releases that they name; the others give the report in
+//! PyTorch's issue tracker. A finding says that the graph has the pattern, not that every run of it
+//! goes wrong: `note` tells what else it takes. A mistake that none of the releases makes which
+//! print such text is no finding.
 //!
 //! A new lint is a row here and a function in the file of its kind; each has a lit file in `testdata/lint/`. Linear in nodes,
 //! but for `loop-state-rotates`, which looks at the body of each loop once for each loop around it.

@@ -1,4 +1,5 @@
-//! What no kernel computes, where types tell it: what fills integers under a mask, say, and complex products.
+//! What no kernel computes, where types tell it: what fills integers under a mask, say, and complex
+//! products.
 //!
 //! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they stay outside, where their operators run without
 //! a warning.

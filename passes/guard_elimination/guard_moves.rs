@@ -57,8 +57,8 @@ struct Sweep {
     began_with: Option<Node>,
     /// The last node that is no guard.
     behind: Node,
-    /// Guards that this walk has moved. One that came to stand further on is met again, and would be turned around with
-    /// its neighbour without end.
+    /// Guards that this walk has moved. One that came to stand further on is met again, and would
+    /// be turned around with its neighbour without end.
     moved: FxHashSet<Node>,
 }
 

@@ -83,7 +83,8 @@ impl AliasDb {
         self.set(value).is_some()
     }
 
-    /// What a value of mutable type is, or is a part of, by what nodes do, and not by types alone; nothing for others.
+    /// What a value of mutable type is, or is a part of, by what nodes do, and not by types alone;
+    /// nothing for others.
     pub(super) fn parts_of(&self, value: Value) -> Option<FxHashSet<Element>> {
         let element = (*self.elements.get(value.index())?)?;
         let (mut found, mut pending) = (FxHashSet::default(), vec![element]);

@@ -6,7 +6,8 @@ use crate::ops::gradient_table::{GradientRow, gradient_row};
 use crate::symbol::prim;
 use crate::types::{DType, Type};
 
-/// Whether types tell that a node reads or makes complex numbers. PyTorch's formulas multiply with factors where their gradients are products with conjugates.
+/// Whether types tell that a node reads or makes complex numbers. PyTorch's formulas multiply with
+/// factors where their gradients are products with conjugates.
 pub fn is_of_complex_numbers(graph: &Graph, node: Node) -> bool {
     let is_complex = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_complex);
     graph.inputs(node).chain(graph.outputs(node)).any(is_complex)

@@ -286,8 +286,8 @@ impl Rule {
     }
 }
 
-/// Gives a new node the source location and the scope of the matched node of its kind, or else those of the anchor,
-/// unless the replacement has some.
+/// Gives a new node the source location and the scope of the matched node of its kind, or else
+/// those of the anchor, unless the replacement has some.
 fn located(graph: &mut Graph, new: Node, found: &Match) {
     let kind = graph.kind(new);
     let mut matched = found.nodes.iter().chain(&found.constants).copied();

@@ -1,12 +1,12 @@
-//! Which nodes write to memory, in words: what `--print-mutations` shows behind their lines.
+//! Which nodes write to memory, in words: what `--print-mutations` shows after their lines.
 //!
 //! ```text
 //! %v : Tensor = aten::view(%x, %sizes)
 //! %w : Tensor = aten::relu_(%v) #! writes %v; same memory: input %x, %w; may alias: input %y
 //! ```
 //!
-//! The *same memory* is what other values are, or are parts of, by what the nodes between them do. What *may alias* is
-//! known of nothing but its type: params of a graph may be one memory.
+//! The *same memory* is what other values are, or are parts of, by what the nodes between them do.
+//! What *may alias* is known of nothing but its type: params of a graph may be one memory.
 
 use super::alias::AliasDb;
 use super::memory::Element;
@@ -40,12 +40,13 @@ pub fn notes(graph: &Graph) -> FxHashMap<(u64, Node), String> {
 struct Writes<'g> {
     graph: &'g Graph,
     db: AliasDb,
-    /// Values of mutable type in the order of their definitions, each with what it is, or is a part of.
+    /// Values of mutable type in the order of their definitions, each with what it is, or is a part
+    /// of.
     memory: Vec<(Value, Memory)>,
 }
 
-/// What a value is, or is a part of: in the alias analysis, which takes all that comes from outside for one, and values
-/// that lead to it.
+/// What a value is, or is a part of: in the alias analysis, which takes all that comes from outside
+/// for one, and values that lead to it.
 struct Memory {
     elements: FxHashSet<Element>,
     values: FxHashSet<Value>,
@@ -161,7 +162,8 @@ impl Writes<'_> {
         found
     }
 
-    /// The other values that see writes to these: by what nodes do, and inputs that may alias by their types alone.
+    /// The other values that see writes to these: by what nodes do, and inputs that may alias by
+    /// their types alone.
     fn seen_through(&self, written: &[Value]) -> (Vec<String>, Vec<String>) {
         let here: Vec<Memory> = written.iter().filter_map(|&value| Memory::of(self.graph, &self.db, value)).collect();
         let is_other = |value: &Value| !written.contains(value);

@@ -123,7 +123,7 @@ pub struct Running {
 /// What an operand must be so that no operator raises an exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// A number of this type of reals.
+    /// A constant of this floating-point type.
     Holds(DType),
     /// Without zeros, as elements of this type.
     NoZeros(DType),

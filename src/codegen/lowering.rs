@@ -466,7 +466,8 @@ impl Lowering<'_> {
         Some(if computed.is_short_float() { DType::Float } else { computed })
     }
 
-    /// Notes what operands must be that only a launch tells, since no kernel can raise an exception.
+    /// Notes what operands must be that only a launch tells, since no kernel can raise an
+    /// exception.
     fn limit(&mut self, node: Node, row: &Formula, computed: DType) {
         for &when in row.when {
             let (i, limit) = match (when, self.known_operand(node, 0)) {

@@ -1039,7 +1039,8 @@ static double jo_floor_quotient(double x, double y)
     return y == 0.0 ? x / y : quotient == 0.0 ? jo_signed(0.0, x / y) : near;
 }
 
-// Of integers. Divisors that are 0 are looked for before a launch; the lowest number divided by -1 is itself, as what comes out wraps.
+// Integer division. Zero divisors are looked for before a launch; the lowest integer divided by
+// -1 is itself, as results wrap.
 static i32 jo_quotient32(i32 x, i32 y)
 {
     return y == 0 ? 0 : y == -1 ? (i32)(0 - (u32)x) : x / y;
@@ -1077,7 +1078,8 @@ static i32 jo_raised32(i32 x, i32 y)
     return (i32)power;
 }
 
-// Of integers. Divisors that are 0 are looked for before a launch; the lowest number divided by -1 is itself, as what comes out wraps.
+// Integer division. Zero divisors are looked for before a launch; the lowest integer divided by
+// -1 is itself, as results wrap.
 static i64 jo_quotient64(i64 x, i64 y)
 {
     return y == 0 ? 0 : y == -1 ? (i64)(0 - (u64)x) : x / y;

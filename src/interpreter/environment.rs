@@ -128,7 +128,7 @@ impl Environment {
         *self.turns.borrow_mut() = merged;
     }
 
-    /// Notes that a loop has ended which another one goes on for. One that ran nothing behind a
+    /// Notes that a loop has ended which another one goes on for. One that ran nothing after a
     /// loop that was peeled off
     /// ends where that did, which may have run fewer iterations than were taken off.
     pub fn end_loop(&self, mut end: Turn, ran: bool) {

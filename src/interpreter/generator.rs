@@ -61,7 +61,8 @@ const TOO_SMALL: &[&str] =
     &["Kernel size can't be greater than actual input size", "Calculated output size is too small"];
 /// Tries for each sketch that a failing node depends on.
 const TRIES_FOR_EACH: usize = 100;
-/// Sizes that all free dimensions are given in turn, before those that the graph mentions; and how many.
+/// Sizes that all free dimensions are given in turn, before those that the graph mentions; and how
+/// many.
 const EVEN_SIZES: &[i64] = &[8, 4, 12, 16];
 const MOST_EVEN_SIZES: usize = 8;
 const MOST_EVEN: i64 = 64;
@@ -327,7 +328,8 @@ impl<'a> Search<'a> {
         inputs
     }
 
-    /// What a sketch stands for; a tensor as it was made for a run before, where its sketch is the same.
+    /// What a sketch stands for; a tensor as it was made for a run before, where its sketch is the
+    /// same.
     fn value(
         &self,
         source: &Source,
@@ -351,7 +353,8 @@ impl<'a> Search<'a> {
         if shared { value } else { maker.copy(&value) }
     }
 
-    /// The shape comes from the sketch; what is in what nobody bound, from the environment's way to invent.
+    /// The shape comes from the sketch; what is in what nobody bound, from the environment's way to
+    /// invent.
     fn content(&self, source: &Source, value: IValue) -> IValue {
         let same = |invent: Invent| self.env.invent.is_some_and(|ours| std::ptr::fn_addr_eq(ours, invent));
         let filled = match source {
@@ -459,8 +462,8 @@ impl<'a> Search<'a> {
         self.fits
     }
 
-    /// Gives layers the weights that they want while all other sizes are the same, for one size after
-    /// another: what is split into heads, say, needs a multiple of their number.
+    /// Gives layers the weights that they want while all other sizes are the same, for one size
+    /// after another: what is split into heads, say, needs a multiple of their number.
     fn fit_evenly(&mut self) -> Run {
         let first = self.sketches.clone();
         let mut best = self.tailored();
@@ -505,7 +508,7 @@ impl<'a> Search<'a> {
         sources
     }
 
-    /// A run after a change: layers behind it get the weights that they want now.
+    /// A run after a change: layers after it get the weights that they want now.
     fn followed_up(&mut self) -> Run {
         let mut run = self.run();
         for _ in 0..FOLLOW_UPS {
@@ -573,8 +576,8 @@ impl<'a> Search<'a> {
         changed
     }
 
-    /// Gives operands of a layer the shapes that it wants of them, of so many elements at most; false
-    /// where that changes nothing.
+    /// Gives operands of a layer the shapes that it wants of them, of so many elements at most;
+    /// false where that changes nothing.
     fn tailor(&mut self, node: Node, run: &Run, most: i64) -> bool {
         let mut changed = false;
         let is_free = |value: Value| {

@@ -349,7 +349,8 @@ impl<'g> Machine<'g> {
         Ok(())
     }
 
-    /// A `prim::If` with one block whose condition is false: nothing happens, and nothing says what it returns.
+    /// A `prim::If` with one block whose condition is false: nothing happens, and nothing says what
+    /// it returns.
     fn skip_branch(&mut self, graph: &Graph, node: Node) -> Result<(), Stop> {
         match graph.num_outputs(node) {
             0 => self.deliver(graph, node, smallvec::smallvec![]),

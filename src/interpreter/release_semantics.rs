@@ -43,7 +43,8 @@ fn operand_types(call: &Call<'_>) -> OperandTypes {
     types
 }
 
-/// An operator of a graph that releases which print such text run differently on operands of the declared types.
+/// An operator of a graph that releases which print such text run differently on operands of the
+/// declared types.
 pub fn ambiguity(graph: &Graph) -> Option<String> {
     let releases = graph.dialect.releases;
     let of_node = |node: Node| {

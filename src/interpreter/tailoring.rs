@@ -38,7 +38,8 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Whether the shape of a value, or of what it is a transposition or a copy of, may still be chosen.
+    /// Whether the shape of a value, or of what it is a transposition or a copy of, may still be
+    /// chosen.
     fn may_change(&self, value: Value) -> bool {
         (self.is_free)(origin(self.graph, value).0)
     }
@@ -280,7 +281,8 @@ fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
     layer.give(&[("weight", &weight), ("bias", &[out])])
 }
 
-/// The size of a kernel that keeps images as large as they are, by the padding, or enlarges them by the stride.
+/// The size of a kernel that keeps images as large as they are, by the padding, or enlarges them by
+/// the stride.
 fn likely_kernel(layer: &Layer<'_>, i: usize, transposed: bool) -> Option<i64> {
     let one = |formal: &str| {
         let list = layer.ints(formal).unwrap_or_default();

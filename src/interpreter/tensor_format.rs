@@ -1,4 +1,5 @@
-//! Tensors as text, as `print` and `str` of TorchScript programs show them: the stream operator of the C++ library.
+//! Tensors as text, as `print` and `str` of TorchScript programs show them: the stream operator of
+//! the C++ library.
 //!
 //! ```text
 //!  0.01 *                      (1,.,.) =
@@ -7,12 +8,14 @@
 //! [ CPUFloatType{2,2} ]       [ CPULongType{1,2,2} ]
 //! ```
 //!
-//! All elements of a row or matrix have one format, which the smallest and the largest of them decide: integers as they
-//! are, four digits after the point, a common factor before the elements, or exponents. Matrices of tensors with more
-//! dimensions have a format each. Lines hold 80 characters; wider matrices are printed in groups of columns.
+//! All elements of a row or matrix have one format, which the smallest and the largest of them
+//! decide: integers as they are, four digits after the point, a common factor before the elements,
+//! or exponents. Matrices of tensors with more dimensions have a format each. Lines hold 80
+//! characters; wider matrices are printed in groups of columns.
 //!
-//! Two forms are known: that of 1.x up to 2.2, and that of 2.9, which indents less, prints single numbers with all their
-//! digits, and looks at the magnitude of negative elements as well. Up to 1.3 types are those of variables.
+//! Two forms are known: that of 1.x up to 2.2, and that of 2.9, which indents less, prints single
+//! numbers with all their digits, and looks at the magnitude of negative elements as well. Up to
+//! 1.3 types are those of variables.
 
 use crate::tensor::{DType, Precision, Quantizer, Tensor};
 use crate::types::release::Release;
@@ -41,7 +44,8 @@ pub fn text(tensor: &Tensor, release: Release) -> String {
     out.out + " ]"
 }
 
-/// How numbers are printed; the digits stay as they are when another form is set, as in a C++ stream.
+/// How numbers are printed; the digits stay as they are when another form is set, as in a C++
+/// stream.
 #[derive(Clone, Copy)]
 enum Numbers {
     /// So many digits, fixed or with an exponent.

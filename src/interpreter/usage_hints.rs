@@ -171,8 +171,8 @@ fn is_probability(kind: &str, formal: &str) -> bool {
     matches!(formal, "dropout_p" | "dropout") || formal == "p" && draws()
 }
 
-/// What an operator's result tells of its first operand: kinds, whether it has as many dimensions, and
-/// whether its elements are of the same kind of numbers.
+/// What an operator's result tells of its first operand: kinds, whether it has as many dimensions,
+/// and whether its elements are of the same kind of numbers.
 const HAND_ON: &[(&[&str], bool, bool)] = &[
     (&["aten::contiguous", "aten::clone", "aten::detach", "aten::permute", "aten::transpose"], true, true),
     (&["aten::t", "aten::slice", "aten::narrow", "aten::add", "aten::sub", "aten::remainder"], true, true),
@@ -186,7 +186,8 @@ const HAND_ON: &[(&[&str], bool, bool)] = &[
 /// Most values that are looked at for one hint.
 const MOST_FOLLOWED: usize = 64;
 
-/// What uses say of a value, those too of what is computed of it without changing what is asked for.
+/// What uses say of a value, those too of what is computed of it without changing what is asked
+/// for.
 pub fn hint(graph: &Graph, value: Value) -> Hint {
     let mut hint = uses_say(graph, value);
     let (mut work, mut followed) = (handed_on(graph, value), 0);
@@ -204,7 +205,8 @@ pub fn hint(graph: &Graph, value: Value) -> Hint {
     hint
 }
 
-/// The results of nodes that tell something of a value, and whether that is dimensions, and elements.
+/// The results of nodes that tell something of a value, and whether that is dimensions, and
+/// elements.
 fn handed_on(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
     let mut results = Vec::new();
     for u in graph.uses(value) {

@@ -89,8 +89,8 @@ pub(super) fn constant_stored(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// The node that puts a value where it outlives the run: into an object, or into a list or dict of one; also inside of
-/// containers that are made anew.
+/// The node that puts a value where it outlives the run: into an object, or into a list or dict of
+/// one; also inside of containers that are made anew.
 fn keeper(facts: &Facts<'_>, value: Value, constant: &EntitySet<Value>) -> Option<Node> {
     let graph = facts.graph;
     let (mut seen, mut work): (EntitySet<Value>, Vec<Value>) = (EntitySet::default(), vec![value]);

@@ -45,7 +45,8 @@ pub(super) fn mm_tree_alpha(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// `%o : Tensor = aten::add(%product, %z, %1)`, `%product` having no dimensions and a wider element type than `%z`
+/// `%o : Tensor = aten::add(%product, %z, %1)`, `%product` having no dimensions and a wider element
+/// type than `%z`
 pub(super) fn number_promotes(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     /// An element type, and whether there are dimensions.
     type Known = (DType, bool);

@@ -6,9 +6,10 @@
 //! print("\n".join(sorted({str(s) for s in torch._C._jit_get_all_schemas()})))
 //! ```
 //!
-//! and are replaced by running that again. `schemas-prim.txt` has, in the same form, kinds of graphs that PyTorch
-//! executes without registering a schema for them, and `schemas-between.txt` the overloads that neither of the two
-//! registers and another release does, 1.0.1 to 2.9.1; `tools/pytorch/merge_schemas.py` makes it.
+//! and are replaced by running that again. `schemas-prim.txt` has, in the same form, kinds of
+//! graphs that PyTorch executes without registering a schema for them, and `schemas-between.txt`
+//! the overloads that neither of the two registers and another release does, 1.0.1 to 2.9.1;
+//! `tools/pytorch/merge_schemas.py` makes it.
 //!
 //! Six thousand schemas are not read when the program starts: a run of the program must cost milliseconds. The texts are
 //! sorted by bytes, and `(` and `.` sort before everything a name is made of, so the lines of one operator stand

@@ -1,8 +1,9 @@
 //! Operators that a user declares by their schemas: custom operators, which no list of PyTorch has.
 //!
-//! A [`Declared`] holds rows of the operator table. [`Declared::enter`] puts them into the table of this thread until the
-//! guard is dropped, so that programs in one process (tests, a fuzzer) do not see each other's operators. Threads that
-//! work for the same command enter what [`Declared::current`] gave them.
+//! A [`Declared`] holds rows of the operator table. [`Declared::enter`] puts them into the table of
+//! this thread until the guard is dropped, so that programs in one process (tests, a fuzzer) do not
+//! see each other's operators. Threads that work for the same command enter what
+//! [`Declared::current`] gave them.
 //!
 //! ```
 //! use jitopt_core::{ops::{self, declared::Declared}, symbol::Symbol, types::era::Era};
@@ -17,8 +18,8 @@
 //! assert!(!run().is_known());
 //! ```
 //!
-//! A schema is believed: without alias annotations the operator is taken for pure, as PyTorch takes operators that were
-//! registered with `AliasAnalysisKind::FROM_SCHEMA`.
+//! A schema is trusted: without alias annotations the operator is taken for pure, as PyTorch takes
+//! operators that were registered with `AliasAnalysisKind::FROM_SCHEMA`.
 
 use super::declaration::{SchemaError, parse};
 use super::rules::{self, Carries, Structure};

@@ -4,10 +4,12 @@
 //! Functions are those of the vector mathematics in `codegen/prelude.c`; their names, and literals with a point, get the
 //! suffix of the type. CUDA reads the same expressions.
 //!
-//! The semantics are those of PyTorch's eager kernels, as the interpreter has them, not those of its old fuser, which rounds
-//! halves away from zero, drops NaN in `min` and `max`, and takes remainders in single precision. What may raise an exception
-//! for some element (integers divided by zero) is looked for before a launch ([`When::Divides`]), and an element type that an
-//! operator refuses has no formula: the group then runs on the interpreter, which says it in PyTorch's words.
+//! The semantics are those of PyTorch's eager kernels, as the interpreter has them, not those of
+//! its old fuser, which rounds halves away from zero, drops NaN in `min` and `max`, and takes
+//! remainders in single precision. What may raise an exception for some element (integers divided
+//! by zero) is looked for before a launch ([`When::Divides`]), and an element type that an operator
+//! refuses has no formula: the group then runs on the interpreter, which says it in PyTorch's
+//! words.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;
@@ -72,10 +74,11 @@ pub enum When {
     Scales(usize),
     /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
     Held(usize),
-    /// This operand, where integers are computed with, is a number that is not 0, or an operand of the
-    /// kernel, in which zeros are looked for before a launch: they raise exceptions.
+    /// This operand, where integers are computed with, is a number that is not 0, or an operand of
+    /// the kernel, in which zeros are looked for before a launch: they raise exceptions.
     Divides(usize),
-    /// This operand, where integers are computed with and it is a number, is none below 0: those raise exceptions.
+    /// This operand, where integers are computed with and it is a number, is none below 0: those
+    /// raise exceptions.
     Natural(usize),
     /// The operands so far that are tensors have one element type: others raise exceptions.
     OfOneType(usize),
@@ -83,7 +86,7 @@ pub enum When {
     IsNotOf(DType),
     /// The first operand is of 32 bits at least.
     Wide,
-    /// The first operand is a tensor of reals.
+    /// The first operand is a floating-point tensor.
     OfReals,
 }
 

@@ -16,8 +16,8 @@ pub fn is_pytorchs(kind: Symbol) -> bool {
     ["aten::", "prim::"].iter().any(|space| kind.as_str().starts_with(space))
 }
 
-/// The operators whose names are one slip away, `aten::real` or `aten::relu` for `aten::realu`, as a list to read; those of
-/// `era` are looked through first.
+/// The operators whose names are one slip away, `aten::real` or `aten::relu` for `aten::realu`, as
+/// a list to read; those of `era` are looked through first.
 pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
     /// Suggestions made at most.
     const SUGGESTED: usize = 3;
@@ -30,7 +30,7 @@ pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
     (!found.is_empty()).then(|| found.join(" or "))
 }
 
-/// Whether one letter was added, lost or mistaken, or two were swapped, behind the namespace.
+/// Whether one letter was added, lost or mistaken, or two were swapped, after the namespace.
 fn is_close(name: &str, known: &str) -> bool {
     /// Shorter names are close to too many.
     const SHORTEST: usize = 4;

@@ -48,8 +48,8 @@ pub(super) fn doubts(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Result
     Ok(told.collect())
 }
 
-/// Whether a node has more outputs than any overload of its operator returns. The verifier warns of that: passes replace
-/// results one by one, and would not end.
+/// Whether a node has more outputs than any overload of its operator returns. The verifier warns of
+/// that: passes replace results one by one, and would not end.
 fn has_surplus_outputs(graph: &Graph) -> bool {
     let mut pending = vec![graph];
     while let Some(graph) = pending.pop() {
@@ -72,7 +72,8 @@ fn has_surplus_outputs(graph: &Graph) -> bool {
     false
 }
 
-/// Whether what comes back may be a tuple: PyTorch's `lower_all_tuples` makes an output of each element.
+/// Whether what comes back may be a tuple: PyTorch's `lower_all_tuples` makes an output of each
+/// element.
 fn may_be_tuple(schema: &Schema) -> bool {
     let is_open = |ty: Type| matches!(ty.kind(), TypeKind::Var(_) | TypeKind::Tuple(_)) || ty.is(Simple::Any);
     schema.returns.iter().any(|result| is_open(result.ty))

@@ -36,7 +36,8 @@ impl<'a> Cursor<'a> {
         self.at += gaps::blanks(self.rest());
     }
 
-    /// Steps over blanks, line ends and comments: a statement may go on in the next line between any two tokens.
+    /// Steps over blanks, line ends and comments: a statement may go on in the next line between
+    /// any two tokens.
     #[inline]
     pub(super) fn space(&mut self) {
         if matches!(self.peek(), Some(b'!'..=b'~')) && !matches!(self.peek(), Some(b'#' | b'/')) {
@@ -45,7 +46,8 @@ impl<'a> Cursor<'a> {
         self.at += gaps::gap(self.rest());
     }
 
-    /// Steps over [`Cursor::space`] and then over `token`; stays where it is when something else stands there.
+    /// Steps over [`Cursor::space`] and then over `token`; stays where it is when something else
+    /// stands there.
     pub(super) fn eat_after_space(&mut self, token: &[u8]) -> bool {
         let start = self.at;
         self.space();

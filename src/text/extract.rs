@@ -1,12 +1,13 @@
 //! Graphs out of whatever the user has: `jitopt extract LOG`.
 //!
-//! People keep graphs as terminal scrollback, continuous-integration logs, test reports, forum posts. There every line has
-//! something in front of it (`[DUMP guard_elimination.cpp:020] `, a time stamp, pytest's `E   `, a line number,
-//! indentation), lines of other threads stand in between, and the end may be missing. Nothing here knows these
-//! decorations one by one, save for PyTorch's own tag, which tells the file, the dump of a module, which tells the
-//! method, and string literals. Instead, whatever stands in front of `graph(`
-//! is the prefix; the lines that have the same prefix, where numbers may differ, and look like graph lines behind it are
-//! the graph. Everything is linear in the size of the log.
+//! People keep graphs as terminal scrollback, continuous-integration logs, test reports, forum
+//! posts. There every line has something before it (`[DUMP guard_elimination.cpp:020] `, a
+//! time stamp, pytest's `E   `, a line number, indentation), lines of other threads stand in
+//! between, and the end may be missing. Nothing here knows these decorations one by one, save for
+//! PyTorch's own tag, which tells the file, the dump of a module, which tells the method, and
+//! string literals. Instead, whatever stands before `graph(` is the prefix; the lines that
+//! have the same prefix, where numbers may differ, and look like graph lines after it are the
+//! graph. Everything is linear in the size of the log.
 
 mod ir_line;
 mod log_prefix;

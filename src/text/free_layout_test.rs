@@ -1,5 +1,6 @@
-//! Layout is free: blanks, line ends, indentation and comments change wherever two tokens allow it, and the graph stays
-//! the same. The tokens are found by a lexer of its own, which knows nothing of the parser.
+//! Layout is free: blanks, line ends, indentation and comments change wherever two tokens allow it,
+//! and the graph stays the same. The tokens are found by a lexer of its own, which knows nothing of
+//! the parser.
 
 use super::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ struct Token<'a> {
     before: Before,
 }
 
-/// What may stand in front of a token.
+/// What may stand before a token.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
     /// Nothing but what stands there: the first blank of a printed tensor is its own.
@@ -23,7 +24,8 @@ enum Before {
     Gap,
 }
 
-/// The tokens of a graph as the printer lays it out; `None` where it has names or scalars that are free text.
+/// The tokens of a graph as the printer lays it out; `None` where it has names or scalars that are
+/// free text.
 fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut found = Vec::new();
     for line in text.lines() {

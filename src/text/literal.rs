@@ -1,9 +1,10 @@
 //! Attribute values: from text, and to text.
 //!
-//! The text alone does not tell kinds apart: `2` is an int, a float of six digits or a bool. The declared type of the
-//! constant decides, see `coerce`. A text that is no literal but has balanced brackets is kept as it stands: a tensor that
-//! PyTorch printed with its elements, or an opaque value that is never equal to another. One that no PyTorch prints is
-//! kept, too, with a [`Read::doubt`]: a misspelt value must not become an unknown one in silence.
+//! The text alone does not tell kinds apart: `2` is an int, a float of six digits or a bool. The
+//! declared type of the constant decides, see `coerce`. A text that is no literal but has balanced
+//! brackets is kept as it stands: a tensor that PyTorch printed with its elements, or an opaque
+//! value that is never equal to another. One that no PyTorch prints is kept, too, with a
+//! [`Read::doubt`]: a misspelt value must not become an unknown one in silence.
 //!
 //! Blanks, line ends and comments may stand between any two tokens of a literal.
 
@@ -59,12 +60,13 @@ pub struct Read {
     pub value: Attribute,
     /// How many bytes of the text it took, blanks on both sides included.
     pub used: usize,
-    /// Why the value is probably not what was meant: it is opaque, and no PyTorch prints such a text.
+    /// Why the value is probably not what was meant: it is opaque, and no PyTorch prints such a
+    /// text.
     pub doubt: Option<Problem>,
 }
 
-/// Reads the value of attribute `name` from the front of `input`. `ty` is the declared type of the constant, if it is one
-/// and the text gives it.
+/// Reads the value of attribute `name` from the front of `input`. `ty` is the declared type of the
+/// constant, if it is one and the text gives it.
 pub fn parse(input: Input<'_>, name: Symbol, ty: Option<Type>, seen: &mut Evidence) -> Result<Read, Problem> {
     let (read, text) = match small_int(input) {
         Some((n, used)) => (Read { value: Attribute::Int(n), used, doubt: None }, &input[..used]),
@@ -99,8 +101,8 @@ fn small_int(input: Input<'_>) -> Option<(i64, usize)> {
     (ends && !(negative && n == 0)).then_some((if negative { -n } else { n }, at))
 }
 
-/// Where reading stopped: how many bytes were left, and why. Without a message the text is none of the literals: it is
-/// taken as it stands.
+/// Where reading stopped: how many bytes were left, and why. Without a message the text is none of
+/// the literals: it is taken as it stands.
 struct Fault {
     left: usize,
     message: String,
@@ -143,7 +145,8 @@ impl Reader<'_> {
         self.raw(input, ty, stopped)
     }
 
-    /// The text up to the end of the attribute, as it stands. `stopped` is where it ceased to be a literal.
+    /// The text up to the end of the attribute, as it stands. `stopped` is where it ceased to be a
+    /// literal.
     fn raw<'a>(&self, input: Input<'a>, ty: Option<Type>, stopped: usize) -> Result<(Read, Input<'a>), Problem> {
         let Some((end, used)) = raw_end(input) else {
             return Err(self.problem(stopped, "expected a literal and `]` or `, name=` after it"));
@@ -201,7 +204,8 @@ impl Reader<'_> {
         if digits.iter().all(u8::is_ascii_digit) && text != b"-0" {
             match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
                 Some(n) if digits.len() == 1 || digits[0] != b'0' => return Ok((Attribute::Int(n), rest)),
-                // With leading zeros, or too great for an integer: a float if its type says so, else kept as it stands.
+                // With leading zeros, or too great for an integer: a float if its type says so,
+                // else kept as it stands.
                 _ if !self.float => return Err(no_literal(input)),
                 _ => {}
             }
@@ -334,8 +338,8 @@ fn token<'a>(input: Input<'a>, text: &str) -> Result<Input<'a>, Fault> {
     rest.strip_prefix(text.as_bytes()).map(after_gap).ok_or_else(|| no_literal(rest))
 }
 
-/// What the printers of PyTorch make of values that have no literal: tensors with their elements, and objects. A scalar
-/// always has a literal.
+/// What the printers of PyTorch make of values that have no literal: tensors with their elements,
+/// and objects. A scalar always has a literal.
 fn is_printed(value: &Attribute, text: &str, ty: Option<Type>) -> bool {
     let text = text.trim();
     let tensor = match ty.map(Type::kind) {
@@ -434,8 +438,8 @@ fn quoted_text(input: Input<'_>) -> Step<'_, Vec<u8>> {
     }
 }
 
-/// Where a raw literal ends, and how much it takes with the gap after it: at the `]` that closes the attributes, or at
-/// `, name=`.
+/// Where a raw literal ends, and how much it takes with the gap after it: at the `]` that closes
+/// the attributes, or at `, name=`.
 fn raw_end(input: Input<'_>) -> Option<(usize, usize)> {
     let (mut depth, mut at) = (0usize, 0);
     while at < input.len() {
@@ -455,7 +459,7 @@ fn raw_end(input: Input<'_>) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether an attribute is over in front of `input`.
+/// Whether an attribute is over before `input`.
 fn is_end(input: Input<'_>) -> bool {
     match input.first() {
         Some(b']') => true,
@@ -470,7 +474,8 @@ fn attribute_follows(input: Input<'_>) -> bool {
     name > 0 && after_gap(&rest[name..]).first() == Some(&b'=')
 }
 
-/// What raw text is: a tensor with its elements, or something opaque. The first blank of printed elements is theirs.
+/// What raw text is: a tensor with its elements, or something opaque. The first blank of printed
+/// elements is theirs.
 fn raw(text: &str) -> Attribute {
     let text = text.trim_end();
     let inner = text.trim_start();

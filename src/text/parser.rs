@@ -1,7 +1,8 @@
 //! Reading graphs.
 //!
-//! The text is a list of statements, told apart by how they begin. Blanks, line ends and comments may stand between any two
-//! tokens and mean nothing, but for the comment behind a node in the same line: that is its location.
+//! The text is a list of statements, told apart by how they begin. Blanks, line ends and comments
+//! may stand between any two tokens and mean nothing, but for the comment after a node in the same
+//! line: that is its location.
 //!
 //! | begins with | statement |
 //! |---|---|
@@ -12,9 +13,9 @@
 //! | `return` | results of the graph, and its end |
 //! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
 //!
-//! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file shows all that is wrong
-//! with it; of a file that cannot be read [`mentions`] reports too what the verifier would. Blocks and sections nest on a list of
-//! frames, never on the stack.
+//! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file
+//! shows all that is wrong with it; of a file that cannot be read [`mentions`] reports too what the
+//! verifier would. Blocks and sections nest on a list of frames, never on the stack.
 
 mod mentions;
 mod names;
@@ -140,7 +141,8 @@ struct Parser<'a> {
     types: FxHashMap<&'a [u8], Type>,
     evidence: Evidence,
     diagnostics: Vec<Diagnostic>,
-    /// Where each kind stands first, and where values are used that nothing has defined so far: see [`mentions`].
+    /// Where each kind stands first, and where values are used that nothing has defined so far: see
+    /// [`mentions`].
     mentions: mentions::Mentions,
     done: Option<Graph>,
     outputs: Vec<(&'a [u8], Option<Type>)>,
@@ -580,7 +582,7 @@ impl<'a> Parser<'a> {
         let start = self.cursor.at;
         let rest = self.cursor.rest();
         let end = type_extent(rest);
-        // `int []`, `Float (2, 3)`: a type may go on behind a blank.
+        // `int []`, `Float (2, 3)`: a type may go on after a blank.
         let goes_on = || matches!(rest[end + gaps::gap(&rest[end..])..].first(), Some(b'(' | b'[' | b'?'));
         if let Some(&ty) = self.types.get(&rest[..end])
             && !goes_on()

@@ -33,10 +33,10 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
     printer.out
 }
 
-/// What begins a note behind the line of a node. Notes are comments, and the parser drops them.
+/// What begins a note after the line of a node. Notes are comments, and the parser drops them.
 pub(super) const NOTE: &str = "#! ";
 
-/// As [`print`], with notes behind the lines of nodes, by the number of their graph.
+/// As [`print`], with notes after the lines of nodes, by the number of their graph.
 pub fn print_with_notes(graph: &Graph, options: PrintOptions, notes: FxHashMap<(u64, Node), String>) -> Vec<u8> {
     let mut printer = Printer { notes, ..Printer::new(options) };
     printer.graph(graph);

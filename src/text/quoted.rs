@@ -78,8 +78,8 @@ pub fn print(out: &mut Vec<u8>, bytes: &[u8]) {
 /// What 1.0 escapes.
 const RAW: &[(u8, u8)] = &[(b'n', b'\n'), (b't', b'\t'), (b'v', 11)];
 
-/// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the quote that ends it stands
-/// before `]`, or before a comma and another attribute. None where none does.
+/// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the quote that ends it
+/// stands before `]`, or before a comma and another attribute. None where none does.
 pub fn parse_raw(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
     let ends = |at: usize| {

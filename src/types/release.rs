@@ -25,7 +25,8 @@ impl Release {
         }
     }
 
-    /// Whether its passes end with `dce` also when they changed nothing: up to 1.8, run in all releases.
+    /// Whether its passes end with `dce` also when they changed nothing: up to 1.8, run in all
+    /// releases.
     pub fn always_cleans_up(self) -> bool {
         self < Release(1, 9)
     }

@@ -157,7 +157,8 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80
 }
 
-/// How long the word at the start is. Names of classes may have letters beyond ASCII; a no-break space is none of them.
+/// How long the word at the start is. Names of classes may have letters beyond ASCII; a no-break
+/// space is none of them.
 fn word_length(input: Input<'_>) -> usize {
     let mut at = 0;
     while at < input.len() && is_word(input[at]) && gaps::blank(&input[at..]) == 0 {
@@ -535,7 +536,8 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
     }
 }
 
-/// Whether only a bracket or the next field follows: ` )`, `, name : `. A default may have commas of its own.
+/// Whether only a bracket or the next field follows: ` )`, `, name : `. A default may have commas
+/// of its own.
 fn default_ends(input: Input<'_>) -> bool {
     if eat(input, ")").is_some() {
         return true;

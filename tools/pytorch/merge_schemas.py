@@ -1,10 +1,12 @@
-"""The overloads that neither of two lists of schemas has, and another release does: `src/ops/schemas-between.txt`.
+"""The overloads that neither of two lists of schemas has, and another release does:
+`src/ops/schemas-between.txt`.
 
     python merge_schemas.py OLD.txt NEW.txt RELEASE.txt... > schemas-between.txt
 
-A list is what a release answers to `sorted({str(s) for s in torch._C._jit_get_all_schemas()})`, one a line. 1.0 to 1.2
-have `_jit_get_schemas_for_operator(name)` alone, whose arguments and returns are written as `name(int[] size) -> (Tensor)`
-without names of overloads; what is written to is then told by the schema of the same name in OLD.
+A list is what a release answers to `sorted({str(s) for s in torch._C._jit_get_all_schemas()})`, one
+a line. 1.0 to 1.2 have `_jit_get_schemas_for_operator(name)` alone, whose arguments and returns are
+written as `name(int[] size) -> (Tensor)` without names of overloads; the schema of the same name in
+OLD then says which arguments are written to.
 """
 
 import re

@@ -3,10 +3,10 @@
     python record_versions.py OUT          graphs, plans of both executors, and results of passes
     python record_versions.py OUT --logs   graphs out of the log of the executor, autodiff formulas among them
     python record_versions.py OUT --cases=release_cases --every-pass
-                                           the sources of another file, and every pass that the release binds
+                       the sources of another file, and every pass that the release binds
 
-Each case is a source text of its own: what a release cannot compile is skipped and counted. The files are named as those
-of the corpus: `CASE.KIND.ir`, `passes/STEM.in.ir`, `passes/STEM.PASS.out.ir`.
+Each case is a source text of its own: what a release cannot compile is skipped and counted. The
+files are named as those of the corpus: `CASE.KIND.ir`, `passes/STEM.in.ir`, `passes/STEM.PASS.out.ir`.
 """
 
 import importlib

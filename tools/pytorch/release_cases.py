@@ -1,7 +1,8 @@
-"""More sources for `record_versions.py --cases=release_cases`: what types, constants and statements there are.
+"""More sources for `record_versions.py --cases=release_cases`: types, constants and statements of
+every kind.
 
-Where `version_cases.py` has models and their plans, these vary what a printed graph can hold: every kind of
-constant and type, at every place where one can stand.
+Where `version_cases.py` has models and their plans, these vary what a printed graph can hold: every
+kind of constant and type, at every place where one can stand.
 """
 
 from version_cases import scripted, text, traced

@@ -38,7 +38,8 @@ pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     }
 }
 
-/// What the release of the graph does with operands of these types, where that decides the element type.
+/// What the release of the graph does with operands of these types, where that decides the element
+/// type.
 fn release_rule(call: &Call<'_>) -> Option<Does> {
     let kind = call.schema.kind;
     if release_rows(kind).is_empty() {
@@ -225,7 +226,7 @@ fn of_data(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// Statistics of a norm are of the type of the input; of halves beside a weight of floats they are
+/// Statistics of a norm are of the type of the input; of halves with a float weight they are
 /// floats.
 fn statistics(call: &Call<'_>) -> Option<DType> {
     let input = call.first()?.dtype?;
@@ -326,7 +327,8 @@ fn divided(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// The type of numbers that a factory is given; earlier releases make floats of all of them, see `release_rules.rs`.
+/// The type of numbers that a factory is given; earlier releases make floats of all of them, see
+/// `release_rules.rs`.
 fn of_given(call: &Call<'_>) -> Option<DType> {
     let given = ["fill_value", "start", "end", "step"].iter().filter_map(|name| call.operand(name));
     let kinds: Option<Vec<Kind>> = given.map(|value| kind(call, value)).collect();

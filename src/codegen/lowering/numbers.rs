@@ -25,8 +25,8 @@ pub(super) fn scales(known: &Known, dtype: DType) -> bool {
     (*kind != Kind::Bool || dtype == DType::Bool) && (!dtype.is_integral() || *kind <= Kind::Int) && fits(known, dtype)
 }
 
-/// Whether integers may be divided by an operand, or raised to it, as far as is known before a launch:
-/// a divisor that the group itself computes may be 0 anywhere.
+/// Whether integers may be divided by an operand, or raised to it, as far as is known before a
+/// launch: a divisor that the group itself computes may be 0 anywhere.
 pub(super) fn may_be_used(known: &Known, computed: DType, is_divisor: bool) -> bool {
     match known {
         Known::Number { source: Source::Constant(number), .. } if is_divisor => wrapped(number.int(), computed) != 0,

@@ -1,5 +1,5 @@
-//! Where values come from: sizes that a graph mentions, contents that nobody bound, and the params that
-//! others are computed of.
+//! Where values come from: sizes that a graph mentions, contents that nobody bound, and the params
+//! that others are computed of.
 
 use super::Source;
 use crate::analysis::alias::AliasDb;
@@ -11,7 +11,7 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::types::{Dim, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Whole numbers that the graph mentions and that may be sizes, and sizes in its types.
+/// Integers that the graph mentions and that may be sizes, and sizes in its types.
 pub(super) fn sizes_in(graph: &Graph) -> Vec<i64> {
     let mut sizes = BTreeSet::new();
     for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {

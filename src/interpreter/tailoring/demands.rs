@@ -1,5 +1,5 @@
-//! A size that an operand must have, because a weight that is fixed or a list in the text says so, is
-//! handed back through the nodes that compute the operand, to the values that may change.
+//! A size that an operand must have, because a weight that is fixed or a list in the text says so,
+//! is handed back through the nodes that compute the operand, to the values that may change.
 
 use super::{Layer, Proposals, Wanted, declared_shape, origin};
 use crate::interpreter::tailoring::Shapes;
@@ -119,7 +119,8 @@ impl Demand<'_, '_> {
         })
     }
 
-    /// Gives a weight the size in one of its dimensions; where it is one of equal parts of another, that.
+    /// Gives a weight the size in one of its dimensions; where it is one of equal parts of another,
+    /// that.
     fn widen(&mut self, layer: &Layer<'_>, formal: &str, dim: usize) {
         let Some(value) = layer.operand(formal) else { return };
         let (whole, count) = match (self.layer.is_free)(origin(layer.graph, value).0) {

@@ -53,7 +53,8 @@ fn fitting_state(layer: &Layer<'_>, directions: i64, known: Option<&Dims>) -> Op
     Some([layer.int("num_layers")? * directions, batch, hidden].as_slice().into())
 }
 
-/// The weights of all layers and directions: of the input, of the state, their biases, and a projection of the state.
+/// The weights of all layers and directions: of the input, of the state, their biases, and a
+/// projection of the state.
 fn weights(layer: &Layer<'_>, gates: i64, directions: i64, state: &Dims) -> Option<Proposals> {
     let width = *layer.shape("input").or_else(|| layer.shape("data"))?.last()?;
     let states = layer.elements("hx");

@@ -61,7 +61,7 @@ pub(super) fn einsum(layer: &Layer<'_>) -> Option<Proposals> {
         let Some(shape) = layer.shape_of(value) else { continue };
         let Some(letters) = part.letters(shape.len()) else { continue };
         for (letter, &size) in letters.iter().zip(&shape) {
-            // Size 1 is stretched to another.
+            // Size 1 is broadcast to another.
             if let Some(letter) = letter {
                 let known = sizes.entry(*letter).or_insert(size);
                 *known = if *known == 1 { size } else { *known };

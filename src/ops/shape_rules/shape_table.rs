@@ -1,5 +1,5 @@
-//! The rows of the column, see [`super`]: overloads, their rule for sizes and for element types, what
-//! PyTorch tells of them, and why values decide where they do.
+//! The rows of the column, see [`super`]: overloads, their rule for sizes and for element types,
+//! what PyTorch tells of them, and why values decide where they do.
 
 use super::{Element, Part, Shape, ShapeRow, Told, When, row, told};
 use crate::types::DType;
@@ -8,7 +8,7 @@ use crate::types::DType;
 const RANK: Told = told(Part::RankGrad, Part::RankGrad);
 /// A formula for several.
 const RANKS: Told = told(Part::Rank, Part::Rank);
-/// Run on made-up tensors when everything is known of the operands.
+/// Run on generated tensors when everything is known of the operands.
 const RUN: Told = told(Part::All, Part::Rank);
 /// A formula for sizes, else one for the rank.
 const SIZES: Told = told(Part::AllGrad, Part::RankGrad);

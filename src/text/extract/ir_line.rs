@@ -51,7 +51,8 @@ fn classify_names(line: &[u8]) -> Option<IrLine> {
     }
 }
 
-/// What follows the `=` of a node. Named tuples with defaults have the same characters in their type.
+/// What follows the `=` of a node. Named tuples with defaults have the same characters in their
+/// type.
 fn head_of(line: &[u8]) -> Option<&[u8]> {
     memchr::memchr_iter(b'=', line).map(|at| line[at + 1..].trim_ascii_start()).find(|head| is_head(head))
 }
@@ -68,7 +69,8 @@ fn is_list(text: &[u8]) -> bool {
     matches!(inside, Some([b'%' | b')', ..]))
 }
 
-/// Where a graph ends that returns in the middle of this line: after `%y = aten::neg(%x) return (%y)`.
+/// Where a graph ends that returns in the middle of this line: after
+/// `%y = aten::neg(%x) return (%y)`.
 pub(super) fn end_of_return(line: &[u8]) -> Option<usize> {
     let mut brackets = Brackets::default();
     for (at, &byte) in line.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The dump of a module, `print(module._c.dump_to_str(True, False, False))`: which method a graph belongs to.
+//! The dump of a module, `print(module._c.dump_to_str(True, False, False))`: which method a graph
+//! belongs to.
 //!
 //! ```text
 //! module __torch__.M {
@@ -52,7 +53,7 @@ impl ModuleDump {
     }
 }
 
-/// The name after a keyword that stands last in a line, whatever a log puts in front of it.
+/// The name after a keyword that stands last in a line, whatever a log puts before it.
 fn named(head: &[u8], keyword: &[u8]) -> Option<String> {
     let at = memchr::memmem::rfind(head, keyword)?;
     let name = &head[at + keyword.len()..];

@@ -1,5 +1,6 @@
-//! Graphs inside the string literals of Python, JSON and C: `'\n  graph(%x : Tensor):\n    %1 …'` in one line, as `repr`
-//! and JSON write a text, or a literal for each line, as notebooks and sources have it.
+//! Graphs inside the string literals of Python, JSON and C: `'\n  graph(%x : Tensor):\n    %1 …'`
+//! in one line, as `repr` and JSON write a text, or a literal for each line, as notebooks and
+//! sources have it.
 
 use super::ir_line::{classify, find_header};
 use memchr::memmem;
@@ -8,7 +9,8 @@ use std::borrow::Cow;
 /// How often a text is taken out of a literal: the `repr` of a graph in a JSON string is two deep.
 const DEPTH: usize = 3;
 
-/// A log without the quotes around its graphs, and the line of the log from which each line comes, from 1.
+/// A log without the quotes around its graphs, and the line of the log from which each line comes,
+/// from 1.
 pub(super) struct Unquoted<'a> {
     pub text: Cow<'a, [u8]>,
     numbers: Option<Vec<usize>>,
@@ -56,7 +58,8 @@ fn push(line: &[u8], depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The content of a literal that is the whole line, `"  return (%2)\n",`, and holds a line of a graph.
+/// The content of a literal that is the whole line, `"  return (%2)\n",`, and holds a line of a
+/// graph.
 fn whole_literal(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii_start();
     let start = line.iter().take(3).position(|b| matches!(b, b'"' | b'\''))?;
@@ -88,7 +91,7 @@ fn inner_literals(line: &[u8]) -> Option<Vec<&[u8]>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Where the next `quote` stands that no backslash is in front of.
+/// Where the next `quote` stands that no backslash is before.
 fn closing(text: &[u8], quote: u8) -> Option<usize> {
     let mut at = 0;
     loop {

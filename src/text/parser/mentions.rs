@@ -1,5 +1,5 @@
-//! What the verifier would report of a file that cannot be read: an error of the syntax does not hide misspelt operators and
-//! values that are not defined.
+//! What the verifier would report of a file that cannot be read: an error of the syntax does not
+//! hide misspelt operators and values that are not defined.
 
 use super::Parser;
 use crate::ops::nearby;
@@ -60,7 +60,8 @@ impl Parser<'_> {
         self.mentions.undefined.extend(undefined.map(|(_, span)| span));
     }
 
-    /// Defines the outputs of a node that could not be read, so that their uses are no further mistakes. The graph is not used.
+    /// Defines the outputs of a node that could not be read, so that their uses are no further
+    /// mistakes. The graph is not used.
     pub(super) fn define_unread_outputs(&mut self) {
         let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
         let node = frame.graph.create(Symbol::new("jitopt::unread"));

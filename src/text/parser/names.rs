@@ -1,5 +1,6 @@
-//! Where names of values end. PyTorch takes any text that is not all digits for a name, so `%x:y` and `%a b` are names;
-//! people write `%x:Tensor` and `%x :Tensor`, where the type begins behind the colon.
+//! Where names of values end. PyTorch takes any text that is not all digits for a name, so `%x:y`
+//! and `%a b` are names; people write `%x:Tensor` and `%x :Tensor`, where the type begins after
+//! the colon.
 
 use super::{Parser, Step, fault};
 use crate::text::diagnostic::Diagnostic;
@@ -8,7 +9,8 @@ use crate::types::spelling::{self, Seen};
 use crate::types::{TypeKind, gaps};
 
 impl<'a> Parser<'a> {
-    /// A name where it is defined: it ends before ` : `, `,`, ` =` or `)`. Anything else may be part of it.
+    /// A name where it is defined: it ends before ` : `, `,`, ` =` or `)`. Anything else may be
+    /// part of it.
     pub(super) fn defined_name(&mut self, end: u8) -> Step<&'a [u8]> {
         self.name_up_to(end, true)
     }
@@ -69,7 +71,7 @@ impl<'a> Parser<'a> {
         let name = gaps::trim_end(&self.cursor.text[start..self.cursor.at]);
         match name.last() {
             None => fault(sign..sign + 1, "a value has no name", "expected a name or a number after `%`"),
-            // Printed with a blank behind it, the name would end before its last byte.
+            // Printed with a blank after it, the name would end before its last byte.
             Some(b':' | b',') => {
                 fault(start..start + name.len(), "this name cannot be told from what follows it", "ends in `:` or `,`")
             }
@@ -77,7 +79,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `%y Tensor = …` defines a value of that name, which PyTorch could print, but nobody means it.
+    /// `%y Tensor = …` defines a value of that name, which PyTorch could print, but nobody means
+    /// it.
     pub(super) fn doubt_name(&mut self, at: usize, name: &[u8], typed: bool) {
         if typed || name.iter().all(|&b| is_plain_name(b)) {
             return;
@@ -86,14 +89,15 @@ impl<'a> Parser<'a> {
         let last = words.rsplit([' ', '\u{a0}', '\t']).next().unwrap_or_default();
         if last.len() > 1 && last.len() < words.len() && spelling::parse_all(last.as_bytes()).is_ok() {
             let message = format!("`%{words}` has no type");
-            let label = "is a `:` missing in front of the type?";
+            let label = "is a `:` missing before the type?";
             self.report(Diagnostic::warning(at..at + 1 + name.len(), message, label));
         }
     }
 }
 
-/// Whether what stands directly behind a colon is a type and the definition is over behind it. A single lower-case word that
-/// is no type of its own may be a type variable or, directly behind the name, the rest of the name.
+/// Whether what stands directly after a colon is a type and the definition is over after it. A
+/// single lower-case word that is no type of its own may be a type variable or, directly after the
+/// name, the rest of the name.
 fn begins_type(text: &[u8], end: u8, blank_before: bool) -> bool {
     let over = |at: usize| {
         let rest = &text[at + gaps::gap(&text[at..])..];

@@ -226,8 +226,8 @@ const SUMMING: &[&str] = &[
     "aten::_grad_sum_to_size",
 ];
 
-/// Operators that sum the squares of their first operand, or of its distances from a mean. Where these overflow, one way of
-/// computing them gives a number, another an infinity, zeros or NaN.
+/// Operators that sum the squares of their first operand, or of its distances from a mean. Where
+/// these overflow, one way of computing them gives a number, another an infinity, zeros or NaN.
 const SQUARING: &[&str] = &[
     "aten::var",
     "aten::std",

@@ -53,8 +53,8 @@ pub struct Forward {
 }
 
 impl Forward {
-    /// Whether the backward graph computes with complex numbers of which no type told: its formulas are
-    /// those of real numbers then.
+    /// Whether the backward graph computes with complex numbers of which no type told: its formulas
+    /// are those of real numbers then.
     pub fn is_of_untold_complex_numbers(&self) -> bool {
         let told = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.dtype).is_some();
         let mut captured = self.captured.iter().zip(&self.types).filter(|(_, ty)| !told(ty));

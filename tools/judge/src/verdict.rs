@@ -156,7 +156,8 @@ pub fn judge_against(
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
 }
 
-/// Whether two texts differ in nothing but the last digits of numbers, which rounding decides, and the signs of NaN.
+/// Whether two texts differ in nothing but the last digits of numbers, which rounding decides, and
+/// the signs of NaN.
 fn prints_alike(a: &str, b: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let alike = || {

@@ -11,7 +11,7 @@
 //! cargo run --release -p jitopt-mutation -- --hours 4 --jobs 8 --failures target/mutants [SEEDS…]
 //! ```
 //!
-//! where SEEDS are folders or files beside `testdata`. Mutants are numbered: a seed and a number
+//! where SEEDS are folders or files next to `testdata`. Mutants are numbered: a seed and a number
 //! give the same mutant
 //! again (`--seed S --first N --count 1`). Workers are processes with a limit on memory
 //! (`ulimit -v`), so that a

@@ -50,8 +50,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Custom operators")]
 pub(crate) struct DeclaredArgs {
-    /// Declare a custom operator, as PyTorch writes schemas: `my::scale(Tensor x, float by=2.) -> Tensor`. It is taken
-    /// for pure unless the schema says otherwise, `my::fill_(Tensor(a!) x) -> Tensor(a!)`; may be repeated
+    /// Declare a custom operator, as PyTorch writes schemas:
+    /// `my::scale(Tensor x, float by=2.) -> Tensor`. It is taken for pure unless the schema says
+    /// otherwise, `my::fill_(Tensor(a!) x) -> Tensor(a!)`; may be repeated
     #[arg(long, value_name = "SCHEMA", global = true)]
     pub(crate) schema: Vec<String>,
     /// File of such schemas, one a line, `#` begins a comment; may be repeated
@@ -212,8 +213,8 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
-    /// Mark nodes that write to memory by a comment behind their line: what they write, and which values see it. The text
-    /// reads as without
+    /// Mark nodes that write to memory by a comment after their line: what they write, and which
+    /// values see it. The text reads as without
     #[arg(long, conflicts_with_all = ["canonical", "print_alias"])]
     pub(crate) print_mutations: bool,
     /// Print what may share memory with what instead of the graph

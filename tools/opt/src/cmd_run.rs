@@ -122,7 +122,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
     tell_side_effects(&env, world);
     processor::tell_of_groups(backend.as_ref(), world);
-    // What was counted follows an error, which would be lost behind a table.
+    // What was counted follows an error, which would be lost after a table.
     let ended = ran.map_err(|stop| stopped(&path, &stop, all_given, world));
     processor::tell_of_counts(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ended {

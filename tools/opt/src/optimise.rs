@@ -535,7 +535,7 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
         }
         Err(error) => stopped(name, &error, outcome),
     };
-    // Tables follow an error: in front of it they would bury it.
+    // Tables follow an error: before it they would bury it.
     summaries(cli, &session, &timer, outcome);
     is_right
 }

@@ -575,9 +575,9 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
     found
 }
 
-/// Whether a row is tried: it has gradients of tensors, and says the same each time.
-/// Their operands or results are complex, which no differences of real numbers judge: gradients recorded from PyTorch do, in
-/// `testdata/cli/gradients_of_complex_numbers.ir`.
+/// Whether a row is tried: it has gradients of tensors, and says the same each time. Their operands
+/// or results are complex, which no differences of real numbers judge: gradients recorded from
+/// PyTorch do, in `testdata/cli/gradients_of_complex_numbers.ir`.
 const COMPLEX: &[&str] = &["aten::complex", "aten::polar", "aten::view_as_complex", "aten::view_as_real"];
 
 fn is_tried(era: Era, schema: &Schema) -> bool {

@@ -367,8 +367,8 @@ impl Section {
         if draws.one_in(3) { of } else { self.line("Tensor", &format!("aten::_cast_{to}({of}, %no)")) }
     }
 
-    /// Integers divided by others, or raised to them, by an operand or a number. Zeros are rare: they raise
-    /// exceptions, as negative powers do that are numbers.
+    /// Integers divided by others, or raised to them, by an operand or a number. Zeros are rare:
+    /// they raise exceptions, as negative powers do that are numbers.
     fn quotient(&mut self, draws: &mut Dice, shape: &[i64]) {
         const INTEGERS: &[DType] = &[DType::Long, DType::Int, DType::Short, DType::Char, DType::Byte];
         let mut operand = |section: &mut Section, has_zeros: bool| {

@@ -1,4 +1,4 @@
-//! The column of the operator table that says what operators did in earlier releases, beside calls
+//! The column of the operator table that says what operators did in earlier releases, next to calls
 //! that the releases ran.
 //!
 //! `testdata/releases/calls.json` is what `tools/pytorch/release_probe.py` recorded in 14 releases.
@@ -225,8 +225,9 @@ fn changes(recorded: &Json) -> BTreeMap<String, BTreeSet<Release>> {
     changes
 }
 
-/// What changed for calls from graphs only, while the recorded calls are those of Python. Lit files have their values, from
-/// scripts that the releases ran: `passes/shape_analysis/element_types_by_release.ir`.
+/// What changed for calls from graphs only, while the recorded calls are those of Python. Lit files
+/// have their values, from scripts that the releases ran:
+/// `passes/shape_analysis/element_types_by_release.ir`.
 const CALLED_FROM_GRAPHS: &[&str] = &["aten::arange"];
 
 #[test]

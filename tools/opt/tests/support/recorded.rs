@@ -3,7 +3,8 @@
 use jitopt_core::types::release::Release;
 use std::path::{Path, PathBuf};
 
-/// Which release printed a file: the folder that is called by a version, `1.12.1-profiling` and `logs-1.12` among them.
+/// Which release printed a file: the folder that is called by a version, `1.12.1-profiling` and
+/// `logs-1.12` among them.
 #[allow(dead_code, reason = "not every test asks")]
 pub fn release(path: &Path) -> Option<String> {
     let named = |name: &str| name.trim_start_matches("logs-").starts_with(|c: char| c.is_ascii_digit());
