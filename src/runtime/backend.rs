@@ -509,7 +509,7 @@ fn within_limits(kernel: &Kernel, operands: &[IValue]) -> Result<(), String> {
         match limit {
             Limit::Holds(dtype) => {
                 if let Some(number) = value.scalar().filter(|&number| !dtype.holds_real(number)) {
-                    return Err(format!("{} is no number of {}", number.real(), dtype.name()));
+                    return Err(format!("{} does not fit in {}", number.real(), dtype.name()));
                 }
             }
             Limit::NoZeros(dtype) if has_zeros(value, dtype) => {

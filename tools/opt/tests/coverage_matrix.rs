@@ -338,7 +338,7 @@ fn document(tried: &BTreeMap<&'static str, Tried>, matched: &Matched) -> String 
     let random: Vec<&str> = tried.keys().copied().filter(|kind| is_random(kind)).collect();
     let _ = write!(
         text,
-        "\n## Not tried\n\n{} kinds without tensors, or without a schema to make up operands from:\n{}\n",
+        "\n## Not tried\n\n{} kinds without tensors, or without a schema to generate operands from:\n{}\n",
         others.len(),
         paragraph(&others)
     );
