@@ -14,7 +14,7 @@
 //! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
 //!
 //! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file
-//! shows all that is wrong with it; of a file that cannot be read [`mentions`] reports too what the
+//! shows all that is wrong with it; of a file that cannot be read `mentions` reports too what the
 //! verifier would. Blocks and sections nest on a list of frames, never on the stack.
 
 mod mentions;

@@ -36,7 +36,7 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
 /// What begins a note after the line of a node. Notes are comments, and the parser drops them.
 pub(super) const NOTE: &str = "#! ";
 
-/// As [`print`], with notes after the lines of nodes, by the number of their graph.
+/// As [`print()`], with notes after the lines of nodes, by the number of their graph.
 pub fn print_with_notes(graph: &Graph, options: PrintOptions, notes: FxHashMap<(u64, Node), String>) -> Vec<u8> {
     let mut printer = Printer { notes, ..Printer::new(options) };
     printer.graph(graph);
