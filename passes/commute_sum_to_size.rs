@@ -30,6 +30,10 @@
 //! A tensor without dimensions widens no other that has some, so where the sum may have none the other operand must not be wider.
 //!
 //! Sections are looked into, backward graphs among them. The plan is made again each time that a sum turns out to stay, otherwise linear; idempotent.
+//!
+//! PyTorch 1.1 assumed of all graphs that gradients are linear and that both sides of a sum of
+//! gradients are alike. Here each operator that a sum is moved past is one rewrite with its own
+//! proof; the plan only says what is worth moving.
 
 mod carrying;
 mod joined_sums;

@@ -13,6 +13,9 @@
 //! could tell; an unknown one never. Constants in blocks are pooled too; those of subgraphs belong to the subgraph.
 //!
 //! One walk and one hash table, linear in nodes.
+//!
+//! A second run reverses the constants again, as in PyTorch, so that texts compare. Pipelines
+//! therefore keep the pass out of `fixpoint`.
 
 use crate::common_subexpression_elimination::{StandIns, hash, same};
 use hashbrown::HashTable;

@@ -12,6 +12,9 @@
 //! remarked. The function's constant stays, for `dce` to remove.
 //!
 //! Linear in the nodes of the result.
+//!
+//! Names of the callee win, as in PyTorch: copying a node copies names, and a name that is taken
+//! goes to the new value. After `inline`, a param `%y` may be `%y.1`.
 
 use crate::constant_pooling;
 use crate::differentiate::function_graph;

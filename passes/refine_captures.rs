@@ -18,6 +18,8 @@
 //! its result. What nobody reads then is no longer kept, nor computed where nobody else asks for it.
 //!
 //! Linear in nodes; idempotent.
+//!
+//! MXNet's fusion has helper nodes for the same purpose.
 
 use crate::dead_code_elimination;
 use crate::differentiate::gradient_type;

@@ -4,6 +4,9 @@
 //! %z : Tensor = prim::DifferentiableGraph_0(%x)              | %z, %kept = prim::DifferentiableGraph_0(%x)
 //! with prim::DifferentiableGraph_0.backward = graph(…)    => | and the nodes of its backward graph in the one around
 //! ```
+//!
+//! The pass does so in a graph that is differentiated as a whole (`differentiate{whole}`): the
+//! backward graph that was edited or fused is the one that runs.
 
 use super::formula_writer::{Unfit, capture};
 use super::reverse_graph::Reverse;

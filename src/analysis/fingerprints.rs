@@ -13,6 +13,9 @@
 //!
 //! Two graphs with one number are the same but for a collision of 64 bits. Linear in nodes and operands, and in the written
 //! memory that each node reaches.
+//!
+//! Recorded results are compared by fingerprints, because their texts differ in too much and an
+//! isomorphism search costs too much.
 
 use super::alias::AliasDb;
 use super::locations::Location;

@@ -5,6 +5,10 @@
 //!
 //! A kernel may fold the space along some of its dimensions, several times: the largest element of a row, then the sum of what is
 //! computed with it. What stands still along those dimensions is of the *row*, and computed once for all of its elements.
+//!
+//! Which accesses do not depend on the position in a row is found from strides at launch: a bias
+//! along rows or across them needs no mark in the graph. A norm that is written node by node, with
+//! a softmax after it, is one kernel for which no pattern exists.
 
 use super::prelude;
 use crate::analysis::folds::Axes;
@@ -163,6 +167,7 @@ pub struct Folding {
 /// ```
 ///
 /// What is added to has doubles, and each share of a launch has its own, which are added up behind it.
+/// So the sums for weight and bias are in the kernel of a layer norm's gradient.
 #[derive(Clone, Debug)]
 pub struct Aside {
     /// The dimensions along which it sums.
@@ -206,7 +211,9 @@ pub struct Made {
 pub enum Outcome {
     /// A tensor that is made.
     Made(usize),
-    /// An operand, which is handed on as it is: a conversion found that it has the type already.
+    /// An operand, which is handed on as it is: a conversion found that it has the type already. Often
+    /// only a run shows that. Where something writes to what may be the operand, `fuse` leaves the
+    /// conversion outside.
     Operand(usize),
 }
 

@@ -1,4 +1,10 @@
 //! The vector mathematics that kernels call: `prelude.c`, of which a unit gets the functions that it needs.
+//!
+//! Compilers vectorise loops only if they can inline what these call, and kernels link no library.
+//! Functions of floats that are seldom critical are computed in doubles, at half the speed and
+//! correctly rounded but for one result in thousands. Those of networks have polynomials of their
+//! own, fitted by `tools/polynomials/fit.py`. `jitopt-bench accuracy` measures all of them, see
+//! `codegen/accuracy.md`.
 
 use super::expressions::names;
 use rustc_hash::FxHashMap;

@@ -13,6 +13,9 @@
 //!
 //! Of a tensor that was another one each time what was the same is kept: element type, rank, each size, all strides. Where gradients are wanted of anything, those
 //! of what is computed are left open.
+//!
+//! A graph that was edited in another way is another graph: guessing which node moved where would
+//! give types to the wrong values.
 
 use super::ivalue::IValue;
 use crate::ir::{Attribute, Block, Graph, Node};

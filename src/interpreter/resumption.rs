@@ -17,6 +17,9 @@
 //!
 //! Values come from three places: operands, by position; constants of the template; and bailouts in front, for what one makes is what it tests. Where a value
 //! is wanted and none of these tells it, the graph cannot be left, and it is said which: PyTorch 1.4 hands on less than the next turn reads.
+//!
+//! Types in a template hold only while its guards hold. Nothing is inferred from them, and bailouts
+//! in a template test nothing.
 
 use super::ivalue::IValue;
 use super::plan::{Action, Plan};

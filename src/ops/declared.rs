@@ -20,6 +20,8 @@
 //!
 //! A schema is trusted: without alias annotations the operator is taken for pure, as PyTorch takes
 //! operators that were registered with `AliasAnalysisKind::FROM_SCHEMA`.
+//!
+//! Looking up an operator costs the same with declared operators as without.
 
 use super::declaration::{SchemaError, parse};
 use super::rules::{self, Carries, Structure};

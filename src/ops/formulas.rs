@@ -10,6 +10,9 @@
 //! by zero) is looked for before a launch ([`When::Divides`]), and an element type that an operator
 //! refuses has no formula: the group then runs on the interpreter, which says it in PyTorch's
 //! words.
+//!
+//! A builder of expression trees would need more words for the same formulas, and kernels would not
+//! show one statement for each IR line.
 
 use crate::symbol::Symbol;
 use crate::tensor::DType;

@@ -81,7 +81,9 @@ pub struct Rewrite {
 
 /// Somebody who looks at the graph after each rewrite, and may object.
 pub trait RewriteWatch {
-    /// After a rewrite, or before the next one begins; `graph` may be one of a section.
+    /// After a rewrite, or before the next one begins; `graph` may be one of a section. A pass asks,
+    /// notes the rewrite and then edits, so the graph is whole again only at the next note or at the
+    /// end of the pass.
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String>;
 }
 

@@ -6,6 +6,12 @@
 //! the graph at hand. Streams are compared whole: a hash alone decides nothing.
 //!
 //! The idea is that of the transformation graphs of Dali (Raiman 2018, §3).
+//!
+//! A section is part of the stream with its names and comments, because it is kept as it is. In a
+//! folder the key is text, compared as a whole; it includes the size and the modification time of
+//! the program, as another build may have other passes. Which passes read shapes is a column of the
+//! registry: a test gives graphs other shapes, and checks that the results of passes which claim to
+//! read none are the same, and that those of the others are not.
 
 use super::entry_text::{self, Unreadable, file_name, key_of};
 use super::pipeline::Pipeline;

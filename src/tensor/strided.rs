@@ -1,4 +1,8 @@
 //! The tensor, its views, and getting elements in and out.
+//!
+//! In-place shape changes are visible through all clones. `t_` stores its result in a cell that the
+//! clones share, and each of them looks there when its sizes are read, so that no owner has to be
+//! found.
 
 use super::blocks::{Reader, write_blocks};
 use super::buffer::{Buffer, C128, Narrow, Precision, Typed, Wide, with_elements};

@@ -16,6 +16,14 @@
 //! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file
 //! shows all that is wrong with it; of a file that cannot be read `mentions` reports too what the
 //! verifier would. Blocks and sections nest on a list of frames, never on the stack.
+//!
+//! Other comments, on lines of their own and after heads and results, are not PyTorch's and are
+//! dropped: they hold CHECK lines, which must not appear in the output. A note that begins with
+//! `#!`, which `--print-mutations` adds after a location, is dropped too.
+//!
+//! A user's operator may really end in `_0`, so a numbered kind is a plain kind until a `with` line
+//! of that name follows. `prim::FusionGroup_0` restarts in every nested graph: the innermost open
+//! graph that awaits the name gets the section.
 
 mod mentions;
 mod names;

@@ -200,7 +200,8 @@ impl Writer<'_> {
     }
 
     /// The loop of a running total, and of what is done with it at once. Sums along a row may be computed in a vector where that says the same, or
-    /// differs in digits that are not kept:
+    /// differs in digits that are not kept. Sums of doubles and products stay sequential: in another
+    /// order they have other last digits, or are infinite on the way.
     ///
     /// ```c
     /// #pragma omp simd reduction(inscan,+:r_y)

@@ -4,6 +4,11 @@
 //! each value. Across rows that stand side by side it runs from row to row, for [`ROWS`] elements of each at a time, and values are
 //! arrays. Sums are doubles, those of a block, those that run along it, and the total; but a block of floats is summed in floats for rows side by side, and of what
 //! is between 0 and 1. Variances are in `variances.rs`, places of elements in `places.rs`.
+//!
+//! Doubles keep sums right that cancel, and rows may have any length. Outer reductions add sixteen
+//! floats at a time as floats, because arrays of doubles would not stay in the first level of
+//! cache. The exponentials of a softmax are between 0 and 1, so that nothing cancels, and are
+//! summed as floats in blocks of 256.
 
 use super::rows_in_turn::SIDE;
 use super::{TILE, Writer, beside};
