@@ -1,23 +1,27 @@
-//! `jitopt samples`: graphs to try things on, inside the binary.
+//! `jitopt samples`: example graphs that are part of the binary.
 
 use crate::arguments::SamplesArgs;
 use crate::{World, exit};
 use jitopt_core::log::did_you_mean;
 
-/// Name, what it shows, text.
+/// Name, description, text.
 pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
     (
         "lstm_cell",
-        "the LSTM cell of the JIT overview: matmuls, chunks, a pointwise tail",
+        "the LSTM cell of PyTorch's JIT overview: matrix products, chunks, pointwise operators",
         include_str!("../samples/lstm_cell.ir"),
     ),
     (
         "fused_lstm",
-        "the same as the executor left it: a fusion group in a section",
+        "the same cell after the executor: a fusion group with its section",
         include_str!("../samples/fused_lstm.ir"),
     ),
-    ("branches", "an If with results, an effect, a Loop", include_str!("../samples/branches.ir")),
-    ("in_place", "writes through views: what may be removed, and what may not", include_str!("../samples/in_place.ir")),
+    ("branches", "a branch with results, a side effect, a loop", include_str!("../samples/branches.ir")),
+    (
+        "in_place",
+        "writes through views: some are dead and removable, some are not",
+        include_str!("../samples/in_place.ir"),
+    ),
 ];
 
 pub(crate) fn run(args: &SamplesArgs, world: &mut World<'_>) -> i32 {

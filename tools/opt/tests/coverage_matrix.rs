@@ -1,6 +1,6 @@
 //! `src/interpreter/coverage.md` says which operators run on which element types, and which of that PyTorch computed too.
 //!
-//! Operands are made up for each overload once, and then tried with all element types, so what is refused is refused for its
+//! Operands are generated for each overload once, and then tried with all element types, so what is refused is refused for its
 //! element type. What matched comes from the recorded runs, of which the repository holds a part. So `BLESS=1` with
 //! `JITOPT_CORPUS` writes the whole document, and without it what the document calls matched is believed, as long as it has
 //! all that the runs in the repository match.
@@ -39,21 +39,23 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../src/interpret
 const TITLE: &str = "\
 # Which operators run on which element types
 
-`cargo xtask bless` writes this file; `tools/opt/tests/coverage_matrix.rs` keeps it true. A line is a kind with a kernel, a
-letter an element type, in this order:
+`cargo xtask bless` writes this file, and `tools/opt/tests/coverage_matrix.rs` checks it. Each line is
+an operator kind with a kernel. Each letter stands for an element type, in this order:
 
     bool  u8 i8 i16 i32 i64  f16 bf16 f32 f64  c64 c128
 
-- `M` a recorded run of PyTorch with an operand or a result of this type is met, in types, shapes and elements
-- `r` a call with made-up operands of this type returns
-- `-` the same call is refused: it raises an exception, or is not supported
-- `.` not tried: no operands that fit were found
+- `M`: matched. A recorded PyTorch run with an operand or a result of this type is reproduced: types,
+  shapes and elements
+- `r`: runs. A call with generated operands of this type returns
+- `-`: refused. The same call raises an exception or is not supported
+- `.`: not tried. No fitting operands were found
 
-A kind in place, `aten::add_`, runs the kernel of the kind without underscore and shares its line. Types that only one of the
-two versions refuses are told behind the letters.
+An in-place kind such as `aten::add_` runs the kernel of the kind without the underscore and shares
+its line. Types that only one of the two tested versions, 1.3 and 2.15, refuses are listed after the
+letters.
 ";
 
-/// How often operands are made up for an overload, until one runs.
+/// How often operands are generated for an overload, until one runs.
 const SEEDS: u64 = 2;
 
 fn columns() -> impl Iterator<Item = DType> {
@@ -331,8 +333,8 @@ fn document(tried: &BTreeMap<&'static str, Tried>, matched: &Matched) -> String 
     let (met, runs, refused, not) = (sum('M'), sum('r'), sum('-'), sum('.'));
     let _ = write!(
         text,
-        "```\n\n{lines} kinds, {with} of them met with some type. Of {} pairs of kind and type {met} are met, {runs} more run, \
-         {refused} are refused, {not} were not tried.\n",
+        "```\n\n{lines} kinds, {with} of them matched for some type. Of {} pairs of kind and type {met} are matched, \
+         {runs} more run, {refused} are refused, {not} were not tried.\n",
         met + runs + refused + not
     );
     let random: Vec<&str> = tried.keys().copied().filter(|kind| is_random(kind)).collect();
@@ -342,9 +344,10 @@ fn document(tried: &BTreeMap<&'static str, Tried>, matched: &Matched) -> String 
         others.len(),
         paragraph(&others)
     );
-    text += "\n## Random\n\nNumbers are drawn from a generator of our own, so they are never those of PyTorch; element types and shapes are:\n";
+    text += "\n## Random\n\nThe numbers come from our own generator and never match PyTorch's. Element types and shapes do match:\n";
     text += &paragraph(&random);
-    text += "\n\n## Excused\n\nRecorded runs whose results in doubles are not met, and why; all others are met:\n\n";
+    text +=
+        "\n\n## Excused\n\nRecorded runs whose results in doubles do not match, with the reason. All others match:\n\n";
     for (case, why) in cases::NOT_IN_DOUBLES {
         let _ = writeln!(text, "- `{case}`: {why}");
     }

@@ -35,7 +35,7 @@ pub const NOT_IN_DOUBLES: &[(&str, &str)] = &[
     ("1.3.1/block_gelu_tanh", "1.3.1 prints constants with six digits; PyTorch computed with all of them"),
     (
         "1.3.1/un_clamp_crossed",
-        "with bounds that cross, 1.3.1 gives the upper one in vectors and the lower one in what is left over",
+        "with crossed bounds, 1.3.1 gives the upper one in vectors and the lower one in the scalar tail",
     ),
 ];
 
