@@ -10,9 +10,11 @@
 //!   %a                 %p                          %p                      (what needs %a)
 //! ```
 //!
-//! Nodes with side effects keep their order, and random ones stay on their side of them; what has none may cross them, but not a place where
-//! a speculative graph can be left. A node with side effects does not move by itself, and along with others in 1.3 only. Both nodes stand in
-//! one block. What may alias does not change, so the [`AliasDb`] stays valid. Takes time in the nodes walked over and what is nested in them.
+//! Nodes with side effects keep their order, and random ones stay on their side of them, which may
+//! seed the generator; what has none may cross them, but not a place where a speculative graph can
+//! be left. A node with side effects does not move by itself, and along with others in 1.3 only.
+//! Both nodes stand in one block. What may alias does not change, so the [`AliasDb`] stays valid.
+//! Takes time in the nodes walked over and what is nested in them.
 
 use super::alias::AliasDb;
 use super::locations::Location;
