@@ -35,6 +35,7 @@ mod fitting;
 mod formula_writer;
 pub(crate) mod joint_graph;
 mod nested_groups;
+mod packed_results;
 mod reverse_graph;
 
 use formula_writer::{Thing, Writer};
@@ -48,7 +49,9 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::release::Release;
 use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
+use packed_results::Packing;
 use reverse_graph::Undifferentiable;
+use rustc_hash::FxHashSet;
 
 /// The row.
 pub const PASS: PassInfo = PassInfo {
@@ -192,45 +195,64 @@ fn way_round(graph: &Graph, node: Node, is_eager: bool) -> String {
     )
 }
 
-/// Makes one group of the whole graph.
+/// Makes one group of the whole graph; tuples that its results are packed into stay outside.
 fn wrap_all(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<Option<Node>, PassError> {
-    let mut whole = graph.clone();
-    forget_claims(&mut whole);
-    if let Some(found) = reverse_graph::obstacle(&whole) {
+    // A joint graph has results of its own.
+    let packing = Packing::of(graph, !cx.flag("joint")?);
+    let section = unpacked(graph, &packing);
+    if let Some(found) = reverse_graph::obstacle(&section) {
         let help = way_round(graph, found.node, cx.flag("eager")?);
         return Err(PassError::at(graph, found.node, found.why).with_help(help));
     }
-    let Some(first) = graph.first(graph.root()) else { return Ok(None) };
+    let Some(first) = graph.first(graph.root()).filter(|first| !packing.nodes.contains(first)) else { return Ok(None) };
     Ok(cx.rewrite(graph, "graphs-grouped", first, |graph| {
         graph_update!("Grouping all nodes");
-        forget_claims(graph);
-        let section = graph.clone();
-        let group = graph.create(prim::DIFFERENTIABLE_GRAPH);
-        let params: Vec<Value> = graph.params(graph.root()).collect();
-        let results: Vec<Value> = graph.results(graph.root()).collect();
-        let end = graph.return_node(graph.root());
-        graph.remove_inputs(end);
-        let nodes: Vec<Node> = graph.nodes(graph.root()).collect();
-        for &node in nodes.iter().rev() {
-            graph.erase(node);
-        }
-        graph.set_inputs(group, params.into_iter());
-        graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
-        graph.append(graph.root(), group);
-        for (i, result) in results.into_iter().enumerate() {
-            let inside = |section: &Graph| section.input(section.return_node(section.root()), i);
-            let name = graph
-                .subgraph(group)
-                .filter(|section| section.is_named(inside(section)) && !section.is_param(inside(section)))
-                .map(|section| section.name(inside(section)));
-            let output = graph.add_output(group, graph.ty(result));
-            if let Some(name) = name {
-                graph.set_name(output, name.as_bytes());
-            }
-            graph.add_result(graph.root(), output);
-        }
-        group
+        group_all(graph, section, &packing)
     }))
+}
+
+/// The graph that goes into the group: it returns what tuples pack.
+fn unpacked(graph: &Graph, packing: &Packing) -> Graph {
+    let mut section = graph.clone();
+    forget_claims(&mut section);
+    let root = section.root();
+    section.remove_inputs(section.return_node(root));
+    packing.nodes.iter().rev().for_each(|&node| section.erase(node));
+    packing.leaves.iter().for_each(|&(.., value)| section.add_result(root, value));
+    section
+}
+
+/// Puts a group with this section in the place of all nodes but those that pack results.
+fn group_all(graph: &mut Graph, section: Graph, packing: &Packing) -> Node {
+    forget_claims(graph);
+    let group = graph.create(prim::DIFFERENTIABLE_GRAPH);
+    let params: Vec<Value> = graph.params(graph.root()).collect();
+    let packs: FxHashSet<Node> = packing.nodes.iter().copied().collect();
+    let erased: Vec<Node> = graph.nodes(graph.root()).filter(|node| !packs.contains(node)).collect();
+    graph.set_inputs(group, params.into_iter());
+    match packing.nodes.first() {
+        Some(&first) => graph.insert_before(first, group),
+        None => graph.append(graph.root(), group),
+    }
+    let names = names_of_results(&section);
+    let mut named = Vec::new();
+    for (&(reader, i, value), name) in packing.leaves.iter().zip(names) {
+        let output = graph.add_output(group, graph.ty(value));
+        graph.set_input(reader, i, output);
+        named.push((output, name));
+    }
+    erased.iter().rev().for_each(|&node| graph.erase(node));
+    for (output, name) in named {
+        name.iter().for_each(|name| graph.set_name(output, name.as_bytes()));
+    }
+    graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(Box::new(section)));
+    group
+}
+
+/// The names that the results of a section have of their own; a param lends none.
+fn names_of_results(section: &Graph) -> Vec<Option<String>> {
+    let name = |value| (section.is_named(value) && !section.is_param(value)).then(|| section.name(value));
+    section.results(section.root()).map(name).collect()
 }
 
 /// Gives one group its backward graph.
