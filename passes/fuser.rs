@@ -126,7 +126,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
 
 /// Fuses what is in the blocks of a graph, and not in its sections.
 fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
-    graph_dump!("Before fusion", graph);
+    // Dumped at the end, with the graph after: reasons come before pages of IR.
+    let before = refusals::dumps_are_heard().then(|| graph.clone());
     let level = cx.option("level")?;
     if !(1..=2).contains(&level) {
         return Err(PassError::misuse(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
@@ -153,7 +154,10 @@ fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     common_subexpression_elimination::merge(graph, cx);
     dead_code_elimination::eliminate(graph, cx, true);
     group_sizes::simplify(graph, cx);
-    graph_dump!("After fusion", graph);
+    if let Some(before) = before {
+        graph_dump!("Before fusion", before);
+        graph_dump!("After fusion", graph);
+    }
     Ok(())
 }
 
@@ -425,7 +429,8 @@ impl Fuser {
 
 /// Whether nobody expects the two in one kernel, or they are about to be: what hands values on computes nothing, and groups take chunks in at last.
 fn is_no_news(graph: &Graph, consumer: Node, producer: Node) -> bool {
-    [prim::PARAM, prim::CONSTANT].contains(&graph.kind(producer))
+    // A broadcasting chunk is a step of this pass, which neither its input nor its output has.
+    [prim::PARAM, prim::CONSTANT, prim::BROADCASTING_CHUNK].contains(&graph.kind(producer))
         || graph.kind(consumer) == prim::TUPLE_CONSTRUCT
         || chunks::takes_in(graph, consumer, producer)
 }

@@ -8,6 +8,11 @@ pub(super) fn is_heard() -> bool {
     LevelFilter::current() >= LevelFilter::TRACE
 }
 
+/// Whether anybody listens to dumps of graphs.
+pub(super) fn dumps_are_heard() -> bool {
+    LevelFilter::current() >= LevelFilter::INFO
+}
+
 /// A reason why a producer is not taken into a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {

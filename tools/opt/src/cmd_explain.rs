@@ -177,7 +177,7 @@ fn listed(title: &str, causes: &[(String, Vec<Remark>)]) -> String {
 }
 
 /// Why a rule of the fuser did not happen, the most frequent reason first.
-fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remark>)> {
+pub(crate) fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remark>)> {
     let mut causes: BTreeMap<String, Vec<Remark>> = BTreeMap::new();
     let is_meant = |remark: &Remark| (remark.kind, remark.pass, remark.rule) == (RemarkKind::Missed, "fuse", rule);
     for remark in remarks.into_iter().filter(is_meant) {
@@ -201,7 +201,7 @@ fn without_names(message: &str) -> String {
 }
 
 /// Where a reason holds: by line of the program where that is known, else the nodes.
-fn places(remarks: &[Remark]) -> Vec<String> {
+pub(crate) fn places(remarks: &[Remark]) -> Vec<String> {
     let mut places: Vec<(String, usize)> = Vec::new();
     for remark in remarks {
         let place = remark.location.clone().unwrap_or_else(|| remark.node.clone());

@@ -9,6 +9,7 @@ use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::symbol::prim;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::Range;
 
 /// Widths and heights, in units of the drawing.
 const LETTER: f64 = 6.3;
@@ -23,6 +24,8 @@ const MOST_LETTERS: usize = 60;
 /// One box.
 struct Item {
     lines: Vec<String>,
+    /// Fusion groups inside of it: the first line of each, and the line after its last.
+    groups: Vec<Range<usize>>,
     /// How it is painted: `param`, `node`, `group`, `blocks`, `return`.
     class: &'static str,
     /// The boxes it reads from.
@@ -63,7 +66,7 @@ fn items(graph: &Graph) -> Vec<Item> {
     let mut made: HashMap<Value, usize> = HashMap::new();
     for param in graph.params(root) {
         made.insert(param, items.len());
-        items.push(item(vec![named(graph, param)], "param", Vec::new()));
+        items.push(item(Label::line(named(graph, param)), "param", Vec::new()));
     }
     for node in graph.nodes(root).filter(|&node| graph.kind(node) != prim::CONSTANT) {
         let mut from: Vec<usize> = reads(graph, node).filter_map(|value| made.get(&value).copied()).collect();
@@ -75,15 +78,28 @@ fn items(graph: &Graph) -> Vec<Item> {
             () if graph.subgraph(node).is_some() || graph.num_blocks(node) > 0 => "blocks",
             () => "node",
         };
-        items.push(item(lines(graph, node), class, from));
+        items.push(item(label(graph, node), class, from));
     }
     let from = graph.results(root).filter_map(|value| made.get(&value).copied()).collect();
-    items.push(item(vec!["return".to_owned()], "return", from));
+    items.push(item(Label::line("return".to_owned()), "return", from));
     items
 }
 
-fn item(lines: Vec<String>, class: &'static str, from: Vec<usize>) -> Item {
-    Item { lines, class, from, row: 0, x: 0.0, y: 0.0 }
+fn item(label: Label, class: &'static str, from: Vec<usize>) -> Item {
+    Item { lines: label.lines, groups: label.groups, class, from, row: 0, x: 0.0, y: 0.0 }
+}
+
+/// The text of a box.
+#[derive(Default)]
+struct Label {
+    lines: Vec<String>,
+    groups: Vec<Range<usize>>,
+}
+
+impl Label {
+    fn line(text: String) -> Label {
+        Label { lines: vec![text], ..Label::default() }
+    }
 }
 
 /// The operands of a node, those of nodes in its blocks included.
@@ -129,35 +145,46 @@ fn operand(graph: &Graph, value: Value) -> String {
     }
 }
 
-/// What a box says: the call, types, and what is inside.
-fn lines(graph: &Graph, node: Node) -> Vec<String> {
-    let mut lines = vec![call(graph, node)];
-    lines.extend(graph.outputs(node).take(4).map(|output| named(graph, output)));
-    let mut inside = Vec::new();
-    if let Some(section) = graph.subgraph(node) {
-        inner(section, section.root(), 1, &mut inside);
-    }
-    for block in graph.node_blocks(node) {
-        inside.push("  ─".to_owned());
-        inner(graph, block, 1, &mut inside);
-    }
-    let left = inside.len().saturating_sub(MOST_LINES);
-    inside.truncate(MOST_LINES);
-    lines.extend(inside);
-    lines.extend((left > 0).then(|| format!("  … {left} more")));
-    lines
+/// The text of a node: the call, the types of its results, and what is inside.
+fn label(graph: &Graph, node: Node) -> Label {
+    let mut label = Label::line(call(graph, node));
+    label.lines.extend(graph.outputs(node).take(4).map(|output| named(graph, output)));
+    let last = label.lines.len() + MOST_LINES;
+    inside(graph, node, 1, &mut label);
+    let left = label.lines.len().saturating_sub(last);
+    label.lines.truncate(last);
+    label.groups.retain(|group| group.start < last);
+    label.groups.iter_mut().for_each(|group| group.end = group.end.min(last));
+    label.lines.extend((left > 0).then(|| format!("  … {left} more")));
+    label
 }
 
-fn inner(graph: &Graph, block: Block, depth: usize, lines: &mut Vec<String>) {
-    // Deeper blocks are not told apart any more, and few boxes show so many lines.
+/// Adds the section and the blocks of a node.
+fn inside(graph: &Graph, node: Node, depth: usize, label: &mut Label) {
+    if let Some(section) = graph.subgraph(node) {
+        inner(section, section.root(), depth, label);
+    }
+    for block in graph.node_blocks(node) {
+        label.lines.push(format!("{}─", "  ".repeat(depth)));
+        inner(graph, block, depth, label);
+    }
+}
+
+fn inner(graph: &Graph, block: Block, depth: usize, label: &mut Label) {
+    // Few boxes show what is deeper, or so many lines.
     const DEEPEST: usize = 4;
+    const MOST_COUNTED: usize = 1000;
     for node in graph.nodes(block).filter(|&node| graph.kind(node) != prim::CONSTANT) {
-        if lines.len() > MOST_LINES {
-            return lines.push(String::new());
+        if label.lines.len() > MOST_COUNTED {
+            return;
         }
-        lines.push(format!("{}{}", "  ".repeat(depth), call(graph, node)));
+        let start = label.lines.len();
+        label.lines.push(format!("{}{}", "  ".repeat(depth), call(graph, node)));
         if depth < DEEPEST {
-            graph.node_blocks(node).for_each(|block| inner(graph, block, depth + 1, lines));
+            inside(graph, node, depth + 1, label);
+        }
+        if graph.kind(node) == prim::FUSION_GROUP {
+            label.groups.push(start..label.lines.len());
         }
     }
 }
@@ -243,6 +270,16 @@ fn shape(text: &mut String, item: &Item) {
         "<g class=\"{}\"><rect x=\"{x:.0}\" y=\"{y:.0}\" width=\"{width:.0}\" height=\"{height:.0}\" rx=\"4\"/>",
         item.class
     );
+    for group in &item.groups {
+        let (top, lines) = (y + group.start as f64 * LINE + 4.0, group.len() as f64);
+        let _ = write!(
+            text,
+            "<rect class=\"inner\" x=\"{:.0}\" y=\"{top:.0}\" width=\"{:.0}\" height=\"{:.0}\" rx=\"3\"/>",
+            x + MARGIN / 2.0,
+            width - MARGIN,
+            lines * LINE
+        );
+    }
     for (i, line) in item.lines.iter().enumerate() {
         let down = y + (i + 1) as f64 * LINE;
         let _ = write!(text, "<text x=\"{:.0}\" y=\"{down:.0}\">{}</text>", x + MARGIN, escaped(line));
@@ -280,5 +317,17 @@ mod tests {
             assert!(beside.clone().all(|(_, o)| o.x + o.width() <= item.x || item.x + item.width() <= o.x));
         }
         assert_eq!(svg(&graph).matches("<rect").count(), 7);
+    }
+
+    #[test]
+    fn a_group_in_a_section_is_drawn_as_a_group() {
+        let text = b"graph(%x : Tensor):\n  %y : Tensor = prim::DifferentiableGraph_0(%x)\n  return (%y)\n\
+            with prim::DifferentiableGraph_0 = graph(%x : Tensor):\n  %y : Tensor = prim::FusionGroup_1(%x)\n  \
+            return (%y)\nwith prim::FusionGroup_1 = graph(%x : Tensor):\n  %y : Tensor = aten::exp(%x)\n  return (%y)\n";
+        let graph = parse(text, ParseOptions::default()).expect("a graph").graph;
+        let items = items(&graph);
+        let groups: Vec<&Range<usize>> = items.iter().flat_map(|item| &item.groups).collect();
+        assert_eq!(groups, [&(2..4)]);
+        assert_eq!(svg(&graph).matches("class=\"inner\"").count(), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! `--report=FILE.html`: what a pipeline did to a graph, on one page that needs nothing but itself.
 
+use crate::cmd_explain;
 use crate::drawing::{escaped, svg};
 use jitopt_core::codegen::whole_graph;
 use jitopt_core::ir::Graph;
@@ -18,6 +19,12 @@ const MOST_COMPARED: usize = 2 << 20;
 /// How the page looks, and how the drawing is moved.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+
+/// What the colours of the drawing mean, and how it is moved.
+const LEGEND: &str = "\
+<p class=\"legend\"><span class=\"param\">parameter, result</span> <span class=\"node\">operator</span> \
+<span class=\"group\">fusion group</span> <span class=\"blocks\">section, or operator with blocks</span>. Constants are \
+left out. Wheel: zoom; drag: move; double click: all of it, or full size.</p>\n";
 
 /// One pass that ran.
 struct Step {
@@ -83,10 +90,8 @@ impl Page {
              <body>\n<h1>{name}</h1>\n<p>{said}</p>\n"
         );
         page += &self.timeline();
-        page += &format!(
-            "<h2>Graph</h2>\n<p class=\"hint\">Wheel: nearer and further. Drag: move. Double click: all of it.</p>\n<div class=\"drawing\">\n{}</div>\n",
-            svg(graph)
-        );
+        page += &format!("<h2>Graph</h2>\n{LEGEND}<div class=\"drawing\">\n{}</div>\n", svg(graph));
+        page += &apart(session);
         page += &self.changes();
         page += &kernels(graph);
         page += &counted(session);
@@ -96,7 +101,7 @@ impl Page {
     /// A bar for each pass, as long as it took.
     fn timeline(&self) -> String {
         let longest = self.steps.iter().map(|step| step.time).max().unwrap_or_default().as_secs_f64();
-        let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes behind it</th></tr>\n".to_owned();
+        let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes after it</th></tr>\n".to_owned();
         for (i, step) in self.steps.iter().enumerate() {
             let (ms, share) = (step.time.as_secs_f64() * 1e3, step.time.as_secs_f64() / longest.max(1e-9));
             let name = escaped(&step.name);
@@ -113,7 +118,7 @@ impl Page {
     }
 
     fn changes(&self) -> String {
-        let mut text = "<h2>Changes</h2>\n".to_owned();
+        let mut text = "<h2>Changes</h2>\n<p><button data-open=\"1\">expand all</button> <button data-open=\"\">collapse all</button></p>\n".to_owned();
         for (i, step) in self.steps.iter().enumerate().filter(|(_, step)| step.changed) {
             let _ = write!(
                 text,
@@ -171,6 +176,7 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
         DiffOp::Equal { .. } => ("", ""),
         _ => (" class=\"gone\"", " class=\"come\""),
     };
+    let (left, right) = (joined_constants(left), joined_constants(right));
     for i in 0..left.len().max(right.len()) {
         let cell = |lines: &[String], class: &str| match lines.get(i) {
             Some(line) => format!("<td{class}>{line}</td>"),
@@ -178,6 +184,42 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
         };
         let _ = writeln!(rows, "<tr>{}{}</tr>", cell(&left, gone), cell(&right, come));
     }
+}
+
+/// Runs of constants as one folded line each: a graph may begin with hundreds.
+fn joined_constants(lines: Vec<String>) -> Vec<String> {
+    const FEWEST: usize = 4;
+    let is_constant = |line: &String| line.contains("prim::Constant");
+    let mut joined = Vec::new();
+    for run in lines.chunk_by(|a, b| is_constant(a) == is_constant(b)) {
+        if run.len() < FEWEST || !is_constant(&run[0]) {
+            joined.extend_from_slice(run);
+            continue;
+        }
+        let (count, text) = (run.len(), run.join("<br>"));
+        joined.push(format!("<details class=\"constants\"><summary>{count} constants</summary>{text}</details>"));
+    }
+    joined
+}
+
+/// Pairs that `fuse` left apart, with its reasons.
+fn apart(session: &Session) -> String {
+    let causes = cmd_explain::causes(session.remarks.clone(), "producers-fused");
+    if causes.is_empty() {
+        return String::new();
+    }
+    let mut text = "<h2>What did not fuse, and why</h2>\n<table>\n".to_owned();
+    for (why, remarks) in &causes {
+        let places: Vec<String> = cmd_explain::places(remarks).iter().map(|line| escaped(line)).collect();
+        let _ = writeln!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>",
+            remarks.len(),
+            escaped(why),
+            places.join("<br>")
+        );
+    }
+    text + "</table>\n"
 }
 
 /// The kernels of fusion groups, and what no group took.
