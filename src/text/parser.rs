@@ -213,6 +213,21 @@ impl<'a> Parser<'a> {
         start
     }
 
+    /// Says what a file is that does not begin with a graph.
+    fn no_graph(&self, start: usize) -> Step<()> {
+        let bytes = &self.cursor.text[start..];
+        let line = start..self.cursor.line_end().max(start);
+        if bytes.starts_with(b"PK\x03\x04") {
+            let message = "this is a zip archive, as PyTorch's `.pt` files are, and no graph";
+            let help = "print its graph: `print(torch.jit.load(FILE).inlined_graph)`";
+            return fault(start..start + 2, message, help);
+        }
+        if bytes[..line.len()].contains(&0) {
+            return fault(start..start, "this is a binary file, and no graph", "expected `graph(%x : Tensor, …):`");
+        }
+        fault(line, "this is not a graph", "expected `graph(%x : Tensor, …):`")
+    }
+
     // ---- graphs and sections
 
     /// `graph(%x : Tensor, %y : Tensor):`, from the word on.
@@ -221,8 +236,7 @@ impl<'a> Parser<'a> {
         let word = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_');
         self.cursor.space();
         if word.is_empty() || !self.cursor.eat(b"(") {
-            let end = self.cursor.line_end().max(start);
-            return fault(start..end, "this is not a graph", "expected `graph(%x : Tensor, …):`");
+            return self.no_graph(start);
         }
         if word != b"graph" {
             let span = start..start + word.len();

@@ -14,9 +14,14 @@ pub struct Summary {
 /// Tools recurse over types and literals to a depth that default stacks of threads do not hold; untouched pages are free.
 const STACK: usize = 1 << 28;
 
-/// Runs the tests in parallel; the report does not depend on which ends first.
-pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config) -> Summary {
-    let run = || tests.par_iter().map(|test| (test.clone(), run_one(test, commands, config))).collect();
+/// Runs the tests in parallel; the report does not depend on which ends first. Calls `finished` after each.
+pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config, finished: &(dyn Fn() + Sync)) -> Summary {
+    let one = |test: &Test| {
+        let result = run_one(test, commands, config);
+        finished();
+        (test.clone(), result)
+    };
+    let run = || tests.par_iter().map(one).collect();
     let results = match rayon::ThreadPoolBuilder::new().num_threads(config.jobs).stack_size(STACK).build() {
         Ok(pool) => pool.install(run),
         // Without a pool of our own there is still the global one.

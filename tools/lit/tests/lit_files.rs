@@ -208,7 +208,7 @@ fn a_directory_is_searched_and_summed_up_in_order() {
     let tests = discover(&directory.0, None).unwrap();
     let names: Vec<&str> = tests.iter().map(|test| test.name.as_str()).collect();
     assert_eq!(names, ["a.test", "b/one.ir", "b/two.ir", "z.ir"]);
-    let summary: Summary = run_all(&tests, &Few, &directory.config());
+    let summary: Summary = run_all(&tests, &Few, &directory.config(), &|| ());
     assert!(!summary.passed());
     let report = summary.to_string();
     assert!(report.ends_with("3 passed, 1 failed\n"), "{report}");

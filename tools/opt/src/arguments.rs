@@ -104,6 +104,8 @@ pub(crate) enum Command {
     Extract(ExtractArgs),
     /// Print embedded examples to try things on
     Samples(SamplesArgs),
+    /// Print a chapter of the guide, or list the chapters
+    Guide(GuideArgs),
     /// Run lit tests
     Test(TestArgs),
     /// Check a text against CHECK lines, as LLVM's FileCheck or PyTorch's does
@@ -198,6 +200,9 @@ pub(crate) struct OutputArgs {
     /// Write here instead of to stdout; `-` is stdout
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Write each result into this folder, under the name of its file
+    #[arg(long, value_name = "DIR", conflicts_with = "output")]
+    pub(crate) output_dir: Option<PathBuf>,
     /// As PyTorch's own reader would print it: no comments, outputs numbered densely
     #[arg(long)]
     pub(crate) canonical: bool,
@@ -289,8 +294,15 @@ out.0, out.1, … of several. What is printed describes the outputs; `--args` re
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The graph; `-` or nothing is stdin. Several with --coverage
+    /// The graphs; `-` or nothing is stdin
     pub(crate) files: Vec<PathBuf>,
+
+    /// Work on so many files at once
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
+    /// Of several graphs, write the outputs of each into this folder, as NAME.outputs.safetensors
+    #[arg(long, value_name = "DIR", conflicts_with = "outputs")]
+    pub(crate) output_dir: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) values: RunValues,
@@ -459,6 +471,7 @@ const VALIDATE_EXAMPLES: &str = "\
 Examples:
   jitopt validate in.ir --passes='cse,dce'           before against after
   jitopt validate a.ir b.ir --samples 32             two graphs
+  jitopt validate --jobs=2 --passes=@default *.ir    each of several graphs, with a summary
   jitopt validate in.ir --passes='@default' --each=rewrite
   jitopt validate fused.ir --backend=cpu             kernels against the interpreter
   jitopt validate case.ir --passes='insert-guards,guard-elimination,insert-bailouts' --profile=case.prof
@@ -467,7 +480,7 @@ Without inputs, they are made up from the seed: ordinary numbers, special ones, 
 twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
 
 /// What is judged, and on which inputs.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct JudgeArgs {
     /// Make up inputs so many times
@@ -534,7 +547,7 @@ impl JudgeArgs {
 }
 
 /// Which rewrites happen.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GateArgs {
     /// Let only these rewrites of a rule happen; may be repeated
     #[arg(long, value_name = "RULE=RANGES")]
@@ -544,12 +557,15 @@ pub(crate) struct GateArgs {
     pub(crate) disable: Vec<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = VALIDATE_EXAMPLES)]
 pub(crate) struct ValidateArgs {
-    /// The graph, and perhaps what became of it
-    #[arg(required = true, num_args = 1..=2)]
+    /// The graph, or several with --passes; without passes two graphs that are compared
+    #[arg(required = true, num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// Work on so many files at once
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
+    pub(crate) jobs: usize,
     /// Passes to run in between
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
@@ -819,6 +835,12 @@ pub(crate) struct SamplesArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct GuideArgs {
+    /// The chapter; without a name they are listed
+    pub(crate) chapter: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct TestArgs {
     /// Folders or files with RUN lines
     #[arg(required = true)]
@@ -846,5 +868,5 @@ pub(crate) struct FilecheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
-    pub(crate) shell: clap_complete::Shell,
+    pub(crate) shell: Option<clap_complete::Shell>,
 }

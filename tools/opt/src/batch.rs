@@ -3,11 +3,12 @@
 use crate::arguments::Cli;
 use crate::callees::Calls;
 use crate::optimise::Outcome;
-use crate::{World, exit, stack};
+use crate::{World, exit, help, stack};
 use jitopt_core::log::did_you_mean;
 use jitopt_core::ops::declared::Declared;
 use jitopt_core::pass::never_came_up;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,10 @@ pub(crate) fn run(
     calls: &mut Option<Calls>,
     work: impl Fn(&str, &[u8]) -> Outcome + Sync,
 ) -> i32 {
+    if let Err(message) = targets(cli) {
+        world.say(&message);
+        return exit::USAGE;
+    }
     let files = if cli.files.is_empty() { vec![PathBuf::from("-")] } else { cli.files.clone() };
     let declared = Declared::current();
     let job = |(name, text): &Named| match text {
@@ -47,7 +52,7 @@ pub(crate) fn run(
 }
 
 /// Workers with the most stack that there is room for; none where not even small ones can be made.
-fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
+pub(crate) fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
     let build = |size: &usize| rayon::ThreadPoolBuilder::new().num_threads(jobs).stack_size(*size).build().ok();
     stack::SIZES.iter().find_map(build)
 }
@@ -65,7 +70,11 @@ pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
 /// What is said of a file that cannot be read.
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
     let near = similar_file(path, world).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
-    let near = near.map_or(String::new(), |near| format!("; did you mean `{}`?", near.display()));
+    let word = path.to_str().filter(|_| error.kind() == std::io::ErrorKind::NotFound);
+    let commands = help::subcommands();
+    let command = word.and_then(|word| did_you_mean(word, commands.iter().map(String::as_str)));
+    let near = near.map(|near| near.display().to_string()).or(command.map(|name| format!("jitopt {name}")));
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
     format!("error: cannot read `{}`: {error}{near}\n", path.display())
 }
 
@@ -79,7 +88,56 @@ fn similar_file(path: &Path, world: &World<'_>) -> Option<PathBuf> {
     did_you_mean(&wanted, names.iter().map(String::as_str)).map(|near| path.with_file_name(near))
 }
 
+/// Checks that every result has a place of its own.
+fn targets(cli: &Cli) -> Result<(), String> {
+    let output = cli.output.output.as_ref().filter(|path| path.as_os_str() != "-");
+    if let Some(path) = output.filter(|_| cli.files.len() > 1) {
+        return Err(format!(
+            "error: {} files are given, and one output `{}`\n  help: `--output-dir DIR` writes a file for each",
+            cli.files.len(),
+            path.display()
+        ));
+    }
+    if cli.output.output_dir.is_none() {
+        return Ok(());
+    }
+    let mut names = BTreeSet::new();
+    match cli.files.iter().find(|path| path.file_name().is_none_or(|name| name == "-" || !names.insert(name))) {
+        Some(path) => Err(format!("error: --output-dir: the name of `{}` is not its own", path.display())),
+        None if cli.files.is_empty() => Err("error: --output-dir: give the graphs as files".to_owned()),
+        None => Ok(()),
+    }
+}
+
+/// Writes each result into the folder, under the name of its file; a failed one is not written.
+fn write_into(folder: &Path, cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
+    let mut code = unused_gates(&outcomes, world);
+    if let Err(error) = std::fs::create_dir_all(world.path(folder)) {
+        world.say(&format!("error: cannot make the folder `{}`: {error}", folder.display()));
+        return exit::USAGE;
+    }
+    let (mut written, all) = (0, outcomes.len());
+    for (file, outcome) in cli.files.iter().zip(outcomes) {
+        if !outcome.stderr.is_empty() {
+            world.say(&String::from_utf8_lossy(&outcome.stderr));
+        }
+        let ended = match outcome.code {
+            exit::YES => {
+                write_file(&world.path(&folder.join(file.file_name().unwrap_or_default())), &outcome.stdout, world)
+            }
+            failed => failed,
+        };
+        written += usize::from(ended == exit::YES);
+        code = if code == exit::YES { ended } else { code };
+    }
+    world.say(&format!("{written} of {all} files written to `{}`", folder.display()));
+    code
+}
+
 fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
+    if let Some(folder) = &cli.output.output_dir {
+        return write_into(folder, cli, world, outcomes);
+    }
     let mut code = unused_gates(&outcomes, world);
     let mut file = Vec::new();
     let target = cli.output.output.as_deref().filter(|path| path.as_os_str() != "-");

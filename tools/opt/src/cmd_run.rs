@@ -12,7 +12,7 @@ use crate::observing::VerifyEach;
 use crate::onlooker::Onlooker;
 use crate::optimise::{Refusal, refuse, warn_of_uncalled};
 use crate::verdicts::{self, Expectations};
-use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, reporting};
+use crate::{World, batch, exit, gradient_run, kernel_table, panics, processor, reporting, several};
 use jitopt_core::interpreter::content_names::ContentNames;
 use jitopt_core::interpreter::description::{Described, describe};
 use jitopt_core::interpreter::files::{Tensors, write_npz, write_safetensors};
@@ -36,6 +36,57 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> i32 {
+    if args.checks.coverage || args.files.len() < 2 && args.output_dir.is_none() {
+        return run_alone(args, world);
+    }
+    match refuse_shared_files(args) {
+        Ok(()) if args.files.len() == 1 => run_alone(&alone(args, &args.files[0]), world),
+        Ok(()) => several::each(&args.files, args.jobs, world, |file, world| run_alone(&alone(args, file), world)),
+        Err((code, message)) => {
+            world.say(&message);
+            code
+        }
+    }
+}
+
+/// The arguments for one of several graphs.
+fn alone(args: &RunArgs, file: &Path) -> RunArgs {
+    let mut alone = RunArgs { files: vec![file.to_owned()], output_dir: None, ..args.clone() };
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    let outputs = args.output_dir.as_ref().map(|folder| folder.join(format!("{name}.outputs.safetensors")));
+    alone.values.outputs = outputs.or(alone.values.outputs);
+    alone
+}
+
+/// Refuses flags that would make several graphs write to one file, or read what belongs to one.
+fn refuse_shared_files(args: &RunArgs) -> Result<(), Refusal> {
+    if args.files.is_empty() {
+        return refuse("--output-dir: give the graphs as files");
+    }
+    if args.files.len() < 2 {
+        return Ok(());
+    }
+    let values = &args.values;
+    let grads = values.grads.as_ref().filter(|path| path.as_os_str() != "-");
+    let flags = [
+        ("--outputs", values.outputs.is_some()),
+        ("--grads", grads.is_some()),
+        ("--inputs", values.inputs.is_some()),
+        ("--args", values.args.is_some()),
+        ("--expect", !args.checks.expect.is_empty()),
+        ("--expect-grads", !args.checks.expect_grads.is_empty()),
+    ];
+    match flags.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => refuse(format_args!(
+            "{flag} names a file for one graph, and {} graphs are given\n  help: files next to each graph are \
+             found by their names (`NAME.json`, `NAME.inputs.safetensors`); `--output-dir` writes a file for each",
+            args.files.len()
+        )),
+        None => Ok(()),
+    }
+}
+
+fn run_alone(args: &RunArgs, world: &mut World<'_>) -> i32 {
     let result =
         match panics::guard(|| if args.checks.coverage { kernel_table::run(args, world) } else { one(args, world) }) {
             Ok(result) => result,

@@ -22,6 +22,11 @@ pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
         "writes through views: some are dead and removable, some are not",
         include_str!("../samples/in_place.ir"),
     ),
+    (
+        "true_division",
+        "an integer divided by one, which PyTorch's peephole gets wrong",
+        include_str!("../samples/true_division.ir"),
+    ),
 ];
 
 pub(crate) fn run(args: &SamplesArgs, world: &mut World<'_>) -> i32 {

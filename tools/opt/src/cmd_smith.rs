@@ -4,6 +4,7 @@ use crate::arguments::SmithArgs;
 use crate::judging;
 use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
+use crate::progress::Progress;
 use crate::reproducers::lit_file;
 use crate::{World, exit, panics};
 use jitopt_core::ir::Graph;
@@ -20,6 +21,7 @@ pub(crate) fn run(args: &SmithArgs, world: &mut World<'_>) -> i32 {
 fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
     let (mut judged, mut wrong) = (0u64, 0u64);
+    let mut progress = Progress::new(world);
     for seed in args.seed..args.seed.saturating_add(args.count) {
         let forged = forge(Plan { seed, nodes: args.nodes, depth: args.depth });
         let Some(pipeline) = &pipeline else {
@@ -28,15 +30,18 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
             world.print(lit_file("jitopt run %s", &note, &whole(&forged)?, &forged.inputs).as_bytes());
             continue;
         };
+        progress.show(|| format!("{} of {} graphs, {wrong} wrong", seed - args.seed, args.count));
         match fails(&forged, pipeline) {
             Ok(true) => judged += 1,
             Ok(false) => {}
             Err(why) => {
                 wrong += 1;
+                progress.clear();
                 world.say(&format!("error: seed {seed}: {why}"));
             }
         }
     }
+    drop(progress);
     if pipeline.is_some() {
         world.print(format!("{} graphs, {judged} compared, {wrong} wrong\n", args.count).as_bytes());
     }

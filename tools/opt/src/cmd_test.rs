@@ -1,8 +1,10 @@
 //! `jitopt test DIR`: lit tests, in-process.
 
 use crate::arguments::TestArgs;
+use crate::progress::Progress;
 use crate::{World, exit};
 use jitopt_lit::{Commands, Config, Io, Test, discover, run_all};
+use std::sync::Mutex;
 
 /// The commands that RUN lines may name, beside those of the runner.
 pub struct ToolCommands;
@@ -53,7 +55,16 @@ pub(crate) fn run(args: &TestArgs, world: &mut World<'_>) -> i32 {
         return exit::USAGE;
     }
     let config = Config { bless: args.bless, jobs: args.jobs, ..Config::default() };
-    let summary = run_all(&tests, &ToolCommands, &config);
+    let progress = Mutex::new((0, Progress::new(world)));
+    let finished = || {
+        if let Ok(mut progress) = progress.lock() {
+            progress.0 += 1;
+            let done = progress.0;
+            progress.1.show(|| format!("{done} of {} tests", tests.len()));
+        }
+    };
+    let summary = run_all(&tests, &ToolCommands, &config, &finished);
+    drop(progress);
     world.print(format!("{summary}\n").as_bytes());
     if summary.passed() { exit::YES } else { exit::NO }
 }

@@ -6,7 +6,7 @@ use crate::observing::VerifyEach;
 use crate::optimise::{Refusal, refuse};
 use crate::paired_gradients::{self, KeepDifferentiated};
 use crate::reproducers::{self, Reproducer, quoted};
-use crate::{World, cmd_profile, exit, panics, processor};
+use crate::{World, cmd_profile, exit, panics, processor, several};
 use jitopt_core::interpreter::{Backend, Reason, Stop};
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{self, Observer, PassRun, Pipeline, RunError, Session};
@@ -16,8 +16,19 @@ use std::path::Path;
 use std::rc::Rc;
 
 pub(crate) fn run(args: &ValidateArgs, world: &mut World<'_>) -> i32 {
-    let result = panics::guard(|| validate(args, world));
-    judging::ended(result, world)
+    if args.files.len() < 2 || is_pair(args) {
+        let result = panics::guard(|| validate(args, world));
+        return judging::ended(result, world);
+    }
+    several::each(&args.files, args.jobs, world, |file, world| {
+        let alone = ValidateArgs { files: vec![file.to_owned()], ..args.clone() };
+        judging::ended(panics::guard(|| validate(&alone, world)), world)
+    })
+}
+
+/// Whether two graphs are compared with each other.
+fn is_pair(args: &ValidateArgs) -> bool {
+    args.files.len() == 2 && args.passes.is_none()
 }
 
 /// Judges after each pass.
@@ -33,10 +44,8 @@ impl Observer for EachPass {
 }
 
 fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
-    if args.files.len() == 2
-        && (args.passes.is_some() || args.each != "end" || !reproducers::gates(&args.gates).is_empty())
-    {
-        return refuse("two graphs are given: no passes run in between");
+    if is_pair(args) && (args.each != "end" || !reproducers::gates(&args.gates).is_empty()) {
+        return refuse("two graphs are compared with each other: no passes run in between");
     }
     let backend = processor::backend(&args.backend, world).map(Rc::new);
     if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {

@@ -5,6 +5,7 @@ use crate::batch::unreadable;
 use crate::bindings::Bindable;
 use crate::named_values::{self, Named};
 use crate::optimise::{Refusal, refuse};
+use crate::specializing::near_name;
 use crate::verdicts::summary;
 use crate::{World, exit};
 use jitopt_core::interpreter::description::{self, Described, Description, Source, TensorNote, fitted};
@@ -363,7 +364,7 @@ pub(crate) fn shapes(
         };
         if !made_up {
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
-            let near = did_you_mean(name, names.iter().map(String::as_str)).filter(|near| *near != name);
+            let near = near_name(name, &names);
             let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
             return refuse(format_args!("--shape {text}: %{name} is not made up{near}"));
         }

@@ -16,6 +16,7 @@ mod cmd_diff;
 mod cmd_explain;
 mod cmd_extract;
 mod cmd_filecheck;
+mod cmd_guide;
 mod cmd_lint;
 mod cmd_profile;
 mod cmd_reduce;
@@ -29,6 +30,7 @@ mod drawing;
 pub mod exit;
 mod given_values;
 mod gradient_run;
+mod help;
 mod judging;
 mod kernel_table;
 mod named_values;
@@ -41,8 +43,10 @@ mod paired_gradients;
 mod panics;
 mod plain_values;
 mod processor;
+mod progress;
 mod reporting;
 mod reproducers;
+mod several;
 mod specializing;
 mod stack;
 mod teamwork;
@@ -120,7 +124,10 @@ pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
 fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     let matches = match Cli::command().try_get_matches_from(argv) {
         Ok(matches) => matches,
-        Err(error) => return usage(&error, world),
+        Err(error) => {
+            let topic = if error.use_stderr() { help::of_topic(argv, world) } else { None };
+            return topic.unwrap_or_else(|| usage(&error, world));
+        }
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
@@ -148,6 +155,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
         Some(Command::Bench(args)) => cmd_bench::run(args, world),
         Some(Command::Extract(args)) => cmd_extract::run(args, world),
         Some(Command::Samples(args)) => cmd_samples::run(args, world),
+        Some(Command::Guide(args)) => cmd_guide::run(args, world),
         Some(Command::Test(args)) => cmd_test::run(args, world),
         Some(Command::Filecheck(args)) => cmd_filecheck::run(args, world),
         Some(Command::Completions(args)) => cmd_completions::run(args, world),

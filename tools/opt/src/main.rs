@@ -1,14 +1,29 @@
 //! `jitopt`: the pass toolkit for the textual IR of TorchScript.
 
 use jitopt_driver::World;
-use std::io::{IsTerminal, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::process::ExitCode;
+
+/// Standard input, which says on a terminal that it is being read.
+struct Announced {
+    told: bool,
+}
+
+impl Read for Announced {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if !std::mem::replace(&mut self.told, true) {
+            let note = "note: reading a graph from the terminal; Ctrl-D ends it, `jitopt --help` shows examples\n";
+            let _ = std::io::stderr().write_all(note.as_bytes());
+        }
+        std::io::stdin().read(buffer)
+    }
+}
 
 fn main() -> ExitCode {
     let work = || {
         let (mut stdout, mut stderr) = (std::io::stdout().lock(), std::io::stderr());
         let mut world = World {
-            stdin: Box::new(std::io::stdin()),
+            stdin: Box::new(Announced { told: !std::io::stdin().is_terminal() }),
             stdout: &mut stdout,
             stderr: &mut stderr,
             env: std::env::vars_os()

@@ -26,6 +26,7 @@ use jitopt_core::verify;
 use jitopt_judge::rewrites::{EachRewrite, Reference};
 use jitopt_passes::{REGISTRY, fuser};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -98,6 +99,9 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
     };
     if cli.pipeline.print_pipeline {
         world.say(&plan.pipeline.to_string());
+        if cli.files.is_empty() && nothing_to_read(world) {
+            return exit::YES;
+        }
     }
     let mut calls = None;
     let code = batch::run(cli, world, &mut calls, |name, text| one_file(cli, &plan, name, text));
@@ -108,6 +112,15 @@ pub(crate) fn run(cli: &Cli, world: &mut World<'_>) -> i32 {
         warn_of_uncalled(&plan.callees, calls, world);
     }
     code
+}
+
+/// Whether standard input holds nothing; what it holds is still there to be read.
+fn nothing_to_read(world: &mut World<'_>) -> bool {
+    let mut bytes = Vec::new();
+    let read = world.stdin.read_to_end(&mut bytes);
+    let nothing = read.is_ok() && bytes.iter().all(u8::is_ascii_whitespace);
+    world.stdin = Box::new(io::Cursor::new(bytes));
+    nothing
 }
 
 /// Warns of callees that nothing calls, neither a file nor another callee.
@@ -184,7 +197,7 @@ impl Plan {
 
     pub(crate) fn session(&self, cli: &Cli) -> Session {
         Session {
-            wants_remarks: cli.watch.remarks.is_some(),
+            wants_remarks: cli.watch.remarks.is_some() || cli.watch.report.is_some(),
             gate: self.gate.clone(),
             callees: self.callees.clone(),
             profile: self.profile.clone().map(Rc::new),
@@ -569,7 +582,7 @@ impl Validation {
         let (mut nothing, mut said) = (Vec::new(), Vec::new());
         let folder = plan.folder.clone();
         let mut world = World {
-            stdin: Box::new(std::io::empty()),
+            stdin: Box::new(io::empty()),
             stdout: &mut nothing,
             stderr: &mut said,
             env: BTreeMap::new(),
@@ -722,7 +735,7 @@ fn list_passes(format: &str) -> String {
     }
 }
 
-fn describe(pass: &pass::PassInfo) -> String {
+pub(crate) fn describe(pass: &pass::PassInfo) -> String {
     let aliases: Vec<&str> = pass.names().skip(1).filter(|name| name.replace('_', "-") != pass.name).collect();
     let also = if aliases.is_empty() { String::new() } else { format!(" (also {})", aliases.join(", ")) };
     let options = pass.options.iter();

@@ -24,6 +24,13 @@ pub(crate) struct Specialization {
     detail: Option<Detail>,
 }
 
+/// The name that was probably meant: `x.1` of `x`, else one that is spelt alike.
+pub(crate) fn near_name<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let versions = |known: &&String| known.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let near = names.iter().find(versions).map(String::as_str);
+    near.or_else(|| did_you_mean(name, names.iter().map(String::as_str))).filter(|near| *near != name)
+}
+
 impl Specialization {
     /// Reads what the flags name.
     pub(crate) fn read(args: &InputArgs, world: &World<'_>) -> Result<Specialization, Refusal> {
@@ -68,7 +75,7 @@ impl Specialization {
             let params: Vec<Value> = graph.params(graph.root()).collect();
             let Some(&param) = params.iter().find(|&&param| graph.name(param) == *name) else {
                 let names: Vec<String> = params.iter().map(|&param| graph.name(param)).collect();
-                let near = did_you_mean(name, names.iter().map(String::as_str));
+                let near = near_name(name, &names);
                 let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
                 return Err(format!("--shape {flag}\n{}: there is no param %{name}{near}", carets("--shape %", name)));
             };

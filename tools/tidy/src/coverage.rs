@@ -53,16 +53,16 @@ pub fn subcommands(help: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Flags that neither a lit file nor the README uses.
+/// Flags that neither a lit file nor a document uses.
 pub fn check_flags(tree: &Tree, flags: &[String]) -> Vec<String> {
-    let used: String = lit_files(tree).map(|(_, text)| text).chain(tree.text("README.md")).collect();
+    let used: String = lit_files(tree).chain(tree.documents()).map(|(_, text)| text).collect();
     let is_used = |flag: &str| {
         used.match_indices(flag)
             .any(|(at, _)| !used[at + flag.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '-'))
     };
     let ordinary = |flag: &str| matches!(flag, "--help" | "--version");
     let unused = flags.iter().filter(|flag| !ordinary(flag) && !is_used(flag));
-    unused.map(|flag| format!("testdata/: no lit file uses `{flag}`, nor does the README")).collect()
+    unused.map(|flag| format!("testdata/: no lit file uses `{flag}`, nor does a document")).collect()
 }
 
 #[cfg(test)]
@@ -92,6 +92,6 @@ mod tests {
             (vec!["--output".to_owned(), "--out".to_owned()], vec!["run".to_owned()])
         );
         let tree = Tree::of(&[("README.md", "jitopt --output=x")]);
-        assert_eq!(check_flags(&tree, &flags(help)), ["testdata/: no lit file uses `--out`, nor does the README"]);
+        assert_eq!(check_flags(&tree, &flags(help)), ["testdata/: no lit file uses `--out`, nor does a document"]);
     }
 }

@@ -6,7 +6,10 @@ use crate::tree::line_of;
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Begins and ends the list of passes in the README.
+/// The chapter of the guide that lists the passes.
+pub const PASS_CHAPTER: &str = "tools/opt/guide/passes.md";
+
+/// Begins and ends the list of passes there.
 pub const MARKER: &str = "<!-- passes -->";
 
 /// The text with `list` between its two markers; `None` where there are not two.
@@ -16,14 +19,24 @@ pub fn with_pass_list(text: &str, list: &str) -> Option<String> {
     Some(format!("{before}{MARKER}\n{}\n{MARKER}{after}", list.trim()))
 }
 
-/// The README lists the passes as `jitopt --list-passes=markdown` does.
+/// The guide lists the passes as `jitopt --list-passes=markdown` does.
 pub fn check_pass_list(tree: &Tree, list: &str) -> Vec<String> {
-    let text = tree.text("README.md").unwrap_or_default();
+    let text = tree.text(PASS_CHAPTER).unwrap_or_default();
     match with_pass_list(text, list) {
-        None => vec![format!("README.md: has no list of passes between two lines `{MARKER}`")],
+        None => vec![format!("{PASS_CHAPTER}: no list of passes between two lines `{MARKER}`")],
         Some(wanted) if wanted == text => Vec::new(),
-        Some(_) => vec!["README.md: its list of passes is another: `cargo xtask bless` writes it".to_owned()],
+        Some(_) => vec![format!("{PASS_CHAPTER}: the list of passes is stale: `cargo xtask bless` writes it")],
     }
+}
+
+/// Documents, and the lines that each may have: a newcomer reads them whole.
+const LENGTHS: [(&str, usize); 2] = [("README.md", 220), ("src/architecture.md", 250)];
+
+/// Documents that are longer than they may be.
+pub fn check_lengths(tree: &Tree) -> Vec<String> {
+    let lines = |path: &str| tree.text(path).unwrap_or_default().lines().count();
+    let long = LENGTHS.iter().filter(|(path, most)| lines(path) > *most);
+    long.map(|(path, most)| format!("{path}: {} lines, at most {most}", lines(path))).collect()
 }
 
 /// Paths in the code map that lead nowhere: from the root of the repository or from `src/`.
@@ -50,8 +63,14 @@ mod tests {
         let text = format!("a\n{MARKER}\nold\n{MARKER}\nb\n");
         let new = with_pass_list(&text, "new\n").expect("two markers");
         assert_eq!(new, format!("a\n{MARKER}\nnew\n{MARKER}\nb\n"));
-        assert_eq!(check_pass_list(&Tree::of(&[("README.md", &text)]), "new\n").len(), 1);
-        assert!(check_pass_list(&Tree::of(&[("README.md", &new)]), "new\n").is_empty());
+        assert_eq!(check_pass_list(&Tree::of(&[(PASS_CHAPTER, &text)]), "new\n").len(), 1);
+        assert!(check_pass_list(&Tree::of(&[(PASS_CHAPTER, &new)]), "new\n").is_empty());
+    }
+
+    #[test]
+    fn a_long_document_is_found() {
+        let tree = Tree::of(&[("README.md", &"x\n".repeat(221)), ("src/architecture.md", &"x\n".repeat(250))]);
+        assert_eq!(check_lengths(&tree), ["README.md: 221 lines, at most 220"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ pub mod coverage;
 pub mod documents;
 pub mod layers;
 pub mod plain_text;
+pub mod prose;
 pub mod rust_text;
 pub mod stems;
 pub mod tree;

@@ -56,6 +56,11 @@ impl Tree {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }
 
+    /// The README and the chapters of the guide.
+    pub fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.texts().filter(|(path, _)| *path == "README.md" || path.starts_with("tools/opt/guide/"))
+    }
+
     /// The text of one file.
     pub fn text(&self, path: &str) -> Option<&str> {
         std::str::from_utf8(self.files.get(path)?).ok()

@@ -1,7 +1,7 @@
-//! The checks on this repository. `BLESS=1` writes what can be written: the list of passes in the README.
+//! The checks on this repository. `BLESS=1` writes what can be written: the list of passes in the guide.
 
 use jitopt_driver::World;
-use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, stems, wording};
+use jitopt_tidy::{Tree, coverage, documents, layers, plain_text, prose, stems, wording};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -66,17 +66,28 @@ fn text_is_plain() {
 }
 
 #[test]
+fn documents_are_short() {
+    none(documents::check_lengths(&TREE));
+}
+
+#[test]
+fn prose_keeps_to_its_width() {
+    none(prose::check_width(&TREE));
+}
+
+#[test]
 fn words_are_ours() {
     none(wording::check(&TREE));
 }
 
 #[test]
-fn the_readme_lists_the_passes() {
+fn the_guide_lists_the_passes() {
     let list = jitopt(&["--list-passes=markdown"]);
     if std::env::var_os("BLESS").is_some_and(|value| !value.is_empty()) {
-        let new = TREE.text("README.md").and_then(|text| documents::with_pass_list(text, &list));
-        let new = new.expect("a README with two markers");
-        return std::fs::write(Path::new(ROOT).join("README.md"), new).expect("a README that can be written");
+        let new = TREE.text(documents::PASS_CHAPTER).and_then(|text| documents::with_pass_list(text, &list));
+        let new = new.expect("a chapter with two markers");
+        return std::fs::write(Path::new(ROOT).join(documents::PASS_CHAPTER), new)
+            .expect("a chapter that can be written");
     }
     none(documents::check_pass_list(&TREE, &list));
 }

@@ -102,7 +102,8 @@ fn bless(root: &Path, filter: Option<&str>) -> Result<()> {
     tests.args(["run", "--quiet", "--package", "jitopt", "--", "test", "testdata", "--bless"]);
     let status = tests.args(filter.map(|filter| format!("--filter={filter}"))).current_dir(root).status()?;
     ensure!(status.success(), Told);
-    let generated = [["jitopt-tidy", "--test=tidy", "readme"], ["jitopt", "--test=coverage_matrix", "document"]];
+    let generated =
+        [["jitopt-tidy", "--test=tidy", "lists_the_passes"], ["jitopt", "--test=coverage_matrix", "document"]];
     for arguments in generated {
         let mut test = Command::new("cargo");
         run(test.args(["test", "--quiet", "--package"]).args(arguments).env("BLESS", "1").current_dir(root))?;

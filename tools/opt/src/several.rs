@@ -1,0 +1,85 @@
+//! A subcommand over several files: each as if it were given alone, printed in order, and a summary.
+
+use crate::progress::Progress;
+use crate::{World, batch, exit};
+use jitopt_core::ops::declared::Declared;
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What work on one file printed, and its exit code.
+struct Done {
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    code: i32,
+}
+
+/// What workers need of the outside.
+struct Outside {
+    env: BTreeMap<String, String>,
+    cwd: PathBuf,
+    colour: bool,
+}
+
+/// Calls `work` on every file, `jobs` at once. Returns the first exit code that is not 0.
+pub(crate) fn each(
+    files: &[PathBuf],
+    jobs: usize,
+    world: &mut World<'_>,
+    work: impl Fn(&Path, &mut World<'_>) -> i32 + Sync,
+) -> i32 {
+    let outside = Outside { env: world.env.clone(), cwd: world.cwd.clone(), colour: world.colour };
+    let (declared, progress) = (Declared::current(), Mutex::new(Progress::new(world)));
+    let finished = AtomicUsize::new(0);
+    let job = |file: &PathBuf| {
+        let _entered = declared.enter();
+        let done = alone(&outside, |world| work(file, world));
+        let count = finished.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Ok(mut progress) = progress.lock() {
+            progress.show(|| format!("{count} of {} files", files.len()));
+        }
+        done
+    };
+    let pool = (jobs > 1).then(|| batch::pool(jobs)).flatten();
+    let done: Vec<Done> = match pool {
+        Some(pool) => pool.install(|| files.par_iter().map(job).collect()),
+        None => files.iter().map(job).collect(),
+    };
+    drop(progress);
+    for (file, done) in files.iter().zip(&done) {
+        world.say(&format!("== {}", file.display()));
+        if !done.stderr.is_empty() {
+            world.say(&String::from_utf8_lossy(&done.stderr));
+        }
+        world.print(&done.stdout);
+    }
+    world.say(&summary(&done));
+    done.iter().map(|done| done.code).find(|code| *code != exit::YES).unwrap_or(exit::YES)
+}
+
+/// Runs work on streams of its own.
+fn alone(outside: &Outside, work: impl FnOnce(&mut World<'_>) -> i32) -> Done {
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut world = World {
+        stdin: Box::new(std::io::empty()),
+        stdout: &mut stdout,
+        stderr: &mut stderr,
+        env: outside.env.clone(),
+        cwd: outside.cwd.clone(),
+        colour: outside.colour,
+        failed_write: None,
+    };
+    let code = work(&mut world);
+    drop(world);
+    Done { stdout, stderr, code }
+}
+
+/// `3 files: 2 ended with exit code 0, 1 with 5`.
+fn summary(done: &[Done]) -> String {
+    let mut codes: BTreeMap<i32, usize> = BTreeMap::new();
+    done.iter().for_each(|done| *codes.entry(done.code).or_default() += 1);
+    let counts: Vec<String> = codes.iter().map(|(code, count)| format!("{count} with exit code {code}")).collect();
+    format!("{} files ended: {}", done.len(), counts.join(", "))
+}
