@@ -1,10 +1,10 @@
-//! `jitopt samples`: graphs to try things on, inside the binary.
+//! `jitopt samples`: example graphs embedded in the binary.
 
 use crate::arguments::SamplesArgs;
 use crate::{World, exit};
 use jitopt_core::log::did_you_mean;
 
-/// Name, what it shows, text.
+/// Name, description, text.
 pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
     (
         "lstm_cell",
@@ -13,11 +13,15 @@ pub(crate) const SAMPLES: &[(&str, &str, &str)] = &[
     ),
     (
         "fused_lstm",
-        "the same as the executor left it: a fusion group in a section",
+        "the same after PyTorch's executor: a fusion group in a section",
         include_str!("../samples/fused_lstm.ir"),
     ),
     ("branches", "an If with results, an effect, a Loop", include_str!("../samples/branches.ir")),
-    ("in_place", "writes through views: what may be removed, and what may not", include_str!("../samples/in_place.ir")),
+    (
+        "in_place",
+        "writes through views: which nodes may be removed and which may not",
+        include_str!("../samples/in_place.ir"),
+    ),
 ];
 
 pub(crate) fn run(args: &SamplesArgs, world: &mut World<'_>) -> i32 {

@@ -1,4 +1,4 @@
-//! `--report=FILE.html`: what a pipeline did to a graph, on one page that needs nothing but itself.
+//! `--report=FILE.html`: a self-contained page that shows what a pipeline did to a graph.
 
 use crate::drawing::{escaped, svg};
 use jitopt_core::codegen::whole_graph;
@@ -10,26 +10,27 @@ use similar::{ChangeTag, DiffOp, TextDiff};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Lines around a change.
+/// Context lines around a change.
 const AROUND: usize = 2;
-/// Most bytes of a graph that is compared line by line: what is larger is shown by its size only.
+/// Maximum size in bytes of graphs that are compared line by line; for larger ones only the number
+/// of lines is shown.
 const MOST_COMPARED: usize = 2 << 20;
 
-/// How the page looks, and how the drawing is moved.
+/// Stylesheet and script of the page.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// One pass that ran.
+/// One executed pass.
 struct Step {
     name: String,
     time: Duration,
     changed: bool,
     nodes: usize,
-    /// What changed, as rows of a table.
+    /// The changes, as table rows.
     rows: String,
 }
 
-/// Collects what passes do.
+/// Records the steps of a pipeline.
 #[derive(Default)]
 pub(crate) struct Page {
     options: PrintOptions,
@@ -53,7 +54,7 @@ impl Observer for Page {
             rows = compared(&self.before, &now);
             self.before = now;
         }
-        // A graph may be edited and come out as it was.
+        // A graph may be edited and end up unchanged.
         let changed = !rows.is_empty();
         let nodes = graph.all_nodes().count();
         self.steps.push(Step { name: run.stage.to_string(), time: run.time, changed, nodes, rows });
@@ -76,7 +77,7 @@ impl Page {
         let nodes = graph.all_nodes().count();
         let said = match self.steps.is_empty() {
             true => format!("{nodes} nodes; no pass ran."),
-            false => format!("<code>{pipeline}</code> made {nodes} nodes of {}.", self.nodes),
+            false => format!("<code>{pipeline}</code> transformed {} nodes into {nodes}.", self.nodes),
         };
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title>\n<style>\n{STYLE}</style></head>\n\
@@ -84,7 +85,7 @@ impl Page {
         );
         page += &self.timeline();
         page += &format!(
-            "<h2>Graph</h2>\n<p class=\"hint\">Wheel: nearer and further. Drag: move. Double click: all of it.</p>\n<div class=\"drawing\">\n{}</div>\n",
+            "<h2>Graph</h2>\n<p class=\"hint\">Wheel: zoom. Drag: pan. Double click: fit to window.</p>\n<div class=\"drawing\">\n{}</div>\n",
             svg(graph)
         );
         page += &self.changes();
@@ -93,10 +94,10 @@ impl Page {
         page + &format!("<script>\n{SCRIPT}</script>\n</body></html>\n")
     }
 
-    /// A bar for each pass, as long as it took.
+    /// One bar per pass, proportional to its time.
     fn timeline(&self) -> String {
         let longest = self.steps.iter().map(|step| step.time).max().unwrap_or_default().as_secs_f64();
-        let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes behind it</th></tr>\n".to_owned();
+        let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes after it</th></tr>\n".to_owned();
         for (i, step) in self.steps.iter().enumerate() {
             let (ms, share) = (step.time.as_secs_f64() * 1e3, step.time.as_secs_f64() / longest.max(1e-9));
             let name = escaped(&step.name);
@@ -123,13 +124,13 @@ impl Page {
             );
         }
         if self.steps.iter().all(|step| !step.changed) {
-            text += "<p>Nothing changed.</p>\n";
+            text += "<p>No pass changed the graph.</p>\n";
         }
         text
     }
 }
 
-/// What changed between two texts, side by side, changed words marked.
+/// A side-by-side diff of two texts, with changed words marked.
 fn compared(old: &str, new: &str) -> String {
     if old == new {
         return String::new();
@@ -149,7 +150,7 @@ fn compared(old: &str, new: &str) -> String {
     rows
 }
 
-/// The rows of one change: what goes and what comes next to each other.
+/// The rows of one change: deleted and inserted lines next to each other.
 fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for change in diff.iter_inline_changes(op) {
@@ -180,7 +181,7 @@ fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
     }
 }
 
-/// The kernels of fusion groups, and what no group took.
+/// The kernels of fusion groups, and the number of pointwise operators outside.
 fn kernels(graph: &Graph) -> String {
     let (tally, unit) = (Tally::of(graph), whole_graph::unit(graph, None));
     let (inside, outside) = (tally.inside, tally.outside.len());
@@ -197,7 +198,7 @@ fn kernels(graph: &Graph) -> String {
     text
 }
 
-/// What passes counted.
+/// The counters of the passes.
 fn counted(session: &Session) -> String {
     let mut rows: Vec<(&String, &u64)> = session.stats.iter().collect();
     rows.sort();

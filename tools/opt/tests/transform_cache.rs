@@ -1,4 +1,4 @@
-//! Cached transformations of recorded graphs: what comes out of the cache is what the passes make, byte for byte, for the graph itself,
+//! Cached transformations of recorded graphs: what comes out of the cache is what the passes produce, byte for byte, for the graph itself,
 //! for twins with other names and comments, for twins with other shapes, and for mutants, which are no twins.
 //!
 //! `JITOPT_TWINS` is how many mutants are made (20,000), `JITOPT_CORPUS` a folder of more graphs.
@@ -259,7 +259,7 @@ fn entries_serve_other_processes() {
     assert!(unwritten <= 5 || files.len() > 888, "{unwritten} results have no text");
 }
 
-/// An entry that was cut off, changed, or moved to the name of another is left aside, and the passes run.
+/// An entry that was truncated, changed, or moved to the name of another is left aside, and the passes run.
 #[test]
 fn damaged_entries_are_written_anew() {
     let pipeline = Pipeline::parse("lower-simple-tuples,dce", &REGISTRY).expect("a pipeline");
