@@ -2,14 +2,14 @@
 //!
 //! - [`sharing`] copies values with their aliasing, so that every run starts from the same memory
 //! - [`showing`] is the observable behaviour of a run: results or an exception, inputs after the
-//! run, printed text
+//!   run, printed text
 //! - `renaming` maps values to their names before passes renamed them
 //! - [`budget`] computes how far apart two results may be, by perturbing every node a little;
-//! [`verdict`] compares
+//!   [`verdict`] compares
 //! - [`differentials`] runs the forward and backward graphs of a differentiated graph
 //! - [`promises`] checks the values of a run against the types of the graph
 //! - [`rewrites`] compares after each rewrite; [`bisecting`] finds those at fault, [`reducing`]
-//! shrinks a failing graph
+//!   shrinks a failing graph
 //! - [`recall`] caches computed values, so that after a rewrite only the affected nodes run
 //! - [`shuffling`] reorders nodes legally, to find passes that depend on the order
 //! - [`unguarding`] removes guards from a graph without changing its results
