@@ -63,7 +63,8 @@ pub fn read(bytes: &[u8]) {
     let _ = parse_all_graphs(bytes, ParseOptions::default());
 }
 
-/// What was read comes back from its own print: printed, read again and printed again, it is the same text.
+/// What was read comes back from its own print: printed, read again and printed again, it is the
+/// same text.
 pub fn round_trip(bytes: &[u8]) -> Result<(), String> {
     let Ok(parsed) = parse(bytes, ParseOptions::default()) else { return Ok(()) };
     let once = print(&parsed.graph, PrintOptions::default());

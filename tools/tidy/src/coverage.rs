@@ -80,7 +80,7 @@ mod tests {
         ]);
         assert_eq!(
             check_passes(&tree),
-            ["testdata/passes/b/: has no lit file", "testdata/passes/c/: there is no pass of this name"]
+            ["testdata/passes/b/: has no lit file", "testdata/passes/c/: no pass has this name"]
         );
     }
 

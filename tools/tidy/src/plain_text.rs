@@ -63,8 +63,8 @@ mod tests {
             [
                 "a.rs:1: has a tab",
                 "a.rs:2: ends in a blank",
-                "a.rs: does not end in one line end",
-                "b.rs: has 901 lines, 900 are enough"
+                "a.rs: does not end in exactly one newline",
+                "b.rs: has 901 lines, more than 900"
             ]
         );
     }

@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn stems_are_unique_but_for_the_ordinary() {
         let tree = Tree::of(&[("src/a/b.rs", ""), ("passes/b.rs", ""), ("src/lib.rs", ""), ("passes/lib.rs", "")]);
-        assert_eq!(check(&tree), ["passes/b.rs, src/a/b.rs: the stem `b` is taken twice"]);
+        assert_eq!(check(&tree), ["passes/b.rs, src/a/b.rs: the stem `b` is used twice"]);
         assert_eq!(check(&Tree::of(&[("src/a/mod.rs", "")])).len(), 1);
     }
 }

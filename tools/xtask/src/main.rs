@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask check                     all that ci/check.sh checks
-cargo xtask fmt                       format, passes and fuzz targets included
-cargo xtask bless [FILTER]            write snapshots of lit tests and generated text
-cargo xtask new-pass NAME [SUMMARY]   begin a pass: its file, its row, its lit file
-cargo xtask mutate HOURS [SEEDS...]   mutants for so many hours, on all but one core; see tools/mutation
-cargo xtask sizes [BASE]              lines and function lengths, with the change since a git revision
+cargo xtask check                     run all checks of ci/check.sh
+cargo xtask fmt                       format the code, including passes and fuzz targets
+cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
+cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
+cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
+cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
 ";
 
 fn main() -> ExitCode {
