@@ -9,8 +9,9 @@ standard input is answered with the seconds per call of N consecutive calls.
 
 Compiled is `torch.compile(model, dynamic=False)` with inductor, `freezing` and `max_autotune` on:
 the manual's settings for inference with fixed shapes. With `gradient` the last tensor is the
-gradient of the result, and each call also computes the gradients of the others; `freezing`, which is
-limited to inference, is off then. In both modes each call allocates its outputs, as in normal use of PyTorch.
+gradient of the result, and each call also computes the gradients of the others; `freezing`, which
+is limited to inference, is off then. In both modes each call allocates its outputs, as in normal
+use of PyTorch.
 """
 
 import sys

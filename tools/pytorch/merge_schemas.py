@@ -4,9 +4,9 @@
     python merge_schemas.py OLD.txt NEW.txt RELEASE.txt... > schemas-between.txt
 
 A list is the output of `sorted({str(s) for s in torch._C._jit_get_all_schemas()})` in a release,
-one schema per line. 1.0 to 1.2 only have `_jit_get_schemas_for_operator(name)`, which prints schemas as
-`name(int[] size) -> (Tensor)` without overload names; which arguments are written is taken from the
-schema of the same name in OLD then.
+one schema per line. 1.0 to 1.2 only have `_jit_get_schemas_for_operator(name)`, which prints schemas
+as `name(int[] size) -> (Tensor)` without overload names; which arguments are written is taken from
+the schema of the same name in OLD then.
 """
 
 import re

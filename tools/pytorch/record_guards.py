@@ -6,8 +6,9 @@ Each file is the text of a graph with `prim::profile` nodes that contain the obs
 outputs are OUT/NAME.profiled.ir, the graph as PyTorch reads it, then .insert.ir, .move.ir,
 .coalesce.ir, .dominated.ir, .eliminate.ir if a step changed it, and .bailouts.ir. The passes have
 no Python bindings, so a small program is compiled against the headers and libraries of the
-installed torch, which needs g++ and about a minute. Nodes that count runs (` = prim::profile()`) are removed,
-because PyTorch's reader refuses nodes without results; graphs with other such nodes are skipped.
+installed torch, which needs g++ and about a minute. Nodes that count runs (` = prim::profile()`)
+are removed, because PyTorch's reader refuses nodes without results; graphs with other such nodes
+are skipped.
 """
 
 import pathlib

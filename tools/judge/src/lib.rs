@@ -15,7 +15,6 @@
 //! - [`unguarding`] removes guards from a graph without changing its results
 //! - [`tracing`] records a run as a graph without control flow
 //! - [`team`] runs a search on several cores with the result of a sequential search
-//! - [`team`] searches on several cores, and finds what one would find
 
 pub mod bisecting;
 pub mod budget;

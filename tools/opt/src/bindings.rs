@@ -341,7 +341,7 @@ fn named(text: &str) -> Result<(&str, &str), Refusal> {
     let parts = text.split_once('=').filter(|(name, given)| !given.is_empty() && !name.is_empty());
     match parts.filter(|(name, _)| name.len() > 1 && (name.starts_with('%') || name.contains("/%"))) {
         Some(parts) => Ok(parts),
-        None => refuse(format_args!("--bind {text}: write `--bind '%value=FILE'`")),
+        None => refuse(format_args!("--bind {text}: expected `--bind '%value=FILE'`")),
     }
 }
 

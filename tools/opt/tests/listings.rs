@@ -3,7 +3,6 @@
 //! An abstract machine that only tracks whether registers are free or in use executes the code of
 //! every recorded graph, with branches decided by random bits. Reading a free register and ending
 //! with one in use are errors.
-//! free register and ending with a taken one are errors.
 
 #[path = "support/recorded.rs"]
 mod recorded;
