@@ -121,8 +121,8 @@ mod tests {
         assert!(parsed.options.strict_whitespace);
         assert_eq!(parsed.check_file, "f");
         assert_eq!(parse("f --pytorhc").unwrap_err(), "unknown flag `--pytorhc`; did you mean `--pytorch`?");
-        assert_eq!(parse("f --input-file").unwrap_err(), "--input-file wants a value");
+        assert_eq!(parse("f --input-file").unwrap_err(), "--input-file needs a value");
         assert_eq!(parse("f --pytorch=1").unwrap_err(), "--pytorch takes no value");
-        assert_eq!(parse("").unwrap_err(), "give one file with checks");
+        assert_eq!(parse("").unwrap_err(), "expected one file with checks");
     }
 }

@@ -289,14 +289,14 @@ mod tests {
             ("a && b", "`&&` is not supported: write one RUN line for each command"),
             ("a; b", "`;` is not supported: write one RUN line for each command"),
             ("a || b", "`||` is not supported: write one RUN line for each command"),
-            ("a --passes=f(a)", "`(` means something to a shell: quote it"),
-            ("a $X", "`$` means something to a shell: quote it"),
+            ("a --passes=f(a)", "`(` is special to a shell: quote it"),
+            ("a $X", "`$` is special to a shell: quote it"),
             ("a \"$X\"", "`$` is expanded in a shell: use single quotes"),
             ("a 'b", "`'` is not closed"),
-            ("a |", "a command is missing"),
+            ("a |", "expected a command"),
             ("| a", "no command before `|`"),
             ("a >", "no file after `>`"),
-            ("A=1", "a command is missing"),
+            ("A=1", "expected a command"),
         ] {
             assert_eq!(parse(line, &substitutions()).unwrap_err(), message, "{line}");
         }
