@@ -542,7 +542,7 @@ fn joins(pipeline: &Pipeline) -> bool {
 }
 
 /// Whether the computation depends on run-time values: lists or dictionaries among inputs or
-/// results, hidden constants, or sections with gradients disabled.
+/// results, hidden constants, or code with gradients disabled.
 fn hangs_on_run(graph: &Graph, inputs: &[IValue]) -> bool {
     let is_list = |value: &IValue| matches!(value, IValue::List(_) | IValue::Dict(_)) && holds_tensors(value);
     let returns_list = |value: Value| matches!(graph.ty(value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
@@ -696,7 +696,7 @@ fn finish(
             continue;
         }
         if gradient.tensor().is_none() {
-            world.say(&format!("note: {} has no gradient: the outputs do not depend on it", leaf.key));
+            world.say(&format!("note: {} has no gradient: no gradient flows back to it", leaf.key));
             continue;
         }
         let mut gradient = describe(&of_its_type(gradient, &leaf.value), &leaf.key, &mut found);

@@ -1,7 +1,7 @@
 const svg = document.querySelector('.drawing svg');
 const all = svg.viewBox.baseVal, whole = [all.x, all.y, all.width, all.height];
 const show = (x, y, w, h) => svg.setAttribute('viewBox', `${x} ${y} ${w} ${h}`);
-// It begins at the params, at a size that can be read.
+// The initial view shows the parameters at a readable size.
 const room = svg.getBoundingClientRect();
 show((whole[2] - room.width) / 2, 0, room.width, room.height);
 svg.addEventListener('wheel', event => {

@@ -202,7 +202,7 @@ fn kernels(graph: &Graph) -> String {
 fn counted(session: &Session) -> String {
     let mut rows: Vec<(&String, &u64)> = session.stats.iter().collect();
     rows.sort();
-    let mut text = "<h2>Counted</h2>\n<table>\n".to_owned();
+    let mut text = "<h2>Counters</h2>\n<table>\n".to_owned();
     for (name, n) in rows {
         let _ = writeln!(text, "<tr><td>{}</td><td>{n}</td></tr>", escaped(name));
     }

@@ -34,20 +34,23 @@ const POLICY: Policy =
 
 /// Passes whose second run makes further changes, and why.
 const GOES_ON: &[(&str, &str)] = &[
-    ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
-    ("batch-mm", "what its end removes may have been a writer to a factor, without which more products go together"),
-    ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
-    ("create-autodiff-subgraphs", "what it puts out of a group may be part of another one, as in PyTorch"),
-    ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
-    ("fuse", "what it leaves equal is merged at its end, and then pairs that were not alone are, as in PyTorch"),
-    ("loop-peeling", "the loops that it makes are loops"),
-    ("peephole", "what it makes dead may have been a writer, without which more rules hold"),
-    ("loop-unrolling", "the loop for the rest is a loop"),
+    ("@default", "constant pooling and folding follow the pass that lowers tuples, which needs constant indices"),
+    ("batch-mm", "its final dead code elimination may remove a write to a factor, after which more products merge"),
+    ("constant-propagation", "nodes that it makes dead may have been writers, without which more is constant"),
+    ("create-autodiff-subgraphs", "nodes that it removes from a group may join another one, as in PyTorch"),
+    ("dce", "nodes used only by results or states that it removes are removed by the next run, as in PyTorch"),
+    ("fuse", "its final CSE merges equal nodes, after which further pairs have no other users, as in PyTorch"),
+    ("loop-peeling", "the loops that it creates can be peeled again"),
+    ("peephole", "nodes that it makes dead may have been writers, without which more rules apply"),
+    ("loop-unrolling", "the remainder loop can be unrolled again"),
 ];
 
 /// Passes whose second run changes one graph in a thousand.
 const RARELY_GOES_ON: &[(&str, &str)] = &[
-    ("canonicalize-ops", "what its end removes may have been a writer to a constant, without which that is a number"),
+    (
+        "canonicalize-ops",
+        "its final dead code elimination may remove a write to a constant, which then becomes a number",
+    ),
     ("create-autodiff-subgraphs,differentiate{groups-only}", "as create-autodiff-subgraphs"),
 ];
 
