@@ -1,14 +1,17 @@
-"""Times a function of tensors with PyTorch, eager and compiled: a peer of `jitopt-bench kernels`.
+"""Measures a function of tensors in PyTorch, eager and compiled, for `jitopt-bench kernels`.
 
 Usage: bench_kernels.py SOURCE SHAPES DTYPES LAYOUT THREADS [gradient]
 
-SOURCE defines `model`, which takes tensors of SHAPES (a list of lists) and DTYPES (their names), whose dimensions of full
-rank lie in memory in the order LAYOUT where that is not empty. The first line of standard output is the version of PyTorch. Then
-each line `eager N` or `compiled N` on standard input is answered with the seconds of one of N calls in a row.
+SOURCE defines `model`, which takes tensors of SHAPES (a list of lists) and DTYPES (their names).
+If LAYOUT is not empty, it is the order of dimensions in memory of tensors of full rank. The first
+line of standard output is the version of PyTorch. Then each line `eager N` or `compiled N` on
+standard input is answered with the seconds per call of N consecutive calls.
 
-Compiled is `torch.compile(model, dynamic=False)` with inductor, `freezing` and `max_autotune` on: what its manual names for
-inference of fixed shapes. With `gradient` the last tensor is the gradient of the result, and the others' gradients are computed in each call,
-too; then there is no `freezing`, which is for inference alone. Outputs are made anew by each call in both, as they are for whoever calls PyTorch.
+Compiled is `torch.compile(model, dynamic=False)` with inductor, `freezing` and `max_autotune` on:
+the manual's settings for inference with fixed shapes. With `gradient` the last tensor is the
+gradient of the result, and each call also computes the gradients of the others; `freezing`, which
+is limited to inference, is off then. In both modes each call allocates its outputs, as in normal
+use of PyTorch.
 """
 
 import sys
@@ -18,7 +21,7 @@ import torch
 
 
 def tensor(shape, dtype, layout):
-    """Small numbers, the same as on the other side."""
+    """Small numbers, equal to those of `jitopt-bench`."""
     order = layout if len(layout) == len(shape) else list(range(len(shape)))
     memory = [shape[dim] for dim in order]
     count = 1
@@ -32,7 +35,7 @@ def tensor(shape, dtype, layout):
 
 
 def with_gradient(model, trains):
-    """The model, and then the gradients of its operands where these are wanted."""
+    """The results of the model, and the gradients of its operands if requested."""
 
     def both(*tensors):
         operands = [each.requires_grad_() for each in tensors[:-1]]
@@ -60,7 +63,7 @@ def main():
             if models[how] is None:
                 compiled = torch.compile(scope["model"], dynamic=False, options=options)
                 models[how] = with_gradient(compiled, trains)
-            # As long as `kernel_speed.rs` does it.
+            # The same warm-up time as in `kernel_speed.rs`.
             start = time.perf_counter()
             while time.perf_counter() - start < 0.02:
                 models[how](*inputs)

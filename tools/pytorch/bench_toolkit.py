@@ -1,10 +1,10 @@
-"""Reads a graph, runs CSE and DCE and prints it, with PyTorch: a peer of `jitopt-bench toolkit`.
+"""Reads a graph, runs CSE and DCE and prints it, with PyTorch: the peer of `jitopt-bench toolkit`.
 
 Usage: bench_toolkit.py FILE
 
-The text of the result goes nowhere. Standard output is one line of JSON: the CPU and wall seconds of the work from
-opening the file until the graph is freed, the CPU seconds of each phase, and the peak memory of importing PyTorch, so
-that the caller can take it away from the whole process.
+The text of the result is discarded. Standard output is one line of JSON: the CPU and wall seconds
+from opening the file until the graph is freed, the CPU seconds of each phase, and the peak memory
+of importing PyTorch, which the caller subtracts from that of the whole process.
 """
 
 import json
@@ -21,7 +21,7 @@ def peak_rss():
 
 
 def run_pass(name):
-    """A step that runs a pass in place and passes the graph on."""
+    """A step that runs a pass in place and returns the graph."""
 
     def step(graph):
         getattr(torch._C, name)(graph)
@@ -31,7 +31,7 @@ def run_pass(name):
 
 
 def optimise(path):
-    """Reads, optimises and prints the graph in a file; the CPU seconds of each phase by name."""
+    """Reads, optimises and prints the graph in a file; returns the CPU seconds of each phase."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     steps = {

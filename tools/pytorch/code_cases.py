@@ -1,4 +1,4 @@
-"""What `record_code.py` records: functions and modules, in small pieces that together say what TorchScript can say."""
+"""The subjects of `record_code.py`: small functions and modules that together cover TorchScript."""
 
 import torch
 
@@ -8,7 +8,7 @@ from code_flow import FUNCTIONS
 
 
 def cases():
-    """Names, functions or modules, and what they are traced with, None for those that are scripted."""
+    """Names, functions or modules, and the inputs for tracing; None for scripted subjects."""
     for function in FUNCTIONS:
         yield function.__name__, function, None
     for module in code_modules.MODULES:

@@ -1,6 +1,6 @@
-"""Control flow, calls and objects for `record_code.py`, and the list of functions that are recorded."""
+"""Control flow, calls and objects for `record_code.py`, and the list of recorded functions."""
 
-# What is written here is read by TorchScript, which knows the annotations of `typing`, and loops and lists as they stand.
+# TorchScript compiles this source: it needs annotations of `typing`, and explicit loops and lists.
 # ruff: noqa: UP006, UP007, UP035, UP045, PERF401, RET505
 
 import enum
@@ -15,7 +15,7 @@ FUNCTIONS = []
 
 
 def case(function):
-    """Notes a function as a case."""
+    """Registers a function as a case."""
     FUNCTIONS.append(function)
     return function
 
@@ -36,7 +36,7 @@ class Point(NamedTuple):
 
 @torch.jit.script
 class Counter:
-    """An object that counts."""
+    """An object with a counter."""
 
     def __init__(self, start: int):
         self.n = start
@@ -48,7 +48,7 @@ class Counter:
 
 @torch.jit.script
 class Scope:
-    """A context that gives a number."""
+    """A context manager that returns a number."""
 
     def __init__(self):
         self.depth = 0
@@ -63,7 +63,7 @@ class Scope:
 
 @torch.jit.interface
 class Step:
-    """What can be stepped."""
+    """An interface with a `step` method."""
 
     def step(self, by: int) -> int:
         pass
@@ -73,7 +73,7 @@ def helper(x: Tensor, n: int) -> Tensor:
     return x * n + 1
 
 
-# IR does not say in which module a function is: one of the main module is written without.
+# IR does not contain the module of a function: functions of the main module have no prefix.
 helper.__module__ = "__main__"
 
 

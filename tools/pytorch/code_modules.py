@@ -1,4 +1,4 @@
-"""Modules, and functions that are traced, for `record_code.py`."""
+"""Modules and traced functions for `record_code.py`."""
 
 # ruff: noqa: UP006, UP007, UP035, UP045
 
@@ -26,7 +26,7 @@ class Linear(nn.Module):
 
 
 class Nest(nn.Module):
-    """Modules in modules, with names that are no identifiers."""
+    """Nested modules, with names that are not identifiers."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +45,7 @@ class Nest(nn.Module):
 
 
 class State(nn.Module):
-    """Attributes that change."""
+    """Mutable attributes."""
 
     calls: int
     history: List[int]
@@ -117,7 +117,7 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads, and a mask that may be missing."""
+    """Attention heads, and an optional mask."""
 
     def __init__(self):
         super().__init__()
@@ -130,7 +130,7 @@ class Attention(nn.Module):
 
 
 class Holder(nn.Module):
-    """Constant tensors of all kinds, for traces."""
+    """Constant tensors of all types, for traces."""
 
     def __init__(self):
         super().__init__()
@@ -145,7 +145,7 @@ class Holder(nn.Module):
 
 
 class Exported(nn.Module):
-    """Methods beside forward."""
+    """Methods besides forward."""
 
     def __init__(self):
         super().__init__()
@@ -166,7 +166,7 @@ class Exported(nn.Module):
 
 @torch.jit.interface
 class Layer(nn.Module):
-    """What a list of layers is indexed for."""
+    """The interface of indexed layers."""
 
     def forward(self, x: Tensor) -> Tensor:
         pass
@@ -180,7 +180,7 @@ class Shift(nn.Module):
 
 
 class Indexed(nn.Module):
-    """Layers by numbers and keys that are computed."""
+    """Layers selected by computed indices and keys."""
 
     def __init__(self):
         super().__init__()
@@ -197,7 +197,7 @@ MODULES = [Linear, Nest, State, Cnn, Residual, Recurrent, Attention, Exported, I
 
 
 def example_of(module):
-    """What a module is traced with."""
+    """The inputs with which a module is traced."""
     if module in (Cnn,):
         return torch.ones(1, 3, 8, 8)
     if module is Residual:
@@ -209,7 +209,7 @@ def example_of(module):
     return torch.ones(2, 3)
 
 
-# ---- functions that are traced
+# ---- traced functions
 
 
 def traced_arithmetic(x):

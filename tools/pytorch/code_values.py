@@ -1,6 +1,6 @@
-"""Straight lines, containers and indexing for `record_code.py`."""
+"""Straight-line code, containers and indexing for `record_code.py`."""
 
-# What is written here is read by TorchScript, which knows the annotations of `typing`, and loops and lists as they stand.
+# TorchScript compiles this source: it needs annotations of `typing`, and explicit loops and lists.
 # ruff: noqa: UP006, UP007, UP035, UP045, PERF401, RET505
 
 import math
@@ -13,7 +13,7 @@ from torch import Tensor
 from code_flow import case
 
 
-# ---- straight lines
+# ---- straight-line code
 
 
 @case

@@ -1,11 +1,12 @@
-"""Runs random graphs in PyTorch and in `jitopt run`, and compares what comes out.
+"""Runs random graphs in PyTorch and in `jitopt run`, and compares the results.
 
 Usage: compare_random.py JITOPT FIRST_SEED LAST_SEED [NODES]
 
-The graphs come from `jitopt smith`. PyTorch reads them with its own reader and runs them without optimisation. Standard
-output has a line for each graph on which the two disagree, and a tally: graphs that draw random numbers, that PyTorch's
-reader rejects or that return nothing are left out. Values must have the same type, shape and, within the precision of
-the type, the same elements; exceptions are compared as such, not by their messages.
+The graphs come from `jitopt smith`. PyTorch reads them with its own reader and runs them without
+optimisation. Standard output has a line for each graph on which the two disagree, and a tally.
+Graphs that use random numbers, that PyTorch's reader rejects or that return nothing are skipped.
+Values must have the same type, shape and, within the precision of the type, the same elements; of
+exceptions only the occurrence is compared, not the message.
 """
 
 import collections
@@ -24,7 +25,7 @@ SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def number(text):
-    """A number of a description: special ones are strings."""
+    """A number of a description: special values are strings."""
     return SPECIAL[text] if isinstance(text, str) else text
 
 
@@ -36,7 +37,7 @@ def elements(values, rank, is_complex):
 
 
 def tensor(note):
-    """The tensor that a description stands for."""
+    """The tensor of a description."""
     dtype, shape = DTYPES[note["dtype"]], note["shape"]
     if 0 in shape:
         return torch.zeros(shape, dtype=dtype)
@@ -47,7 +48,7 @@ def tensor(note):
 
 
 def value(note):
-    """The value that a description stands for; KeyError where elements are left out."""
+    """The value of a description; KeyError if elements are omitted."""
     match note["kind"]:
         case "Tensor":
             return tensor(note)
@@ -64,7 +65,7 @@ def value(note):
 
 
 def difference(a, b, path=""):
-    """What tells two values apart, or None."""
+    """The difference of two values, or None."""
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
         if a.dtype != b.dtype or a.shape != b.shape:
             return f"{path}: {a.dtype}{list(a.shape)}, {b.dtype}{list(b.shape)}"
@@ -83,7 +84,7 @@ def difference(a, b, path=""):
 
 
 def with_one_result(graph):
-    """The graph with its results in a tuple, which is all that PyTorch calls a function; None when there are none."""
+    """The graph with its results in a tuple, as PyTorch requires it; None without results."""
     end = re.search(r"\n  return \((.*)\)\s*$", graph)
     results = [name.strip() for name in end.group(1).split(",")]
     if results == [""]:
@@ -97,7 +98,7 @@ def with_one_result(graph):
 
 
 def run_ours(jitopt, text):
-    """The results of `jitopt run` in a tuple, or what it says."""
+    """The results of `jitopt run` in a tuple, or its error message."""
     with tempfile.NamedTemporaryFile("w", suffix=".ir") as file:
         file.write(text)
         file.flush()
@@ -109,7 +110,7 @@ def run_ours(jitopt, text):
 
 
 def compare(jitopt, seed, nodes):
-    """What became of one graph, in a few words; disagreements begin with their seed."""
+    """The outcome of one graph, in a few words; disagreements begin with their seed."""
     command = [jitopt, "smith", "--seed", str(seed), "--nodes", str(nodes)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if re.search(r"rand_like|dropout", text):

@@ -1,13 +1,14 @@
-"""Gradients of halves as PyTorch's eager mode computes them: testdata/corpus/half_gradients.jsonl.
+"""Half-precision gradients of PyTorch's eager mode: testdata/corpus/half_gradients.jsonl.
 
     JITOPT_UNIVERSE=1 JITOPT_DRAWS=draws.jsonl cargo test -p jitopt --test gradient_universe
     python half_gradients.py draws.jsonl OUT.jsonl          records
     python half_gradients.py draws.jsonl --ops aten::div.   shows the operators that a backward run executes
 
-Each line of the draws is a graph of one operator with operands in doubles. Its floats become halves of both types,
-scaled by powers of two to either end of the range, and gradients of 1, 1024 and 65504 go in. Every line written has
-the graph, the operands as halves, and for each case what came out, elements as the bits of halves. A second program
-makes the same operands from the line: the scales of a case are those of SCALES, and `grads` are those of GRADIENTS.
+Each line of the draws is a graph of one operator with double-precision operands. These are
+converted to float16 and bfloat16, scaled by powers of two to either end of the range, and the
+incoming gradients are 1, 1024 and 65504. Every output line has the graph, the half-precision
+operands, and the results of each case, with elements as their bits. A second program derives the
+same operands from the line: the scales of a case are those of SCALES, and `grads` those of
 """
 
 import json
@@ -16,7 +17,7 @@ import sys
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Exponents of two by which elements are scaled, in turn, for either type.
+# Exponents of two by which elements are scaled, cyclically, for either type.
 SCALES = {
     "ordinary": ([0], [0]),
     "tiny": ([-13], [-125]),
@@ -24,9 +25,9 @@ SCALES = {
     "large": ([15], [127]),
     "mixed": ([0, -13, 15, -19, 0, 8, -8], [0, -125, 127, -131, 0, 8, -8]),
 }
-# The scale of operands and the gradient that goes in, a case each.
+# The scale of the operands and the incoming gradient, one case each.
 CASES = [("ordinary", 1), ("ordinary", 65504), ("tiny", 1024), ("subnormal", 1), ("large", 1), ("mixed", 1024)]
-# The gradient is multiplied by these in turn.
+# Cyclic multipliers of the incoming gradient.
 PATTERN = [1.0, -0.5, 0.75]
 TYPES = {"half": torch.half, "bfloat16": torch.bfloat16}
 OTHER_TYPES = {"Long": torch.long, "Bool": torch.bool, "Char": torch.int8}
@@ -42,7 +43,7 @@ class Shown(TorchDispatchMode):
 
 
 def operands(draw, name, scale):
-    """The operands of a case; those that vary want gradients."""
+    """The operands of a case; floating-point ones require gradients."""
     made = []
     for i, drawn in enumerate(draw["inputs"]):
         if drawn["dtype"] != "Double":
@@ -57,12 +58,12 @@ def operands(draw, name, scale):
 
 
 def bits(tensor):
-    """The bits of halves, four digits each."""
+    """The bits of half-precision elements, four digits each."""
     return "".join(f"{n & 0xffff:04x}" for n in tensor.detach().contiguous().view(torch.int16).flatten().tolist())
 
 
 def gradients(function, draw, name, scale, size, shown=False):
-    """The gradients of the operands that vary, None for those without; nothing where the run raises."""
+    """The gradients of differentiable operands, None for missing ones; nothing if the run raises."""
     inputs = operands(draw, name, scale)
     results = function(*inputs)
     results = results if isinstance(results, (tuple, list)) else [results]
@@ -90,7 +91,7 @@ def compiled(draw):
 
 
 def record(draw):
-    """The line of one draw, or None where PyTorch does not run it in halves."""
+    """The line of one draw, or None if PyTorch does not run it in half precision."""
     function, cases = compiled(draw), {}
     for name in TYPES:
         for scale, size in CASES:

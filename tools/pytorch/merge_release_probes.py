@@ -1,8 +1,8 @@
-"""Merges what `release_probe.py` printed in several releases into one file, a call a line.
+"""Merges the outputs of `release_probe.py` in several releases into one file, one call per line.
 
     python merge_release_probes.py 1.3.1.json 1.6.0.json … > testdata/releases/calls.json
 
-The results of a call are pairs of a release and what it gives from there on, up to the release of the next pair.
+The results of a call are pairs of a release and its result, which holds up to the release of the
 """
 
 import json
@@ -20,7 +20,7 @@ def main():
         results = []
         for probe in probes:
             found = probe["calls"][i]["result"]
-            # As text, which tells -0.0 from 0.0.
+            # Compared as text, which distinguishes -0.0 from 0.0.
             if not results or json.dumps(results[-1][1]) != json.dumps(found):
                 results.append([probe["release"].split("+")[0], found])
         del call["result"]

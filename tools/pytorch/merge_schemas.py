@@ -1,25 +1,25 @@
-"""The overloads that neither of two lists of schemas has, and another release does:
+"""The overloads of other releases that two lists of schemas lack:
 `src/ops/schemas-between.txt`.
 
     python merge_schemas.py OLD.txt NEW.txt RELEASE.txt... > schemas-between.txt
 
-A list is what a release answers to `sorted({str(s) for s in torch._C._jit_get_all_schemas()})`, one
-a line. 1.0 to 1.2 have `_jit_get_schemas_for_operator(name)` alone, whose arguments and returns are
-written as `name(int[] size) -> (Tensor)` without names of overloads; the schema of the same name in
-OLD then says which arguments are written to.
+A list is the output of `sorted({str(s) for s in torch._C._jit_get_all_schemas()})` in a release,
+one schema per line. 1.0 to 1.2 only have `_jit_get_schemas_for_operator(name)`, which prints schemas
+as `name(int[] size) -> (Tensor)` without overload names; which arguments are written is taken from
+the schema of the same name in OLD then.
 """
 
 import re
 import sys
 
-# Operators of tests, and of other front ends.
+# Operators of PyTorch's tests, and of other front ends.
 LEFT_OUT = ("_test::", "_TorchScriptTesting::", "_caffe2::", "__caffe2::", "_aten::", "_prim::", "_quantized::", "_xnnpack::",
             "_c10_experimental::", "_dtensor::", "_nnapi::")
 SPELT_AS_INT = r"\b(ScalarType|Layout|MemoryFormat|DeviceIndex|SymInt|QScheme)\b"
 
 
 def parts(text):
-    """What commas separate, brackets aside."""
+    """Splits at commas outside brackets."""
     found, depth, part = [], 0, ""
     for c in text:
         depth += (c in "([{") - (c in ")]}")
@@ -37,7 +37,7 @@ def split(line):
 
 
 def signature(line):
-    """The name, and the types of arguments as the text of a graph shows them."""
+    """The name, and the argument types as printed in a graph."""
     name, _, arguments, _ = split(line)
     types = []
     for argument in arguments:
@@ -50,7 +50,7 @@ def signature(line):
 
 
 def spelt_today(line):
-    """1.0 to 1.2 spell types as Python does."""
+    """Converts the Python-style types of 1.0 to 1.2."""
     inner = r"((?:[^\[\]]|\[\])*)"
     for _ in range(4):
         for old, new in (("List", r"\1[]"), ("Optional", r"\1?"), ("Future", r"Future(\1)"), ("Tuple", r"(\1)"), ("Dict", r"Dict(\1)")):
@@ -59,7 +59,7 @@ def spelt_today(line):
 
 
 def annotated(line, old):
-    """Says what is written to, where a list of no release with annotations does."""
+    """Adds the annotations of writes that the lists of old releases lack."""
     name, overload, arguments, returns = split(line)
     writes = any("!" in argument for argument in arguments)
     if writes or overload or "." in line.split("(")[0]:

@@ -1,11 +1,12 @@
-"""Records what PyTorch prints as the code of graphs, for `jitopt --emit=python` to be compared with.
+"""Records PyTorch's code of graphs, as the expected output of `jitopt --emit=python`.
 
 Usage: record_code.py FOLDER [GRAPHS.ir …]
 
-Writes NAME.ir, a graph as PyTorch prints it, and NAME.py, its code, into FOLDER: for each function and module in
-`code_cases.py`, as scripted or traced, inlined, frozen, and after each of a list of passes. With names of files, it records instead
-the graphs in them that PyTorch's own reader takes, as that reader leaves them. What PyTorch does not print is left out; a
-tally of the reasons goes to standard output. All functions are called `forward`, and defaults of params and source locations are left out.
+Writes NAME.ir, a graph as PyTorch prints it, and NAME.py, its code, into FOLDER: for each function
+and module in `code_cases.py`, as scripted or traced, inlined, frozen, and after each of a list of
+passes. With file names, it records instead the graphs in them that PyTorch's own reader accepts, as
+printed by that reader. Graphs without code are skipped; a tally of the reasons goes to standard
+output. All functions are called `forward`; defaults of parameters and source locations are omitted.
 """
 
 import collections
@@ -40,7 +41,7 @@ SELF = re.compile(r"\Adef forward\(self: __torch__[^,)]*")
 
 
 def readable(text):
-    """A text closer to what PyTorch's reader takes: nodes without outputs have no `=` there, and scopes are unknown."""
+    """Adapts a text to PyTorch's reader, which refuses `=` of nodes without outputs, and scopes."""
     return re.sub(r", scope: [^#\n]*", "", re.sub(r"^( *)  = (?=[a-z])", r"\1 ", text, flags=re.M))
 
 
@@ -53,7 +54,7 @@ def nodes_of(block):
 
 
 def read(text):
-    """The graph of a text, with the names of outputs, which PyTorch's reader drops."""
+    """Parses a graph and restores the names of outputs, which PyTorch's reader drops."""
     graph = torch._C.parse_ir(readable(text), parse_tensor_constants=True)
     lines = [line for line in text.splitlines() if re.match(r" +(%.* = | = |)(\^|[a-z_0-9]+::)", line)]
     nodes = list(nodes_of(graph))
@@ -72,19 +73,19 @@ def text_of(graph):
 
 
 def named_forward(code):
-    """The code of a function called `forward` whose params have no defaults: a graph has neither."""
+    """Renames a function to `forward` and drops parameter defaults, which graphs do not contain."""
     head, arrow, rest = NAME.sub("def forward(", code).partition(") -> ")
     return re.sub(r"=[^\n]*?(?=,\n|\Z)", "", head) + arrow + rest
 
 
 def code_of(graph):
-    """The code of a graph, as that of a method where the first param is an object called `self`."""
+    """The code of a graph, as a method if the first parameter is an object called `self`."""
     code = torch._C._create_function_from_graph("forward", graph).code
     return SELF.sub("def forward(self", code)
 
 
 class Recorder:
-    """Writes pairs, and counts what there is no pair of."""
+    """Writes pairs, and counts graphs without a pair."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -94,7 +95,7 @@ class Recorder:
         self.written = 0
 
     def attempt(self, name, make):
-        """Records what `make` gives, a graph and its code; a graph that is there already is not recorded twice."""
+        """Records a graph and its code, the results of `make`; duplicates are skipped."""
         try:
             text, code = make()
         except Exception as error:  # noqa: BLE001
@@ -109,7 +110,7 @@ class Recorder:
         (self.folder / f"{name}.py").write_text(code)
 
     def graph(self, name, make):
-        """Records a graph by the code of a function made of it."""
+        """Records a graph with the code of a function created from it."""
 
         def both():
             graph = make()
@@ -127,7 +128,7 @@ def after(graph, name):
 
 
 def record_case(recorder, name, thing, example):
-    """A function or module, and what becomes of its graph."""
+    """Records a function or module, and its graph after passes."""
     is_module = isinstance(thing, torch.nn.Module)
     compiled = torch.jit.script(thing) if example is None else torch.jit.trace(thing, example, check_trace=False)
     how = "script" if example is None else "trace"

@@ -1,11 +1,14 @@
-"""What PyTorch's guard passes make of profiled graphs, step by step: testdata/corpus/guards.
+"""Results of PyTorch's guard passes on profiled graphs, step by step: testdata/corpus/guards.
 
     python record_guards.py OUT FILE.ir ...
 
-Each file is the text of a graph with `prim::profile` nodes that say what was seen. Written are OUT/NAME.profiled.ir, the graph as PyTorch
-reads it, then .insert.ir, .move.ir, .coalesce.ir, .dominated.ir, .eliminate.ir where a step changed it, and .bailouts.ir. The passes are not
-bound in Python, so a small program is compiled against the headers and libraries of the installed torch: g++ is needed, and a minute. Nodes
-that count runs (` = prim::profile()`) are left out, for PyTorch's reader refuses nodes without results; graphs with others are passed over.
+Each file is the text of a graph with `prim::profile` nodes that contain the observed types. The
+outputs are OUT/NAME.profiled.ir, the graph as PyTorch reads it, then .insert.ir, .move.ir,
+.coalesce.ir, .dominated.ir, .eliminate.ir if a step changed it, and .bailouts.ir. The passes have
+no Python bindings, so a small program is compiled against the headers and libraries of the
+installed torch, which needs g++ and about a minute. Nodes that count runs (` = prim::profile()`)
+are removed, because PyTorch's reader refuses nodes without results; graphs with other such nodes
+are skipped.
 """
 
 import pathlib
@@ -70,7 +73,7 @@ def compiled(folder):
 
 
 def split(stem):
-    """The graphs that the log shows, where they differ from the one before."""
+    """The graphs in the log that differ from the previous one."""
     log, steps = pathlib.Path(f"{stem}.log"), {}
     for line in log.read_text().splitlines():
         found = LINE.match(line)

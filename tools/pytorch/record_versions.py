@@ -1,12 +1,12 @@
-"""Prints graphs of many kinds with whatever release of PyTorch runs this file, 1.0 to 2.15.
+"""Prints graphs of many kinds with the release of PyTorch that runs this file, 1.0 to 2.15.
 
     python record_versions.py OUT          graphs, plans of both executors, and results of passes
-    python record_versions.py OUT --logs   graphs out of the log of the executor, autodiff formulas among them
+    python record_versions.py OUT --logs   graphs from the executor's log, with autodiff formulas
     python record_versions.py OUT --cases=release_cases --every-pass
                        the sources of another file, and every pass that the release binds
 
-Each case is a source text of its own: what a release cannot compile is skipped and counted. The
-files are named as those of the corpus: `CASE.KIND.ir`, `passes/STEM.in.ir`, `passes/STEM.PASS.out.ir`.
+Each case is a separate source text: cases that a release cannot compile are skipped and counted.
+Files are named as in the corpus: `CASE.KIND.ir`, `passes/STEM.in.ir`, `passes/STEM.PASS.out.ir`.
 """
 
 import importlib
@@ -45,7 +45,7 @@ class Recorder:
         self.out, self.seen, self.written, self.failed, self.all = out, set(), 0, 0, all
 
     def write(self, name, text):
-        """One file; none for a text that was written before."""
+        """Writes one file, unless its text was written before."""
         text = re.sub(r"(# )/\S*/", r"\1", text)
         if text in self.seen and not name.startswith("passes/"):
             return
@@ -58,7 +58,7 @@ class Recorder:
         self.written += 1
 
     def attempt(self, action):
-        """What a release lacks is no failure."""
+        """Ignores features that a release lacks."""
         try:
             return action()
         except Exception:  # noqa: BLE001, whatever it is, the release does not have it
@@ -79,7 +79,7 @@ class Recorder:
             self.attempt(lambda: self.one_pass(stem, name, getattr(torch._C, binding), graph.copy()))
 
     def every_pass(self, stem, graph):
-        """Passes that take a graph and nothing else; each in a process of its own, as some crash."""
+        """Runs all passes that take only a graph, each in its own process, because some crash."""
         for binding in sorted(name for name in dir(torch._C) if name.startswith("_jit_pass_")):
             name = binding[len("_jit_pass_"):]
             if name in PASSES or binding in PASSES.values():
@@ -116,7 +116,7 @@ def with_gradients(args):
 
 
 def plans(recorder, name, make):
-    """What the executors make of it in their first runs."""
+    """The plans of the executors in their first runs."""
     for mode in ("profiling", "legacy"):
         recorder.attempt(lambda: torch._C._jit_set_profiling_mode(mode == "profiling"))
         recorder.attempt(lambda: torch._C._jit_set_profiling_executor(mode == "profiling"))
@@ -187,7 +187,7 @@ def load(folder, name, text):
 
 
 def graphs_of_log(text):
-    """The graphs in a log, without what stands before each of their lines."""
+    """The graphs in a log, without the prefixes of their lines."""
     graph = []
     for line in text.split("\n"):
         line = re.sub(r"^\[[A-Z]+ +[^\]]*:\d+\] ?", "", line)
@@ -227,7 +227,7 @@ def main(out, *options):
     sys.path.insert(0, folder)
     torch.manual_seed(0)
     for name, text in sorted(cases.items()):
-        # Some graphs crash some releases: each case has a process of its own.
+        # Some graphs crash some releases, so each case runs in its own process.
         child = os.fork()
         if child == 0:
             signal.alarm(60)

@@ -1,8 +1,8 @@
 """More sources for `record_versions.py --cases=release_cases`: types, constants and statements of
 every kind.
 
-Where `version_cases.py` has models and their plans, these vary what a printed graph can hold: every
-kind of constant and type, at every place where one can stand.
+Whereas `version_cases.py` has models and their plans, these cases cover the elements of printed
+graphs: every kind of constant and type, at every possible position.
 """
 
 from version_cases import scripted, text, traced
@@ -26,7 +26,7 @@ def listed(values, kind):
 
 
 def annotated(kind, value):
-    """A local of some type, written to where it can be, and returned."""
+    """A local variable of some type, written if possible, and returned."""
     lines = ["def subject(x: Tensor):", "    v: {} = {}".format(kind, value), "    return v, x"]
     return scripted("\n".join(lines))
 

@@ -1,12 +1,12 @@
-"""Runs a list of small calls in one release of PyTorch and prints what they give, as JSON on stdout.
+"""Runs a list of small calls in one release of PyTorch and prints the results as JSON on stdout.
 
     for v in 1.3.1 1.6.0 2.15.0; do OMP_NUM_THREADS=1 $v/bin/python release_probe.py > $v.json; done
     python merge_release_probes.py *.json > testdata/releases/calls.json
 
 A call is the name of an operator, its operands and the same call in Python. Operands are tensors, `T(dtype, values)`, or
 Python values. A result is `["dtype", [values]]` for a tensor, a plain value for a number, a list of results for several,
-and "raises" where the release raises. The script runs in PyTorch 1.2 and later: integers
-to negative powers end the process of earlier releases.
+and "raises" if the release raises. The script runs in PyTorch 1.2 and later: integers
+to negative powers crash earlier releases.
 """
 
 import json
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 class T(object):
-    """A tensor operand: its element type and its elements, nested as its shape is."""
+    """A tensor operand: its element type and its nested elements."""
 
     def __init__(self, dtype, values):
         self.dtype, self.values = dtype, values
@@ -53,7 +53,7 @@ def scalar(dtype, value):
 LONGS = long(3, 5, -7)
 REALS = real(1.5, -2.5, 3.5)
 
-# Kind, operands, the call with `a` to `e` for the operands.
+# Kind, operands, and the call, with `a` to `e` for the operands.
 CALLS = [
     ("aten::div", [LONGS, 2], "torch.div(a, b)"),
     ("aten::div", [LONGS, long(2, 2, 2)], "torch.div(a, b)"),
@@ -230,7 +230,7 @@ CALLS = [
     ("aten::sub", [LONGS, 2.5, 1], "torch.sub(a, b, alpha=c)"),
 ]
 
-# Functions of one operand on integers and bools: each release takes others.
+# Functions of one operand on integers and bools: support differs between releases.
 for name in (
     "exp log sqrt rsqrt sin cos tan tanh sigmoid erf erfc lgamma digamma log2 log10 log1p atan asin acos sinh cosh"
 ).split():
@@ -248,7 +248,7 @@ def plain(x):
 
 
 def clean(x):
-    """Values without the numbers that JSON lacks; floats to six digits."""
+    """Replaces numbers that JSON lacks, and rounds floats to six digits."""
     if isinstance(x, list):
         return [clean(item) for item in x]
     if isinstance(x, float):
@@ -265,7 +265,7 @@ def operand(x):
 
 
 def shown(x):
-    """An operand as JSON: tensors as results are."""
+    """An operand as JSON, with tensors in the form of results."""
     if isinstance(x, T):
         return [x.dtype, clean(x.values)]
     if isinstance(x, list):

@@ -1,10 +1,10 @@
-"""The sources that `record_versions.py` compiles: `make()` of each gives what to print, and arguments to run it with."""
+"""The sources for `record_versions.py`: `make()` of each returns its subject and run arguments."""
 
 
 
 
 def text(source, args="torch.rand(3, 4)"):
-    """A function that is compiled from its text, which all releases do alike."""
+    """A function compiled from its text, which works in all releases."""
     body = "\n".join(source.strip("\n").split("\n"))
     return "SOURCE = {!r}\n\n\ndef make():\n    return torch.jit.CompilationUnit(SOURCE).f, ({},)\n".format(body + "\n", args)
 
@@ -26,7 +26,7 @@ def module(body, forward, args="torch.rand(2, 3, 8, 8)", how="traced"):
 
 
 def scripted_module(source, args):
-    """1.0 and 1.1 script no plain modules."""
+    """Scripts a module; 1.0 and 1.1 cannot script plain modules."""
     return source + "\n\ndef make():\n    return torch.jit.script(M()), ({},)\n".format(args)
 
 

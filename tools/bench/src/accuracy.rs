@@ -1,9 +1,9 @@
-//! How exact the vector mathematics of kernels is, against functions of doubles.
+//! Measures the accuracy of the kernels' vector mathematics against double-precision references.
 //!
-//! Each operator is compiled as a group of its own and run on bit patterns of all numbers there are, every n-th of them. The
-//! error is counted in units in the last place of the result (ULP); results below the normal range are counted in
-//! units of the smallest number there is. The reference is the `libm` crate in doubles: below half a unit of a double, which
-//! a table of doubles adds to what it shows.
+//! Each operator is compiled as a group of its own and run on every n-th bit pattern. The error is
+//! counted in units in the last place of the result (ULP); errors of subnormal results are counted
+//! in units of the smallest positive number. The reference is the `libm` crate in double precision:
+//! its error is below half a unit of a double, which adds to the errors shown for doubles.
 
 use anyhow::{Result, anyhow, bail};
 use jitopt_core::interpreter::{Environment, IValue, Machine};
@@ -12,7 +12,7 @@ use jitopt_core::tensor::Tensor;
 use jitopt_core::tensor::buffer::Typed;
 use jitopt_core::text::{ParseOptions, parse};
 
-/// A function of one or two numbers, and most of the error that it may have.
+/// A function of one or two numbers, and its claimed error bound.
 struct Row {
     operator: &'static str,
     exact: Exact,
@@ -34,7 +34,7 @@ const fn two(operator: &'static str, exact: fn(f64, f64) -> f64, float: f64, dou
     Row { operator, exact: Exact::Two(exact), bounds: (float, double) }
 }
 
-/// What is claimed.
+/// The claimed bounds.
 const ROWS: &[Row] = &[
     one("exp", libm::exp, 1.1, 1.5),
     one("expm1", libm::expm1, 1.8, 2.5),
@@ -64,7 +64,7 @@ const ROWS: &[Row] = &[
     one("acos", libm::acos, 0.51, 3.0),
     one("atan", libm::atan, 0.51, 3.0),
     one("asinh", libm::asinh, 0.51, 3.0),
-    // That of the `libm` crate is a number for many numbers below 0.
+    // The `libm` crate returns numbers for many arguments below 0.
     one("acosh", |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, 0.51, 3.0),
     one("atanh", libm::atanh, 0.51, 3.0),
     one("erf", libm::erf, 3.0, 3.0),
@@ -77,7 +77,7 @@ const ROWS: &[Row] = &[
     one("ceil", f64::ceil, 0.0, 0.0),
     one("trunc", f64::trunc, 0.0, 0.0),
     one("round", f64::round_ties_even, 0.0, 0.0),
-    // That of the `libm` crate gives 0 for results below the normal range.
+    // The `libm` crate returns 0 for subnormal results.
     two("pow", f64::powf, 0.51, 4.0),
     two("atan2", libm::atan2, 0.51, 3.0),
     two("hypot", libm::hypot, 0.51, 1.5),
@@ -90,37 +90,39 @@ fn remainder(x: f64, y: f64) -> f64 {
     if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }
 }
 
-/// What was found of one function.
+/// The measured errors of one function.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// The operator.
     pub operator: &'static str,
     /// `float` or `double`.
     pub dtype: &'static str,
-    /// The largest error of normal results, in ULP, and where.
+    /// The largest error of normal results, in ULP, and its arguments.
     pub worst: (f64, f64, f64),
-    /// The mean.
+    /// The mean error.
     pub mean: f64,
-    /// How many results differ by at most 0.5, 1, 2 and 3 ULP from the exact one, and by more, each counted once.
+    /// Number of results with an error of at most 0.5, 1, 2 and 3 ULP, and of more, each counted
+    /// once.
     pub spread: [u64; 5],
-    /// The largest error of results below the normal range, in units of the smallest number.
+    /// The largest error of subnormal results, in units of the smallest positive number.
     pub small: f64,
-    /// How often NaN, an infinity or the sign of a zero was wrong, and the first such place.
+    /// Number of wrong NaNs, infinities and signs of zero, and the arguments of the first one.
     pub special: (u64, f64, f64),
-    /// What is claimed of `worst`.
+    /// The claimed bound of `worst`.
     pub bound: f64,
     count: u64,
     total: f64,
 }
 
 impl Found {
-    /// Whether the claim holds: normal results within the bound, small ones within as much and one unit, special values right.
+    /// Whether the claim holds: normal results within the bound, subnormal ones within the bound
+    /// plus one unit, special values correct.
     pub fn holds(&self) -> bool {
         self.worst.0 <= self.bound && self.small <= self.bound.max(1.0) + 0.5 && self.special.0 == 0
     }
 }
 
-/// A type that is measured.
+/// An element type.
 trait Number: Typed {
     const NAME: &'static str;
     const DIGITS: i32;
@@ -158,7 +160,7 @@ impl Number for f64 {
     fn double(self) -> f64 {
         self
     }
-    /// Half of all numbers have exponents near 0, where functions do something.
+    /// Half of the numbers have exponents near 0, where most functions are not constant.
     fn of_seed(n: u64) -> f64 {
         let n = scrambled(n);
         match n & 1 {
@@ -168,14 +170,15 @@ impl Number for f64 {
     }
 }
 
-/// A number that hangs on all bits of another (Steele and others, "Fast splittable pseudorandom number generators", 2014).
+/// A hash that depends on all bits of its argument (Steele and others, "Fast splittable
+/// pseudorandom number generators", 2014).
 fn scrambled(n: u64) -> u64 {
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     n ^ (n >> 31)
 }
 
-/// Values that each function gets in any case.
+/// Arguments that each function is always tested on.
 const SPECIAL: [f64; 28] = [
     0.0,
     -0.0,
@@ -208,7 +211,8 @@ const SPECIAL: [f64; 28] = [
     308.3,
 ];
 
-/// Measures functions whose names hold a text, on every `step`-th of all floats, and as many doubles. `cc` is the compiler to be tried first.
+/// Measures functions whose names contain a text, on every `step`-th float, and on as many doubles.
+/// `cc` is the compiler to try first.
 pub fn measure(wanted: &str, step: u64, cc: Option<String>) -> Result<Vec<Found>> {
     let backend = CpuBackend::new(Settings { cc, ..Settings::default() });
     let mut all = Vec::new();
@@ -222,7 +226,7 @@ pub fn measure(wanted: &str, step: u64, cc: Option<String>) -> Result<Vec<Found>
     Ok(all)
 }
 
-/// Numbers in a launch.
+/// Elements per launch.
 const BATCH: usize = 1 << 20;
 
 fn found<T: Number>(row: &Row, bound: f64, step: u64, backend: &CpuBackend) -> Result<Found> {
@@ -263,7 +267,7 @@ fn batch<T: Number>(row: &Row, points: &[(f64, f64)], found: &mut Found, backend
 fn judge<T: Number>(found: &mut Found, (x, y): (f64, f64), exact: f64, result: f64) {
     let rounded = T::of_double(exact).double();
     let wrong_zero = exact == 0.0 && (result != 0.0 || result.is_sign_negative() != exact.is_sign_negative());
-    // At the end of the range one step decides between a number and an infinity.
+    // At the end of the range one step decides between a finite number and infinity.
     let edge = exact.is_finite() && exact.abs() > T::MAX * (1.0 - 4.0 * 0.5f64.powi(T::DIGITS));
     let wrong_kind = rounded.is_nan() != result.is_nan() || (!edge && rounded.is_infinite() && result != rounded);
     if wrong_zero || wrong_kind || (!edge && result.is_infinite() && !rounded.is_infinite()) {
@@ -284,7 +288,8 @@ fn judge<T: Number>(found: &mut Found, (x, y): (f64, f64), exact: f64, result: f
     }
     found.count += 1;
     found.total += error;
-    // A double of reference is itself rounded: half a unit is no more than that.
+    // The double-precision reference is itself rounded: an error of half a unit is counted as
+    // exact.
     found.spread[[0.501, 1.0, 2.0, 3.0].iter().position(|&most| error <= most).unwrap_or(4)] += 1;
     if error > found.worst.0 {
         found.worst = (error, x, y);
@@ -303,7 +308,7 @@ fn run<T: Number>(row: &Row, xs: &[T], ys: &[T], backend: &CpuBackend) -> Result
         row.operator
     );
     let parsed = parse(text.as_bytes(), ParseOptions::default())
-        .map_err(|_| anyhow!("{} is not read:\n{text}", row.operator))?;
+        .map_err(|_| anyhow!("cannot parse the graph of {}:\n{text}", row.operator))?;
     let tensor = |numbers: &[T]| IValue::Tensor(Tensor::from_elements(numbers.to_vec(), &[numbers.len() as i64]));
     let inputs = match row.exact {
         Exact::One(_) => vec![tensor(xs)],
@@ -316,13 +321,14 @@ fn run<T: Number>(row: &Row, xs: &[T], ys: &[T], backend: &CpuBackend) -> Result
     if backend.counts().launched == before {
         bail!("{}: {}", row.operator, backend.remarks().join("; "));
     }
-    let tensor = results.first().and_then(IValue::tensor).ok_or_else(|| anyhow!("{} gives no tensor", row.operator))?;
+    let tensor =
+        results.first().and_then(IValue::tensor).ok_or_else(|| anyhow!("{} does not return a tensor", row.operator))?;
     let storage = tensor.storage().read();
-    let elements = T::slice(&storage).ok_or_else(|| anyhow!("{} gives another type", row.operator))?;
+    let elements = T::slice(&storage).ok_or_else(|| anyhow!("{} returns another element type", row.operator))?;
     Ok(elements[tensor.offset()..][..tensor.numel()].to_vec())
 }
 
-/// Of a hundred, with as many digits as tell few from none.
+/// A percentage, with enough digits to distinguish few from none.
 fn percent(n: u64, of: u64) -> String {
     match n {
         0 => String::new(),
@@ -363,11 +369,11 @@ pub fn table(all: &[Found]) -> String {
 mod tests {
     use super::*;
 
-    /// What the compiler is told beside what it is told anyway: nothing, and to do with the vectors of AVX2, or of the first processors.
+    /// Additional compiler flags: none, for AVX2 vectors only, and for baseline processors.
     const PROCESSORS: &[&str] =
         if cfg!(target_arch = "x86_64") { &["", "-mno-avx512f", "-march=x86-64"] } else { &[""] };
 
-    /// A few thousand numbers of each; the command of this name measures more.
+    /// A few thousand arguments per function; the `accuracy` command measures more.
     #[test]
     fn functions_are_as_exact_as_is_claimed() {
         let cc = std::env::var("CC").unwrap_or("cc".to_owned());

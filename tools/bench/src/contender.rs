@@ -1,4 +1,4 @@
-//! The programs under test: how each is found, called and told apart.
+//! The programs under test: how each is found, run and identified.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,27 @@ use serde_json::Value;
 use crate::dialect::Dialect;
 use crate::process::{self, Failure, Usage};
 
-/// What `torch` runs.
+/// The script that `torch` runs.
 const TORCH_SCRIPT: &str = include_str!("../../pytorch/bench_toolkit.py");
 
 /// A program under test with one set of arguments.
 pub struct Contender {
     /// The name in reports.
     pub name: &'static str,
-    /// What it says about its version.
+    /// Its reported version.
     pub version: String,
-    /// The text that it reads.
+    /// The dialect that it reads.
     pub dialect: Dialect,
     program: PathBuf,
     before_file: Vec<String>,
     after_file: Vec<String>,
-    /// Whether it measures itself, without its start, and says so in a line of JSON on standard output.
+    /// Whether it measures itself without its startup, and reports the result as a line of JSON on
+    /// standard output.
     pub excludes_startup: bool,
 }
 
 impl Contender {
-    /// Runs it on `file`; what excludes its start does so.
+    /// Runs it on `file`, without its startup if it can exclude that.
     pub fn run(&self, file: &Path, scratch: &Path, limit: Duration) -> Result<Usage, Failure> {
         let mut command = Command::new(&self.program);
         command.args(&self.before_file).arg(file).args(&self.after_file);
@@ -43,7 +44,7 @@ impl Contender {
         without_startup(usage, &report).ok_or_else(|| Failure::Failed("no report on standard output".to_owned()))
     }
 
-    /// Runs it on `file`, start included.
+    /// Runs it on `file`, startup included.
     pub fn run_whole(&self, file: &Path, scratch: &Path, limit: Duration) -> Result<Usage, Failure> {
         let mut command = Command::new(&self.program);
         command.args(&self.before_file).arg(file).args(&self.after_file);
@@ -81,7 +82,7 @@ fn shorten(argument: &str) -> String {
     }
 }
 
-/// What the report in `path` says about the time; of the memory, what starting up took is taken away.
+/// The usage that the report in `path` contains; the memory use at startup is subtracted.
 fn without_startup(usage: Usage, path: &Path) -> Option<Usage> {
     let report: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
     Some(Usage {
@@ -91,9 +92,9 @@ fn without_startup(usage: Usage, path: &Path) -> Option<Usage> {
     })
 }
 
-/// Where to look for the programs.
+/// The locations of the programs.
 pub struct Places {
-    /// `jitopt`; beside this program when absent.
+    /// `jitopt`; by default next to this program.
     pub jitopt: Option<PathBuf>,
     /// LLVM's `opt`.
     pub opt: PathBuf,
@@ -101,11 +102,11 @@ pub struct Places {
     pub mlir_opt: PathBuf,
     /// A Python that may have PyTorch.
     pub python: PathBuf,
-    /// Whether to look for anything but `jitopt`.
+    /// Whether to look for other programs than `jitopt`.
     pub peers: bool,
 }
 
-/// Finds the programs under test; what is missing is returned as notes.
+/// Finds the programs under test; returns notes on missing ones.
 pub fn find(places: &Places, scratch: &Path) -> Result<(Vec<Contender>, Vec<String>)> {
     let mut found = Vec::new();
     let mut notes = Vec::new();
@@ -118,14 +119,14 @@ pub fn find(places: &Places, scratch: &Path) -> Result<(Vec<Contender>, Vec<Stri
         for (name, peer) in peers {
             match peer {
                 Some(peer) => found.push(peer),
-                None => notes.push(format!("`{name}` not found, left out")),
+                None => notes.push(format!("`{name}` not found, skipped")),
             }
         }
     }
     Ok((found, notes))
 }
 
-/// `jitopt` twice: optimising, and reading and printing alone.
+/// `jitopt` twice: optimising, and only reading and printing.
 fn jitopt(places: &Places) -> Result<Option<[Contender; 2]>> {
     let program = match &places.jitopt {
         Some(path) => path.clone(),
@@ -143,7 +144,7 @@ fn jitopt(places: &Places) -> Result<Option<[Contender; 2]>> {
     ]))
 }
 
-/// LLVM's `opt`, with the spelling of pointers that its version understands.
+/// LLVM's `opt`, with the pointer syntax that its version supports.
 fn opt(places: &Places) -> Option<Contender> {
     let version = version_line(&output(&places.opt, &["--version"])?);
     let major = major(&version).unwrap_or(u32::MAX);
@@ -173,13 +174,13 @@ fn torch(places: &Places, scratch: &Path) -> Result<Option<Contender>> {
     Ok(Some(torch))
 }
 
-/// What a program prints, if it can be run and succeeds.
+/// The output of a program, if it runs successfully.
 fn output(program: &Path, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The line with the version in what an LLVM tool prints.
+/// The line with the version in the output of an LLVM tool.
 fn version_line(text: &str) -> String {
     let line = text.lines().find(|line| line.contains("version ")).unwrap_or(text);
     line.trim().to_owned()

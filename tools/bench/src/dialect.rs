@@ -1,4 +1,4 @@
-//! What a generated program is made of, and the interface of the three text writers.
+//! The steps of generated programs, and the interface of the three text writers.
 
 use std::io::{self, Write};
 
@@ -16,17 +16,17 @@ pub const X: Val = Val(0);
 pub const Y: Val = Val(1);
 /// The integer parameter of every program.
 pub const N: Val = Val(2);
-/// The first number that a generator may hand out.
+/// The first number available to a generator.
 pub const FIRST_FREE: u32 = 3;
 
-/// A pure elementwise operator, one that all three dialects have.
+/// A pure elementwise operator that all three dialects have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Product of two values.
     Mul,
     /// Quotient of two values.
     Div,
-    /// Hyperbolic tangent; the peers' stand-in is any unary function without effects.
+    /// Hyperbolic tangent; the peers use some unary function without effects instead.
     Tanh,
     /// Exponential function.
     Exp,
@@ -45,17 +45,17 @@ impl Kind {
     }
 }
 
-/// One pure operation without its result: what makes two nodes duplicates of each other.
+/// One pure operation without its result; equal expressions make two nodes duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expr {
     /// The operator.
     pub kind: Kind,
-    /// Its operands; those beyond [`Kind::arity`] are meaningless.
+    /// Its operands; those beyond [`Kind::arity`] are unused.
     pub args: [Val; 3],
 }
 
 impl Expr {
-    /// The operands that count.
+    /// The used operands.
     pub fn operands(&self) -> &[Val] {
         &self.args[..self.kind.arity()]
     }
@@ -82,7 +82,7 @@ pub enum Step {
     Fresh { out: Val, from: Val },
     /// A view of a buffer.
     View { out: Val, of: Val },
-    /// A write into a buffer, in place.
+    /// An in-place write to a buffer.
     Write { out: Val, to: Val, value: Val },
     /// A read of a buffer.
     Read { out: Val, from: Val },
@@ -119,7 +119,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// The name on the command line, which also ends the generated file's name.
+    /// The name on the command line, also the extension of generated files.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::Torchscript => "torchscript",
@@ -139,7 +139,7 @@ impl Dialect {
         }
     }
 
-    /// The smallest sensible program, for the time from start to exit: three lines.
+    /// A minimal program of three lines, to measure the time from start to exit.
     pub fn three_lines(self) -> &'static str {
         match self {
             Dialect::Torchscript => "graph(%x : Tensor):\n  %1 : Tensor = aten::tanh(%x)\n  return (%1)\n",

@@ -1,7 +1,8 @@
-//! The interpreter beside PyTorch's eager mode, one thread each, on whole small models.
+//! Measures the interpreter against PyTorch's eager mode, one thread each, on whole small models.
 //!
-//! Both compute the same graph on tensors of the same shapes. PyTorch runs as one process that is told when to run, so that the two take
-//! turns. The interpreter is an oracle: it must be right first; that it is not slow lets whole networks be validated.
+//! Both compute the same graph on tensors of the same shapes. PyTorch runs as one process that
+//! waits for commands, so that the two run alternately. The interpreter is a reference
+//! implementation: correctness comes first, but it must be fast enough to validate whole networks.
 
 use crate::peer::Peer;
 use anyhow::{Result, anyhow};
@@ -88,7 +89,7 @@ def model(x, w1, b1, w2, b2, w3, b3):
     },
 ];
 
-/// What Python runs: one model, timed each time a line comes.
+/// The Python driver: one model, timed once per input line.
 const DRIVER: &str = "
 import sys, time, torch
 torch.set_num_threads(1)
@@ -104,14 +105,14 @@ with torch.no_grad():
         print(time.perf_counter() - start, flush=True)
 ";
 
-/// Times all models and prints a table.
+/// Measures all models and prints a table.
 pub fn measure(python: &Path, runs: usize) -> Result<String> {
     let mut text =
         String::from("| model | interpreter, ms | PyTorch eager, ms | ratio |\n| --- | ---: | ---: | ---: |\n");
     let mut version = None;
     for model in MODELS {
         let parsed = parse(model.graph.as_bytes(), ParseOptions::default())
-            .map_err(|_| anyhow!("{} is not read", model.name))?;
+            .map_err(|_| anyhow!("cannot parse the graph of {}", model.name))?;
         let env = Environment::default();
         let inputs: Vec<IValue> = model.shapes.iter().enumerate().map(|(i, shape)| random(i as u64, shape)).collect();
         let mut machine = Machine::new(&parsed.graph, &env);

@@ -1,9 +1,12 @@
-//! How fast kernels of the processor are, beside a copy of as many bytes in the same process.
+//! Measures the speed of CPU kernels against a copy of as many bytes in the same process.
 //!
-//! Each group is compiled and launched into memory that was written before, so that what is measured is the kernel alone. The copy is a kernel
-//! too, one that reads a float and writes one; it takes turns with the group, and its time for the group's bytes is the roof. There are two of it:
-//! one that writes past the caches where kernels would, and a plain one, as the goals have it, for which processors read each line that it writes. With a Python that
-//! has PyTorch, that computes the same on the same tensors in the same turns, eager and compiled; see `tools/pytorch/bench_kernels.py`.
+//! Each group is compiled and launched into memory that was written before, so that the measurement
+//! covers the kernel alone. The copy is a kernel too, which reads a float and writes one; it
+//! alternates with the group, and its time for the group's bytes is the roofline. There are two
+//! copies: one with non-temporal stores where kernels would use them, and a plain one, as in the
+//! goals, for which processors read each cache line that they write. If Python has PyTorch, the
+//! same computation runs there on the same tensors in the same rounds, eager and compiled; see
+//! `tools/pytorch/bench_kernels.py`.
 //!
 //! Rows and goals were fixed before anything was measured here.
 
@@ -26,13 +29,14 @@ struct Case {
     section: &'static str,
     python: &'static str,
     shapes: &'static [&'static [i64]],
-    /// Element types; floats where there are none.
+    /// Element types; float if empty.
     dtypes: &'static [DType],
-    /// Dimensions in memory, outermost first, where that is not their order.
+    /// The order of dimensions in memory, outermost first, if it is not the logical order.
     layout: &'static [usize],
-    /// Time over the time of a plain copy that is aimed at; 0 where nothing is.
+    /// The target ratio of the time to that of a plain copy; 0 if there is none.
     goal: f64,
-    /// A kernel for the gradients of the operands, that of the result being the last operand of the case, which the group does not take; and which operands it takes, in order.
+    /// A kernel for the gradients of the operands, and which operands it takes, in order. The
+    /// gradient of the result is the last operand of the case, which the group does not take.
     gradient: Option<(&'static str, &'static [usize])>,
 }
 
@@ -81,7 +85,7 @@ const LAYER_NORM: &str = "graph(%x : Tensor, %w : Tensor, %b : Tensor):
   %r : Tensor = aten::layer_norm(%x, %s, %w, %b, %e, %no)
   return (%r)
 ";
-/// Statistics of channels, as a batch norm takes them.
+/// Statistics of channels, as in a batch norm.
 const STATISTICS: &str = "graph(%x : Tensor):
   %d : int[] = prim::Constant[value=[0, 2, 3]]()
   %no : bool = prim::Constant[value=0]()
@@ -90,7 +94,7 @@ const STATISTICS: &str = "graph(%x : Tensor):
   %v : Tensor = aten::var(%x, %d, %no, %no)
   return (%m, %v)
 ";
-/// A batch norm that learns, without its running statistics.
+/// A batch norm in training mode, without its running statistics.
 const BATCH_NORM: &str = "graph(%x : Tensor, %w : Tensor, %b : Tensor):
   %d : int[] = prim::Constant[value=[0, 2, 3]]()
   %no : bool = prim::Constant[value=0]()
@@ -115,7 +119,7 @@ const SUM_ROWS: &str = "graph(%x : Tensor):
   %r : Tensor = aten::sum(%x, %d, %no, %none)
   return (%r)
 ";
-/// The gradient of an LSTM cell's four gates before their functions, and that of its biases.
+/// The gradients of an LSTM cell's four gates before their activations, and of its biases.
 const LSTM_BACKWARD: &str =
     "graph(%gh : Tensor, %gc : Tensor, %i : Tensor, %f : Tensor, %g : Tensor, %o : Tensor, %cx : Tensor, %t : Tensor):
   %one : int = prim::Constant[value=1]()
@@ -165,7 +169,7 @@ const MIXED: &str = "graph(%x : Tensor, %h : Tensor, %m : Tensor):
   %r : Tensor = aten::where(%m, %p, %x)
   return (%r)
 ";
-/// The overlap of boxes over what they cover together.
+/// The intersection over union of boxes.
 const IOU: &str = "graph(%ax0 : Tensor, %ay0 : Tensor, %ax1 : Tensor, %ay1 : Tensor, %bx0 : Tensor, %by0 : Tensor, %bx1 : Tensor, %by1 : Tensor):
   %one : int = prim::Constant[value=1]()
   %zero : int = prim::Constant[value=0]()
@@ -193,7 +197,7 @@ const IOU: &str = "graph(%ax0 : Tensor, %ay0 : Tensor, %ax1 : Tensor, %ay1 : Ten
 /// What `@training` keeps of it for its gradient.
 const SWISH_KEPT: &str =
     "graph(%x : Tensor):\n  %s : Tensor = aten::sigmoid(%x)\n  %r : Tensor = aten::mul(%x, %s)\n  return (%r, %s)\n";
-/// Its gradient of that: of `s`, `g` and `x`.
+/// The gradient computed from these: from `s`, `g` and `x`.
 const SWISH_GRADIENT: &str = "graph(%s : Tensor, %g : Tensor, %x : Tensor):
   %one : int = prim::Constant[value=1]()
   %a : Tensor = aten::mul(%g, %s)
@@ -207,7 +211,7 @@ const SWISH_GRADIENT: &str = "graph(%s : Tensor, %g : Tensor, %x : Tensor):
 ";
 const COPY: &str = "graph(%x : Tensor):\n  %r : Tensor = aten::neg(%x)\n  return (%r)\n";
 
-/// Groups by the same text, in both languages.
+/// The same group as IR and as Python.
 type Text = (&'static str, &'static str);
 
 const TWICE: Text = (
@@ -291,11 +295,11 @@ const CASES: &[Case] = &[
         ..case("swish and gradient 4M", (SWISH_KEPT, SWISHES.1), &[&[1 << 22], &[1 << 22]], 0.0)
     },
     Case {
-        // What `@training` makes of it for boxes of these shapes, in the order of its params.
+        // The result of `@training` for boxes of these shapes, with its order of parameters.
         gradient: Some((include_str!("../graphs/iou_backward_kernel.ir"), &[2, 6, 8, 7, 5, 4, 3, 1, 0])),
         ..case("iou and gradient 1000x1000", BOXES, &[A, A, A, A, B, B, B, B, &[1000, 1000]], 0.0)
     },
-    // So few elements that a call is all that takes time.
+    // So few elements that call overhead dominates.
     case("add+relu 8", ADD_RELUS, &[&[8], &[8]], 0.0),
     case("lstm B1 H8", CELL, &[&[1, 8], &[1, 32], &[1, 32], &[32], &[32]], 0.0),
     case("iou 2x2", BOXES, &[&[2, 1], &[2, 1], &[2, 1], &[2, 1], &[2], &[2], &[2], &[2]], 0.0),
@@ -334,7 +338,7 @@ fn torch_name(dtype: DType) -> &'static str {
     }
 }
 
-/// A tensor of small numbers, its dimensions in memory in an order.
+/// A tensor of small numbers, with the given order of dimensions in memory.
 fn tensor(shape: &[i64], dtype: DType, layout: &[usize]) -> IValue {
     let straight: Vec<usize> = (0..shape.len()).collect();
     let layout = if layout.len() == shape.len() { layout } else { &straight[..] };
@@ -349,14 +353,15 @@ fn tensor(shape: &[i64], dtype: DType, layout: &[usize]) -> IValue {
 }
 
 fn section(text: &str) -> Result<Graph> {
-    Ok(parse(text.as_bytes(), ParseOptions::default()).map_err(|_| anyhow!("a group is not read:\n{text}"))?.graph)
+    Ok(parse(text.as_bytes(), ParseOptions::default()).map_err(|_| anyhow!("cannot parse a group:\n{text}"))?.graph)
 }
 
-/// How long is launched before it counts, as in `bench_kernels.py`: each of those who take turns finds the caches as it has left them itself, and its threads awake; those of others,
-/// which look out for work for a while when they have done theirs, sleep.
+/// Warm-up time before each measurement, as in `bench_kernels.py`: each contender finds the caches
+/// as it left them and its own threads awake, while the threads of the others, which spin for a
+/// while after their work, are asleep.
 const WARMING: Duration = Duration::from_millis(20);
 
-/// Seconds of launches one behind the other: so many in a row that the clock does not matter.
+/// Seconds of consecutive launches, enough of them that the clock's resolution does not matter.
 fn timed(prepared: &mut [Prepared], times: usize) -> Result<f64> {
     let mut launch = || prepared.iter_mut().try_for_each(|one| one.launch().map(drop).map_err(|why| anyhow!(why)));
     let begin = Instant::now();
@@ -374,7 +379,7 @@ fn sum(kernels: &[Prepared], figure: impl Fn(&Prepared) -> usize) -> usize {
     kernels.iter().map(figure).sum()
 }
 
-/// Times of several who take turns.
+/// The times of alternating contenders.
 #[derive(Default)]
 struct Times {
     group: Vec<f64>,
@@ -384,7 +389,8 @@ struct Times {
     compiled: Vec<f64>,
 }
 
-/// Ratios of each round: their median, and the bounds of that at 95 %, by ranks (Conover, Practical Nonparametric Statistics, 3.2).
+/// The median of the ratios of rounds, with its 95 % confidence interval, by ranks (Conover,
+/// Practical Nonparametric Statistics, 3.2).
 fn ratio(above: &[f64], below: &[f64]) -> Option<[f64; 3]> {
     let mut all: Vec<f64> = above.iter().zip(below).map(|(a, b)| a / b).collect();
     all.sort_by(f64::total_cmp);
@@ -404,7 +410,8 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// A chain of products and sums for each of sixteen sums: what the processor can compute when it waits for nothing.
+/// A chain of multiplications and additions for each of sixteen sums: the peak arithmetic rate of
+/// the processor.
 fn chains() -> String {
     let (mut text, mut sums) =
         (String::from("graph(%x : Tensor):\n  %one : int = prim::Constant[value=1]()\n"), Vec::new());
@@ -427,15 +434,15 @@ fn chains() -> String {
     text + &format!("  return ({total})\n")
 }
 
-/// A table, and where its rows lie below the roofs of the processor.
+/// A table, and the positions of its rows below the rooflines.
 pub struct Measured {
     /// Markdown.
     pub table: String,
-    /// The picture.
+    /// The plot.
     pub roofline: Roofline,
 }
 
-/// Measures all groups whose names hold a text.
+/// Measures all groups whose names contain a text.
 pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: usize) -> Result<Measured> {
     let threads = settings.threads.unwrap_or(1);
     let plainly = CpuBackend::new(Settings { stream: Some(false), ..settings.clone() });
@@ -470,7 +477,7 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
         let mut peer = python.and_then(|python| case.peer(python, threads));
         let repeat = (20_000_000 / bytes.max(1)).clamp(1, 2000);
         let mut times = Times::default();
-        // The first round only touches memory, and compiles.
+        // The first round only compiles and touches memory.
         for round in 0..=rounds {
             let (a, b, c) = (timed(&mut group, repeat)?, timed(&mut roof, repeat)?, timed(&mut plain, repeat)?);
             let mut theirs = |how| peer.as_mut().map(|peer| peer.time(&format!("{how} {repeat}"))).transpose();
@@ -512,6 +519,6 @@ pub fn measure(python: Option<&Path>, wanted: &str, settings: Settings, rounds: 
     roofline.most =
         computing[0].operations() as f64 / times.iter().copied().fold(f64::INFINITY, f64::min) * threads as f64;
     let torch = version.map_or(String::new(), |version| format!("; PyTorch {version}"));
-    let table = format!("{text}\nMedians of {rounds} rounds in turns, {threads} thread(s){torch}.\n");
+    let table = format!("{text}\nMedians of {rounds} interleaved rounds, {threads} thread(s){torch}.\n");
     Ok(Measured { table, roofline })
 }

@@ -1,15 +1,15 @@
 //! Programs as LLVM IR: one function, one instruction for each node.
 //!
-//! A conditional is a branch, two blocks and a phi; a fresh tensor is an alloca, a view a getelementptr, a write in
-//! place a store. Tensors are floats, integers are `i32`. Results are numbered as `opt` numbers them, so that no symbol
-//! table is in the way.
+//! A conditional is a branch, two blocks and a phi; a fresh tensor is an alloca, a view a
+//! getelementptr, an in-place write a store. Tensors are floats, integers are `i32`. Results are
+//! numbered as `opt` numbers them, which avoids a symbol table.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use crate::dialect::{Expr, Kind, N, Step, Val, Writer, X, Y};
 
-/// What the pure operators call.
+/// The functions that pure operators call.
 const DECLARATIONS: &str = "
 declare float @op_tanh(float) #0
 declare float @llvm.exp.f32(float)
@@ -24,17 +24,17 @@ pub struct Llvm<'w> {
     numbers: Vec<u32>,
     next: u32,
     conditionals: u32,
-    /// The result and the first block's value of the conditional being written.
+    /// The result, and the value of the first block, of the conditional being written.
     open: (Val, Val),
 }
 
 impl<'w> Llvm<'w> {
-    /// A writer into `out` that spells a pointer to a float as `pointer`.
+    /// A writer into `out` with `pointer` as the type of a pointer to float.
     pub fn new(out: &'w mut dyn Write, pointer: &'static str) -> Self {
         Llvm { out, pointer, numbers: Vec::new(), next: 0, conditionals: 0, open: (X, X) }
     }
 
-    /// How a value is spelled.
+    /// The name of a value.
     fn name(&self, value: Val) -> Name {
         match value {
             X => Name::Parameter('x'),
@@ -44,7 +44,7 @@ impl<'w> Llvm<'w> {
         }
     }
 
-    /// An instruction with a result, which gets the next number.
+    /// Writes an instruction with a result, which gets the next number.
     fn define(&mut self, out: Val, instruction: fmt::Arguments<'_>) -> io::Result<()> {
         let index = out.0 as usize;
         if self.numbers.len() <= index {
@@ -131,7 +131,7 @@ impl Writer for Llvm<'_> {
     }
 }
 
-/// A value's spelling.
+/// The name of a value.
 #[derive(Clone, Copy)]
 enum Name {
     /// One of the function's parameters.

@@ -1,4 +1,5 @@
-//! `jitopt` beside LLVM's `opt`, MLIR's `mlir-opt` and PyTorch, as whole processes on generated programs.
+//! Benchmarks of `jitopt` against LLVM's `opt`, MLIR's `mlir-opt` and PyTorch, as whole processes
+//! on generated programs.
 //!
 //! # Reproducing the numbers
 //!
@@ -7,22 +8,24 @@
 //! cargo run --release -p jitopt-bench -- toolkit
 //! ```
 //!
-//! The command writes five shapes of programs (see [`shapes`]) with 20 000 and 1 000 000 nodes to a temporary folder:
-//! as TorchScript IR for `jitopt` and PyTorch, the same programs as LLVM IR and as MLIR for the peers. 60 % of the
-//! nodes are unique, 20 % repeat an earlier one, 20 % are dead; a node is about 45 bytes of text. Each program then
-//! reads its file, eliminates common subexpressions and dead code, and writes the result to `/dev/null`; the programs
-//! take turns, so that a busy moment of the machine hits them all.
+//! The command writes five shapes of programs (see [`shapes`]) with 20 000 and 1 000 000 nodes to a
+//! temporary directory: as TorchScript IR for `jitopt` and PyTorch, and the same programs as LLVM
+//! IR and as MLIR for the peers. 60 % of the nodes are unique, 20 % repeat an earlier one, 20 % are
+//! dead; a node is about 45 bytes of text. Each program then reads its file, eliminates common
+//! subexpressions and dead code, and writes the result to `/dev/null`; runs are interleaved, so
+//! that a disturbance of the machine affects all programs.
 //!
-//! The table on standard output has, for each shape, size and program, the CPU time of the process (user and system),
-//! its wall time, nanoseconds of CPU time per node, the ratio to `opt`, how much more a node costs than in the
-//! smallest program when starting up is left aside (1.00 is linear), and the peak resident set per node. Below it
-//! stands the time from start to exit on a file of three lines. The peak resident set of a process is never below
-//! that of its parent when it was born: values under 4 MB say nothing.
+//! The table on standard output has, for each shape, size and program, the CPU time of the process
+//! (user and system), its wall time, nanoseconds of CPU time per node, the ratio to `opt`, the
+//! growth of the cost per node relative to the smallest program, startup excluded (1.00 is linear),
+//! and the peak resident set per node. Below it is the time from start to exit on a file of three
+//! lines. The peak resident set of a process is never below that of its parent at the fork: values
+//! under 4 MB are not meaningful.
 //!
-//! `opt`, `mlir-opt` and `python3` are looked for on the search path; what is missing is left out with a note.
-//! PyTorch is measured without its import, except in the start-to-exit table. The peers do not do quite the same
-//! work: `opt` verifies its input and its output (a quarter of its time) and cannot remove a dead store, `mlir-opt`
-//! needs `--canonicalize` to remove dead code.
+//! `opt`, `mlir-opt` and `python3` are looked up on the search path; missing ones are skipped with
+//! a note. PyTorch is measured without its import, except in the start-to-exit table. The peers do
+//! slightly different work: `opt` verifies its input and its output (a quarter of its time) and
+//! cannot remove a dead store, `mlir-opt` needs `--canonicalize` to remove dead code.
 //!
 //! | flag | meaning |
 //! | --- | --- |
@@ -35,28 +38,33 @@
 //! | `--timeout=SECONDS` | when a process is killed |
 //! | `--max-growth=RATIO` | exit with 1 when the growth of `jitopt` is above this anywhere |
 //!
-//! In continuous integration, to check that everything stays linear:
+//! In continuous integration, to check that everything remains linear:
 //!
 //! ```text
 //! cargo run --release -p jitopt-bench -- toolkit --no-peers --nodes=20000,200000 --max-growth=2
 //! ```
 //!
-//! `jitopt-bench interpreter` times the interpreter on an LSTM cell and a small CNN, beside PyTorch's eager mode where `--python`
-//! has it.
+//! `jitopt-bench interpreter` measures the interpreter on an LSTM cell and a small CNN, against
+//! PyTorch's eager mode if `--python` has it.
 //!
-//! `jitopt-bench passes FILES… --python=PATH` times `@default` beside the same passes of PyTorch, on graphs that its reader takes.
+//! `jitopt-bench passes FILES… --python=PATH` measures `@default` against the same passes of
+//! PyTorch, on graphs that PyTorch's reader accepts.
 //!
-//! `jitopt-bench transform-cache FILES… --python=PATH` times building results from kept ones, per node, beside running the passes, and beside
-//! those of PyTorch.
+//! `jitopt-bench transform-cache FILES… --python=PATH` measures building results from the cache,
+//! per node, against running the passes, and against those of PyTorch.
 //!
-//! `jitopt-bench accuracy [FUNCTION] [--step=129]` says how exact the vector mathematics of kernels is; see [`accuracy`].
+//! `jitopt-bench accuracy [FUNCTION] [--step=129]` measures the accuracy of the kernels' vector
+//! mathematics; see [`accuracy`].
 //!
-//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3] [--roofline=FILE.svg]` times kernels of the processor beside a copy of as many bytes and PyTorch; see
-//! [`kernel_speed`], and [`roofline`] for the picture.
+//! `jitopt-bench kernels [GROUP] [--threads=1] [--python=python3] [--roofline=FILE.svg]` measures
+//! CPU kernels against a copy of as many bytes and against PyTorch; see [`kernel_speed`], and
+//! [`roofline`] for the plot.
 //!
-//! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints how many nodes it has.
+//! `jitopt-bench generate SHAPE NODES DIALECT [-o FILE]` writes one of the programs and prints its
+//! number of nodes.
 //!
-//! Exit codes: 0 measured, 1 `jitopt` failed, grew too much or is less exact than is claimed, 2 anything else went wrong.
+//! Exit codes: 0 measured, 1 `jitopt` failed, grew too much or is less accurate than claimed, 2 any
+//! other error.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
@@ -92,7 +100,7 @@ use crate::dialect::Dialect;
 use crate::shapes::Shape;
 use crate::toolkit::Plan;
 
-/// Benchmarks of jitopt beside its peers.
+/// Benchmarks of jitopt against its peers.
 #[derive(Parser)]
 #[command(name = "jitopt-bench")]
 struct Cli {
@@ -102,19 +110,19 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Time reading, CSE, DCE and printing of generated programs
+    /// Measure reading, CSE, DCE and printing of generated programs
     Toolkit(Toolkit),
-    /// Time the interpreter beside PyTorch's eager mode
+    /// Measure the interpreter against PyTorch's eager mode
     Interpreter(Interpreter),
-    /// Time a pipeline beside the same passes of PyTorch
+    /// Measure a pipeline against the same passes of PyTorch
     Passes(Passes),
-    /// Time building results from kept ones beside running the passes
+    /// Measure building results from the cache against running the passes
     TransformCache(TransformCache),
-    /// Measure how exact the vector mathematics of kernels is
+    /// Measure the accuracy of the kernels' vector mathematics
     Accuracy(Accuracy),
-    /// Time kernels of the processor beside a copy of as many bytes
+    /// Measure CPU kernels against a copy of as many bytes
     Kernels(Kernels),
-    /// Write one generated program and print how many nodes it has
+    /// Write one generated program and print its number of nodes
     Generate(Generate),
 }
 
@@ -123,16 +131,16 @@ struct Toolkit {
     /// Sizes of the programs, in nodes
     #[arg(long, value_delimiter = ',', default_value = "20000,1000000")]
     nodes: Vec<u64>,
-    /// Shapes of the programs; all but `ifs-same` when not given
+    /// Shapes of the programs [default: all but `ifs-same`]
     #[arg(long, value_delimiter = ',')]
     shapes: Vec<Shape>,
     /// Runs of each program on each file
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// JSON in place of Markdown
+    /// Print JSON instead of Markdown
     #[arg(long)]
     json: bool,
-    /// The jitopt binary; the one beside this program when not given
+    /// The jitopt binary [default: the one next to this program]
     #[arg(long)]
     jitopt: Option<PathBuf>,
     /// LLVM's opt
@@ -150,7 +158,7 @@ struct Toolkit {
     /// Seconds after which a process is killed
     #[arg(long, default_value_t = 120)]
     timeout: u64,
-    /// Fail when the growth of jitopt is above this for any shape
+    /// Fail if the growth of jitopt exceeds this for any shape
     #[arg(long)]
     max_growth: Option<f64>,
 }
@@ -167,7 +175,7 @@ struct Interpreter {
 
 #[derive(Args)]
 struct Passes {
-    /// Graphs that PyTorch's reader takes
+    /// Graphs that PyTorch's reader accepts
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// The pipeline
@@ -176,7 +184,7 @@ struct Passes {
     /// A Python with PyTorch
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// Runs of each
+    /// Number of runs of each
     #[arg(long, default_value_t = 11)]
     runs: usize,
 }
@@ -186,45 +194,45 @@ struct TransformCache {
     /// Graphs
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The pipeline, in place of three of 1, 5 and 20 passes
+    /// The pipeline, instead of three pipelines of 1, 5 and 20 passes
     #[arg(long)]
     passes: Option<String>,
-    /// Runs of each
+    /// Number of runs of each
     #[arg(long, default_value_t = 51)]
     runs: usize,
-    /// A Python that has PyTorch
+    /// A Python with PyTorch
     #[arg(long, default_value = "python3")]
     python: PathBuf,
 }
 
 #[derive(Args)]
 struct Accuracy {
-    /// Functions whose names hold this; all when not given
+    /// Functions whose names contain this text [default: all]
     #[arg(default_value = "")]
     function: String,
-    /// Every so many of all floats, and as many doubles
+    /// Test every STEP-th float, and as many doubles
     #[arg(long, default_value_t = 129)]
     step: u64,
 }
 
 #[derive(Args)]
 struct Kernels {
-    /// Groups whose names hold this; all when not given
+    /// Groups whose names contain this text [default: all]
     #[arg(default_value = "")]
     group: String,
-    /// How many threads
+    /// Number of threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Rounds of each group
+    /// Number of rounds per group
     #[arg(long, default_value_t = 11)]
     runs: usize,
-    /// A Python with PyTorch, to take turns with
+    /// A Python with PyTorch to compare with
     #[arg(long)]
     python: Option<PathBuf>,
-    /// Whether results go past the caches; those of large launches do when it is not said
+    /// Whether to use non-temporal stores [default: for large launches]
     #[arg(long)]
     stream: Option<bool>,
-    /// Where to draw how far each group is below what memory and the processor can do
+    /// Where to write the roofline plot
     #[arg(long)]
     roofline: Option<PathBuf>,
 }
@@ -233,11 +241,11 @@ struct Kernels {
 struct Generate {
     /// Its shape
     shape: Shape,
-    /// How many nodes it has at least
+    /// Minimum number of nodes
     nodes: u64,
     /// Its language
     dialect: Dialect,
-    /// Where to write it; standard output gets the number of nodes
+    /// Output file; the number of nodes goes to standard output
     #[arg(short, default_value = "/dev/stdout")]
     output: PathBuf,
 }
@@ -262,7 +270,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and reports; says whether `jitopt` did well.
+/// Runs the measurement and reports; returns whether `jitopt` met its limits.
 fn toolkit(options: Toolkit) -> Result<bool> {
     let mut plan = Plan {
         nodes: options.nodes,
@@ -297,21 +305,21 @@ fn toolkit(options: Toolkit) -> Result<bool> {
     }
 }
 
-/// Prints how long models take in the interpreter and in PyTorch.
+/// Prints the times of models in the interpreter and in PyTorch.
 fn interpreter(options: &Interpreter) -> Result<()> {
     let table = eager::measure(&options.python, options.runs)?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }
 
-/// Prints how long a pipeline takes here and in PyTorch.
+/// Prints the times of a pipeline here and in PyTorch.
 fn passes(options: &Passes) -> Result<()> {
     let table = pass_times::measure(&options.files, &options.passes, &options.python, options.runs)?;
     io::stdout().write_all(table.as_bytes())?;
     Ok(())
 }
 
-/// Prints what it costs to build results from kept ones.
+/// Prints the cost of building results from the cache.
 fn transform_cache(options: &TransformCache) -> Result<()> {
     let table =
         transform_times::measure(&options.files, options.passes.as_deref(), &options.python, options.runs.max(1))?;
@@ -319,14 +327,14 @@ fn transform_cache(options: &TransformCache) -> Result<()> {
     Ok(())
 }
 
-/// Prints the errors of functions; says whether what is claimed of them holds.
+/// Prints the errors of functions; returns whether the claims hold.
 fn exactness(options: &Accuracy) -> Result<bool> {
     let found = accuracy::measure(&options.function, options.step.max(1), std::env::var("CC").ok())?;
     io::stdout().write_all(accuracy::table(&found).as_bytes())?;
     Ok(found.iter().all(accuracy::Found::holds))
 }
 
-/// Prints how fast kernels are.
+/// Prints the speed of kernels.
 fn kernels(options: &Kernels) -> Result<()> {
     let settings = Settings {
         cc: std::env::var("CC").ok(),

@@ -1,4 +1,4 @@
-//! The measurement as Markdown and as JSON.
+//! Renders the measurement as Markdown and as JSON.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::process::{Failure, Usage};
 use crate::toolkit::{Measurement, Row, Start};
 
-/// What stands above the rows.
+/// The text above the rows.
 const LEGEND: &str = "
 Whole processes; median (min-max) of interleaved runs. Growth: ns/node beside the smallest size, start left aside.
 
@@ -16,7 +16,7 @@ Whole processes; median (min-max) of interleaved runs. Growth: ns/node beside th
 | --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
-/// The middle and the ends of some numbers.
+/// The median and the extremes of some numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Spread {
     median: f64,
@@ -25,7 +25,7 @@ struct Spread {
 }
 
 impl Spread {
-    /// Of `usages`, the numbers that `get` picks; none of nothing.
+    /// The numbers that `get` selects from `usages`; `None` if there are none.
     fn of(usages: &[Usage], get: impl Fn(&Usage) -> f64) -> Option<Self> {
         let mut numbers: Vec<f64> = usages.iter().map(get).collect();
         numbers.sort_by(f64::total_cmp);
@@ -46,19 +46,19 @@ impl Spread {
     }
 }
 
-/// What a row says, if its program succeeded.
+/// The figures of a row, if its program succeeded.
 struct Summary {
     cpu: Spread,
     wall: Spread,
     ns_per_node: f64,
     rss_per_node: f64,
-    /// CPU time beside that of `opt` on the same shape and size.
+    /// Ratio of the CPU time to that of `opt` on the same shape and size.
     to_opt: Option<f64>,
     /// See [`Measurement::growth`]; 1 is linear.
     growth: Option<f64>,
 }
 
-/// The nanoseconds of CPU time that a row took for each node.
+/// Nanoseconds of CPU time per node.
 fn ns_per_node(row: &Row) -> Option<f64> {
     let cpu = Spread::of(row.result.as_ref().ok()?, |u| u.cpu_s)?;
     Some(cpu.median * 1e9 / row.nodes as f64)
@@ -84,7 +84,8 @@ impl Measurement {
         })
     }
 
-    /// How much more a node costs in `row` than at the smallest size of the same shape, starting up left aside.
+    /// The ratio of the cost per node in `row` to that at the smallest size of the same shape,
+    /// startup excluded.
     fn growth(&self, row: &Row) -> Option<f64> {
         let same = |other: &&Row| other.shape == row.shape && other.contender == row.contender;
         let smallest = self.rows.iter().filter(same).min_by_key(|other| other.size)?;
@@ -97,7 +98,7 @@ impl Measurement {
         (small > 0.0).then_some(large / small)
     }
 
-    /// The CPU time that a program's rows contain for starting up, in nanoseconds.
+    /// The startup time contained in a program's rows, in nanoseconds of CPU time.
     fn start_ns(&self, contender: usize) -> Option<f64> {
         if self.contenders[contender].excludes_startup {
             return Some(0.0);
@@ -107,14 +108,14 @@ impl Measurement {
         Some(cpu.median * 1e9)
     }
 
-    /// The largest growth of a program, and the shape that has it.
+    /// The largest growth of a program, and its shape.
     pub fn worst_growth(&self, name: &str) -> Option<(f64, &'static str)> {
         let rows = self.rows.iter().filter(|row| self.contenders[row.contender].name == name);
         let growths = rows.filter_map(|row| Some((self.growth(row)?, row.shape.name())));
         growths.max_by(|a, b| a.0.total_cmp(&b.0))
     }
 
-    /// Whether a run of a program whose name starts so failed.
+    /// Whether a run of a program failed whose name starts with `name`.
     pub fn failed(&self, name: &str) -> bool {
         let rows = self.rows.iter().map(|row| (row.contender, &row.result));
         let starts = self.starts.iter().map(|start| (start.contender, &start.result));
@@ -219,7 +220,7 @@ fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(String::new, |r| format!("{r:.2}"))
 }
 
-/// Why there are no numbers.
+/// Why there are no figures.
 fn failure(result: &Result<Vec<Usage>, Failure>) -> String {
     match result {
         Err(Failure::TimedOut(limit)) => format!("over {} s", limit.as_secs()),
@@ -228,7 +229,7 @@ fn failure(result: &Result<Vec<Usage>, Failure>) -> String {
     }
 }
 
-/// The processor, where the system says which.
+/// The processor model, if the system reports it.
 fn machine() -> String {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Programs as MLIR: one function of the arith, math, scf and memref dialects, one operation for each node.
+//! Programs as MLIR: one function of the arith, math, scf and memref dialects, one operation for
+//! each node.
 //!
-//! A conditional is an `scf.if` with a result, a fresh tensor a `memref.alloc`, a view a `memref.cast`, a write in
-//! place a `memref.store`. Tensors are `f32`, integers are `i32`.
+//! A conditional is an `scf.if` with a result, a fresh tensor a `memref.alloc`, a view a
+//! `memref.cast`, an in-place write a `memref.store`. Tensors are `f32`, integers are `i32`.
 
 use std::io::{self, Write};
 

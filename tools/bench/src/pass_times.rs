@@ -1,8 +1,9 @@
-//! A pipeline beside the same passes of PyTorch, on graphs that both read.
+//! Measures a pipeline against the same passes of PyTorch, on graphs that both read.
 //!
-//! Both read a graph once and then, taking turns, run the passes on a copy of it; copying is not counted. Which passes PyTorch runs
-//! follows from the pipeline: those that it binds under one of the names that a pass goes by. It runs each once, ours runs to a fixed
-//! point where the pipeline says so. Which passes those are stands below the table; what PyTorch's reader refuses is left out there.
+//! Both read a graph once and then alternately run the passes on a copy of it; copying is not
+//! counted. PyTorch runs those passes of the pipeline that it binds under one of their names, once
+//! each; `jitopt` runs to a fixpoint where the pipeline requests it. The passes are listed below
+//! the table; graphs that PyTorch's reader refuses have no figures for it.
 
 use anyhow::{Context, Result, anyhow, bail};
 use jitopt_core::ir::Graph;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// What Python runs: of each group of names the first that is a pass and takes nothing but a graph, over a copy of the graph, timed each time a line comes.
+/// The Python driver: of each group of names it runs the first that is a pass and takes only a
+/// graph, on a copy of the graph, timed once per input line.
 const DRIVER: &str = "
 import sys, time, torch
 C = torch._C
@@ -37,7 +39,7 @@ for _ in sys.stdin:
     print(time.perf_counter() - start, flush=True)
 ";
 
-/// A running PyTorch that has read one graph.
+/// A running PyTorch process that has read one graph.
 pub(crate) struct Peer {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -47,14 +49,14 @@ pub(crate) struct Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends by itself when its input does; a peer that hangs must not keep us.
+        // It exits when its input is closed; the kill covers a peer that hangs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Peer {
-    /// A Python whose PyTorch reads the graph, if there is one.
+    /// Starts a Python whose PyTorch reads the graph; `None` if there is none.
     pub(crate) fn start(python: &Path, file: &Path, passes: &str) -> Option<Peer> {
         let arguments = ["-c".as_ref(), DRIVER.as_ref(), file.as_os_str(), passes.as_ref()];
         let mut command = Command::new(python);
@@ -67,16 +69,16 @@ impl Peer {
         answered.then_some(peer)
     }
 
-    /// Seconds that the passes take on a copy.
+    /// Runs the passes on a copy; returns the time in seconds.
     pub(crate) fn time(&mut self) -> Result<f64> {
         writeln!(self.child.stdin.as_mut().context("PyTorch's standard input")?)?;
         let mut line = String::new();
         self.lines.read_line(&mut line)?;
-        line.trim().parse().with_context(|| format!("PyTorch says {line:?}"))
+        line.trim().parse().with_context(|| format!("unexpected output of PyTorch: {line:?}"))
     }
 }
 
-/// Times a pipeline on files and prints a table.
+/// Measures a pipeline on files and prints a table.
 pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> Result<String> {
     let pipeline = Pipeline::parse(passes, &REGISTRY).map_err(|error| anyhow!("{}", error.render(passes)))?;
     let mut text = String::from(
@@ -99,7 +101,8 @@ pub fn measure(files: &[PathBuf], passes: &str, python: &Path, runs: usize) -> R
     Ok(format!("{text}\n`{passes}`, medians of {runs} interleaved runs on a copy, one thread; {beside}.\n"))
 }
 
-/// The names of each pass as PyTorch's bindings are spelt: `cse|common_subexpression_elimination dce|…`.
+/// The names of each pass as PyTorch's bindings spell them: `cse|common_subexpression_elimination
+/// dce|…`.
 pub(crate) fn bindings(pipeline: &Pipeline) -> String {
     let names = |stage: &&Stage| stage.pass.names().map(|name| name.replace('-', "_")).collect::<Vec<_>>().join("|");
     pipeline.stages().iter().map(names).collect::<Vec<_>>().join(" ")
@@ -109,7 +112,7 @@ fn read(file: &Path) -> Result<Graph> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     match parse(&bytes, ParseOptions::default()) {
         Ok(parsed) => Ok(parsed.graph),
-        Err(_) => bail!("{}: `jitopt` does not read it", file.display()),
+        Err(_) => bail!("{}: cannot parse the graph", file.display()),
     }
 }
 

@@ -1,11 +1,11 @@
-//! A Python with PyTorch that is told when to run something, so that it and we take turns.
+//! A Python process with PyTorch that runs on command, so that measurements alternate.
 
 use anyhow::{Context, Result};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// The process. It first says its version, then answers each line with a number of seconds.
+/// The process. It prints its version first, then answers each line with a number of seconds.
 pub struct Peer {
     child: Child,
     commands: ChildStdin,
@@ -15,7 +15,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts a program; nothing where there is no PyTorch.
+    /// Starts a program; `None` if there is no PyTorch.
     pub fn start(python: &Path, program: &str, arguments: &[&str]) -> Option<Peer> {
         let mut child = Command::new(python)
             .args(["-c", program])
@@ -31,19 +31,19 @@ impl Peer {
         Some(Peer { child, commands, answers, version: version.trim().to_owned() })
     }
 
-    /// The seconds that it answers a command with.
+    /// Sends a command; returns the answer in seconds.
     pub fn time(&mut self, command: &str) -> Result<f64> {
         writeln!(self.commands, "{command}")?;
         self.commands.flush()?;
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        line.trim().parse().with_context(|| format!("PyTorch says {line:?}"))
+        line.trim().parse().with_context(|| format!("unexpected output of PyTorch: {line:?}"))
     }
 }
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

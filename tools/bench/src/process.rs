@@ -1,4 +1,4 @@
-//! Runs a process to its end and says what it took.
+//! Runs a process to completion and measures its resource usage.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use wait4::{ResUse, Wait4};
 
-/// What one process took.
+/// The resource usage of one process.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     /// User and system time, in seconds.
@@ -26,11 +26,12 @@ pub struct Usage {
 pub enum Failure {
     /// It ran past the limit and was killed.
     TimedOut(Duration),
-    /// It could not be started or did not exit with 0; the text says more.
+    /// It could not be started or did not exit with 0; the text has details.
     Failed(String),
 }
 
-/// Runs `command`, with its standard output in `stdout` and its standard error in a file of `scratch`.
+/// Runs `command`, with its standard output in `stdout` and its standard error in a file of
+/// `scratch`.
 pub fn measure(command: &mut Command, stdout: Stdio, scratch: &Path, limit: Duration) -> Result<Usage, Failure> {
     let errors = scratch.join("stderr.txt");
     let failed = |error: io::Error| Failure::Failed(error.to_string());
@@ -51,20 +52,21 @@ pub fn measure(command: &mut Command, stdout: Stdio, scratch: &Path, limit: Dura
     Ok(usage(&used, wall_s))
 }
 
-/// The numbers of a process that ended.
+/// The usage of a finished process.
 fn usage(used: &ResUse, wall_s: f64) -> Usage {
     let cpu = used.rusage.utime + used.rusage.stime;
     Usage { cpu_s: cpu.as_secs_f64(), wall_s, peak_rss: used.rusage.maxrss }
 }
 
-/// Kills process `id` after `limit` unless the sender is dropped before; the thread says whether it did.
+/// Kills process `id` after `limit` unless the sender is dropped before; the thread returns whether
+/// it did.
 fn watch(id: u32, limit: Duration) -> (mpsc::Sender<()>, thread::JoinHandle<bool>) {
     let (sender, receiver) = mpsc::channel();
     let handle = thread::spawn(move || {
         let late = receiver.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout);
         if late {
-            // The child cannot be waited for and killed through one handle, hence the separate tool. Where it is
-            // missing, the child runs to its end.
+            // A child cannot be waited for and killed through one handle, hence the `kill` tool.
+            // Where it is missing, the child runs to completion.
             let _ = Command::new("kill").args(["-KILL", &id.to_string()]).status();
         }
         late

@@ -1,35 +1,37 @@
-//! A roofline (Williams, Waterman and Patterson, 2009) as a drawing: operations a second over operations for each byte that has to be moved.
+//! Draws a roofline (Williams, Waterman and Patterson, 2009): operations per second over operations
+//! per byte moved.
 //!
-//! Roofs are measured in the same process: what a kernel of nothing but products and sums computes, and copies of as many bytes as each group
-//! moves, of which the slowest comes from memory and the fastest from the caches.
+//! Rooflines are measured in the same process: a kernel of multiplications and additions only, and
+//! copies of as many bytes as each group moves; the slowest copy comes from memory, the fastest
+//! from the caches.
 
 use std::fmt::Write;
 
-/// What there is to draw.
+/// The data of the plot.
 #[derive(Default)]
 pub struct Roofline {
     points: Vec<Point>,
-    /// Operations a second of a kernel that waits for nothing.
+    /// Operations per second of the peak kernel.
     pub most: f64,
 }
 
 struct Point {
     name: String,
-    /// Operations for a byte.
+    /// Operations per byte.
     intensity: f64,
-    /// Operations a second.
+    /// Operations per second.
     speed: f64,
-    /// Bytes a second of a copy of as many bytes.
+    /// Bytes per second of a copy of as many bytes.
     copy: f64,
 }
 
-/// Bytes below which a group tells what a call takes, and nothing of roofs.
+/// Groups with fewer bytes measure call overhead, so they are omitted.
 const LEAST: usize = 64 << 10;
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 620.0;
 const MARGIN: f64 = 60.0;
 
-/// A logarithmic axis: from one power of two to another.
+/// A logarithmic axis between two powers of two.
 struct Axis {
     low: f64,
     high: f64,
@@ -38,7 +40,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// An axis that has room for some numbers.
+    /// An axis that covers some numbers.
     fn of(numbers: impl Iterator<Item = f64>, from: f64, to: f64) -> Axis {
         let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
             let x = x.log2();
@@ -57,7 +59,8 @@ impl Axis {
 }
 
 impl Roofline {
-    /// Adds a group: its operations and bytes, the seconds that they take, and the bytes a second of a copy.
+    /// Adds a group: its operations and bytes, its time in seconds, and the bytes per second of a
+    /// copy.
     pub fn add(&mut self, name: &str, operations: usize, bytes: usize, seconds: f64, copy: f64) {
         if bytes < LEAST {
             return;
@@ -72,7 +75,7 @@ impl Roofline {
         self.points.push(point);
     }
 
-    /// The drawing.
+    /// The plot as SVG.
     pub fn svg(&self) -> String {
         let xs = self.points.iter().map(|point| point.intensity);
         let x = Axis::of(xs.chain([self.most / self.fastest(), 0.25]), MARGIN, WIDTH - MARGIN / 2.0);
@@ -133,7 +136,7 @@ impl Roofline {
         let _ = writeln!(svg, "<text x=\"8\" y=\"16\">1e9 operations a second</text>");
     }
 
-    /// What memory of so many bytes a second allows, up to what the processor can compute.
+    /// The roofline for memory of this bandwidth, up to the peak of the processor.
     fn roof(&self, svg: &mut String, (x, y): (&Axis, &Axis), rate: f64, colour: &str, name: &str) {
         let first = 2f64.powf(x.low).max(2f64.powf(y.low) / rate);
         let (knee, last) = (self.most / rate, 2f64.powf(x.high));
@@ -153,7 +156,7 @@ impl Roofline {
         );
     }
 
-    /// Groups, each with its name beside it, or as near as there is room.
+    /// The groups, each with its name next to it, or as near as there is space.
     fn dots(&self, svg: &mut String, x: &Axis, y: &Axis) {
         let mut taken: Vec<[f64; 4]> = Vec::new();
         let at = |point: &Point| (x.at(point.intensity), y.at(point.speed));
@@ -177,12 +180,12 @@ impl Roofline {
     }
 }
 
-/// How wide a name is, about.
+/// The approximate width of a name.
 fn width(name: &str) -> f64 {
     name.len() as f64 * 6.2
 }
 
-/// Where a label has room near a point; it is taken then.
+/// Finds space for a label near a point, and reserves it.
 fn room(taken: &mut Vec<[f64; 4]>, (left, top): (f64, f64), width: f64) -> (f64, f64) {
     let places = (0..60).flat_map(|i| {
         let away = f64::from(i / 2 + i % 2) * if i % 2 == 0 { 11.0 } else { -11.0 };
@@ -204,7 +207,8 @@ mod tests {
     #[test]
     fn a_group_lies_where_its_figures_say() {
         let mut roofline = Roofline { most: 64e9, ..Roofline::default() };
-        // One operation for a byte at 8e9 a second, half of what a copy of 16e9 bytes a second allows.
+        // One operation per byte at 8e9 per second, half of what a copy at 16e9 bytes per second
+        // allows.
         roofline.add("a", 8_000_000, 8_000_000, 1e-3, 16e9);
         roofline.add("b", 64_000_000, 8_000_000, 2e-3, 16e9);
         let svg = roofline.svg();

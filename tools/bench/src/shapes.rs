@@ -1,14 +1,15 @@
 //! The shapes of programs, as deterministic streams of steps.
 //!
-//! Of the nodes 60 % are unique, 20 % repeat an earlier one, 20 % are dead. Every unique node takes the one before it
-//! as its first operand, so none of them is equal to another and all of them reach the result; every duplicate is
-//! consumed by a unique node. Nothing is kept but a window of recent nodes: a million nodes take no memory.
+//! Of the nodes 60 % are unique, 20 % repeat an earlier one, 20 % are dead. Every unique node has
+//! the previous one as its first operand, so all of them are different and reach the result; every
+//! duplicate is used by a unique node. Only a window of recent nodes is kept in memory, whatever
+//! the size.
 //!
-//! A sixth shape, `ifs-same`, is measured on demand only, as `opt` and `mlir-opt` take quadratic time for it: `ifs`,
-//! but every second conditional has the condition of the first.
+//! A sixth shape, `ifs-same`, is measured on demand only, as `opt` and `mlir-opt` take quadratic
+//! time for it: `ifs`, but every second conditional has the condition of the first.
 //!
-//! Two shapes have a mix of their own: among constants almost every one is a duplicate, and in `in-place` a fifth of
-//! the nodes are writes.
+//! Two shapes have other proportions: almost every constant is a duplicate, and in `in-place` a
+//! fifth of the nodes are writes.
 //!
 //! | shape | what it stresses |
 //! | --- | --- |
@@ -22,9 +23,9 @@ use std::io;
 
 use crate::dialect::{Expr, FIRST_FREE, Kind, N, Step, Val, Writer, X, Y};
 
-/// How many recent nodes are candidates for operands and duplicates.
+/// Number of recent nodes that are candidates for operands and duplicates.
 const WINDOW: usize = 64;
-/// How many different constants the shape `constants` has.
+/// Number of distinct constants of the shape `constants`.
 const CONSTANTS: u32 = 64;
 
 /// A shape of programs.
@@ -45,7 +46,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// The five shapes that are measured when none is asked for.
+    /// The five shapes that are measured by default.
     pub const FIVE: [Shape; 5] =
         [Shape::StraightLow, Shape::StraightHigh, Shape::Ifs, Shape::Constants, Shape::InPlace];
 
@@ -61,7 +62,8 @@ impl Shape {
         }
     }
 
-    /// Writes a program of at least `nodes` nodes (at most one group more) and returns how many it has.
+    /// Writes a program of at least `nodes` nodes (at most one group more) and returns their
+    /// number.
     pub fn generate(self, nodes: u64, writer: &mut dyn Writer) -> io::Result<u64> {
         writer.begin()?;
         let mut generator = Generator::new(writer);
@@ -87,7 +89,7 @@ impl Shape {
     }
 }
 
-/// What a node of straight-line code is there for.
+/// The role of a node of straight-line code.
 #[derive(Clone, Copy)]
 enum Role {
     Unique,
@@ -109,7 +111,7 @@ struct Generator<'w> {
     first_condition: Option<Val>,
     /// The newest dead tensor.
     dead: Val,
-    /// Duplicates that nothing uses yet.
+    /// Duplicates without uses so far.
     pending: Vec<Val>,
     values: Recent<Val>,
     exprs: Recent<Expr>,
@@ -151,12 +153,12 @@ impl<'w> Generator<'w> {
         Ok(out)
     }
 
-    /// A pure node.
+    /// Writes a pure node.
     fn pure(&mut self, expr: Expr) -> io::Result<Val> {
         self.emit_with(|out| Step::Pure { out, expr })
     }
 
-    /// A constant node.
+    /// Writes a constant node.
     fn constant(&mut self, value: u32) -> io::Result<Val> {
         self.emit_with(|out| Step::Constant { out, value })
     }
@@ -179,7 +181,7 @@ impl<'w> Generator<'w> {
         self.exprs.push(expr);
     }
 
-    /// A unique node from the newest live one.
+    /// Writes a unique node that uses the newest live one.
     fn unique(&mut self, one: Option<Val>) -> io::Result<Val> {
         let expr = match (self.pending.pop(), one) {
             (Some(duplicate), _) => Expr { kind: Kind::Mul, args: [self.last, duplicate, X] },
@@ -191,7 +193,7 @@ impl<'w> Generator<'w> {
         Ok(out)
     }
 
-    /// A node that nothing uses but other dead nodes: half of them continue a dead chain.
+    /// Writes a node that only dead nodes use: half of them continue a dead chain.
     fn dead(&mut self, one: Option<Val>) -> io::Result<()> {
         let first = if self.random.below(2) == 0 { self.dead } else { self.values.pick(&mut self.random) };
         let expr = match one {
@@ -202,7 +204,7 @@ impl<'w> Generator<'w> {
         Ok(())
     }
 
-    /// Ten nodes in random order. `one` is the constant that has uses everywhere, if there is one.
+    /// Ten nodes in random order. `one` is the constant that is used everywhere, if there is one.
     fn straight(&mut self, one: Option<Val>) -> io::Result<()> {
         use Role::{Dead, Duplicate, Unique};
         let mut roles = [Unique, Unique, Unique, Unique, Unique, Unique, Duplicate, Duplicate, Dead, Dead];
@@ -223,9 +225,10 @@ impl<'w> Generator<'w> {
         Ok(())
     }
 
-    /// Fifteen nodes around a conditional: nine unique, three duplicates (one of them of a node outside the block it is
-    /// in), three dead. What a block defines is used in that block only. The condition is computed anew, or else the
-    /// first one of the program, as models ask again and again whether they are in training.
+    /// Fifteen nodes around a conditional: nine unique, three duplicates (one of a node outside its
+    /// block), three dead. Values of a block are used in that block only. The condition is computed
+    /// anew, or is the first one of the program, as models query repeatedly whether they are in
+    /// training.
     fn conditional(&mut self, anew: bool) -> io::Result<()> {
         let cond = self.condition(anew)?;
         let previous = self.last;
@@ -241,7 +244,7 @@ impl<'w> Generator<'w> {
         self.dead(None)
     }
 
-    /// Two unique nodes and the condition that [`Generator::conditional`] wants.
+    /// Two unique nodes and the condition for [`Generator::conditional`].
     fn condition(&mut self, anew: bool) -> io::Result<Val> {
         if let Some(cond) = self.first_condition.filter(|_| !anew) {
             self.unique(None)?;
@@ -256,7 +259,8 @@ impl<'w> Generator<'w> {
         Ok(cond)
     }
 
-    /// One block of [`Generator::conditional`]: the first repeats a node from outside, the second one of its own.
+    /// One block of [`Generator::conditional`]: the first repeats a node from outside, the second
+    /// one of its own.
     fn block(&mut self, outer: Val, previous: Val, shared: Expr, second: bool) -> io::Result<()> {
         let own = Expr { kind: Kind::Mul, args: [outer, previous, X] };
         let own = if second { Expr { kind: Kind::Div, ..own } } else { own };
@@ -268,8 +272,8 @@ impl<'w> Generator<'w> {
         self.emit(if second { Step::EndIf { yielded } } else { Step::Else { yielded } })
     }
 
-    /// Ten nodes, five of them constants: three unique operations, a duplicate that shows once equal constants are
-    /// merged, a dead operation with a constant of its own.
+    /// Ten nodes, five of them constants: three unique operations, a duplicate that shows once
+    /// equal constants are merged, a dead operation with a constant of its own.
     fn constants(&mut self) -> io::Result<()> {
         for turn in 0..3 {
             let value = self.random.below(CONSTANTS);
@@ -291,9 +295,9 @@ impl<'w> Generator<'w> {
         Ok(())
     }
 
-    /// Ten nodes on average around one buffer: six unique, two duplicates (a read and a view), two dead. The last read
-    /// looks like the others but has a write before it. The dead nodes are a view in one group, a buffer and a write
-    /// through a view of it in the next.
+    /// Ten nodes on average around one buffer: six unique, two duplicates (a read and a view), two
+    /// dead. The last read looks like the others but has a write before it. The dead nodes are a
+    /// view in one group, a buffer and a write through a view of it in the next.
     fn in_place(&mut self, dead_write: bool) -> io::Result<()> {
         let previous = self.last;
         let buffer = self.emit_with(|out| Step::Fresh { out, from: previous })?;
@@ -314,7 +318,7 @@ impl<'w> Generator<'w> {
         self.emit_with(|out| Step::View { out, of: buffer }).map(drop)
     }
 
-    /// Uses the duplicates that are left and returns the last value.
+    /// Uses the remaining duplicates and returns the last value.
     fn finish(&mut self) -> io::Result<Val> {
         while !self.pending.is_empty() {
             self.unique(None)?;
@@ -323,7 +327,7 @@ impl<'w> Generator<'w> {
     }
 }
 
-/// The last [`WINDOW`] things pushed.
+/// The last [`WINDOW`] items pushed.
 struct Recent<T> {
     items: [T; WINDOW],
     next: usize,
@@ -344,7 +348,7 @@ impl<T: Copy> Recent<T> {
     }
 }
 
-/// Xorshift: the same numbers everywhere.
+/// Xorshift, for reproducible numbers on all machines.
 struct Random(u64);
 
 impl Random {
@@ -372,7 +376,7 @@ mod tests {
     use super::*;
     use crate::dialect::Dialect;
 
-    /// Collects the steps.
+    /// Records the steps.
     #[derive(Default)]
     struct Recorder {
         steps: Vec<Step>,
@@ -409,7 +413,8 @@ mod tests {
         String::from_utf8(out).expect("text")
     }
 
-    /// The nodes that are left of straight-line code after value numbering and removal of dead nodes.
+    /// The number of nodes of straight-line code that remain after value numbering and dead code
+    /// elimination.
     fn survivors(recorder: &Recorder) -> usize {
         let mut leaders: HashMap<Val, Val> = HashMap::new();
         let mut seen: HashMap<Expr, Val> = HashMap::new();

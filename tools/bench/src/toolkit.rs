@@ -1,4 +1,4 @@
-//! The measurement: five shapes, several sizes, every program in turn.
+//! The toolkit measurement: all shapes and sizes, with every program in turn.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::dialect::Dialect;
 use crate::process::{Failure, Usage};
 use crate::shapes::Shape;
 
-/// How often the three-line file is run.
+/// Number of runs on the three-line file.
 const START_RUNS: usize = 50;
 
 /// What to measure.
@@ -21,9 +21,9 @@ pub struct Plan {
     pub nodes: Vec<u64>,
     /// The shapes.
     pub shapes: Vec<Shape>,
-    /// How often each program runs on each file.
+    /// Number of runs of each program on each file.
     pub runs: usize,
-    /// When a process is killed.
+    /// The time limit of a process.
     pub limit: Duration,
 }
 
@@ -31,39 +31,39 @@ pub struct Plan {
 pub struct Row {
     /// The file's shape.
     pub shape: Shape,
-    /// The size that was asked for.
+    /// The requested size.
     pub size: u64,
-    /// Which of [`Measurement::contenders`] ran.
+    /// Index of the program in [`Measurement::contenders`].
     pub contender: usize,
-    /// The nodes that the file has.
+    /// The number of nodes of the file.
     pub nodes: u64,
-    /// The bytes that the file has.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// One for each run.
+    /// One entry per run.
     pub result: Result<Vec<Usage>, Failure>,
 }
 
-/// The three-line file with one program.
+/// The results of one program on the three-line file.
 pub struct Start {
-    /// Which of [`Measurement::contenders`] ran.
+    /// Index of the program in [`Measurement::contenders`].
     pub contender: usize,
-    /// One for each run.
+    /// One entry per run.
     pub result: Result<Vec<Usage>, Failure>,
 }
 
-/// Everything that was measured.
+/// The complete measurement.
 pub struct Measurement {
     /// The programs.
     pub contenders: Vec<Contender>,
-    /// What was left out and why.
+    /// Skipped programs, and why.
     pub notes: Vec<String>,
     /// The shapes and sizes.
     pub rows: Vec<Row>,
-    /// From start to exit.
+    /// Times from start to exit.
     pub starts: Vec<Start>,
 }
 
-/// A folder that disappears with its owner.
+/// A directory that is removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -80,7 +80,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Measures everything in `plan`; progress goes to standard error.
+/// Runs the measurement of `plan`; progress goes to standard error.
 pub fn measure(plan: &Plan, places: &Places) -> Result<Measurement> {
     let scratch = Scratch::new()?;
     let (contenders, notes) = contender::find(places, &scratch.0)?;
@@ -98,7 +98,7 @@ pub fn measure(plan: &Plan, places: &Places) -> Result<Measurement> {
     Ok(Measurement { contenders, notes, rows, starts })
 }
 
-/// Runs every program on the three-line file of its language.
+/// Runs every program on the three-line file of its dialect.
 fn measure_starts(contenders: &[Contender], scratch: &Path, limit: Duration) -> Result<Vec<Start>> {
     let mut files = Vec::new();
     for contender in contenders {
@@ -110,7 +110,7 @@ fn measure_starts(contenders: &[Contender], scratch: &Path, limit: Duration) -> 
     Ok(results.into_iter().enumerate().map(|(contender, result)| Start { contender, result }).collect())
 }
 
-/// Writes one shape at one size in every language needed and runs every program on it.
+/// Writes one shape at one size in every dialect needed and runs every program on it.
 fn measure_case(plan: &Plan, all: &[Contender], scratch: &Path, shape: Shape, size: u64) -> Result<Vec<Row>> {
     let mut files: Vec<(Dialect, PathBuf, u64)> = Vec::new();
     for contender in all {
@@ -134,7 +134,7 @@ fn measure_case(plan: &Plan, all: &[Contender], scratch: &Path, shape: Shape, si
     Ok(rows)
 }
 
-/// Runs 0, 1, …, `count` - 1 in turn, `runs` times over. What fails once is not run again.
+/// Runs 0, 1, …, `count` - 1 in turn, `runs` times. After a failure an index is not run again.
 fn interleave(
     runs: usize,
     count: usize,
@@ -153,8 +153,8 @@ fn interleave(
     results
 }
 
-/// Writes a file in a process of its own, because the peak memory of the parent counts as that of each child at its
-/// birth. Returns the number of nodes.
+/// Writes a file in a separate process, because a child's peak memory includes that of its parent
+/// at the time of the fork. Returns the number of nodes.
 fn generate(shape: Shape, nodes: u64, dialect: Dialect, path: &Path) -> Result<u64> {
     let output = Command::new(std::env::current_exe()?)
         .args(["generate", shape.name(), &nodes.to_string(), dialect.name(), "-o"])

@@ -20,7 +20,7 @@ impl<'w> TorchScript<'w> {
         TorchScript { out, indent: 2 }
     }
 
-    /// One node: its result, the result's type, what stands before the parenthesis, the operands.
+    /// One node: its result, the result's type, the text before the parenthesis, the operands.
     fn node(&mut self, out: Val, ty: &str, head: &str, operands: &[Val]) -> io::Result<()> {
         write!(self.out, "{:w$}{} : {ty} = {head}(", "", Name(out), w = self.indent)?;
         for (i, &operand) in operands.iter().enumerate() {
@@ -30,7 +30,7 @@ impl<'w> TorchScript<'w> {
         self.out.write_all(b")\n")
     }
 
-    /// The first line of a block; the indentation is the one inside of it.
+    /// The first line of a block; `indent` is that of its nodes.
     fn open_block(&mut self, index: u32) -> io::Result<()> {
         writeln!(self.out, "{:w$}block{index}():", "", w = self.indent - 2)
     }
@@ -90,7 +90,7 @@ fn head(expr: &Expr) -> &'static str {
     }
 }
 
-/// A value's spelling: parameters by name, the rest mostly by number.
+/// The name of a value: parameters have names, most other values have numbers.
 struct Name(Val);
 
 impl fmt::Display for Name {

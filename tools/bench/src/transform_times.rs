@@ -1,10 +1,14 @@
-//! What a cached transformation costs beside running the passes: `jitopt-bench transform-cache FILES`.
+//! Measures cached transformations against running the passes: `jitopt-bench transform-cache
+//! FILES`.
 //!
-//! A graph is read once. Each run takes a copy of it, which is not counted, and either runs the passes over it, or reads the copy as words and
-//! hashes them (`hash`), or looks the words up and builds the result (`apply`, comparing the words included). The fastest run of each counts,
-//! because others are longer only by what else the machine does; nanoseconds per node are of the nodes of the graph for `hash`, and of the result for `apply`. Dali, whose idea this is, tells a ratio of 257 for
-//! a training step of its convolutional network, hashing included. Where a PyTorch is there and reads the graph, its passes of the same names run
-//! too, and the last column says how much longer they take than `hash` and `apply`.
+//! A graph is read once. Each run takes a copy of it, which is not counted, and either runs the
+//! passes on it, or encodes the copy and hashes the encoding (`hash`), or looks up the encoding and
+//! builds the result (`apply`, which includes the full comparison). The fastest run of each counts,
+//! because other work of the machine only makes runs longer; nanoseconds per node refer to the
+//! nodes of the input for `hash`, and of the result for `apply`. Dali, the origin of the idea,
+//! reports a ratio of 257 for a training step of its convolutional network, hashing included. If a
+//! PyTorch is available and reads the graph, its passes of the same names run too, and the last
+//! column is the ratio of their time to `hash` and `apply`.
 
 use crate::pass_times::{Peer, bindings};
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,7 +19,7 @@ use jitopt_passes::REGISTRY;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// One pass, five, and twenty.
+/// Pipelines of one, five, and twenty passes.
 const PIPELINES: [&str; 3] = [
     "cse",
     "inline,lower-simple-tuples,constant-propagation,constant-pooling,cse",
@@ -23,7 +27,7 @@ const PIPELINES: [&str; 3] = [
      shape-analysis{precise},constant-propagation,constant-pooling,peephole,cse,dce,batch-mm,dce,peephole,cse,dce,dce",
 ];
 
-/// Lookups are so short that many are needed for one that nothing disturbed.
+/// Lookups are so short that many are needed for an undisturbed one.
 const LOOKUPS: usize = 501;
 
 /// One row of the table.
@@ -34,14 +38,14 @@ struct Row {
     uncached: Duration,
     hash: Duration,
     apply: Duration,
-    /// What PyTorch takes, where it reads the graph.
+    /// The time of PyTorch, if it reads the graph.
     theirs: Option<Duration>,
 }
 
 /// The table for these graphs.
 ///
 /// # Errors
-/// When a file cannot be read, or the passes fail.
+/// If a file cannot be read, or the passes fail.
 pub fn measure(files: &[PathBuf], pipeline: Option<&str>, python: &Path, runs: usize) -> Result<String> {
     let mut table = String::from(
         "| graph | passes | nodes, before and after | passes run | hash per node | apply per node | ratio | PyTorch's passes | ratio |\n\
@@ -61,7 +65,7 @@ pub fn measure(files: &[PathBuf], pipeline: Option<&str>, python: &Path, runs: u
 fn read(file: &Path) -> Result<Graph> {
     let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = parse(&text, ParseOptions::default());
-    parsed.map(|parsed| parsed.graph).map_err(|_| anyhow!("{} is no graph", file.display()))
+    parsed.map(|parsed| parsed.graph).map_err(|_| anyhow!("cannot parse the graph {}", file.display()))
 }
 
 fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
@@ -71,7 +75,7 @@ fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
     let mut passes = |graph: &mut Graph| run(graph, &pipeline, &mut Session::default(), &mut []);
     let mut result = graph.clone();
     if !matches!(cache.transform(&mut result, &mut words, &mut passes)?, Lookup::Miss) {
-        bail!("the result of {text} is not kept");
+        bail!("the result of {text} is not cached");
     }
     let (mut uncached, mut hash, mut apply) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
@@ -90,7 +94,7 @@ fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
         let hit = cache.apply(&mut copy, &words, key);
         apply.push(start.elapsed());
         if !hit {
-            bail!("a copy of the graph does not hit");
+            bail!("a copy of the graph misses the cache");
         }
     }
     let [uncached, hash, apply] = [uncached, hash, apply].map(fastest);
@@ -106,7 +110,7 @@ fn timed(graph: &Graph, text: &str, runs: usize) -> Result<Row> {
     })
 }
 
-/// The fastest of some runs of the passes that PyTorch has of these.
+/// The fastest of some runs of those passes that PyTorch has too.
 fn theirs(python: &Path, file: &Path, text: &str, runs: usize) -> Result<Option<Duration>> {
     let pipeline = Pipeline::parse(text, &REGISTRY).map_err(|error| anyhow!("{}", error.render(text)))?;
     let Some(mut peer) = Peer::start(python, file, &bindings(&pipeline)) else { return Ok(None) };

@@ -8,7 +8,7 @@ use crate::pieces::{BadPattern, Piece, cut};
 use crate::problem::Problem;
 use crate::{Dialect, Options, llvm_match, pytorch_match};
 
-/// What a directive demands of its match.
+/// The condition that a directive puts on its match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plain,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Directive {
     pub(crate) kind: Kind,
-    /// How often in a row it must match.
+    /// Number of consecutive matches required.
     pub(crate) count: usize,
     pub(crate) needle: Needle,
     /// As written, from the prefix to the end of the line.
@@ -44,7 +44,7 @@ impl Directive {
     }
 }
 
-/// A check file whose directives make sense, ready to be run over any number of inputs.
+/// A valid check file, which can be run on any number of inputs.
 #[derive(Debug)]
 pub struct CheckFile {
     pub(crate) name: String,
@@ -102,7 +102,7 @@ struct Reader<'a> {
     has_positive: bool,
 }
 
-/// A directive's head: what it demands, and where its pattern starts in the line.
+/// The head of a directive: its kind, and where its pattern starts in the line.
 struct Head {
     kind: Kind,
     count: usize,
@@ -110,9 +110,9 @@ struct Head {
     end: usize,
 }
 
-/// Why a prefix with something after it is no directive.
+/// Why a prefix with something after it is not a directive.
 enum NoHead {
-    /// Another word that starts alike.
+    /// A longer word that starts with the prefix.
     Word,
     /// An error, with help.
     Wrong(String, Option<String>),
@@ -183,7 +183,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next place of a prefix that starts a word; `None` inside for a comment (`RUN:` or `COM:`).
+    /// The next position of a prefix that starts a word; the inner `None` marks a comment (`RUN:`
+    /// or `COM:`).
     fn next_prefix(&self, line: &str, from: usize) -> Option<(usize, Option<usize>)> {
         let starts = |at: usize| !line[..at].chars().next_back().is_some_and(is_part_of_word);
         let places = line[from..].char_indices().map(|(offset, _)| from + offset).filter(|at| starts(*at));
@@ -217,7 +218,7 @@ impl<'a> Reader<'a> {
             return self.problem(number, line, start, message, None);
         }
         if matches!(head.kind, Kind::Next | Kind::Same | Kind::Empty) && !self.has_positive {
-            let help = Some("begin with a plain or a LABEL directive".to_owned());
+            let help = Some("start with a plain or a LABEL directive".to_owned());
             return self.problem(number, line, at, format!("`{word}` has no match before it to refer to"), help);
         }
         self.has_positive |= !matches!(head.kind, Kind::Not | Kind::Dag);
@@ -329,7 +330,7 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem::whole(self.name, message, help));
     }
 
-    /// A word of the file that looks like a prefix and may be what an unused one meant.
+    /// A word of the file that looks like a prefix, and is probably a misspelling of an unused one.
     fn present_prefix(&self, text: &str, unused: &[String]) -> Option<String> {
         let present: Vec<&str> = text.lines().filter_map(prefix_in).collect();
         let others = || present.iter().copied().filter(|word| !self.prefixes.iter().any(|prefix| prefix == word));
@@ -339,7 +340,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The word in capitals that a line seems to use as a prefix.
+/// The uppercase word that a line appears to use as a prefix.
 fn prefix_in(line: &str) -> Option<&str> {
     let (head, _) = line.split_once(':')?;
     let before = head.char_indices().rfind(|&(_, c)| !is_part_of_word(c));
@@ -355,7 +356,7 @@ fn list(words: &[String]) -> String {
     words.iter().map(|word| format!("`{word}:`")).collect::<Vec<_>>().join(" or ")
 }
 
-/// What may not stand before a prefix.
+/// Characters that may not precede a prefix.
 fn is_part_of_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '-' | '_')
 }
@@ -405,7 +406,7 @@ fn count(line: &str, number: &str) -> Result<Head, NoHead> {
             let help = "COUNT-EXACTLY belongs to the PyTorch dialect; here add a NOT directive".to_owned();
             Err(NoHead::Wrong("COUNT needs a number".to_owned(), Some(help)))
         }
-        _ => Err(NoHead::Wrong("COUNT needs a number above zero, then a colon".to_owned(), None)),
+        _ => Err(NoHead::Wrong("COUNT needs a positive number, then a colon".to_owned(), None)),
     }
 }
 
@@ -421,7 +422,7 @@ fn modifiers(line: &str, tail: &str, kind: Kind, count: usize) -> Result<Head, N
     }
 }
 
-/// How the pattern of a PyTorch directive is to be read.
+/// How to parse the pattern of a PyTorch directive.
 enum Shape {
     Text,
     Highlighted,
@@ -437,7 +438,7 @@ struct PyTorchHead {
     end: usize,
 }
 
-/// Where `CHECK` stands behind a `#` and at most six blanks, and what follows it.
+/// The position of `CHECK` after a `#` and at most six blanks, and the text after it.
 fn pytorch_start(line: &str) -> Option<(usize, &str)> {
     let mut from = 0;
     loop {
@@ -447,7 +448,7 @@ fn pytorch_start(line: &str) -> Option<(usize, &str)> {
         if let Some(tail) = line[at..].strip_prefix("CHECK") {
             return Some((at, tail));
         }
-        // PyTorch goes on behind the character looked at, so `## CHECK:` is a way to disable a check.
+        // PyTorch continues after the character examined, so `## CHECK:` disables a check.
         from = at + line[at..].chars().next()?.len_utf8();
     }
 }

@@ -1,6 +1,7 @@
-//! Which words were meant to be a directive, and which known word is meant by an unknown one.
+//! Detects misspelt directives, and suggests known words for unknown ones.
 
-/// Insertions, deletions, substitutions and swaps of neighbours that lead from one word to the other.
+/// The number of insertions, deletions, substitutions and transpositions of adjacent letters
+/// between two words.
 pub fn edit_distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().collect();
     let to: Vec<char> = to.chars().collect();
@@ -20,7 +21,7 @@ pub fn edit_distance(from: &str, to: &str) -> usize {
     last[to.len()]
 }
 
-/// The known word nearest to `word`, if any is near enough to be what was meant.
+/// The known word nearest to `word`, if it is near enough to be a misspelling.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = 1 + word.chars().count() / 4;
     let scored = known.into_iter().map(|candidate| (edit_distance(word, candidate), candidate));
@@ -30,18 +31,18 @@ pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) ->
 /// The suffixes a prefix may have in LLVM's dialect, `COUNT-` apart.
 pub(crate) const SUFFIXES: [&str; 6] = ["NEXT", "SAME", "NOT", "DAG", "LABEL", "EMPTY"];
 
-/// A part of a line that was meant to be a directive.
+/// A part of a line that is probably a misspelt directive.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Misspelt {
     /// Byte offset in the line.
     pub(crate) at: usize,
-    /// What stands there.
+    /// The text found.
     pub(crate) word: String,
-    /// What should stand there.
+    /// The corrected text.
     pub(crate) meant: String,
 }
 
-/// Looks at a line in which no directive was found for the reason why not.
+/// Checks a line without a directive for a misspelt one.
 pub(crate) fn misspelt(line: &str, prefixes: &[String]) -> Option<Misspelt> {
     words(line).find_map(|(at, word)| {
         let rest = &line[at + word.len()..];
@@ -83,7 +84,7 @@ fn glued(word: &str, rest: &str, prefix: &str) -> Option<Correction> {
     Some((format!("{word}:"), format!("{prefix}-{suffix}:")))
 }
 
-/// The suffix that is meant by `name`; without a separator before it only an exact one counts.
+/// The suffix that `name` misspells; without a separator before it, only an exact one counts.
 fn meant_suffix(name: &str, separated: bool) -> Option<String> {
     let upper = name.to_ascii_uppercase();
     if let Some(count) = count_of(&upper) {
@@ -153,8 +154,8 @@ fn exact_count(name: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// `CHEK:`, `CHCEK-NEXT:`; for prefixes without the word CHECK only swapped letters, as others may be prefixes of
-/// other runs over the same file.
+/// `CHEK:`, `CHCEK-NEXT:`; for prefixes without the word CHECK only transposed letters, because
+/// others may be prefixes of other runs on the same file.
 fn stem_misspelt(word: &str, rest: &str, prefix: &str) -> Option<Correction> {
     if !rest.starts_with(':') {
         return None;
@@ -185,7 +186,7 @@ fn anagram(one: &str, other: &str) -> bool {
     sorted(one) == sorted(other)
 }
 
-/// One edit away from CHECK, in capitals; longer words such as CHECKS or CHECK2 are left to be prefixes.
+/// One edit away from CHECK, in uppercase; longer words such as CHECKS or CHECK2 may be prefixes.
 fn looks_like_check(stem: &str) -> bool {
     stem.bytes().all(|b| b.is_ascii_uppercase()) && edit_distance(stem, "CHECK") == 1
 }

@@ -1,14 +1,16 @@
-//! FileCheck in two dialects: LLVM's (regular expressions, variables, labels) and PyTorch's (plain substrings).
+//! FileCheck in two dialects: LLVM's (regular expressions, variables, labels) and PyTorch's (plain
+//! substrings).
 //!
-//! A check file is any text with directives in it, such as `# CHECK-NEXT: aten::add`. The library reads the directives,
-//! runs them over an input and explains a failure with one row per directive. It never prints: it hands back strings.
+//! A check file is any text with directives in it, such as `# CHECK-NEXT: aten::add`. The library
+//! reads the directives, runs them on an input and explains a failure with one row per directive.
+//! It does not print: it returns strings.
 //!
-//! Two rules keep checks from dying in silence. What looks like a misspelt directive is an error, and so is a prefix
-//! that was asked for but never occurs.
+//! Two rules prevent checks that silently check nothing: a misspelt directive is an error, and so
+//! is a prefix that was requested but never occurs.
 //!
-//! Where this differs from LLVM on purpose: regular expressions are those of the `regex` crate (so `\d` and `\b` work, and
-//! a backslash escapes inside brackets), matching is leftmost-longest as in LLVM, and numeric substitution (`[[#…]]`,
-//! `[[@LINE]]`) is refused with an explanation.
+//! Intended differences from LLVM: regular expressions are those of the `regex` crate (so `\d` and
+//! `\b` work, and a backslash escapes inside brackets), matching is leftmost-longest as in LLVM,
+//! and numeric substitution (`[[#…]]`, `[[@LINE]]`) is refused with an explanation.
 
 mod blanks;
 mod check_file;
@@ -26,24 +28,24 @@ pub use directive_typos::{did_you_mean, edit_distance};
 pub use outcome::{Outcome, Row, Verdict};
 pub use problem::Problem;
 
-/// Whose rules a check file follows.
+/// The dialect of a check file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// LLVM's FileCheck, for tests written here.
+    /// LLVM's FileCheck, for tests of this repository.
     #[default]
     Llvm,
-    /// `torch._C.FileCheck`, for tests that come from PyTorch.
+    /// `torch._C.FileCheck`, for tests from PyTorch.
     PyTorch,
 }
 
-/// What the command line of FileCheck sets.
+/// The options of FileCheck's command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Words that start a directive; the PyTorch dialect knows only `CHECK`.
     pub prefixes: Vec<String>,
-    /// Whose rules to follow.
+    /// The dialect.
     pub dialect: Dialect,
-    /// Blanks count as they stand, instead of any run of them matching any other.
+    /// Match blanks exactly, instead of any run of blanks matching any other.
     pub strict_whitespace: bool,
     /// Every positive check must match a whole line.
     pub match_full_lines: bool,
@@ -63,7 +65,8 @@ impl Default for Options {
     }
 }
 
-/// Reads the checks, runs them, and says in words what went wrong: the whole tool in one call.
+/// Reads the checks, runs them, and returns a description of the errors: the whole tool in one
+/// call.
 pub fn filecheck(
     check_name: &str,
     check_text: &str,

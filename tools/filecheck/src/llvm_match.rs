@@ -1,11 +1,12 @@
-//! Runs directives as LLVM does: LABELs cut the input into sections, and each section is checked on its own.
+//! Runs directives as LLVM does: LABELs cut the input into sections, and each section is checked on
+//! its own.
 
 use crate::check_file::{Directive, Kind};
 use crate::needle::{Found, Variables};
 use crate::outcome::State;
 use std::ops::Range;
 
-/// Runs all directives; returns what became of each.
+/// Runs all directives; returns the state of each.
 pub(crate) fn run(directives: &[Directive], text: &str) -> Vec<State> {
     let states = directives.iter().map(|_| State::NotTried).collect();
     let mut matcher = Matcher { directives, text, states, variables: Variables::new() };
@@ -26,7 +27,7 @@ struct Matcher<'a> {
     variables: Variables,
 }
 
-/// The state of the directive says why.
+/// A failure; the state of the directive has the reason.
 struct Failed;
 
 impl Matcher<'_> {
@@ -80,7 +81,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Returns where the match of the block ends.
+    /// Returns the end of the block's match.
     fn block(&mut self, block: &Block, region: Range<usize>) -> Result<usize, Failed> {
         let (start, nots) = self.group(block.group.clone(), region.clone())?;
         let Some(main) = block.main else {
@@ -94,7 +95,7 @@ impl Matcher<'_> {
         Ok(found.end)
     }
 
-    /// The directive as often in a row as its count says.
+    /// Matches the directive as many times in a row as its count requires.
     fn repeat(&mut self, index: usize, region: Range<usize>) -> Result<Range<usize>, Failed> {
         let first = self.find(index, region.clone())?.range;
         let mut end = first.end;
@@ -108,7 +109,7 @@ impl Matcher<'_> {
         Ok(first.start..end)
     }
 
-    /// NEXT and EMPTY want one newline between the matches, SAME none.
+    /// NEXT and EMPTY require one newline between the matches, SAME none.
     fn check_line(&mut self, index: usize, start: usize, found: Range<usize>) -> Result<(), Failed> {
         let newlines = self.text[start..found.start].matches('\n').count();
         let reason = match self.directives[index].kind {
@@ -121,7 +122,7 @@ impl Matcher<'_> {
         Err(Failed)
     }
 
-    /// Matches the DAGs; returns where to go on, and the NOTs that concern what comes next.
+    /// Matches the DAGs; returns where to continue, and the NOTs before the next match.
     fn group(&mut self, group: Range<usize>, region: Range<usize>) -> Result<(usize, Vec<usize>), Failed> {
         let mut start = region.start;
         let mut nots = Vec::new();

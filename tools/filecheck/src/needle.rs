@@ -1,4 +1,4 @@
-//! What a directive looks for, and how it is found: leftmost, then longest, as POSIX has it.
+//! The search pattern of a directive, with POSIX semantics: leftmost, then longest.
 
 use crate::pieces::Piece;
 use crate::translate::may_stop_short;
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 /// Values of variables.
 pub(crate) type Variables = HashMap<String, String>;
 
-/// What a directive looks for.
+/// A search pattern.
 #[derive(Debug)]
 pub(crate) enum Needle {
     /// Exactly this.
@@ -27,7 +27,7 @@ pub(crate) enum Needle {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) range: Range<usize>,
-    /// Variables that the match gives a value.
+    /// Variables that the match defines.
     pub(crate) bound: Vec<(String, String)>,
 }
 
@@ -37,12 +37,12 @@ impl Found {
     }
 }
 
-/// Why nothing could even be searched.
+/// Why a search was impossible.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Impossible {
     /// These variables have no value yet.
     Undefined(Vec<String>),
-    /// The expression became too large, or the like, once the values were filled in.
+    /// The expression is invalid once the values are substituted, for example too large.
     Expression(String),
 }
 
@@ -57,7 +57,7 @@ impl Needle {
         })
     }
 
-    /// Whether variables are defined or used.
+    /// Whether the pattern defines or uses variables.
     pub(crate) fn has_variables(&self) -> bool {
         let variable = |piece: &Piece| matches!(piece, Piece::Define(..) | Piece::Use(_));
         matches!(self, Needle::Pattern(pattern) if pattern.pieces.iter().any(variable))
@@ -72,7 +72,7 @@ impl Needle {
         pattern.outer_uses().into_iter().map(|name| (name.as_str(), value(name))).collect()
     }
 
-    /// Text like what is looked for, to find lines that nearly match.
+    /// A text similar to a match, used to find lines that nearly match.
     pub(crate) fn sample(&self, variables: &Variables) -> String {
         let part = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
@@ -87,13 +87,14 @@ impl Needle {
     }
 }
 
-/// The start of the first empty line after a newline; the end of a text that ends in a newline is one.
+/// The start of the first empty line after a newline; the end of a text that ends in a newline is
+/// one.
 fn blank_line(text: &str) -> Option<usize> {
     let empty = |at: &usize| matches!(text.as_bytes().get(at + 1), None | Some(b'\n'));
     text.match_indices('\n').map(|(at, _)| at).find(empty).map(|at| at + 1)
 }
 
-/// The first place of the token with exactly its columns underlined on the next line.
+/// The first position of the token where exactly its columns are underlined on the next line.
 fn highlighted(text: &str, token: &str) -> Option<Range<usize>> {
     let underlined = |at: &usize| {
         let line_start = text[..*at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -113,7 +114,8 @@ fn highlighted(text: &str, token: &str) -> Option<Range<usize>> {
 #[derive(Debug)]
 pub(crate) struct Pattern {
     pieces: Vec<Piece>,
-    /// Whether the crate's first match could differ from the longest, or a variable is used where it is defined.
+    /// Whether the crate's first match could differ from the longest, or a variable is used where
+    /// it is defined.
     search_longest: bool,
     /// The compiled pattern, when it depends on no value.
     compiled: OnceLock<Regex>,
@@ -171,7 +173,7 @@ impl Pattern {
         (0..self.pieces.len()).any(|at| is_inner_use(&self.pieces, at))
     }
 
-    /// Match and values as the crate found them.
+    /// The match and the variables as the crate found them.
     fn found(&self, captures: &Captures<'_>) -> Found {
         let value = |at: usize| captures.name(&group(at)).map_or("", |found| found.as_str()).to_owned();
         let definition = |(at, piece): (usize, &Piece)| match piece {
@@ -199,8 +201,8 @@ impl Pattern {
         Ok(compiled)
     }
 
-    /// The whole pattern. A name that is defined in it stands for its expression: more than the use may match, which
-    /// the steps then verify.
+    /// The whole pattern as one expression. A use of a name that the pattern itself defines is
+    /// replaced by its expression: that matches more than the use may, which the steps then verify.
     fn expression(&self, variables: &Variables) -> String {
         let part = |(at, piece): (usize, &Piece)| match piece {
             Piece::Text(text) => regex::escape(text),
@@ -228,12 +230,12 @@ impl Pattern {
     }
 }
 
-/// Group names are counted, as variables may begin with `$`.
+/// Groups are numbered, because variables may begin with `$`.
 fn group(at: usize) -> String {
     format!("jitopt{at}")
 }
 
-/// The expression that defines the name used at `at`, if that happens earlier in the same pattern.
+/// The expression that defines the name used at `at`, if it is defined earlier in the same pattern.
 fn inner_definition(pieces: &[Piece], at: usize) -> Option<&str> {
     let Piece::Use(used) = &pieces[at] else { return None };
     pieces[..at].iter().rev().find_map(|piece| match piece {
@@ -250,19 +252,20 @@ fn compile(expression: &str) -> Result<Regex, Impossible> {
     Regex::new(&format!("(?m){expression}")).map_err(|error| Impossible::Expression(error.to_string()))
 }
 
-/// A part of a pattern with all values filled in.
+/// A part of a pattern with all values substituted.
 enum Step {
     Literal(String),
-    /// An expression closed with `\z`, whose match may become a value.
+    /// An expression anchored with `\z`, whose match may become a value.
     Match(Option<String>, Regex),
     /// The value bound by an earlier step.
     Again(String),
 }
 
-/// Places beyond the shortest match that are tried for a longer one; constants make lines of any length.
+/// Maximum number of positions after the shortest match that are tried for a longer one; lines with
+/// constants may have any length.
 const MOST_ENDS: usize = 4_096;
 
-/// Whether the steps match exactly `from..to`; earlier steps take as much as they can.
+/// Whether the steps match exactly `from..to`; earlier steps are greedy.
 fn walk(steps: &[Step], text: &str, from: usize, to: usize, bound: &mut Vec<(String, String)>) -> bool {
     let Some((step, rest)) = steps.split_first() else {
         return from == to;
@@ -289,12 +292,12 @@ fn walk(steps: &[Step], text: &str, from: usize, to: usize, bound: &mut Vec<(Str
     }
 }
 
-/// Whether an expression closed with `\z` matches exactly `from..to`.
+/// Whether an expression anchored with `\z` matches exactly `from..to`.
 fn reaches(closed: &Regex, text: &str, from: usize, to: usize) -> bool {
     closed.find_at(&text[..to], from).is_some_and(|found| found.start() == from)
 }
 
-/// The ends from the last to the first.
+/// The possible ends, from the last to the first.
 fn ends(text: &str, first: usize, last: usize) -> impl Iterator<Item = usize> + '_ {
     (first..=last).rev().filter(|end| text.is_char_boundary(*end))
 }

@@ -1,4 +1,4 @@
-//! What became of each directive, and the report that explains it.
+//! The results of directives, and the report that explains failures.
 
 use crate::blanks::Canonical;
 use crate::check_file::{CheckFile, Directive};
@@ -7,7 +7,7 @@ use crate::problem::with_caret;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
-/// What became of a directive, in offsets of the canonical text.
+/// The result of a directive, in offsets of the canonical text.
 #[derive(Debug)]
 pub(crate) enum State {
     NotTried,
@@ -19,16 +19,16 @@ pub(crate) enum State {
     Impossible(Impossible),
 }
 
-/// A search that found nothing, with what is needed to look elsewhere.
+/// A failed search, with the data to look for near matches.
 #[derive(Debug)]
 pub(crate) struct Search {
     region: Range<usize>,
-    /// Text like what was looked for.
+    /// A text similar to what was searched.
     sample: String,
     variables: Variables,
     /// The values of the variables that the directive uses.
     values: Vec<(String, String)>,
-    /// How many of the matches that a COUNT wants were there.
+    /// Number of matches found of those that a COUNT requires.
     done: usize,
 }
 
@@ -40,7 +40,7 @@ impl State {
         State::Missing(Search { region, sample, variables, values, done: 0 })
     }
 
-    /// Some of the matches that a COUNT wants were there.
+    /// Records that some of the matches that a COUNT requires were found.
     pub(crate) fn after(&mut self, matches: usize) {
         if let State::Missing(search) = self {
             search.done = matches;
@@ -48,7 +48,7 @@ impl State {
     }
 }
 
-/// What became of a directive.
+/// The verdict on a directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Matched at this line and column of the input.
@@ -60,24 +60,24 @@ pub enum Verdict {
     },
     /// A NOT directive that matched nowhere.
     Absent,
-    /// Failed, for the reason given.
+    /// Failed, with the reason.
     Failed(String),
-    /// Never tried, as one before it failed.
+    /// Not tried, because an earlier one failed.
     NotTried,
 }
 
-/// One directive and what became of it.
+/// A directive and its verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The directive as written, from its prefix on.
     pub directive: String,
     /// Its line in the check file, from 1.
     pub line: usize,
-    /// What became of it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// The result of running a check file over an input. `Display` gives the report for people.
+/// The result of running a check file on an input. `Display` renders the report.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// One row per directive, in the order of the check file.
@@ -87,7 +87,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every directive held.
+    /// Whether every directive passed.
     pub fn passed(&self) -> bool {
         self.passed
     }
@@ -120,7 +120,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// A verdict, the line of the input that shows why, and remarks.
+/// A verdict, the line of the input that shows the reason, and notes.
 struct Explained {
     verdict: Verdict,
     focus: Option<(usize, usize)>,
@@ -173,7 +173,7 @@ fn impossible_reason(impossible: &Impossible) -> String {
 }
 
 impl Search {
-    /// Says where the search went and what comes nearest to a match.
+    /// Describes the searched region and the nearest match.
     fn explain(&self, directive: &Directive, input: &Canonical<'_>) -> Explained {
         let (from, to) = (input.place(self.region.start), input.place(self.region.end));
         let (mut why, focus) = self.nearest(directive, input);
@@ -186,17 +186,17 @@ impl Search {
         explained
     }
 
-    /// Looks for the directive elsewhere in the input, and else for the line most like it.
+    /// Looks for the directive elsewhere in the input, and otherwise for the most similar line.
     fn nearest(&self, directive: &Directive, input: &Canonical<'_>) -> (String, Option<(usize, usize)>) {
         let find = |range: Range<usize>| match directive.needle.find(&input.text[range.clone()], &self.variables) {
             Ok(Some(found)) => Some(input.place(found.range.start + range.start)),
             _ => None,
         };
         if let Some(place) = find(0..self.region.start) {
-            return (format!("not found; stands at {}, before the place reached", show(place)), Some(place));
+            return (format!("not found; occurs at {}, before the current position", show(place)), Some(place));
         }
         if let Some(place) = find(self.region.end..input.text.len()) {
-            return (format!("not found; stands at {}, in a later section", show(place)), Some(place));
+            return (format!("not found; occurs at {}, in a later section", show(place)), Some(place));
         }
         match nearest(input, self.region.clone(), &self.sample) {
             Some(place) => (format!("not found; nearest is line {}", place.0), Some(place)),
@@ -205,10 +205,10 @@ impl Search {
     }
 }
 
-/// Lines looked at for the nearest candidate; a report need not be perfect, but it must not take minutes.
+/// Maximum number of lines compared: the report need not be perfect, but it must not take minutes.
 const CANDIDATES: usize = 10_000;
 
-/// The line of the region that shares the largest part of its letter pairs with the sample.
+/// The line of the region that shares the largest fraction of its letter pairs with the sample.
 fn nearest(input: &Canonical<'_>, region: Range<usize>, sample: &str) -> Option<(usize, usize)> {
     let wanted = pairs(sample);
     let mut best: Option<(f64, usize)> = None;
@@ -223,14 +223,14 @@ fn nearest(input: &Canonical<'_>, region: Range<usize>, sample: &str) -> Option<
     best.map(|(_, at)| input.place(at))
 }
 
-/// Neighbouring characters, sorted.
+/// Adjacent character pairs, sorted.
 fn pairs(text: &str) -> Vec<(char, char)> {
     let mut pairs: Vec<(char, char)> = text.trim().chars().zip(text.trim().chars().skip(1)).collect();
     pairs.sort_unstable();
     pairs
 }
 
-/// How much of `wanted` is in `other`, less a little for what `other` has besides.
+/// The fraction of `wanted` that is in `other`, minus a small penalty for the rest of `other`.
 fn likeness(wanted: &[(char, char)], other: &[(char, char)]) -> f64 {
     if wanted.is_empty() {
         return 0.0;
@@ -249,7 +249,7 @@ fn likeness(wanted: &[(char, char)], other: &[(char, char)]) -> f64 {
     shared as f64 / wanted.len() as f64 - 0.1 * excess as f64 / (excess + wanted.len()) as f64
 }
 
-/// The failures with their places, then the table.
+/// The failures with their positions, then the table.
 fn report(
     checks: &CheckFile,
     input_name: &str,
@@ -274,7 +274,7 @@ fn failure(out: &mut String, checks: &CheckFile, directive: &Directive, why: &st
     let _ = writeln!(out, "{}", with_caret(line, &directive.source, column));
 }
 
-/// The lines around the place in the input.
+/// The lines around a position in the input.
 fn context(out: &mut String, input_name: &str, input: &Canonical<'_>, one: &Explained) {
     for note in &one.notes {
         let _ = writeln!(out, "  note: {note}");

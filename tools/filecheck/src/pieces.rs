@@ -1,4 +1,5 @@
-//! The text of a check, cut into plain text, `{{expressions}}`, `[[DEFINITIONS:of]]` and `[[uses]]`.
+//! Splits the text of a check into plain text, `{{expressions}}`, `[[DEFINITIONS:of]]` and
+//! `[[uses]]`.
 
 use crate::translate::translate;
 use regex::Regex;
@@ -6,17 +7,17 @@ use regex::Regex;
 /// One part of a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Stands for itself.
+    /// Literal text.
     Text(String),
     /// An expression, in the spelling of the `regex` crate.
     Expression(String),
-    /// Whatever the expression matches becomes the value of the name.
+    /// Defines a name by the match of an expression.
     Define(String, String),
     /// The value of the name.
     Use(String),
 }
 
-/// What is wrong with a pattern, at a byte offset in it.
+/// An error in a pattern, at a byte offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BadPattern {
     pub(crate) at: usize,
@@ -35,7 +36,7 @@ impl BadPattern {
     }
 }
 
-/// Cuts a pattern.
+/// Splits a pattern.
 pub(crate) fn cut(pattern: &str) -> Result<Vec<Piece>, BadPattern> {
     let mut pieces = Vec::new();
     let mut at = 0;
@@ -87,7 +88,7 @@ fn variable(rest: &str, at: usize, pieces: &mut Vec<Piece>) -> Result<usize, Bad
     Ok(end + 4)
 }
 
-/// Where the `]]` stands that is not part of a bracket expression.
+/// The position of the `]]` that is not part of a bracket expression.
 fn closing(inner: &str, at: usize) -> Result<usize, BadPattern> {
     let mut depth = 0;
     let mut chars = inner.char_indices();
@@ -110,7 +111,7 @@ fn is_name(name: &str) -> bool {
     word && name.bytes().next().is_some_and(|b| !b.is_ascii_digit())
 }
 
-/// The translated expression, if it is one.
+/// The translated expression, if it is valid.
 pub(crate) fn checked(expression: &str, at: usize) -> Result<String, BadPattern> {
     let translated = translate(expression);
     match Regex::new(&translated) {
@@ -119,7 +120,8 @@ pub(crate) fn checked(expression: &str, at: usize) -> Result<String, BadPattern>
     }
 }
 
-/// The crate shows the expression with a caret; its place and its last line are what is wanted here.
+/// Converts an error of the crate, which shows the expression with a caret, to its position and
+/// last line.
 fn bad_expression(expression: &str, at: usize, shown: &str) -> BadPattern {
     let reason = shown.lines().last().unwrap_or(shown).trim_start_matches("error: ");
     let caret = shown.lines().find(|line| line.trim_start().starts_with('^'));

@@ -1,19 +1,19 @@
-//! What is wrong with a check file, with a place and, where one is known, a way out.
+//! Errors in a check file, with their position and, if known, a remedy.
 
 use std::fmt;
 
-/// One mistake in a check file. `Display` shows the line with a caret under the place.
+/// One error in a check file. `Display` shows the line with a caret under the position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The check file.
     pub file: String,
-    /// Line from 1, or 0 when the file as a whole is meant.
+    /// Line from 1, or 0 for the file as a whole.
     pub line: usize,
     /// Column from 1, counted in characters.
     pub column: usize,
     /// What is wrong.
     pub message: String,
-    /// What to write instead.
+    /// The remedy.
     pub help: Option<String>,
     /// The text of the line.
     pub source: String,
@@ -41,7 +41,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The line with its number, and under it a caret; tabs are repeated so that the caret stays below its character.
+/// The line with its number, and a caret on the next line; tabs are repeated so that the caret
+/// stays below its character.
 pub(crate) fn with_caret(line: usize, source: &str, column: usize) -> String {
     let number = line.to_string();
     let lead: String =

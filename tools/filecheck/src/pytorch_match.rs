@@ -1,15 +1,15 @@
-//! Runs directives as `torch._C.FileCheck` does: groups of DAGs or NOTs, everything else on its own.
+//! Runs directives as `torch._C.FileCheck` does: DAGs and NOTs in groups, all others one by one.
 
 use crate::check_file::{Directive, Kind};
 use crate::needle::Variables;
 use crate::outcome::State;
 use std::ops::Range;
 
-/// Runs all directives; returns what became of each.
+/// Runs all directives; returns the state of each.
 pub(crate) fn run(directives: &[Directive], text: &str) -> Vec<State> {
     let states = directives.iter().map(|_| State::NotTried).collect();
     let mut matcher = Matcher { directives, text, states };
-    // The states say what failed.
+    // The states contain the failure.
     let _ = matcher.run();
     matcher.states
 }
@@ -20,7 +20,7 @@ struct Matcher<'a> {
     states: Vec<State>,
 }
 
-/// The state of the directive says why.
+/// A failure; the state of the directive has the reason.
 struct Failed;
 
 impl Matcher<'_> {
@@ -39,7 +39,7 @@ impl Matcher<'_> {
         self.forbid(nots, end..self.text.len())
     }
 
-    /// Neighbouring DAGs are one group, and so are neighbouring NOTs.
+    /// Adjacent DAGs form a group, and so do adjacent NOTs.
     fn groups(&self) -> Vec<Range<usize>> {
         let mut groups: Vec<Range<usize>> = Vec::new();
         for (index, directive) in self.directives.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Matcher<'_> {
         groups
     }
 
-    /// Every member is searched from the same place, so DAGs may overlap.
+    /// Every member is searched from the same position, so DAGs may overlap.
     fn group(&mut self, group: Range<usize>, from: usize) -> Result<Range<usize>, Failed> {
         let mut all: Option<Range<usize>> = None;
         for index in group {

@@ -1,10 +1,11 @@
-//! POSIX regular expressions as LLVM reads them, rewritten for the `regex` crate.
+//! Translates POSIX regular expressions, as LLVM interprets them, to the syntax of the `regex`
+//! crate.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// The same expression for the `regex` crate: a set with `^` never holds a newline, `[`, `&` and `~` are plain inside a
-/// set, and a brace that opens no repetition is a brace.
+/// Translates an expression: a negated set never matches a newline, `[`, `&` and `~` are literal
+/// inside a set, and a brace that does not open a repetition is literal.
 pub(crate) fn translate(expression: &str) -> String {
     let mut out = String::with_capacity(expression.len() + 8);
     let mut rest = expression.chars().peekable();
@@ -61,7 +62,7 @@ fn named_class(rest: &mut Peekable<Chars<'_>>, out: &mut String) {
     }
 }
 
-/// Whether the crate's choice among several matches from one place may be shorter than the longest.
+/// Whether the crate's leftmost-first choice may be shorter than the longest match.
 pub(crate) fn may_stop_short(expression: &str) -> bool {
     let quantified = [")?", ")*", ")+", "){"];
     expression.contains('|') || quantified.iter().any(|group| expression.contains(group))

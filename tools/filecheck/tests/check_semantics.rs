@@ -1,4 +1,4 @@
-//! LLVM's rules, one small case each; what LLVM 14 does with them was observed, not guessed.
+//! LLVM's semantics, one small case each; the expectations are the observed behaviour of LLVM 14.
 
 #![allow(clippy::unwrap_used)]
 
@@ -60,7 +60,7 @@ fn labels_cut_sections() {
     assert!(passes(checks, "one a two b"));
     assert!(!passes(checks, "one two a b"));
     let report = report(checks, "one\ntwo\na\n");
-    assert!(report.contains("error: CHECK: not found; stands at 3:1, in a later section"), "{report}");
+    assert!(report.contains("error: CHECK: not found; occurs at 3:1, in a later section"), "{report}");
     assert!(report.matches("error:").count() == 2, "both sections are reported\n{report}");
 }
 
@@ -129,7 +129,7 @@ fn mistakes_are_errors_with_suggestions() {
         ("# nothing", "no checks: nothing starts with `CHECK:`"),
         ("# CHECK:", "nothing to check for"),
         ("# CHECK-NEXT: a", "`CHECK-NEXT` has no match before it to refer to"),
-        ("# CHECK-COUNT-0: a", "COUNT needs a number above zero, then a colon"),
+        ("# CHECK-COUNT-0: a", "COUNT needs a positive number, then a colon"),
         ("# CHECK-NOT-DAG: a", "suffixes cannot be combined"),
         ("# CHECK-LABEL: [[X:a]]", "`CHECK-LABEL` cannot define or use variables: it is found before they have values"),
     ] {

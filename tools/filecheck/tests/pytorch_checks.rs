@@ -1,4 +1,5 @@
-//! Checks written for PyTorch's own FileCheck and the graphs PyTorch printed, side by side in `tests/data`.
+//! Checks written for PyTorch's own FileCheck, with the graphs that PyTorch printed, in
+//! `tests/data`.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! libFuzzer target: the first eight bytes choose a command and its files, the others replace its
+//! libFuzzer target: the first eight bytes select a command and its files, the others replace its
 //! first file.
 
 #![cfg_attr(fuzzing, no_main)]

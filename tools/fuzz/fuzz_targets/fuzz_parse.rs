@@ -1,4 +1,4 @@
-//! libFuzzer target: any bytes are read or refused.
+//! libFuzzer target: arbitrary bytes are parsed or refused.
 
 #![cfg_attr(fuzzing, no_main)]
 

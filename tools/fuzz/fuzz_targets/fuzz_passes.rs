@@ -1,4 +1,4 @@
-//! libFuzzer target: a pipeline in the first line, then a graph, without a check of the verifier.
+//! libFuzzer target: a pipeline in the first line, then a graph, which is not verified.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! libFuzzer target: what was read comes back from its own print.
+//! libFuzzer target: a parsed graph survives printing and parsing.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! Coverage-guided bytes against the reader, the printer, passes and all subcommands.
+//! Coverage-guided fuzzing of the parser, the printer, passes and all subcommands.
 //!
 //! Each property is a target of `cargo fuzz` (nightly Rust, a C++ compiler):
 //! ```text
@@ -7,9 +7,8 @@
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz passes     target/fuzz-passes
 //! cargo +nightly fuzz run --fuzz-dir tools/fuzz command    target/fuzz-command
 //! ```
-//! The first folder is libFuzzer's own and must exist, the others are seeds. Without nightly Rust
-//! `tools/mutation`
-//! mutates the files of the repository itself.
+//! The first directory is libFuzzer's own and must exist, the others are seeds. `tools/mutation`
+//! works without nightly Rust: it mutates the files of the repository itself.
 
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};
 use jitopt_mutation::case::{Case, Sources};
@@ -19,10 +18,10 @@ use jitopt_mutation::seeds::Seeds;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Passes run over a graph or refuse it.
+/// Passes transform a graph or refuse it.
 ///
 /// # Panics
-/// When they do neither.
+/// If they do neither.
 pub fn passes(bytes: &[u8]) {
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(0);
     let pipeline = String::from_utf8_lossy(&bytes[..end]).replace('/', "_");
@@ -32,10 +31,10 @@ pub fn passes(bytes: &[u8]) {
     assert_eq!(ended.failure(), None, "{}", ended.said);
 }
 
-/// A command of `jitopt-mutation` ends as it should.
+/// A command of `jitopt-mutation` ends with a documented exit code, in bounded time.
 ///
 /// # Panics
-/// When it does not.
+/// If it does not.
 pub fn command(bytes: &[u8]) {
     static SOURCES: OnceLock<Sources> = OnceLock::new();
     let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
@@ -49,21 +48,21 @@ pub fn command(bytes: &[u8]) {
     assert_eq!(ended.failure(), None, "{}\n{}", case.argv.join(" "), ended.said);
 }
 
-/// A folder of this process for the files of commands.
+/// The directory of this process for the files of commands.
 fn scratch() -> PathBuf {
     let folder = std::env::temp_dir().join(format!("jitopt-fuzz-{}", std::process::id()));
-    // Where it cannot be made, commands find no files.
+    // If it cannot be created, commands find no files.
     let _ = std::fs::create_dir_all(&folder);
     folder
 }
 
-/// Any bytes are read or refused, as one graph and as several.
+/// Arbitrary bytes are parsed or refused, as one graph and as several.
 pub fn read(bytes: &[u8]) {
     let _ = parse(bytes, ParseOptions::default());
     let _ = parse_all_graphs(bytes, ParseOptions::default());
 }
 
-/// What was read comes back from its own print: printed, read again and printed again, it is the same text.
+/// A parsed graph survives a round trip: printed, parsed and printed again, the text is the same.
 pub fn round_trip(bytes: &[u8]) -> Result<(), String> {
     let Ok(parsed) = parse(bytes, ParseOptions::default()) else { return Ok(()) };
     let once = print(&parsed.graph, PrintOptions::default());
@@ -83,7 +82,7 @@ fn first_difference(once: &[u8], twice: &[u8]) -> String {
     pairs.into_iter().find(|(a, b)| a != b).map_or("one is longer".to_owned(), |(a, b)| format!("{a:?} became {b:?}"))
 }
 
-/// What the targets do when they are not built by `cargo fuzz`.
+/// Runs the targets without `cargo fuzz`.
 pub fn needs_cargo_fuzz() {
     eprintln!(
         "this is a libFuzzer target: run it with `cargo fuzz run --fuzz-dir tools/fuzz …`, or use `tools/mutation`"

@@ -1,10 +1,11 @@
-//! From "the pipeline is wrong" to the rewrites at fault.
+//! Finds the rewrites that make a pipeline produce wrong results.
 //!
-//! Rewrites are counted across rules and passes as they come up, and a gate lets some of them happen. First the shortest failing prefix is
-//! found by halving; then of its rewrites all are taken away that the failure does not need, in pieces that get smaller
-//! (Zeller and Hildebrandt, "Simplifying and isolating failure-inducing input", 2002). Nothing is kept on disk: what a gate lets
-//! through is its text, `*=3:17`. Whatever is tried next is tried by a whole team at once, and what is found is the same for
-//! teams of all sizes.
+//! Rewrites are numbered across rules and passes as they come up, and a gate enables some of them.
+//! First, bisection finds the shortest failing prefix; then delta debugging removes the rewrites
+//! that the failure does not need, in ever smaller pieces (Zeller and Hildebrandt, "Simplifying and
+//! isolating failure-inducing input", 2002). The state is the text of a gate, `*=3:17`; nothing is
+//! stored on disk. The candidates of each step are tried in parallel, and the result does not
+//! depend on the number of threads.
 
 use crate::team::Seat;
 use jitopt_core::interpreter::profile::Profile;
@@ -17,56 +18,56 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What is tried: a graph, what runs over it, and what must not come of it.
+/// The subject of a search: a graph, a pipeline, and a check of its result.
 pub struct Suspect<'a> {
-    /// The graph before.
+    /// The input graph.
     pub graph: &'a Graph,
-    /// What runs.
+    /// The pipeline under test.
     pub pipeline: &'a Pipeline,
-    /// What calls can be replaced by.
+    /// Graphs that `inline` substitutes for calls.
     pub callees: &'a BTreeMap<String, Graph>,
-    /// How long the passes may take, each time that they run.
+    /// Time limit of each run of the pipeline.
     pub timeout: Option<Duration>,
-    /// What was seen of the graph, for the passes that ask for that.
+    /// The profile of the graph, for the passes that read it.
     pub profile: Option<&'a Profile>,
-    /// What is wrong with the graph afterwards, if anything is.
+    /// The failure of a transformed graph, or `None`.
     pub check: &'a dyn Fn(&Graph) -> Option<String>,
-    /// The place in the team that searches.
+    /// This thread's seat in the parallel search.
     pub seat: Seat,
-    /// Is told how many rewrites may still be at fault, and how many sets of them were tried.
+    /// Progress callback: how many rewrites may still be at fault, and how many sets were tried.
     pub progress: &'a dyn Fn(u64, usize),
-    /// Whether the passes took longer than they may: nothing runs any more.
+    /// Whether the pipeline exceeded its time limit; no further run is started.
     pub late: Cell<bool>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug)]
 pub enum Culprit {
-    /// Nothing: the passes took longer than they may.
+    /// The pipeline exceeded its time limit.
     Late,
-    /// It does not fail.
+    /// The pipeline does not fail.
     Innocent,
-    /// It fails with no rewrite done, or before one is done: the first pass after which it does, and how.
+    /// It fails without any rewrite: the first pass after which it does, and the failure.
     Pass(String, String),
-    /// These rewrites make it fail, and no fewer of them do.
+    /// A 1-minimal set of rewrites that makes it fail.
     Rewrites {
-        /// Their numbers among all that come up, as `--debug-counter='*=…'` takes them.
+        /// Their numbers, in the form of `--debug-counter='*=…'`.
         numbers: Vec<u64>,
-        /// What they are.
+        /// The rewrites.
         rewrites: Vec<Rewrite>,
-        /// How it fails.
+        /// The failure.
         failure: String,
     },
 }
 
-/// Most runs of the pipeline while rewrites are taken away.
+/// Maximum number of pipeline runs while the set of rewrites is minimised.
 const MOST_RUNS: usize = 2000;
 
-/// A range that the failure begins in is cut into so many parts. Fewer would leave members of a team idle, more would cost one that
-/// works alone: it tries 2.25 prefixes for what halving learns from 2.
+/// Number of parts into which a failing range is cut. Fewer would leave threads idle; more would
+/// cost a single thread: it tries 2.25 prefixes for what bisection learns from 2.
 const PARTS: u64 = 4;
 
-/// Looks after each pass whether the graph is still one.
+/// Verifies the graph after each pass.
 struct Valid;
 
 impl Observer for Valid {
@@ -83,7 +84,7 @@ impl Observer for Valid {
     }
 }
 
-/// Collects rewrites.
+/// Records rewrites.
 struct Collector(Rc<RefCell<Vec<Rewrite>>>);
 
 impl RewriteWatch for Collector {
@@ -93,7 +94,7 @@ impl RewriteWatch for Collector {
     }
 }
 
-/// The text of a gate that lets these rewrites happen: `3-5:9`, and `0` for none.
+/// The text of a gate that enables these rewrites: `3-5:9`, and `0` for none.
 pub fn ranges(numbers: &[u64]) -> String {
     let mut parts: Vec<(u64, u64)> = Vec::new();
     for &n in numbers {
@@ -110,7 +111,8 @@ pub fn ranges(numbers: &[u64]) -> String {
 }
 
 impl Suspect<'_> {
-    /// Runs the pipeline with these rewrites alone; how it fails, and how many rewrites came up.
+    /// Runs the pipeline with only these rewrites; returns the failure and the number of rewrites
+    /// that came up.
     fn attempt(
         &self,
         pipeline: &Pipeline,
@@ -129,7 +131,7 @@ impl Suspect<'_> {
         let mut graph = self.graph.clone();
         let ran = catch_unwind(AssertUnwindSafe(|| run(&mut graph, pipeline, &mut session, &mut [&mut Valid])));
         let failure = match ran {
-            Err(_) => Some("it panics".to_owned()),
+            Err(_) => Some("the pipeline panics".to_owned()),
             Ok(Err(RunError::Late)) => {
                 self.late.set(true);
                 None
@@ -144,7 +146,7 @@ impl Suspect<'_> {
         self.attempt(self.pipeline, &ranges(numbers), None).0
     }
 
-    /// Finds what is at fault.
+    /// Runs the search.
     pub fn find(&self) -> Culprit {
         let found = self.search();
         if self.late.get() { Culprit::Late } else { found }
@@ -163,13 +165,13 @@ impl Suspect<'_> {
         let (failure, _) = self.attempt(self.pipeline, &ranges(&numbers), Some(&seen));
         let rewrites = seen.borrow().clone();
         if rewrites.is_empty() {
-            // It failed before the first of them was done.
+            // It failed before the first of these rewrites was done.
             return self.pass_at_fault(&ranges(&numbers), failure.unwrap_or_default());
         }
         Culprit::Rewrites { numbers, rewrites, failure: failure.unwrap_or_default() }
     }
 
-    /// The length of a prefix of all rewrites that fails while the one before it does not.
+    /// The length of a failing prefix of all rewrites whose next shorter prefix does not fail.
     fn failing_prefix(&self, total: u64) -> u64 {
         let (mut right, mut wrong, mut tried) = (0, total, 0);
         while wrong - right > 1 {
@@ -185,7 +187,7 @@ impl Suspect<'_> {
         wrong
     }
 
-    /// No rewrite is to blame: the first pass after which it fails.
+    /// The first pass after which the graph is wrong, if no rewrite is at fault.
     fn pass_at_fault(&self, allowed: &str, failure: String) -> Culprit {
         for n in 0..=self.pipeline.steps.len() {
             let mut prefix = self.pipeline.clone();
@@ -198,7 +200,7 @@ impl Suspect<'_> {
         Culprit::Pass("the pipeline".to_owned(), failure)
     }
 
-    /// Takes away pieces that the failure does not need, half of all at first and single ones at last.
+    /// Removes rewrites that the failure does not need, in halves first and one by one at last.
     fn fewest(&self, mut numbers: Vec<u64>) -> Vec<u64> {
         let (mut size, mut runs) = (numbers.len().div_ceil(2), 0);
         while size > 0 && numbers.len() > 1 {
@@ -225,7 +227,7 @@ impl Suspect<'_> {
     }
 }
 
-/// Where a range is cut: inside it, no point twice.
+/// The interior points that cut a range, without duplicates.
 fn cuts(right: u64, wrong: u64) -> Vec<u64> {
     let mut cuts: Vec<u64> = (1..PARTS).map(|i| right + (wrong - right) * i / PARTS).collect();
     cuts.dedup();

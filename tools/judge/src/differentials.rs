@@ -1,4 +1,5 @@
-//! Runs a graph that was differentiated as a whole: forward, then backward from the gradients of its results.
+//! Runs a graph that was differentiated as a whole: forward, then backward from the gradients of
+//! its results.
 
 use jitopt_core::analysis::gradient_roles::Roles;
 use jitopt_core::interpreter::description::describe;
@@ -10,51 +11,54 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use rustc_hash::FxHashSet;
 
-/// What makes a graph one that `differentiate` takes whole: calls in place, no tuples, what constants decide decided, loops of known length repeated, no writes where that is
-/// possible, elements of lists that were just made taken themselves, chunks of known number. Where control flow is left, [`crate::tracing`] helps.
+/// Passes that prepare a graph so that `differentiate` accepts it whole: calls inlined, tuples
+/// lowered, constants propagated, loops of known length unrolled, writes removed where possible,
+/// elements of fresh lists forwarded, chunk counts constant. For remaining control flow, see
+/// [`crate::tracing`].
 pub const PREPARATION: &str = "inline,lower-all-tuples,constant-propagation,dce,constant-loop-unrolling,constant-propagation,\
     remove-mutation,peephole{only=lists more},peephole{only=dicts more},canonicalize-ops,dce";
 
-/// What tells which values are real, before a graph with types of params is differentiated: the others have no gradient. Writes to parts of tensors are made anew where types tell that
-/// this is the same.
+/// Passes that determine which values are floating point before a graph with parameter types is
+/// differentiated: only those have gradients. Writes to parts of tensors are functionalised where
+/// types prove that this is equivalent.
 pub const INFERENCE: &str =
     "shape-analysis{precise},peephole{only=lists more},functionalize,shape-analysis{precise},dce";
 
-/// Where each of some values stands among all; nothing where one is none of them, or comes twice.
+/// The positions of values in a list; `None` if one is missing or occurs twice.
 fn places(all: &[Value], some: impl Iterator<Item = Value>) -> Option<Vec<usize>> {
     let found: Vec<usize> = some.map(|value| all.iter().position(|other| *other == value)).collect::<Option<_>>()?;
     let twice = found.iter().enumerate().any(|(i, place)| found[..i].contains(place));
     (!twice).then_some(found)
 }
 
-/// The two graphs, and which of their values correspond.
+/// The forward and the backward graph, and which of their values correspond.
 pub struct Differentials {
-    /// Computes the results, and what is kept.
+    /// Computes the results and the captured values.
     pub forward: Graph,
-    /// Computes the gradients of params, in a tuple.
+    /// Computes the gradients of the parameters, as a tuple.
     pub backward: Graph,
     roles: Roles,
-    /// How many params the graph has that was differentiated.
+    /// Number of parameters of the original graph.
     num_inputs: usize,
-    /// Which of them each param of the forward graph is.
+    /// For each parameter of the forward graph, its index in the original graph.
     operands: Vec<usize>,
-    /// Which result of the forward graph each of its results is.
+    /// For each result of the original graph, its index in the forward graph.
     results: Vec<usize>,
 }
 
-/// What came of the forward graph.
+/// The outputs of the forward graph.
 pub struct Forward {
     /// The results.
     pub results: Vec<IValue>,
-    /// What the backward graph is handed beside gradients.
+    /// The operands of the backward graph other than gradients.
     captured: Vec<IValue>,
-    /// What types of the forward graph tell of that.
+    /// Their types in the forward graph.
     types: Vec<Type>,
 }
 
 impl Forward {
-    /// Whether the backward graph computes with complex numbers of which no type told: its formulas
-    /// are those of real numbers then.
+    /// Whether the backward graph receives complex tensors that no type declares: its formulas
+    /// assume real numbers then.
     pub fn is_of_untold_complex_numbers(&self) -> bool {
         let told = |ty: &Type| ty.as_tensor().and_then(|tensor| tensor.dtype).is_some();
         let mut captured = self.captured.iter().zip(&self.types).filter(|(_, ty)| !told(ty));
@@ -62,7 +66,8 @@ impl Forward {
     }
 }
 
-/// Gives the params of a graph the types of values; whether gradients are wanted of them stays open. What is no real has none, which types must tell.
+/// Assigns the types of values to the parameters of a graph; whether they require gradients stays
+/// open. Types must show which values are not floating point, since those have no gradient.
 pub fn give_types(graph: &mut Graph, values: &[IValue]) {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     for (param, value) in params.into_iter().zip(values) {
@@ -78,7 +83,8 @@ pub fn give_types(graph: &mut Graph, values: &[IValue]) {
     }
 }
 
-/// Says of params that no gradient is wanted of them: nothing comes to them, and operators on the way need no formula.
+/// Marks parameters as not requiring gradients: no gradient flows to them, and operators on the way
+/// need no formula.
 pub fn forgo_gradients(graph: &mut Graph, is_wanted: impl Fn(usize) -> bool) {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     for (_, param) in params.into_iter().enumerate().filter(|(i, _)| !is_wanted(*i)) {
@@ -89,16 +95,17 @@ pub fn forgo_gradients(graph: &mut Graph, is_wanted: impl Fn(usize) -> bool) {
     }
 }
 
-/// What gradients of results reach, where not all of them are given.
+/// The reach of gradients if only some results have one.
 pub struct Reached {
-    /// Whether each param has a gradient.
+    /// Whether each parameter receives a gradient.
     pub params: Vec<bool>,
-    /// Whether some of what is joined, such as the gradients of chunks, is not there: it counts as 0.
+    /// Whether parts of a joined gradient, such as the gradients of chunks, are missing: they are
+    /// taken as 0.
     pub lacks_parts: bool,
 }
 
 impl Reached {
-    /// The gradients of params, of those that are reached.
+    /// The gradients of the parameters that are reached.
     pub fn of(&self, gradients: Vec<IValue>) -> Vec<IValue> {
         let one =
             |(i, gradient)| if self.params.get(i).copied().unwrap_or(true) { gradient } else { IValue::Undefined };
@@ -106,11 +113,12 @@ impl Reached {
     }
 }
 
-/// How one of the graphs is run.
+/// Runs one of the graphs.
 pub type Run<'r> = dyn FnMut(&Graph, Vec<IValue>) -> Result<Vec<IValue>, Stop> + 'r;
 
 impl Differentials {
-    /// Takes the graphs out of one that `differentiate` has made one group of; nothing when it has not.
+    /// Takes both graphs out of a graph that `differentiate` turned into a single group; `None` if
+    /// it did not.
     pub fn of(graph: &Graph) -> Option<Differentials> {
         let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
         let roles = Roles::of(graph, group)?;
@@ -126,7 +134,7 @@ impl Differentials {
         })
     }
 
-    /// Of a graph that hands its params out: so it does with their gradients.
+    /// For a graph that returns its parameters: the gradients pass through unchanged.
     pub fn of_nothing(forward: Graph) -> Differentials {
         let params: Vec<Value> = forward.params(forward.root()).collect();
         let mut backward = Graph::new();
@@ -179,8 +187,8 @@ impl Differentials {
         Ok(Forward { results: self.results.iter().map(|&i| results[i].clone()).collect(), captured, types })
     }
 
-    /// What the backward graph takes: gradients of results, and what was captured. A gradient that is undefined is that of a result which does not
-    /// count.
+    /// The operands of the backward graph: gradients of results, and captured values. An undefined
+    /// gradient means that the result does not contribute.
     pub fn operands(&self, forward: Forward, given: &[IValue]) -> Vec<IValue> {
         self.roles.input_vjps.iter().map(|&i| self.of_result(i, given)).chain(forward.captured).collect()
     }
@@ -190,13 +198,13 @@ impl Differentials {
         at.and_then(|at| given.get(at)).cloned().unwrap_or(IValue::Undefined)
     }
 
-    /// The gradients of results that one graph of both takes, behind the inputs.
+    /// The gradients of results that a joined graph takes after the inputs.
     pub fn of_results(&self, given: &[IValue]) -> Vec<IValue> {
         let real = self.roles.input_vjps.iter().filter(|&&i| i < self.roles.real_outputs);
         real.map(|&i| self.of_result(i, given)).collect()
     }
 
-    /// What one graph of both returns: the results, and gradients of all params.
+    /// Splits the results of a joined graph into the results and the gradients of all parameters.
     pub fn parted(&self, mut results: Vec<IValue>) -> (Vec<IValue>, Vec<IValue>) {
         let found = results.split_off(self.results.len().min(results.len()));
         let mut gradients = vec![IValue::Undefined; self.num_inputs];
@@ -206,13 +214,14 @@ impl Differentials {
         (results, gradients)
     }
 
-    /// Whether the gradients of all results are given that may have one.
+    /// Whether every result that may have a gradient is given one.
     pub fn all_given(&self, given: &[IValue]) -> bool {
         let mut real = self.roles.input_vjps.iter().filter(|&&i| i < self.roles.real_outputs);
         real.all(|&i| !matches!(self.of_result(i, given), IValue::Undefined))
     }
 
-    /// What gradients of some results alone reach. Of a backward graph that passes have fused it may be more than that.
+    /// The reach of the given gradients. It is an overestimate if passes have fused the backward
+    /// graph.
     pub fn reached(&self, given: &[IValue]) -> Reached {
         if self.all_given(given) {
             return Reached { params: vec![true; self.num_inputs], lacks_parts: false };
@@ -247,7 +256,7 @@ impl Differentials {
         Reached { params, lacks_parts }
     }
 
-    /// The results, by name, whose gradients the backward graph says to be given, and are not.
+    /// The names of results whose gradients the backward graph requires but that are not given.
     pub fn missing(&self, given: &[IValue]) -> Vec<String> {
         let params = self.backward.params(self.backward.root());
         let is_there = |param: Value| self.backward.ty(param).as_tensor().is_some_and(|ty| ty.undefined == Some(false));
@@ -258,12 +267,14 @@ impl Differentials {
         lost.map(|(_, &i)| format!("%{}", self.forward.name(results[i]))).collect()
     }
 
-    /// Gives the params of the backward graph the types of what they are about to be handed, as an executor does: formulas say nothing of them.
+    /// Assigns the types of the operands to the parameters of the backward graph, as an executor
+    /// does: formulas declare none.
     pub fn specialize(&mut self, operands: &[IValue]) {
         give_types(&mut self.backward, operands);
     }
 
-    /// Runs the backward graph: the gradients of the params of the forward graph, undefined where there is none.
+    /// Runs the backward graph; returns the gradients of the forward graph's parameters, undefined
+    /// where there is none.
     pub fn backward(&self, run: &mut Run<'_>, operands: Vec<IValue>) -> Result<Vec<IValue>, Stop> {
         let mut gradients = vec![IValue::Undefined; self.num_inputs];
         if let Some(IValue::Tuple(found)) = run(&self.backward, operands)?.pop() {

@@ -1,17 +1,20 @@
-//! Whether two graphs compute the same, and if not, whose fault it is.
+//! Decides whether two graphs compute the same, and finds the rewrite that is at fault if not.
 //!
 //! - [`sharing`] copies values with their aliasing, so that every run starts from the same memory
-//! - [`showing`] is all that a run shows: results or an exception, what became of the inputs, what was printed
-//! - `renaming` knows what values were called before passes renamed them
-//! - [`budget`] says how far apart two results may be, by disturbing every node a little; [`verdict`] compares
-//! - [`differentials`] runs a graph that was differentiated, forward and backward
-//! - [`promises`] holds what a run makes against the types of the graph
-//! - [`rewrites`] judges after each rewrite; [`bisecting`] finds those at fault, [`reducing`] makes a failing graph small
-//! - [`recall`] keeps what was computed, so that after a rewrite only what changes is run
-//! - [`shuffling`] puts nodes into another order that computes the same, to find passes that hang on the order
-//! - [`unguarding`] tells what a graph with guards computes, without them
-//! - [`tracing`] writes down what a run did, as a graph without control flow
-//! - [`team`] searches on several cores, and finds what one would find
+//! - [`showing`] is the observable behaviour of a run: results or an exception, inputs after the
+//!   run, printed text
+//! - `renaming` maps values to their names before passes renamed them
+//! - [`budget`] computes how far apart two results may be, by perturbing every node a little;
+//!   [`verdict`] compares
+//! - [`differentials`] runs the forward and backward graphs of a differentiated graph
+//! - [`promises`] checks the values of a run against the types of the graph
+//! - [`rewrites`] compares after each rewrite; [`bisecting`] finds those at fault, [`reducing`]
+//!   shrinks a failing graph
+//! - [`recall`] caches computed values, so that after a rewrite only the affected nodes run
+//! - [`shuffling`] reorders nodes legally, to find passes that depend on the order
+//! - [`unguarding`] removes guards from a graph without changing its results
+//! - [`tracing`] records a run as a graph without control flow
+//! - [`team`] runs a search on several cores with the result of a sequential search
 
 pub mod bisecting;
 pub mod budget;

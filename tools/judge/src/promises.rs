@@ -1,7 +1,8 @@
-//! Whether types say what is so: what a run makes is held against the types of the graph.
+//! Checks the values of a run against the types of the graph.
 //!
-//! A type is a promise that passes build on. One that a run breaks is a mistake, though nothing was computed wrong yet. Gradients
-//! are not tracked by the interpreter, so what types say of them is not asked; nor are strides, nor what was profiled.
+//! Passes rely on types. A type that a run contradicts is a bug even if no result is wrong yet. The
+//! interpreter does not track gradients, so `requires_grad` is not checked; neither are strides and
+//! profiled types.
 
 use crate::showing::{Outcome, Settings};
 use jitopt_core::interpreter::{IValue, Stop, Watch};
@@ -13,12 +14,12 @@ use jitopt_core::text::{PrintOptions, Printer};
 use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use rustc_hash::FxHashSet;
 
-/// Looks on while a graph runs, and keeps the first broken promise.
+/// An observer that keeps the first contradicted type.
 #[derive(Default)]
 pub struct Facts {
-    /// What is wrong, and the node.
+    /// The contradiction, and its node.
     pub wrong: Option<String>,
-    /// Whether a bailout was taken: types of templates hold while guards hold.
+    /// Whether a bailout was taken: types of templates hold only while guards hold.
     left: bool,
 }
 
@@ -42,8 +43,9 @@ impl Watch for Facts {
     }
 }
 
-/// The promise that a graph breaks and the one before it did not make. Runs nothing when its types are all types of the one before; and says
-/// nothing where that one breaks promises itself: nobody made them wrong then.
+/// The first type of `after` that a run contradicts and that `before` does not have. Nothing runs
+/// if all types of `after` occur in `before`; nothing is reported if `before` itself contradicts
+/// its types.
 pub fn broken(
     before: &Graph,
     after: &Graph,
@@ -69,7 +71,7 @@ pub fn broken(
     watched(before, settings, inputs).is_none().then_some(wrong)
 }
 
-/// What a value is that its type does not allow.
+/// How a value contradicts a type.
 pub fn contradiction(ty: Type, value: &IValue) -> Option<String> {
     match (ty.kind(), value) {
         (TypeKind::Tensor(known), IValue::Tensor(tensor)) if !fits(known, tensor) => {
@@ -115,7 +117,7 @@ mod tests {
         for right in ["Tensor", "Float(2, 4)", "Float(*, *)", "Float(SS(-2), 4)"] {
             assert!(!verdict(right).is_wrong(), "{right}");
         }
-        // As PyTorch has it of `aten::matmul`, and other mistakes.
+        // Includes the mistake that PyTorch's shape analysis makes for `aten::matmul`.
         for wrong in ["Float(2, 3)", "Double(2, 4)", "Float(*)", "Long(*, *)"] {
             let Verdict::Differs(lines) = verdict(wrong) else { panic!("{wrong} was not found") };
             assert!(lines[0].contains("is wrong: it is a Float[2, 4]"), "{lines:?}");

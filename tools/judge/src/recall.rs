@@ -1,8 +1,9 @@
-//! What was computed before is not computed again.
+//! A cache of computed values.
 //!
-//! Between two rewrites a graph changes in few places. Kernels whose operands are what they were, bit by bit, give what they
-//! gave, wherever in the graph they stand; so only the cone of a change is run, up to where its values are the old ones again.
-//! Kept are results that have memory of their own, of operators that neither draw nor write.
+//! A graph changes in few places between two rewrites. A kernel whose operands are bitwise equal to
+//! earlier ones gives the same results, wherever it is in the graph; so only the nodes affected by
+//! a change run, up to where values are equal again. The cache holds results with memory of their
+//! own, of operators that neither use random numbers nor write.
 
 use crate::sharing::copies;
 use jitopt_core::interpreter::call::Outs;
@@ -13,35 +14,35 @@ use jitopt_core::tensor::{C128, Precision, Tensor};
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-/// Numbers among the operands from which on looking up is faster than computing.
+/// Minimum number of operand elements for which a lookup is faster than computing.
 const WORTH_IT: usize = 64;
-/// Most numbers that are kept: a gigabyte of doubles.
+/// Maximum number of cached elements: a gigabyte of doubles.
 const MOST_KEPT: usize = 1 << 27;
 
-/// Results by what they were computed from.
+/// Results by the hash of their operator and operands.
 #[derive(Debug, Default)]
 pub struct Recall {
     kept: HashMap<u128, Kept>,
-    /// The run that is going on.
+    /// The current run.
     run: u64,
-    /// What the node that runs now is computed from.
+    /// The key of the node that runs now.
     pending: Option<u128>,
     numbers: usize,
-    /// How often something was recalled, and computed.
+    /// Number of results taken from the cache.
     pub recalled: u64,
-    /// See there.
+    /// Number of results computed.
     pub computed: u64,
 }
 
 #[derive(Debug)]
 struct Kept {
     outputs: Vec<IValue>,
-    /// The last run that had it.
+    /// The last run that used it.
     run: u64,
 }
 
 impl Recall {
-    /// Another run begins: what the one before did not have is forgotten.
+    /// Starts another run; entries that the previous run did not use are dropped.
     pub fn begin(&mut self) {
         let last = self.run;
         self.kept.retain(|_, kept| kept.run == last);
@@ -64,7 +65,7 @@ impl Watch for Recall {
 
     fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         let Some(key) = self.pending.take() else { return Ok(()) };
-        // The operands are what they were: nothing was written, whatever the schema says.
+        // The operands are unchanged: nothing was written, whatever the schema says.
         let fresh = has_own_memory(operands, outputs) && key_for(graph, node, operands) == Some(key);
         let n = numbers(outputs);
         if fresh && self.numbers + n <= MOST_KEPT {
@@ -81,7 +82,7 @@ fn numbers(values: &[IValue]) -> usize {
     n
 }
 
-/// Whether no output looks into the memory of an operand, or of another output.
+/// Whether no output aliases an operand or another output.
 fn has_own_memory(operands: &[IValue], outputs: &[IValue]) -> bool {
     let (mut taken, mut own) = (Vec::new(), true);
     operands.iter().for_each(|value| value.each_tensor(&mut |tensor| taken.push(tensor.storage().address())));
@@ -100,7 +101,7 @@ fn key_of(call: &Call) -> Option<u128> {
     (random == Nondeterminism::Deterministic).then(|| key_for(call.graph, call.node, call.args)).flatten()
 }
 
-/// What a node computes and of what; none where that is more than numbers.
+/// The key of a node and its operands; `None` if they contain more than numbers.
 fn key_for(graph: &Graph, node: Node, operands: &[IValue]) -> Option<u128> {
     if numbers(operands) < WORTH_IT || !graph.attributes(node).is_empty() {
         return None;
@@ -147,7 +148,7 @@ fn add_tensor(tensor: &Tensor, hash: &mut Both) {
     }
 }
 
-/// Two hashes at once: one of 64 bits would meet another now and then.
+/// Two hashes of 64 bits: a single one would collide occasionally.
 struct Both(u64, u64);
 
 impl Default for Both {
@@ -212,10 +213,10 @@ mod tests {
         let reference = reference(&[0.5; 100]);
         assert!(reference.check(&graph("relu")).is_ok());
         assert_eq!(reference.computed(), (6, 0));
-        // What writes is run again, and gives what it gave: what reads that is known.
+        // A write runs again with the same result: readers of the memory are found in the cache.
         assert!(reference.check(&graph("relu")).is_ok());
         assert_eq!(reference.computed(), (7, 5));
-        // Other results than before are seen, although most of the graph is known.
+        // Different results are detected, although most of the graph is cached.
         assert!(reference.check(&graph("abs")).is_err());
         let (computed, recalled) = reference.computed();
         assert!(computed > 7 && recalled > 5, "{computed} {recalled}");

@@ -1,14 +1,15 @@
-//! Smaller graphs that fail in the same way.
+//! Reduces a failing graph to a smaller one with the same failure.
 //!
-//! A failing graph shrinks step by step; a step is kept when the failure keeps its signature. Because every value is known from a run, any
-//! part of the graph can be cut off: what others read of it becomes a param, and what it was becomes an input. Steps, largest
-//! first, again and again until none helps:
+//! A failing graph shrinks step by step; a step is kept if the failure keeps its signature. Since
+//! all values are known from a run, any part of the graph can be cut off: a value that others read
+//! becomes a parameter, and its content an input. The steps, largest first, repeat until none
+//! helps:
 //!
-//! - results are given up, and nodes erased that nobody reads
-//! - runs of nodes are cut off: half of the graph at first, single nodes at last
-//! - a branch stands for its `prim::If`, a body for its `prim::Loop`
-//! - a value stands for another of its type that was there before
-//! - inputs get smaller: sizes, then plain numbers, then `float32`
+//! - remove results, and erase dead nodes
+//! - cut off runs of nodes: half of the graph at first, single nodes at last
+//! - replace a `prim::If` by a branch, a `prim::Loop` by its body
+//! - replace a value by an earlier one of the same type
+//! - shrink inputs: first sizes, then simple elements, then `float32`
 
 use crate::promises::contradiction;
 use crate::sharing::copies;
@@ -28,28 +29,28 @@ use std::rc::Rc;
 pub struct Case {
     /// The graph.
     pub graph: Graph,
-    /// One value for each param.
+    /// One value per parameter.
     pub inputs: Vec<IValue>,
 }
 
 /// Shrinks cases.
 pub struct Reducer<'a> {
-    /// How a case fails, in a few words that stay the same while it shrinks; `None` when it does not.
+    /// The failure in a few stable words; `None` if the case does not fail.
     pub signature: &'a dyn Fn(&Case) -> Option<String>,
-    /// What holds for runs that find out what values are.
+    /// The settings of runs that record values.
     pub settings: &'a Settings,
-    /// Is told of every case that is smaller, and how many were tried.
+    /// Progress callback: each smaller case, and the number of cases tried.
     pub progress: &'a mut dyn FnMut(&Case, usize),
-    /// Most cases to try.
+    /// Maximum number of cases to try.
     pub most: usize,
-    /// The place in the team that reduces this case.
+    /// This thread's seat in the parallel search.
     pub seat: Seat,
 }
 
-/// Makes a candidate of a case, by its number; false where that does not apply.
+/// Edits a case into the candidate with this number; false if that does not apply.
 type Edit<'e> = &'e dyn Fn(&mut Case, usize) -> bool;
 
-/// A state of the search.
+/// The state of a search.
 struct Search<'a, 'b> {
     reducer: &'b mut Reducer<'a>,
     wanted: String,
@@ -58,7 +59,7 @@ struct Search<'a, 'b> {
 }
 
 impl Reducer<'_> {
-    /// The smallest case that was found; `None` when the first one does not fail.
+    /// Reduces a case; `None` if it does not fail.
     pub fn reduce(&mut self, case: Case) -> Option<(Case, String)> {
         let wanted = (self.signature)(&case)?;
         let mut search = Search { reducer: self, wanted, best: case, tried: 0 };
@@ -67,7 +68,7 @@ impl Reducer<'_> {
     }
 }
 
-/// How large a case is: nodes first, then params, then elements.
+/// The size of a case: nodes first, then parameters, then elements.
 fn size(case: &Case) -> (usize, usize, usize) {
     let mut elements = 0;
     case.inputs.iter().for_each(|value| value.each_tensor(&mut |tensor| elements += tensor.numel() + 1));
@@ -97,8 +98,8 @@ impl Search<'_, '_> {
         self.tried >= self.reducer.most
     }
 
-    /// Keeps the first case from candidate `from` on that fails in the same way, and says which. `edit` makes a candidate of the
-    /// best case so far; false where it does not apply.
+    /// Keeps the first candidate from `from` on that fails in the same way, and returns its number.
+    /// `edit` turns the best case so far into a candidate; false if it does not apply.
     fn first(&mut self, from: usize, count: usize, edit: Edit<'_>) -> Option<usize> {
         let end = count.min(from.saturating_add(self.reducer.most.saturating_sub(self.tried)));
         let edited = |best: &Case, i: usize| {
@@ -115,7 +116,7 @@ impl Search<'_, '_> {
         found
     }
 
-    /// Tries all candidates; after one that is kept goes on with `next` of it.
+    /// Tries all candidates; after one is kept, continues with `next` of its number.
     fn each(&mut self, count: usize, next: &dyn Fn(usize) -> usize, edit: Edit<'_>) {
         let mut at = 0;
         while let Some(kept) = self.first(at, count, edit) {
@@ -130,7 +131,7 @@ impl Search<'_, '_> {
             case.graph.remove_input(end, i);
             true
         };
-        // What was behind a result that went has its number now.
+        // After a result is removed, the next one has its number.
         loop {
             let count = self.best.graph.results(self.best.graph.root()).len();
             let Some(kept) = self.first(at, count, &drop) else { break };
@@ -138,7 +139,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Erases everything that nobody reads, or what of it can go.
+    /// Erases all dead nodes, or as many as possible.
     fn erase_dead(&mut self) {
         if self.first(0, 1, &|case, _| erase_unread(&mut case.graph, &|_, _| true) > 0).is_some() {
             return;
@@ -150,7 +151,7 @@ impl Search<'_, '_> {
         });
     }
 
-    /// Cuts off runs of nodes of the root block, long ones first.
+    /// Cuts off runs of nodes of the outermost block, long ones first.
     fn cut(&mut self) {
         let mut len = self.best.graph.nodes(self.best.graph.root()).count().div_ceil(2);
         while len > 0 && !self.is_spent() {
@@ -171,7 +172,7 @@ impl Search<'_, '_> {
         }
     }
 
-    /// Puts what is in branches and loops in their place.
+    /// Replaces branches and loops by the contents of their blocks.
     fn flatten(&mut self) {
         let graph = &self.best.graph;
         let owners = graph.all_nodes().filter(|&n| graph.num_blocks(n) > 0);
@@ -183,7 +184,7 @@ impl Search<'_, '_> {
         });
     }
 
-    /// Lets a node's readers read one of its operands instead.
+    /// Replaces a node's result by one of its operands.
     fn forward(&mut self) {
         let graph = &self.best.graph;
         let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.num_outputs(node) == 1).collect();
@@ -227,7 +228,7 @@ impl Search<'_, '_> {
         sizes.sort_unstable();
         sizes.dedup();
         let smaller: Vec<(i64, i64)> = sizes.into_iter().rev().flat_map(|size| [(size, 1), (size, 2)]).collect();
-        // A size that became 1 is not tried as 2.
+        // After a size becomes 1, it is not tried as 2.
         self.each(smaller.len(), &|kept| (kept / 2 + 1) * 2, &|case, i| {
             let (size, smaller) = smaller[i];
             smaller < size && each_input(case, settings, &|tensor| resized(tensor, size, smaller))
@@ -241,7 +242,7 @@ impl Search<'_, '_> {
     }
 }
 
-/// What inputs are tried as, one after the other.
+/// Simplifications of inputs, tried in order.
 const PLAINER: [fn(&Tensor) -> Tensor; 4] = [zeros, ones, counted, single];
 
 fn single(tensor: &Tensor) -> Tensor {
@@ -253,7 +254,7 @@ fn unread(graph: &Graph) -> Vec<Node> {
     nodes.into_iter().rev().filter(|&node| !graph.outputs(node).any(|value| graph.has_uses(value))).collect()
 }
 
-/// Erases nodes that nobody reads, from the last on; how many.
+/// Erases nodes without uses, from the last to the first; returns their number.
 fn erase_unread(graph: &mut Graph, may: &dyn Fn(&Graph, Node) -> bool) -> usize {
     let nodes: Vec<Node> = graph.all_nodes().collect();
     let mut erased = 0;
@@ -267,7 +268,7 @@ fn erase_unread(graph: &mut Graph, may: &dyn Fn(&Graph, Node) -> bool) -> usize 
     erased
 }
 
-/// What values were when they were made first.
+/// Records the first value of each node output.
 #[derive(Default)]
 struct Recorder {
     values: HashMap<Value, IValue>,
@@ -291,7 +292,7 @@ fn recorded(case: &Case, settings: &Settings) -> Rc<HashMap<Value, IValue>> {
     Rc::new(recorder.values)
 }
 
-/// Whether a param can hold the value, so that it can be written down as an input.
+/// Whether a parameter can hold the value, so that it can be given as an input.
 fn is_plain(value: &IValue) -> bool {
     match value {
         IValue::Tensor(_) | IValue::Int(_) | IValue::Float(_) | IValue::Bool(_) | IValue::Str(_) => true,
@@ -301,7 +302,7 @@ fn is_plain(value: &IValue) -> bool {
     }
 }
 
-/// Makes params of what is read of some nodes, and erases them.
+/// Replaces the used outputs of some nodes by parameters, and erases the nodes.
 fn cut_off(case: &mut Case, part: &[Node], values: &HashMap<Value, IValue>) -> bool {
     let graph = &mut case.graph;
     let inside = |graph: &Graph, mut node: Node| loop {
@@ -333,7 +334,8 @@ fn cut_off(case: &mut Case, part: &[Node], values: &HashMap<Value, IValue>) -> b
     true
 }
 
-/// Puts the nodes of a block before its node, and lets its results stand for the outputs.
+/// Moves the nodes of a block before its node, and replaces the node's outputs by the block's
+/// results.
 fn unwrap_block(graph: &mut Graph, node: Node, i: usize) -> bool {
     let block: Block = graph.node_block(node, i);
     let skip = usize::from(graph.kind(node) == prim::LOOP);
@@ -344,7 +346,7 @@ fn unwrap_block(graph: &mut Graph, node: Node, i: usize) -> bool {
     let params: Vec<Value> = graph.params(block).collect();
     let state: Vec<Value> = graph.inputs(node).skip(2 * skip).collect();
     if skip == 1 {
-        // The counter stays what the trip count was: it is a number in scope.
+        // The iteration counter is replaced by the trip count: it is an int in scope.
         let counter = graph.input(node, 0);
         for (param, value) in params.iter().zip(std::iter::once(counter).chain(state)) {
             graph.replace_all_uses(*param, value);
@@ -378,7 +380,7 @@ fn each_input(case: &mut Case, settings: &Settings, f: &dyn Fn(&Tensor) -> Tenso
     true
 }
 
-/// Collects values that are not what their types say.
+/// Records values that contradict their types.
 struct Contradicted {
     graph: u64,
     values: Vec<Value>,
@@ -404,8 +406,8 @@ impl Watch for Contradicted {
     }
 }
 
-/// Takes facts out of types that other inputs contradict: a description that says otherwise than
-/// the types would be refused.
+/// Weakens types that the changed inputs contradict: a description that contradicts the types would
+/// be refused.
 fn loosen(case: &mut Case, settings: &Settings) {
     let mut found = Contradicted { graph: case.graph.id().number(), values: Vec::new() };
     Outcome::watched(&case.graph, settings, &case.inputs, Precision::Typed, Some(&mut found));

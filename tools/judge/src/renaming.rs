@@ -1,9 +1,10 @@
-//! What values were called before passes gave them other names.
+//! The names of values before passes renamed them.
 
 use jitopt_core::ir::{Graph, Node, Value};
 use std::collections::{HashMap, HashSet};
 
-/// The names that outputs of nodes had in the graph that passes made the second graph of. What a pass made anew has none.
+/// For outputs of nodes, the names of the corresponding values in `before`. Outputs of nodes that
+/// passes created have none.
 pub fn old_names(before: &Graph, after: &Graph) -> HashMap<Value, String> {
     let known: HashSet<Node> = before.all_nodes().collect();
     let mut names = HashMap::new();

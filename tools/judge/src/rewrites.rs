@@ -1,4 +1,4 @@
-//! Judging a graph against what it was: at the end, after each pass, or after each rewrite.
+//! Compares a graph with its original: at the end, after each pass, or after each rewrite.
 
 use crate::renaming::old_names;
 use crate::sharing::copies;
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
 
-/// Inputs of a run, and what they are called in messages.
+/// The inputs of a run, and their name in messages.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// `the given inputs`, `seed 3, adversarial`
@@ -24,19 +24,19 @@ pub struct Sample {
     pub inputs: Vec<IValue>,
 }
 
-/// A graph, and what it showed on some samples.
+/// A graph, and its observed behaviour on some samples.
 pub struct Reference {
     graph: Graph,
     settings: Settings,
     policy: Policy,
     samples: Vec<(Sample, Expected)>,
-    /// The graph was printed like this when it was judged last, and was right.
+    /// The text of the graph that was last found correct.
     last: RefCell<Option<Vec<u8>>>,
     /// The sample that differed last.
     failed: Cell<usize>,
 }
 
-/// Why a graph is wrong.
+/// A difference between two graphs.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The sample that shows it.
@@ -45,7 +45,7 @@ pub struct Finding {
     pub name: String,
     /// What differs.
     pub lines: Vec<String>,
-    /// The first node that computes something else than the value of that name did before.
+    /// The first node whose value differs from the value of the same name in the original.
     pub first: Option<String>,
 }
 
@@ -53,20 +53,21 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "with {}:", self.name)?;
         self.lines.iter().try_for_each(|line| write!(f, "\n  {}", line.replace('\n', "\n  ")))?;
-        self.first.as_ref().map_or(Ok(()), |first| write!(f, "\n  the first node that is off: {first}"))
+        self.first.as_ref().map_or(Ok(()), |first| write!(f, "\n  the first node that differs: {first}"))
     }
 }
 
-/// How many samples came to a comparison.
+/// The number of samples that could be compared.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// The same.
+    /// Samples with equal behaviour.
     pub same: usize,
-    /// Not judged, with the last reason.
+    /// Samples that could not be compared, with the last reason.
     pub unjudged: Option<(usize, Stop)>,
 }
 
-/// Samples that may spend their budget of steps or time before the others are left out.
+/// Maximum number of samples that may exhaust their step or time limit; later samples are skipped
+/// then.
 const MOST_SPENT: usize = 2;
 
 impl Reference {
@@ -79,49 +80,49 @@ impl Reference {
             spent += usize::from(ended.as_ref().is_err_and(|stop| matches!(stop.reason, Reason::Budget(_))));
             (spent <= MOST_SPENT || ended.is_ok()).then_some((sample, expected))
         };
-        // A graph that does not end on some samples hardly ends on the next.
+        // A graph that exceeds the limits on some samples probably does so on the next.
         let samples = samples.into_iter().map_while(run).collect();
         Reference { graph: graph.clone(), samples, settings, policy, last: RefCell::default(), failed: Cell::default() }
     }
 
-    /// For a graph that is compared after each of many rewrites: only what changes is run.
+    /// Enables the cache, for comparisons after each of many rewrites: only affected nodes run.
     pub fn recalling(mut self) -> Reference {
         self.samples = self.samples.into_iter().map(|(sample, expected)| (sample, expected.recalling())).collect();
         self
     }
 
-    /// How many kernels comparisons ran, and how many they did not run since their results were known.
+    /// How many kernels comparisons computed, and how many results came from the cache.
     pub fn computed(&self) -> (u64, u64) {
         let all = self.samples.iter().map(|(_, expected)| expected.computed());
         all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// The graph as it was.
+    /// The original graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The samples and what the graph showed on them.
+    /// The samples and the behaviour of the original graph.
     pub fn samples(&self) -> impl Iterator<Item = (&Sample, &Outcome)> {
         self.samples.iter().map(|(sample, expected)| (sample, &expected.outcome))
     }
 
-    /// The sample that differed when a check failed last.
+    /// The sample that differed in the last failed check.
     pub fn failed(&self) -> Option<&Sample> {
         self.samples.get(self.failed.get()).map(|(sample, _)| sample)
     }
 
-    /// What holds for the runs.
+    /// The settings of the runs.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How runs are compared.
+    /// The policy of comparisons.
     pub fn policy(&self) -> Policy {
         self.policy
     }
 
-    /// Compares a graph with this one on every sample; stops at the first that differs.
+    /// Compares a graph with this one on every sample; stops at the first difference.
     pub fn check(&self, graph: &Graph) -> Result<Tally, Finding> {
         let mut tally = Tally::default();
         for (i, (sample, expected)) in self.samples.iter().enumerate() {
@@ -142,12 +143,12 @@ impl Reference {
     }
 }
 
-/// Keeps what every value was when it was made.
+/// Records each value when it is computed.
 #[derive(Default)]
 struct Recorder {
     values: HashMap<String, IValue>,
     order: Vec<(String, String)>,
-    /// What values were called before passes renamed them; without it, names are as they are.
+    /// The names of values before passes renamed them; without it, current names are used.
     old_names: Option<HashMap<Value, String>>,
     /// The number of the graph that is run: values of callees and sections may have the same names.
     graph: u64,
@@ -183,7 +184,7 @@ fn printed(graph: &Graph, node: Node) -> String {
     String::from_utf8_lossy(&printer.out).trim().to_owned()
 }
 
-/// What both graphs compute, by the names of the first.
+/// The values of both graphs, by the names of the first.
 fn recorded(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> (Recorder, Recorder) {
     let record = |graph: &Graph, settings: &Settings, old_names| {
         let mut recorder = Recorder { old_names, graph: graph.id().number(), ..Recorder::default() };
@@ -195,7 +196,7 @@ fn recorded(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue
     (record(before, settings, None), record(after, &same_names, names))
 }
 
-/// The first node of the second graph that makes something else than the first graph made under the same name.
+/// The first node of the second graph whose value differs from that of the same name in the first.
 fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<String> {
     let (a, b) = recorded(before, after, settings, inputs);
     let off = |(name, _): &&(String, String)| match (a.values.get(name), b.values.get(name)) {
@@ -205,7 +206,7 @@ fn first_off(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValu
     b.order.iter().find(off).map(|(_, line)| line.clone())
 }
 
-/// How far every value is off that has the same name in both graphs, with its node in the second.
+/// The error of every value that both graphs name, with its node in the second.
 pub fn off_by_value(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue]) -> Vec<(f64, String)> {
     let (a, b) = recorded(before, after, settings, inputs);
     let off = |(name, line): &(String, String)| {
@@ -216,13 +217,13 @@ pub fn off_by_value(before: &Graph, after: &Graph, settings: &Settings, inputs: 
     b.order.iter().filter_map(off).collect()
 }
 
-/// Judges after each rewrite.
+/// Compares after each rewrite.
 pub struct EachRewrite(pub Rc<Reference>);
 
 impl RewriteWatch for EachRewrite {
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String> {
         let reference = &self.0;
-        // What was done to a section is judged with the next rewrite around it.
+        // A rewrite inside a section is checked with the next rewrite of the enclosing graph.
         if rewrite.is_inside {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Copies of values in which shares memory what shared memory before.
+//! Copies of values that preserve their aliasing.
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::interpreter::ivalue::{EnumMember, Key, Object};
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// One round of copying: what was copied already.
+/// One round of copying; it knows the values copied so far.
 #[derive(Default)]
 pub struct Copier {
     precision: Precision,
@@ -17,12 +17,12 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// Copies keep reals in so many bits.
+    /// Floating-point elements are copied in this precision.
     pub fn new(precision: Precision) -> Copier {
         Copier { precision, ..Copier::default() }
     }
 
-    /// A copy; what this round copied before is the same copy again.
+    /// A copy; a value that this round copied before yields the same copy.
     pub fn copy(&mut self, value: &IValue) -> IValue {
         let address = match value {
             IValue::Tensor(tensor) => return IValue::Tensor(self.tensor(tensor)),
@@ -43,7 +43,7 @@ impl Copier {
         self.container(value, address)
     }
 
-    /// The empty copy is known before it is filled: objects may hold themselves.
+    /// The empty copy is registered before it is filled: objects may contain themselves.
     fn container(&mut self, value: &IValue, address: usize) -> IValue {
         match value {
             IValue::List(list) => {

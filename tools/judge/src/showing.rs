@@ -1,4 +1,4 @@
-//! All that a run shows.
+//! The observable behaviour of a run.
 
 use crate::sharing::Copier;
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
@@ -11,36 +11,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// What holds for all runs of a judgement.
+/// Settings shared by all runs of a comparison.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// Whose eager semantics hold; by the era of the graph when nothing is said.
+    /// The release whose semantics apply; by default that of the graph's era.
     pub release: Option<Release>,
     /// Seed of random operators.
     pub seed: u64,
     /// Graphs that calls run.
     pub callees: Rc<BTreeMap<String, Graph>>,
-    /// What the text does not show, by name.
+    /// Contents that the text omits, by name.
     pub bindings: BTreeMap<String, IValue>,
-    /// What contents of the graph are called that is judged by, wherever passes put them; found out where nobody says it.
+    /// Names of the contents of the reference graph, wherever passes moved them; computed if not
+    /// set.
     pub content_names: Rc<ContentNames>,
-    /// Makes up what nobody bound.
+    /// Generates unbound contents.
     pub invent: Option<Invent>,
-    /// Seed of what is made up.
+    /// Seed of generated contents.
     pub invent_seed: u64,
-    /// Random draws go by where nodes come from, not by their lineage: for two graphs of which one was not made from the other here.
+    /// Random numbers are keyed by the origin of nodes instead of their lineage: for two graphs
+    /// that were not derived from each other here.
     pub by_origin: bool,
-    /// Most nodes of one run.
+    /// Maximum number of nodes of a run.
     pub max_steps: Option<u64>,
-    /// Longest time of one run.
+    /// Time limit of a run.
     pub timeout: Option<Duration>,
-    /// Who runs the sections of the graph that is judged; the one that it is judged by runs on the interpreter alone.
+    /// Runs the sections of the graph under test; the reference graph runs on the interpreter
+    /// alone.
     pub backend: Option<Rc<dyn Backend>>,
 }
 
 impl Settings {
-    /// What contents of a graph are called: as in the graph that it was made from; of two that were not made from one another names must be
-    /// the same.
+    /// The names of a graph's contents: those of the graph that it was derived from; unrelated
+    /// graphs must use the same names.
     pub fn names_of(&self, graph: &Graph) -> Rc<ContentNames> {
         let known = !self.content_names.is_empty() && !self.by_origin;
         match known || (self.bindings.is_empty() && self.invent.is_none()) {
@@ -49,7 +52,7 @@ impl Settings {
         }
     }
 
-    /// An environment of its own for one run. Bindings are copied: a run may write to them.
+    /// A fresh environment for one run. Bindings are copied: a run may write to them.
     pub fn environment(&self, precision: Precision, copier: &mut Copier) -> Environment {
         let mut env = Environment::default();
         env.precision = precision;
@@ -67,24 +70,24 @@ impl Settings {
     }
 }
 
-/// What a run showed.
+/// The observed behaviour of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Results, or why there are none.
     pub results: Result<Vec<IValue>, Stop>,
-    /// The inputs, as they are afterwards.
+    /// The inputs after the run.
     pub inputs: Vec<IValue>,
-    /// What the program printed.
+    /// The text that the program printed.
     pub printed: String,
-    /// What forks raised, waited for or not.
+    /// Exceptions that forks raised, waited for or not.
     pub held: Vec<Exception>,
-    /// How many nodes ran.
+    /// The number of nodes that ran.
     pub steps: u64,
-    /// Callees whose results were made up.
+    /// Callees whose results were generated.
     pub made_up_calls: BTreeSet<String>,
-    /// An operator that releases which print such text run differently, and how.
+    /// An operator whose semantics differ between releases that print such text.
     pub ambiguity: Option<String>,
-    /// What the run wrote to contents that the text does not show, such as buffers of modules.
+    /// Contents outside the text, such as buffers of modules, that the run wrote.
     pub written: BTreeMap<String, IValue>,
 }
 
@@ -94,7 +97,7 @@ impl Outcome {
         Outcome::watched(graph, settings, inputs, precision, None)
     }
 
-    /// The same, while somebody looks on.
+    /// The same, with an observer.
     pub fn watched(
         graph: &Graph,
         settings: &Settings,
@@ -105,7 +108,7 @@ impl Outcome {
         Outcome::of_run(graph, settings, inputs, precision, (watch, None))
     }
 
-    /// Runs a graph that is judged: sections are run by the backend, where there is one.
+    /// Runs a graph under test: the backend, if there is one, runs its sections.
     pub fn judged(graph: &Graph, settings: &Settings, inputs: &[IValue], watch: Option<&mut dyn Watch>) -> Outcome {
         Outcome::of_run(graph, settings, inputs, Precision::Typed, (watch, settings.backend.as_deref()))
     }
@@ -138,7 +141,7 @@ impl Outcome {
     }
 }
 
-/// Bindings that are not any more what they were.
+/// Bindings that the run changed.
 fn written(settings: &Settings, after: &BTreeMap<String, IValue>) -> BTreeMap<String, IValue> {
     let same = |before: &IValue, now: &IValue| differences(before, now, Tolerance::of(0.0, 0.0), "").is_empty();
     let changed = |(name, before): (&String, &IValue)| {

@@ -1,16 +1,17 @@
-//! Puts the nodes of a graph into another order that computes the same, at random: a pass that makes something else of one
-//! order than of another has read more into the order than there is.
+//! Reorders the nodes of a graph at random without changing its results: a pass whose result
+//! depends on such an order relies on more than the graph guarantees.
 //!
-//! In each block a node stays behind those whose results it reads, in its blocks too; what reads or writes memory stays behind the
-//! last write to it, what writes behind the readers since; nodes with effects stay in their order, and do not cross writes.
-//! What draws random numbers may move: draws go by lineage. Linear in nodes, operands and the written memory that they reach.
+//! In each block a node stays after the nodes whose results it reads, in its blocks too; accesses
+//! to memory stay after the last write to it, and writes also after the reads since; nodes with
+//! effects keep their order and do not cross writes. Random operators may move: the generator is
+//! keyed by node lineage. Linear in nodes, operands and the written memory that they reach.
 
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Shuffles every block. One seed gives one order.
+/// Shuffles every block. A seed determines the order.
 pub fn shuffle(graph: &mut Graph, seed: u64) {
     let db = AliasDb::new(graph);
     let mut draws = Philox::new(seed, 0x7368_7566, 0);
@@ -21,18 +22,18 @@ pub fn shuffle(graph: &mut Graph, seed: u64) {
     }
 }
 
-/// Which nodes of a block wait for which.
+/// The dependencies between the nodes of a block.
 #[derive(Default)]
 struct Waiting {
     nodes: Vec<Node>,
-    /// Where each node stands in `nodes`.
+    /// The index of each node in `nodes`.
     place: FxHashMap<Node, usize>,
-    /// Who waits for a node, and for how many each waits.
+    /// The dependents of each node, and the number of dependencies of each.
     behind: Vec<Vec<usize>>,
     ahead: Vec<usize>,
 }
 
-/// Who touched memory last.
+/// The last accesses to a memory location.
 #[derive(Default)]
 struct Touched {
     writer: Option<usize>,
@@ -77,7 +78,7 @@ impl Waiting {
         ahead.into_iter().for_each(|other| self.behind[other].push(i));
     }
 
-    /// The nodes in an order in which nobody stands before whom he waits for.
+    /// The nodes in a random topological order.
     fn order(mut self, draws: &mut Philox) -> Vec<Node> {
         let mut ready: Vec<usize> = (0..self.nodes.len()).filter(|&i| self.ahead[i] == 0).collect();
         let mut order = Vec::with_capacity(self.nodes.len());
@@ -95,7 +96,7 @@ impl Waiting {
     }
 }
 
-/// Adds those who must stand ahead of a node because of the memory that it reads and writes.
+/// Adds the dependencies of a node on earlier accesses to the memory that it reads and writes.
 fn note_memory(
     memory: &mut FxHashMap<Location, Touched>,
     node: usize,
@@ -115,7 +116,7 @@ fn note_memory(
     }
 }
 
-/// The operands of a node, of the nodes in its blocks, and what those return.
+/// The operands of a node and of the nodes in its blocks, and the results of the blocks.
 fn nested_operands(graph: &Graph, node: Node) -> Vec<Value> {
     let (mut work, mut values) = (vec![node], Vec::new());
     while let Some(node) = work.pop() {

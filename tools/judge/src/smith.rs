@@ -1,8 +1,10 @@
-//! Random graphs that run, from a seed.
+//! Random executable graphs, generated from a seed.
 //!
-//! Every node is run as soon as it is made: what raises is taken back, and what there is next is known by its value, not by
-//! its type. So graphs are valid, shapes fit, and nearly every node does something: views and writes through them, broadcasting, odd
-//! element types, branches, loops, lists, tuples, repeated work, dead work, random draws, printing, raising, calls, forks.
+//! Every node runs as soon as it is created: a node that raises is removed, and later nodes are
+//! chosen by the values that exist, not by their types. So graphs are valid, shapes fit, and nearly
+//! every node has an effect on the results: views and writes through them, broadcasting, unusual
+//! element types, branches, loops, lists, tuples, repeated work, dead code, random numbers,
+//! printing, exceptions, calls, forks.
 
 mod aliases;
 mod boxes;
@@ -29,14 +31,14 @@ use jitopt_core::types::{Simple, Type, TypeKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// How large, and what may be in it.
+/// The size and contents of a generated graph.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The seed: the same one gives the same graph.
+    /// The seed: equal seeds give equal graphs.
     pub seed: u64,
-    /// About so many nodes.
+    /// Approximate number of nodes.
     pub nodes: usize,
-    /// Blocks in blocks, at most.
+    /// Maximum nesting depth of blocks.
     pub depth: usize,
 }
 
@@ -50,53 +52,55 @@ impl Default for Plan {
 pub struct Forged {
     /// The graph.
     pub graph: Graph,
-    /// One value for each param.
+    /// One value per parameter.
     pub inputs: Vec<IValue>,
-    /// What it calls.
+    /// The graphs that it calls.
     pub callees: BTreeMap<String, Graph>,
 }
 
 impl Forged {
-    /// Settings in which it can call what it calls.
+    /// Settings with which its calls resolve.
     pub fn settings(&self) -> Settings {
         Settings { callees: Rc::new(self.callees.clone()), ..Settings::default() }
     }
 }
 
-/// A value that may be used where the smith is, and what it was when the node ran.
+/// A value in scope, and its content when the node ran.
 type Known = (Value, IValue);
 
 struct Smith {
     graph: Graph,
     draws: Philox,
     env: Environment,
-    /// What may be used, blocks around included.
+    /// Values in scope, those of enclosing blocks included.
     known: Vec<Known>,
     block: Block,
     depth: usize,
-    /// Sizes that dimensions are made of, so that shapes meet.
+    /// The sizes of dimensions; few, so that shapes fit.
     sizes: [i64; 3],
-    /// Constants made so far, for those who want the same one again.
+    /// The constants so far, for reuse.
     constants: Vec<Known>,
-    /// Nodes made so far, also in blocks that are closed: what is repeated.
+    /// The nodes so far, those of closed blocks included, for repetition.
     made: Vec<(Symbol, Vec<Value>)>,
-    /// Whether this is the body of a fork or a callee, where nothing may be random: what is drawn depends on where a node stands.
+    /// Whether this is the body of a fork or a callee, which must not use random numbers: they are
+    /// keyed by the position of a node.
     inside: bool,
-    /// Whether nothing is written: writes keep passes from doing much.
+    /// Whether the graph contains no writes: writes disable many rewrites.
     pure: bool,
-    /// Whether all types tell all that there is to tell, as after profiling. Many rules ask for element types and sizes.
+    /// Whether all types are complete, as after profiling. Many rules require element types and
+    /// sizes.
     profiled: bool,
-    /// Conditions and result types of branches so far.
+    /// Conditions and result types of the branches so far.
     branches: Vec<(Known, Vec<Type>)>,
-    /// What the graph is to be run on, a value for each param.
+    /// The inputs of the graph, one value per parameter.
     inputs: Vec<IValue>,
 }
 
-/// Makes a graph.
+/// Generates a graph.
 pub fn forge(plan: Plan) -> Forged {
     let mut graph = Graph::new();
     let mut draws = Philox::new(plan.seed, 0x736d_6974, 0);
-    // What old versions do otherwise is in few graphs, and in motifs of one kind or another.
+    // Semantics of old releases are in few graphs, and in motifs of one kind or another.
     if draws.one_in(if plan.seed % 4 == 3 { 4 } else { 8 }) {
         graph.set_release(Release(1, 3));
     }
@@ -137,7 +141,7 @@ pub fn forge(plan: Plan) -> Forged {
     Forged { graph: smith.graph, inputs: smith.inputs, callees: (*smith.env.callees).clone() }
 }
 
-/// One operator that the smith knows: kind, and what each operand is.
+/// An operator template: kind, and the class of each operand.
 struct Template {
     kind: &'static str,
     operands: &'static [Operand],
@@ -151,20 +155,20 @@ enum Operand {
     Dict,
     /// A key of dicts.
     Key,
-    /// A number of the program.
+    /// An int of the program.
     Int,
     Ints,
-    /// A constant: small whole number.
+    /// A constant: a small int.
     Small,
     /// A constant: a dimension.
     Dim,
-    /// A constant: 1, mostly.
+    /// A constant: usually 1.
     Alpha,
     Number,
     Bool,
     No,
     None,
-    /// A constant list of small whole numbers, of one of the sizes.
+    /// A constant list of small ints, of one of the sizes.
     Shape,
     DType,
     Str,
@@ -244,9 +248,9 @@ impl Smith {
                     4 => sections::module(),
                     1 => IValue::Bool(self.draws.one_in(2)),
                     2 => IValue::list([self.tensor(), self.tensor()]),
-                    // The same memory twice.
+                    // Two inputs that are the same tensor.
                     3 => inputs[0].clone(),
-                    // A part of it.
+                    // An input that is a view of another.
                     5 => part_of(&inputs[0]),
                     _ => IValue::Tensor(self.tensor()),
                 },
@@ -356,7 +360,7 @@ impl Smith {
         }
     }
 
-    /// Erases what was made since.
+    /// Removes the nodes created since.
     fn take_back(&mut self, first: Option<Node>, known: usize) {
         self.known.truncate(known);
         while let Some(node) = self.graph.last(self.block).filter(|&node| Some(node) != first) {
@@ -364,7 +368,7 @@ impl Smith {
         }
     }
 
-    /// Something that nodes can be given: made before, or a constant of its own.
+    /// An operand: an existing value, or a fresh constant.
     fn operand(&mut self, operand: Operand) -> Option<Known> {
         let int = |n| Some(IValue::Int(n));
         let constant = match operand {
@@ -406,7 +410,7 @@ impl Smith {
         if all.is_empty() {
             return None;
         }
-        // What is new is used more often.
+        // Recent values are chosen more often.
         let back = self.draws.below(all.len()).min(self.draws.below(all.len()));
         Some(all[all.len() - 1 - back].clone())
     }
@@ -453,7 +457,7 @@ impl Smith {
         (output, value)
     }
 
-    /// Makes a node, runs it, and keeps it when it ran.
+    /// Creates a node, runs it, and keeps it if it succeeds.
     fn run(&mut self, kind: &str, operands: &[Known]) -> bool {
         let kind = Symbol::new(kind);
         let (types, args): (Vec<Type>, Vec<IValue>) =
@@ -487,7 +491,8 @@ impl Smith {
         true
     }
 
-    /// The same as an earlier node once more, or nearly the same, for those who look for it.
+    /// Repeats an earlier node exactly or with a variation, as input for common subexpression
+    /// elimination.
     fn repeat(&mut self) {
         if self.chance(6) && !self.constants.is_empty() {
             let (_, value) = self.pick(&self.constants.clone());
@@ -514,7 +519,7 @@ impl Smith {
         }
     }
 
-    /// An operand of an earlier node, here: itself where it is in scope, and another constant like it where it is not.
+    /// The operand of an earlier node, here: itself if it is in scope, else an equal constant.
     fn again(&mut self, value: Value) -> Option<Known> {
         if let Some(known) = self.known.iter().find(|(known, _)| *known == value) {
             return Some(known.clone());
@@ -531,7 +536,7 @@ impl Smith {
         Some(self.constant(copies(&[constant], Precision::Typed).remove(0)))
     }
 
-    /// Replaces one operand by another of its kind.
+    /// Replaces one operand by another of its class.
     fn vary(&mut self, operands: &mut [Known]) {
         if operands.is_empty() {
             return;
@@ -559,20 +564,20 @@ impl Smith {
 
     // ---- blocks
 
-    /// Whether values are what they are known to be. A loop runs once here, and shapes may change from turn to turn, or from
-    /// call to call.
+    /// Whether the known contents of values hold in all executions. A loop runs once here, and
+    /// shapes may change from iteration to iteration, or from call to call.
     fn is_certain(&self) -> bool {
         !self.inside && self.graph.all_nodes().all(|node| self.graph.kind(node) != prim::LOOP)
     }
 
-    /// Lets the type of a tensor tell all that there is to tell, where that is certain.
+    /// Gives a tensor its complete type, if that is certain.
     fn declare(&mut self, known: &Known) {
         if let Some(tensor) = known.1.tensor().filter(|_| self.is_certain()) {
             self.graph.set_type(known.0, refined(tensor));
         }
     }
 
-    /// Fills a block of a node; what was made in it is not seen outside.
+    /// Fills a block of a node; its values are not in scope outside.
     fn block_of(&mut self, node: Node, nodes: usize, params: &[IValue]) -> (Block, Vec<Known>) {
         let block = self.graph.add_block(node);
         let (outer, seen) = (std::mem::replace(&mut self.block, block), self.known.len());
@@ -589,7 +594,7 @@ impl Smith {
         (block, inner)
     }
 
-    /// Values of a kind that both branches can give.
+    /// Values of the wanted types that both branches can return.
     fn results(&mut self, from: &[Known], wanted: &[Type]) -> Option<Vec<Known>> {
         let mut results = Vec::new();
         for &ty in wanted {
@@ -612,7 +617,7 @@ impl Smith {
         let n = self.draws.below(4);
         let wanted: Vec<Type> = (0..n).map(|_| self.wanted()).collect();
         let before = if self.branches.is_empty() { None } else { Some(self.pick(&self.branches.clone())) };
-        // The same question again, with another answer.
+        // The same condition again, with the other outcome.
         let before =
             before.filter(|(known, _)| self.chance(3) && self.known.iter().any(|(value, _)| *value == known.0));
         let (condition, wanted) = before.unwrap_or((condition, wanted));
@@ -620,7 +625,7 @@ impl Smith {
         let taken = matches!(condition.1, IValue::Bool(true));
         let mut outputs = Vec::new();
         for is_then in [true, false] {
-            // What the branch that is not taken writes must not be seen.
+            // Writes of the branch not taken must not be visible.
             let saved = self.known.clone();
             if is_then != taken {
                 let values: Vec<IValue> = saved.iter().map(|known| known.1.clone()).collect();
@@ -645,7 +650,7 @@ impl Smith {
         }
     }
 
-    /// The type of something that there is: mostly a tensor.
+    /// The type of an existing value: usually a tensor.
     fn wanted(&mut self) -> Type {
         let any = self.draws.one_in(3).then(|| self.pick(&self.known.clone()).1);
         let tuple = self.earlier_tuple().filter(|_| self.draws.one_in(3)).map(|known| known.1);
@@ -655,7 +660,8 @@ impl Smith {
         }
     }
 
-    /// A loop of a few iterations. It is run once here; shapes that change make later iterations raise, which is fine too.
+    /// A loop of a few iterations. It runs once here; changing shapes may make later iterations
+    /// raise, which is allowed.
     fn cycle(&mut self) {
         let n = self.draws.below(4);
         let carried: Option<Vec<Known>> = (0..n)
@@ -666,7 +672,7 @@ impl Smith {
             })
             .collect();
         let Some(carried) = carried else { return };
-        // Most loops are entered; some are not, or as often as passes take for many.
+        // Most loops are entered; some are not, or run as often as passes consider many.
         let (few, many) = (self.draws.int(0, 4), self.pick(&[-3, -1, 8, 9, 17]));
         let trips = if self.chance(8) { many } else { few };
         let starts = !self.chance(12);
@@ -690,7 +696,7 @@ impl Smith {
             return;
         };
         if self.chance(4) && results.len() > 1 && types[0] == types[1] {
-            // They change places each turn.
+            // The loop-carried values swap in each iteration.
             let param = |i: usize| self.graph.params(block).nth(i).map(|value| (value, carried[i - 1].1.clone()));
             (results[0], results[1]) = (param(2).unwrap_or(results[0].clone()), param(1).unwrap_or(results[1].clone()));
         }
@@ -707,7 +713,7 @@ impl Smith {
         }
     }
 
-    /// An exception in a branch that is seldom taken.
+    /// An exception in a rarely taken branch.
     fn raise(&mut self) {
         if self.depth == 0 || !self.chance(3) {
             return;
@@ -718,7 +724,7 @@ impl Smith {
         self.raise_if(&condition, true, "raised");
     }
 
-    /// Raises an exception where the condition is true, or where it is false.
+    /// Raises an exception if the condition is true, or if it is false.
     fn raise_if(&mut self, condition: &Known, when: bool, message: &str) {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
@@ -737,7 +743,7 @@ impl Smith {
         }
     }
 
-    /// Hands on one of two values, or the other.
+    /// Selects one of two values by a condition.
     fn handed_on(&mut self, condition: &Known, values: [Value; 2], ty: Type) -> Value {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
@@ -749,7 +755,7 @@ impl Smith {
         self.graph.add_output(node, ty)
     }
 
-    /// Some values are returned; the rest is dead, or its writes are seen.
+    /// Returns some values; the others are dead, or only their writes are observable.
     fn finish(&mut self) {
         let n = if self.chance(2) { 4 + self.draws.below(8) } else { 1 + self.draws.below(3) };
         for _ in 0..n {
@@ -766,7 +772,7 @@ impl Smith {
     }
 }
 
-/// A constant as it is written, where it is.
+/// A value as a literal constant, if it has one.
 fn written(value: &IValue) -> Option<Attribute> {
     Some(match value {
         IValue::Int(n) => Attribute::Int(*n),
@@ -782,14 +788,14 @@ fn written(value: &IValue) -> Option<Attribute> {
     })
 }
 
-/// What the node knows of the tensor it made.
+/// The complete type of a tensor.
 fn refined(tensor: &Tensor) -> Type {
     let sizes: Vec<String> = tensor.shape().iter().map(ToString::to_string).collect();
     let text = format!("{}({})", tensor.dtype().name(), sizes.join(", "));
     parse_all(text.as_bytes()).unwrap_or(Type::tensor())
 }
 
-/// The type that a node declares for such a value: tensors are plain tensors.
+/// The type that a node declares for such a value: tensors are unrefined.
 fn returned(value: &IValue) -> Type {
     match value {
         IValue::List(list) if list.borrow().is_empty() => Type::list(Type::tensor()),
@@ -798,7 +804,8 @@ fn returned(value: &IValue) -> Type {
     }
 }
 
-/// A list that gets what it holds in every turn of two loops is as large as memory is.
+/// Whether a list would grow exponentially: one that receives its own elements in each iteration of
+/// nested loops exhausts memory.
 fn extends_itself(kind: Symbol, args: &[IValue]) -> bool {
     matches!(args, [IValue::List(a), IValue::List(b), ..] if kind.as_str() == "aten::extend" && Rc::ptr_eq(a, b))
 }

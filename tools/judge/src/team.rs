@@ -1,26 +1,27 @@
-//! Several searches side by side that are one search.
+//! Parallel search with the result of a sequential one.
 //!
-//! Graphs and values stay in the thread that made them. So every member of a team holds all of the state and runs the whole search;
-//! only the judging is shared. Of the candidates that come next each member judges every n-th, all learn what
-//! was found, and all take the first one that holds. What is found is what one member alone would have found.
+//! Graphs and values are not shared between threads. So every member of a team holds the whole
+//! state and runs the whole search; only the evaluation of candidates is shared. Each member
+//! evaluates every n-th candidate, all learn the results, and all take the first candidate that
+//! holds. The result is that of a single member.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Barrier};
 
-/// What a member found out about its candidate.
+/// The result of a candidate.
 const NO: u8 = 0;
 const YES: u8 = 1;
 const PANICKED: u8 = 2;
 
-/// What members share.
+/// The shared state of a round.
 #[derive(Debug)]
 struct Round {
     found: Vec<AtomicU8>,
     all_are_there: Barrier,
 }
 
-/// A member's place in its team.
+/// A member's seat in its team.
 #[derive(Debug)]
 pub struct Seat {
     number: usize,
@@ -28,7 +29,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The places of a team of so many.
+    /// The seats of a team of this size.
     pub fn team(members: usize) -> Vec<Seat> {
         let members = members.max(1);
         let found = (0..members).map(|_| AtomicU8::new(NO)).collect();
@@ -36,23 +37,24 @@ impl Seat {
         (0..members).map(|number| Seat { number, round: round.clone() }).collect()
     }
 
-    /// The only member.
+    /// The seat of a single-threaded search.
     pub fn alone() -> Seat {
         Seat::team(1).remove(0)
     }
 
-    /// Whether this is the one that speaks for all.
+    /// Whether this member reports the result.
     pub fn leads(&self) -> bool {
         self.number == 0
     }
 
-    /// The first of these candidates that holds. Every member must ask the same; members judge in turns.
+    /// The first of these candidates that holds. All members must call this with the same
+    /// candidates; each evaluates every n-th one.
     pub fn first(&self, candidates: std::ops::Range<usize>, mut holds: impl FnMut(usize) -> bool) -> Option<usize> {
         let members = self.round.found.len();
         for start in candidates.clone().step_by(members) {
             let mine = start + self.number;
             let mut judged = || u8::from(mine < candidates.end && holds(mine));
-            // A member that left would be waited for.
+            // The others would wait for a member that unwinds.
             let verdict = catch_unwind(AssertUnwindSafe(&mut judged)).unwrap_or(PANICKED);
             self.round.found[self.number].store(verdict, Ordering::SeqCst);
             self.round.all_are_there.wait();
@@ -60,7 +62,7 @@ impl Seat {
             self.round.all_are_there.wait();
             match verdicts.iter().position(|verdict| *verdict != NO) {
                 Some(i) if verdicts[i] == YES => return Some(start + i),
-                Some(i) => panic!("candidate {} cannot be judged", start + i),
+                Some(i) => panic!("the evaluation of candidate {} panicked", start + i),
                 None => {}
             }
         }

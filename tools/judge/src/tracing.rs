@@ -1,4 +1,4 @@
-//! What a run did, as a graph of operators on tensors.
+//! Records a run as a graph of operators on tensors.
 //!
 //! ```text
 //! %y : Tensor = prim::Loop(%n, %yes, %x)            %y.1 : Tensor = aten::tanh(%x)
@@ -8,9 +8,11 @@
 //! return (%y)
 //! ```
 //!
-//! Nodes that compute with tensors are copied in the order in which they ran, from the branches that were taken, once for each turn of a loop. Numbers and texts become
-//! constants: they may have decided what was run. What lists, tuples and dictionaries hold is followed from one to the other, and none of them is left but as an operand: their
-//! operators run a second time, on containers in whose places tokens stand for tensors. So the graph computes the same for these inputs, and need not for others.
+//! Nodes that compute tensors are copied in execution order, from the branches taken, once per loop
+//! iteration. Numbers and strings become constants: they may have decided the control flow. The
+//! contents of lists, tuples and dictionaries are tracked, and containers remain only as operands:
+//! their operators run a second time, on containers of tokens that stand for tensors. The resulting
+//! graph computes the same for these inputs, but need not for others.
 
 mod recurrent_layers;
 mod switched_off;
@@ -30,29 +32,32 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use switched_off::Meaning;
 
-/// Whether what is run depends on values.
+/// Whether the execution path depends on values.
 pub fn has_control_flow(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| [prim::IF, prim::LOOP].contains(&graph.kind(node)))
 }
 
-/// What came of looking on.
+/// The result of tracing.
 pub struct Traced {
-    /// A param for each leaf of the inputs, then one for each tensor of `held`; a result for each leaf of the results that is a tensor of reals.
+    /// One parameter per leaf of the inputs, then one per tensor of `held`; one result per leaf of
+    /// the results that is a floating-point tensor.
     pub graph: Graph,
-    /// Tensors of constants that the text does not show, which the last params take.
+    /// Tensors of constants that the text does not show, for the last parameters.
     pub held: Vec<IValue>,
-    /// What the run returned.
+    /// The results of the run.
     pub results: Vec<IValue>,
-    /// Which leaf of the results each result of the graph is.
+    /// For each result of the graph, its leaf in the results.
     pub places: Vec<usize>,
 }
 
-/// What the graph does with these inputs, which are left as they are, where gradients of all are wanted. Callees are to be in the graph.
+/// Traces a graph on these inputs, which are not modified; gradients of all inputs are requested.
+/// Callees must be inlined.
 pub fn trace(graph: &Graph, env: &Environment, inputs: &[IValue]) -> Result<Traced, Stop> {
     trace_wanting(graph, env, inputs, &|_| true)
 }
 
-/// The same where gradients are wanted of some leaves of the inputs: programs may ask which.
+/// The same with gradients requested for some leaves of the inputs only: programs may query
+/// `requires_grad`.
 pub fn trace_wanting(
     graph: &Graph,
     env: &Environment,
@@ -68,7 +73,7 @@ pub fn trace_wanting(
     tracer.finish(results)
 }
 
-/// The values that a value holds, and that those hold, which are no containers: params and results of a trace, in order.
+/// The leaves of nested containers, in order: parameters and results of a trace.
 pub fn leaves(value: &IValue) -> Vec<IValue> {
     let all = |values: &mut dyn Iterator<Item = &IValue>| values.flat_map(leaves).collect();
     match value {
@@ -79,7 +84,7 @@ pub fn leaves(value: &IValue) -> Vec<IValue> {
     }
 }
 
-/// A value like this one, with other leaves.
+/// A copy of a value with other leaves.
 pub fn with_leaves(value: &IValue, next: &mut dyn FnMut(&IValue) -> IValue) -> IValue {
     match value {
         IValue::Tuple(values) => IValue::tuple(values.iter().map(|value| with_leaves(value, next)).collect::<Vec<_>>()),
@@ -94,7 +99,7 @@ pub fn with_leaves(value: &IValue, next: &mut dyn FnMut(&IValue) -> IValue) -> I
     }
 }
 
-/// Whether a value is a tensor, or holds one.
+/// Whether a value is a tensor or contains one.
 pub fn holds_tensors(value: &IValue) -> bool {
     match value {
         IValue::Tensor(_) | IValue::Undefined => true,
@@ -110,37 +115,38 @@ pub fn is_real(tensor: &Tensor) -> bool {
     tensor.dtype().is_float() || tensor.dtype().is_complex()
 }
 
-/// Looks on, and copies.
+/// The observer that copies nodes.
 struct Tracer<'a> {
     source: &'a Graph,
     env: &'a Environment,
     made: Graph,
-    /// What values of the source hold, by the last time that they were computed: tokens in the places of tensors.
+    /// The contents of source values, as last computed: tokens instead of tensors.
     shadows: FxHashMap<Value, IValue>,
-    /// The tokens by their addresses, and what each stands for.
+    /// The tokens by address, and the tensor and meaning of each.
     tokens: FxHashMap<usize, (Tensor, Meaning)>,
-    /// Memory that was made where gradients are off, by its address.
+    /// Tensors created with gradients disabled, by the address of their memory.
     unseen: FxHashMap<usize, Tensor>,
-    /// What values that are neither plain nor tensors are called in the copy, and constants.
+    /// The copies of values that are neither plain nor tensors, and of constants.
     there: ValueMap,
     held: Vec<IValue>,
-    /// The params of the copy, leaves of the inputs, that gradients are wanted of.
+    /// The parameters of the copy, leaves of the inputs, whose gradients are requested.
     wanted: FxHashSet<Value>,
-    /// What constants hold that came by.
+    /// The contents of constants that were executed.
     constants: FxHashMap<Node, IValue>,
-    /// What an operator on containers made of tokens, in the place of tensors.
+    /// The result of a container operator on tokens instead of tensors.
     moved: Option<Result<Outs, Stop>>,
-    /// What is about to be printed.
+    /// Text to be printed.
     texts: Vec<String>,
-    /// What the operator got that runs, where views may be written to, or how long sequences are decides.
+    /// The operands of the running operator, where writes through views or sequence lengths require
+    /// them.
     given: Vec<IValue>,
-    /// Whether anything is written to.
+    /// Whether the graph contains writes.
     writes: bool,
-    /// Whether that may be where gradients are off.
+    /// Whether writes may occur with gradients disabled.
     may_go_past: bool,
     /// The block of each `prim::If` that was entered last.
     taken: FxHashMap<Node, Block>,
-    /// The loops that have turned once.
+    /// The loops that completed an iteration.
     turning: FxHashSet<Node>,
 }
 
@@ -174,7 +180,7 @@ impl<'a> Tracer<'a> {
         tracer
     }
 
-    /// Makes params of the leaves of an input.
+    /// Creates parameters for the leaves of an input.
     fn param(&mut self, param: Value, input: &IValue) {
         let (ty, is_leaf) = (self.source.ty(param), leaves(input).len() == 1 && !is_container(input));
         let shadow = with_leaves(input, &mut |leaf| {
@@ -184,7 +190,7 @@ impl<'a> Tracer<'a> {
                 self.made.set_name(copy, self.source.name(param).as_bytes());
             }
             match leaf {
-                // What a caller has is left as it is, also where it is written to and gradients are off.
+                // The caller's memory is not modified, even by writes with gradients disabled.
                 IValue::Tensor(_) if self.may_go_past => {
                     let own = self.copied(copy);
                     self.token(own)
@@ -202,7 +208,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Tensors of reals are results: each computed here, and each once.
+    /// Floating-point tensors become results: each is computed here, and occurs once.
     fn finish(mut self, results: Vec<IValue>) -> Result<Traced, Stop> {
         let root = self.made.root();
         let mut shadows = Vec::new();
@@ -254,7 +260,7 @@ impl<'a> Tracer<'a> {
         IValue::Tensor(token)
     }
 
-    /// Says that values stand for what others stand for, all at once.
+    /// Makes values aliases of others, all at once.
     fn pass_on(&mut self, from: impl Iterator<Item = Value>, to: impl Iterator<Item = Value>) {
         let from = from.map(|value| (self.shadows.get(&value).cloned(), self.there.get(&value).copied()));
         let from: Vec<(Option<IValue>, Option<Value>)> = from.collect();
@@ -276,7 +282,7 @@ impl<'a> Tracer<'a> {
 
     // ---- operands
 
-    /// What an operand of the source is in the copy.
+    /// The copy of a source operand.
     fn operand(&mut self, value: Value) -> Result<Value, Stop> {
         let Some(shadow) = self.shadows.get(&value).cloned() else {
             let found = self.there.get(&value).copied();
@@ -295,7 +301,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// A value that holds what a shadow says.
+    /// A value with the contents of a shadow.
     fn operand_of(&mut self, shadow: &IValue, ty: Type) -> Result<Value, Stop> {
         let parts: Vec<IValue> = match shadow {
             IValue::Tensor(token) => return self.meant(token),
@@ -319,7 +325,7 @@ impl<'a> Tracer<'a> {
 
     // ---- nodes
 
-    /// Copies a node that has run.
+    /// Copies an executed node.
     fn copy(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
         let mut map = ValueMap::default();
         for operand in self.source.inputs(node) {
@@ -336,13 +342,14 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// The run that is differentiated draws what this one draws.
+    /// Keeps the lineage of random operators, so that the differentiated run uses the same random
+    /// numbers.
     fn keep_draws(&mut self, copy: Node, node: Node) {
         let place = DrawPlace { root: self.source.draw_root(node), turns: self.env.turns() };
         self.made.keep_draws(copy, place);
     }
 
-    /// What a result holds that is called so in the copy.
+    /// The shadow of a result, given its value in the copy.
     fn shadow(&mut self, found: &IValue, there: Value) -> Option<IValue> {
         match found {
             IValue::Tensor(_) => Some(self.token(there)),
@@ -359,7 +366,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// What a constant holds; tensors that the text does not show become params.
+    /// The value of a constant; tensors that the text does not show become parameters.
     fn constant_node(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
         let (output, found) = (self.source.output(node, 0), &outputs[0]);
         let hidden = self.source.attribute(node, attr::VALUE).is_some_and(Attribute::is_opaque) && holds_tensors(found);
@@ -369,7 +376,7 @@ impl<'a> Tracer<'a> {
             let mut copier = Copier::new(self.env.precision);
             let shadow = with_leaves(found, &mut |leaf| {
                 let param = self.made.add_param(self.made.root(), leaf.ty());
-                // The program may write to it later.
+                // The program may write to the original later.
                 self.held.push(copier.copy(leaf));
                 self.token(param)
             });
@@ -386,7 +393,8 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// What gives a view or a copy, as the run had it: so that it is known whose memory is written to behind it. Nothing is written where nobody writes.
+    /// Resolves an operator that returns either a view or a copy to the one that the run took, so
+    /// that later writes affect the right memory. Skipped if the graph contains no writes.
     fn looked_at(&mut self, node: Node, outputs: &Outs) -> Result<bool, Stop> {
         let given = std::mem::take(&mut self.given);
         let (Some(IValue::Tensor(own)), [IValue::Tensor(made)]) = (given.first(), &outputs[..]) else {
@@ -415,7 +423,7 @@ impl<'a> Tracer<'a> {
         Ok(true)
     }
 
-    /// Prints texts, whatever they were of.
+    /// Prints text, whatever its operands were.
     fn print(&mut self, node: Node) -> Result<(), Stop> {
         let mut map = ValueMap::default();
         for (operand, text) in self.source.inputs(node).zip(std::mem::take(&mut self.texts)) {
@@ -430,7 +438,8 @@ impl<'a> Tracer<'a> {
         Ok(())
     }
 
-    /// Whether a tensor wants a gradient: reals of which one that wants it is in it, by operators that hand gradients on. The run itself does not know.
+    /// Whether a tensor requires a gradient: floating-point, and computed from such a tensor by
+    /// differentiable operators. The run itself does not track this.
     fn wants_gradient(&self, token: &Tensor) -> bool {
         let Some((_, Meaning::Value(value))) = self.tokens.get(&token.storage().address()) else { return false };
         let is_stopped = |node: Node| {
@@ -453,13 +462,13 @@ impl<'a> Tracer<'a> {
         false
     }
 
-    /// Whether all tensors that a shadow holds stand for something: what made others has computed.
+    /// Whether all tensors of a shadow have tokens: other tensors were computed by the operator.
     fn are_tokens(&self, shadow: &IValue) -> bool {
         let is_token = |tensor: &Tensor| self.tokens.contains_key(&tensor.storage().address());
         leaves(shadow).iter().all(|leaf| leaf.tensor().is_none_or(is_token))
     }
 
-    /// What an operator made that has no block.
+    /// Handles an executed operator without blocks.
     fn ran(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
         let (source, moved) = (self.source, self.moved.take());
         let kind = source.kind(node);
@@ -469,7 +478,7 @@ impl<'a> Tracer<'a> {
         if [Symbol::new("prim::Print"), Symbol::new("aten::_print")].contains(&kind) {
             return self.print(node);
         }
-        // What it says is in the trace already.
+        // Its effect is contained in the trace already.
         if is_about_grad_mode(source, node) {
             return Ok(());
         }
@@ -505,7 +514,8 @@ impl<'a> Tracer<'a> {
     }
 }
 
-/// Operators that give a view of their first operand or a copy, by how that lies in memory or what it is.
+/// Operators that return a view of their first operand or a copy, depending on its strides, type or
+/// device.
 const MAY_COPY: &[&str] = &[
     "aten::contiguous",
     "aten::reshape",
@@ -523,7 +533,7 @@ fn is_container(value: &IValue) -> bool {
     matches!(value, IValue::List(_) | IValue::Tuple(_) | IValue::Dict(_))
 }
 
-/// Numbers, texts, and what holds nothing else.
+/// Numbers, strings, and containers of nothing else.
 fn is_plain(value: &IValue) -> bool {
     match value {
         IValue::Tuple(values) => values.iter().all(is_plain),
@@ -541,7 +551,7 @@ fn may_write(graph: &Graph, node: Node) -> bool {
     operator.has_side_effects() || operator.may_write(operator.resolve(&types).schema())
 }
 
-/// The type of what may be None, when it is known whether it is.
+/// The type of an optional value, refined by whether it is None.
 fn decided(ty: Type, value: &IValue) -> Type {
     match (ty.kind(), value) {
         (TypeKind::Optional(_), IValue::None) => Type::none(),
@@ -550,7 +560,7 @@ fn decided(ty: Type, value: &IValue) -> Type {
     }
 }
 
-/// What is no tensor as an attribute, and its type; of what has the type of a value in the source.
+/// A non-tensor value as an attribute, and its type, for a source value of type `ty`.
 fn literal(value: &IValue, ty: Type) -> Result<(Attribute, Type), Stop> {
     let float = |value: f64| Float { value, style: FloatStyle::Seventeen };
     Ok(match value {
@@ -613,7 +623,7 @@ impl Watch for Tracer<'_> {
             return Ok(());
         }
         if self.env.is_late() {
-            return Err(Stop::new(Reason::Budget("time is up".to_owned())));
+            return Err(Stop::new(Reason::Budget("the time limit was reached".to_owned())));
         }
         match source.kind(node) {
             kind if kind.as_str() == "prim::requires_grad" => {
@@ -629,7 +639,7 @@ impl Watch for Tracer<'_> {
                 self.pass_on(source.results(source.node_block(node, 0)).skip(1), source.outputs(node));
             }
             prim::LOOP => self.pass_on(source.inputs(node).skip(2), source.outputs(node)),
-            // Its block does not run where no gradient comes.
+            // Its block does not run if no gradient arrives.
             prim::GRAD_OF if outputs.iter().all(|output| matches!(output, IValue::Undefined)) => {
                 for output in source.outputs(node) {
                     let zero = self.append(prim::AUTOGRAD_ZERO, &[], Type::tensor());

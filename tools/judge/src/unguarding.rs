@@ -1,15 +1,17 @@
-//! What a graph with guards computes, without them.
+//! Removes guards from a graph without changing its results.
 //!
 //! ```text
 //! %1 : Float(2) = prim::Guard(%x)          =>     %y : Tensor = aten::tanh(%x)
 //! %y : Float(2) = aten::tanh(%1)
 //! ```
 //!
-//! Where a bailout is taken the run goes on in the template, which is the graph as it was before it was made for the tensors of a profile. So the template computes the same whatever
-//! the guards say, and stands for the whole. Of a graph that has guards and no template they must hold: there is no other.
+//! When a bailout is taken, the run continues in the template: the graph before it was specialised
+//! to the tensors of a profile. So the template computes the same whatever the guards decide, and
+//! replaces the whole graph. A graph with guards but without a template requires its guards to
+//! hold.
 //!
-//! From 1.5 on checks of types stand before groups, and a fallback function beside those, which is the group's own graph for any tensors. So the group's nodes stand for both, and for
-//! groups that nothing checks:
+//! From 1.5 on, type checks precede groups, with a fallback function for other tensors, which is
+//! the group's own graph. So the group's nodes replace both, and also groups without checks:
 //!
 //! ```text
 //! %1 : Float(2), %2 : bool = prim::TypeCheck[types=[Float(2)]](%x)
@@ -28,15 +30,15 @@ use jitopt_core::outlining::dissolve;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 
-/// A graph without guards, and whether those must hold that it had.
+/// A graph without guards, and whether the removed guards must hold.
 pub struct Unguarded {
-    /// Computes the same.
+    /// The graph without guards.
     pub graph: Graph,
-    /// Whether it does so only where each guard holds.
+    /// Whether it is equivalent only if each guard holds.
     pub must_hold: bool,
 }
 
-/// The graph that computes what one with guards or bailouts does; nothing where there are none.
+/// Removes guards and bailouts; `None` if there are none.
 pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     let is_guard = |kind: Symbol| [prim::GUARD, prim::BAILOUT].contains(&kind);
     let has_guards = |graph: &Graph| graph.all_nodes().any(|node| is_guard(graph.kind(node)));
@@ -68,8 +70,8 @@ pub fn unguarded(graph: &Graph) -> Option<Unguarded> {
     Some(Unguarded { graph: plain, must_hold })
 }
 
-/// Checks before groups: the last output tells whether the operands are what the group was made
-/// for.
+/// Checks before groups: the last output states whether the operands have the types that the group
+/// was specialised to.
 const CHECKS: [Symbol; 5] = [
     prim::TYPE_CHECK,
     prim::REQUIRES_GRAD_CHECK,
@@ -78,7 +80,7 @@ const CHECKS: [Symbol; 5] = [
     prim::ONEDNN_FUSION_GUARD,
 ];
 
-/// Whether a node computes its section, and nothing else is known of it.
+/// Whether a node computes its section and has no other semantics.
 fn is_group(graph: &Graph, node: Node) -> bool {
     let kinds = [
         prim::FUSION_GROUP,
@@ -91,7 +93,8 @@ fn is_group(graph: &Graph, node: Node) -> bool {
     kinds.contains(&graph.kind(node)) && graph.subgraph(node).is_some() && graph.backward(node).is_none()
 }
 
-/// The graph with the nodes of its groups in their places, but for those that have backward graphs, and without checks before them; nothing where it has no such groups.
+/// Inlines the groups of a graph and removes the checks before them, except groups with backward
+/// graphs; `None` if there are no such groups.
 pub fn ungrouped(graph: &Graph) -> Option<Graph> {
     let has_groups = graph.all_nodes().any(|node| is_group(graph, node));
     if !has_groups {
@@ -118,7 +121,7 @@ pub fn ungrouped(graph: &Graph) -> Option<Graph> {
     Some(plain)
 }
 
-/// Puts the branch in place that is taken where a check holds, and what was checked in the place of what comes out.
+/// Inlines the branch taken if a check succeeds, and replaces the check's outputs by its operands.
 fn remove_check(graph: &mut Graph, check: Node) {
     let outputs: Vec<Value> = graph.outputs(check).collect();
     let Some((&answer, checked)) = outputs.split_last() else { return };
@@ -142,7 +145,7 @@ fn remove_check(graph: &mut Graph, check: Node) {
     }
 }
 
-/// `prim::FusedConcat` as the `aten::cat` that it was.
+/// Replaces `prim::FusedConcat` by `aten::cat`.
 fn put_as_cat(graph: &mut Graph, join: Node) {
     let parts: Vec<Value> = graph.inputs(join).collect();
     let list = graph.create_op(prim::LIST_CONSTRUCT, &parts, Type::list(Type::tensor()));
@@ -156,7 +159,8 @@ fn put_as_cat(graph: &mut Graph, join: Node) {
     graph.erase(join);
 }
 
-/// Puts what a guard tests in its place. Bailouts of a graph have its template in front, those of the template have not.
+/// Replaces a guard by its operand. Bailouts of a graph take its template as the first operand;
+/// those of the template do not.
 fn remove(graph: &mut Graph, guard: Node) {
     let is_template =
         |value: &Value| graph.definer(*value).is_some_and(|maker| graph.kind(maker) == prim::BAILOUT_TEMPLATE);
@@ -167,7 +171,7 @@ fn remove(graph: &mut Graph, guard: Node) {
     }
 }
 
-/// Forgets what is told of tensors: in a template that holds only while guards do.
+/// Erases refined tensor types: in a template they hold only while guards do.
 fn forget_types(graph: &mut Graph) {
     let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) != prim::CONSTANT).collect();
     for node in nodes {

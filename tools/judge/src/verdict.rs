@@ -1,9 +1,11 @@
-//! Whether two runs showed the same.
+//! Compares the observable behaviour of two runs.
 //!
-//! Results, inputs afterwards and printed text are compared, or the exceptions of both. Equal bits are equal; where reals
-//! differ, the [budget](crate::budget) of the graph before decides. An exception of an operator is no effect: passes may
-//! erase a division by zero that nobody reads, and they may let another operator fail first. One that the program raises
-//! itself must stay. Where all is the same, types that the run contradicts are what differs.
+//! Results, inputs after the run and printed text are compared, or the exceptions of both. Bitwise
+//! equal values are equal; where floating-point values differ, the [budget](crate::budget) of the
+//! original graph decides. An exception of an operator is not an effect: passes may erase an unused
+//! division by zero, and another operator may fail first. An exception that the program raises
+//! itself must remain. If all behaviour is equal, types that the run contradicts are reported as
+//! differences.
 
 use crate::budget::Budget;
 use crate::promises;
@@ -17,49 +19,50 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// What comes out of a comparison.
+/// The result of a comparison.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Both showed the same, to the bit or within the budget.
+    /// Equal, bitwise or within the budget.
     Same,
-    /// They did not: what differs, in lines.
+    /// Different: a description, in lines.
     Differs(Vec<String>),
-    /// Nothing can be said: the run did not come to an end that can be compared.
+    /// Not comparable: the run did not end in a comparable state.
     Unjudged(Stop),
 }
 
 impl Verdict {
-    /// Whether they differ.
+    /// Whether the behaviour differs.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Verdict::Differs(_))
     }
 }
 
-/// What written contents are judged by, which have no budget.
+/// The tolerance of written contents, which have no budget.
 const OF_CONTENTS: Tolerance = Tolerance { rtol: 1e-4, atol: 1e-5, of_largest: 0.0, dtypes: true };
 
-/// The policies of a comparison.
+/// Policies of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Policy {
-    /// Whether 0 and -0 are two.
+    /// Distinguish 0 from -0.
     pub signed_zero: bool,
-    /// Whether an infinity and a number beyond half of the largest of its type, of the same sign, are one.
+    /// Treat infinity as equal to a value of the same sign beyond half of the largest finite value
+    /// of its type.
     pub overflow_is_large: bool,
-    /// Judge by a tolerance, not by the budget.
+    /// Use this tolerance instead of the budget.
     pub tolerance: Option<Tolerance>,
-    /// Whether results and inputs must share memory afterwards as they did: whoever gets them may write to one.
+    /// Require that results and inputs share memory as before: a caller may write to one of them.
     pub sharing: bool,
-    /// Whether to find out which node matters most to the budget that was not kept: up to a hundred runs.
+    /// Find the node that dominates an exceeded budget: up to a hundred runs.
     pub explain: bool,
 }
 
-/// What a graph showed on some inputs, and what rounding can do to that, which is found out when it is asked for first.
+/// The behaviour of a graph on some inputs, and its rounding budget, computed on demand.
 #[derive(Debug)]
 pub struct Expected {
-    /// What it showed.
+    /// The observed behaviour.
     pub outcome: Outcome,
     budget: OnceCell<Budget>,
-    /// What runs on these inputs computed, where there are many of them.
+    /// The cache of computed values, for many comparisons on these inputs.
     recall: Option<RefCell<Recall>>,
 }
 
@@ -70,12 +73,12 @@ impl Expected {
         Expected { outcome, budget: OnceCell::new(), recall: None }
     }
 
-    /// For graphs that are compared again and again: what one run computed the next one does not compute again.
+    /// Enables the cache, for repeated comparisons: results of one run are reused by the next.
     pub fn recalling(self) -> Expected {
         Expected { recall: Some(RefCell::default()), ..self }
     }
 
-    /// How many kernels were run, and how many were not since their results were known.
+    /// How many kernels were computed, and how many results came from the cache.
     pub fn computed(&self) -> (u64, u64) {
         let recall = self.recall.as_ref().map(RefCell::borrow);
         recall.map_or((0, 0), |recall| (recall.computed, recall.recalled))
@@ -90,12 +93,12 @@ impl Expected {
     }
 }
 
-/// Compares what two graphs show on the same inputs.
+/// Compares the behaviour of two graphs on the same inputs.
 pub fn judge(before: &Graph, after: &Graph, settings: &Settings, inputs: &[IValue], policy: Policy) -> Verdict {
     judge_against(before, &Expected::of(before, settings, inputs), after, settings, inputs, policy)
 }
 
-/// The same, when the first graph ran already, with these settings and on these inputs.
+/// The same, if the first graph already ran with these settings and inputs.
 pub fn judge_against(
     before: &Graph,
     first: &Expected,
@@ -122,7 +125,7 @@ pub fn judge_against(
         (Err(a), b) => return compare_exceptions(a, b),
         (Ok(_), Err(stop)) => return ended_early(stop),
     };
-    // Passes may take tuples apart.
+    // Passes may flatten tuples.
     let is_tuple = |value: &IValue| matches!(value, IValue::Tuple(_));
     let apart = values.0.len() != values.1.len()
         || expected.inputs.len() != found.inputs.len()
@@ -131,7 +134,7 @@ pub fn judge_against(
         let leaves = |values: &[IValue]| values.iter().flat_map(leaves).collect::<Vec<_>>();
         let results = if apart { leaves(results) } else { results.to_vec() };
         let inputs = if apart { leaves(inputs) } else { inputs.to_vec() };
-        // One result is `out`, as in `jitopt run`.
+        // A single result is named `out`, as in `jitopt run`.
         let results = if let [one] = &results[..] { one.clone() } else { IValue::tuple(results) };
         IValue::tuple([results, IValue::tuple(inputs)])
     };
@@ -156,8 +159,8 @@ pub fn judge_against(
     if wrong.is_empty() { Verdict::Same } else { Verdict::Differs(wrong) }
 }
 
-/// Whether two texts differ in nothing but the last digits of numbers, which rounding decides, and
-/// the signs of NaN.
+/// Whether two texts differ only in the last digits of numbers, which rounding decides, and in the
+/// signs of NaN.
 fn prints_alike(a: &str, b: &str) -> bool {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let alike = || {
@@ -167,7 +170,8 @@ fn prints_alike(a: &str, b: &str) -> bool {
     a == b || a.lines().count() == b.lines().count() && alike()
 }
 
-/// Whether two words are equal, or fractions that are a unit of the last printed digit apart.
+/// Whether two words are equal, or decimal fractions that differ by one unit of the last printed
+/// digit.
 fn is_one_number(a: &str, b: &str) -> bool {
     let is_nan = |word: &str| word.trim_start_matches('-') == "nan";
     // Digits after the point, and the exponent: integers are never rounded.
@@ -184,7 +188,7 @@ fn is_one_number(a: &str, b: &str) -> bool {
     a == b || is_nan(a) && is_nan(b) || near() == Some(true)
 }
 
-/// What was bound or made up, and written to by one of the two only or otherwise.
+/// Differences of bound or generated contents that at least one run wrote.
 fn contents_differ(expected: &Outcome, found: &Outcome, settings: &Settings, policy: Policy) -> Vec<String> {
     let tolerance = policy.tolerance.unwrap_or(OF_CONTENTS);
     let names: BTreeSet<&String> = expected.written.keys().chain(found.written.keys()).collect();
@@ -192,12 +196,12 @@ fn contents_differ(expected: &Outcome, found: &Outcome, settings: &Settings, pol
         let original = settings.bindings.get(name);
         let a = expected.written.get(name).or(original)?;
         let b = found.written.get(name).or(original)?;
-        Some(differences(a, b, tolerance, &format!("%{name} afterwards")))
+        Some(differences(a, b, tolerance, &format!("%{name} after the run")))
     };
     lines(&names.into_iter().filter_map(differ).flatten().collect::<Vec<_>>())
 }
 
-/// What is in a tuple, and in tuples in it; other values are alone.
+/// The leaves of nested tuples; other values are leaves themselves.
 pub fn leaves(value: &IValue) -> Vec<IValue> {
     match value {
         IValue::Tuple(values) => values.iter().flat_map(leaves).collect(),
@@ -205,7 +209,7 @@ pub fn leaves(value: &IValue) -> Vec<IValue> {
     }
 }
 
-/// Inputs for a graph of which passes have taken tuples among the params apart.
+/// Inputs for a graph whose tuple parameters passes have flattened.
 pub fn fitting(graph: &Graph, inputs: &[IValue]) -> Vec<IValue> {
     match graph.params(graph.root()).len() == inputs.len() {
         true => inputs.to_vec(),
@@ -223,13 +227,14 @@ fn ended_early(stop: &Stop) -> Verdict {
             "it raises {}: {}; before, it had results",
             exception.class, exception.message
         )]),
-        Reason::Budget(what) => Verdict::Differs(vec![format!("it did not end: {what}; before, it had results")]),
+        Reason::Budget(what) => Verdict::Differs(vec![format!("it did not finish: {what}; before, it had results")]),
         _ => Verdict::Unjudged(stop.clone()),
     }
 }
 
-/// Whether it raises at once what a fork had raised: where nothing is forked, that comes where the body stands, also if
-/// nobody would have waited for it. PyTorch's pass does the same.
+/// Whether the run raises an exception immediately that a fork raised before: without forks it is
+/// raised at the position of the body, even if nothing waited for the fork. PyTorch's pass does the
+/// same.
 fn raises_earlier(expected: &Outcome, found: &Outcome) -> bool {
     let raised = found.results.as_ref().err().filter(|stop| stop.waited.is_none()).and_then(Stop::exception);
     raised.is_some_and(|raised| expected.held.contains(raised))
@@ -241,7 +246,8 @@ fn is_raised_by_program(stop: &Stop) -> bool {
 }
 
 fn compare_exceptions(expected: &Stop, found: &Result<Vec<IValue>, Stop>) -> Verdict {
-    // What is computed up to there is not seen, so that two such runs show nothing.
+    // The values computed before the exception are not observable, so two such runs are not
+    // comparable.
     if !is_raised_by_program(expected) {
         return Verdict::Unjudged(expected.clone());
     }
@@ -279,13 +285,13 @@ fn beyond_budget(
     excess.iter().map(|excess| excess.told(&by)).collect()
 }
 
-/// Paths by what they are of: `out.0`, `in1`.
+/// Readable names of paths: `out.0`, `in1`.
 pub fn place(path: &str) -> String {
     let path = path.trim_start_matches('.');
     match path.split_once('.').unwrap_or((path, "")) {
         ("0", "") => "out".to_owned(),
         ("0", rest) => format!("out.{rest}"),
-        ("1", rest) => format!("in{rest} afterwards"),
+        ("1", rest) => format!("in{rest} after the run"),
         _ => path.to_owned(),
     }
 }
@@ -312,17 +318,17 @@ fn addresses(value: &IValue, places: &mut Vec<usize>) {
 }
 
 fn sharing_differs(a: &IValue, b: &IValue) -> Option<String> {
-    // For each tensor and list the first one that is the same memory; empty tensors share nothing.
+    // For each tensor and list, the first one in the same memory; empty tensors share nothing.
     let partners = |value: &IValue| {
         let mut places = Vec::new();
         addresses(value, &mut places);
         let first = |i: usize| places.iter().position(|&other| other == places[i] && places[i] != 0);
         (0..places.len()).map(first).collect::<Vec<_>>()
     };
-    (partners(a) != partners(b)).then(|| "other results and inputs share memory than before".to_owned())
+    (partners(a) != partners(b)).then(|| "the results and inputs share memory differently than before".to_owned())
 }
 
-/// The first place where zeros have other signs.
+/// The first position where zeros differ in sign.
 fn zeros_differ(a: &IValue, b: &IValue, path: &str) -> Option<String> {
     let parts = |value: &IValue| match value {
         IValue::List(list) => Some(list.borrow().to_vec()),
@@ -342,7 +348,7 @@ fn zeros_differ(a: &IValue, b: &IValue, path: &str) -> Option<String> {
         let other = |(x, y): (&f64, &f64)| *x == 0.0 && *y == 0.0 && x.is_sign_negative() != y.is_sign_negative();
         let at = numbers.0.iter().zip(&numbers.1).position(other)?;
         let (expected, found, index) = (numbers.0[at], numbers.1[at], comparison::place(at, a.shape()));
-        Some(format!("{}: zeros differ in sign; at {index:?} it is {found}, not {expected}", place(path)))
+        Some(format!("{}: zeros differ in sign: at {index:?} found {found}, expected {expected}", place(path)))
     })
 }
 

@@ -1,4 +1,5 @@
-//! What is wrong with a test before any command runs: unknown commands, lines that check nothing, directives nobody reads.
+//! Static errors of a test: unknown commands, lines that check nothing, directives that no command
+//! reads.
 
 use crate::checker::Arguments;
 use crate::command_line::{Command, Pipeline, Redirect};
@@ -9,15 +10,15 @@ use regex::Regex;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// A `RUN:` line and what it says.
+/// A `RUN:` line and its parsed pipeline.
 pub(crate) type Step = (RunLine, Pipeline);
 
-/// Whether the command looks at its input and says yes or no.
+/// Whether the command checks its input.
 pub(crate) fn is_checker(command: &Command) -> bool {
     matches!(command.name(), "filecheck" | "FileCheck" | "diff" | "not" | "snapshot" | "test")
 }
 
-/// The argument vector without any `not` in front.
+/// The argument vector without leading `not`.
 pub(crate) fn inner(argv: &[String]) -> &[String] {
     let mut argv = argv;
     while argv.first().is_some_and(|name| name == "not") {
@@ -27,7 +28,7 @@ pub(crate) fn inner(argv: &[String]) -> &[String] {
     argv
 }
 
-/// All mistakes, each with its line, or 0 for the file as a whole.
+/// All errors, each with its line, or 0 for the file as a whole.
 pub(crate) fn audit(
     script: &Script,
     steps: &[Step],
@@ -59,13 +60,13 @@ const NOTHING: &str = "this line checks nothing: pipe it into filecheck or snaps
 
 fn unknown(argv: &[String], commands: &dyn Commands) -> Option<String> {
     let Some(name) = inner(argv).first() else {
-        return Some("`not` wants a command".to_owned());
+        return Some("`not` needs a command".to_owned());
     };
     let known: Vec<&str> = commands.known().into_iter().chain(builtins::names()).collect();
     (!known.contains(&name.as_str())).then(|| unknown_command(name, &known))
 }
 
-/// The message about a command that nobody knows.
+/// The message for an unknown command.
 pub(crate) fn unknown_command(name: &str, known: &[&str]) -> String {
     match did_you_mean(name, known.iter().copied()) {
         Some(meant) => format!("unknown command `{name}`; did you mean `{meant}`?"),
@@ -73,7 +74,8 @@ pub(crate) fn unknown_command(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// A checker, an expected failure, a command that checks itself, or a file that another line mentions.
+/// Whether a line has a checker, an expected failure, a command that checks itself, or writes a
+/// file that a later line mentions.
 fn checks_something(steps: &[Step], index: usize, commands: &dyn Commands) -> bool {
     let (run, pipeline) = &steps[index];
     let all = &pipeline.commands;
@@ -82,7 +84,8 @@ fn checks_something(steps: &[Step], index: usize, commands: &dyn Commands) -> bo
     direct || housekeeping || run.expect != Expect::Success || mentioned_later(pipeline, &steps[index + 1..])
 }
 
-/// Whether a later line names a file that this one writes with a redirect or seems to write with an argument.
+/// Whether a later line names a file that this one writes with a redirect or seems to write with an
+/// argument.
 fn mentioned_later(pipeline: &Pipeline, later: &[Step]) -> bool {
     let mut written: Vec<&str> = Vec::new();
     for command in &pipeline.commands {
@@ -102,7 +105,7 @@ fn mentioned_later(pipeline: &Pipeline, later: &[Step]) -> bool {
     })
 }
 
-/// The prefixes with which some `filecheck` reads this file.
+/// The prefixes that some `filecheck` on this file reads.
 fn prefixes(steps: &[Step], path: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for command in steps.iter().flat_map(|(_, pipeline)| &pipeline.commands) {
@@ -119,13 +122,13 @@ fn prefixes(steps: &[Step], path: &str) -> BTreeSet<String> {
     all
 }
 
-/// A word in capitals with the suffix of a directive, or with CHECK in it, and a colon.
+/// An uppercase word with the suffix of a directive, or with CHECK in it, and a colon.
 static DIRECTIVE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let suffix = "-(?:NEXT|SAME|NOT|DAG|LABEL|EMPTY|COUNT-[0-9]+|COUNT-EXACTLY-[0-9]+|REGEX|SOURCE-HIGHLIGHTED)";
     Regex::new(&format!(r"(?:^|[^A-Za-z0-9_-])([A-Z][A-Z0-9_-]*?)({suffix})?(?:\{{LITERAL\}})?:")).ok()
 });
 
-/// Directives of which no `filecheck` would take notice.
+/// Directives that no `filecheck` reads.
 fn unused_prefixes(file: &str, prefixes: &BTreeSet<String>) -> Vec<(usize, String)> {
     let blocks = snapshots::blocks(file).unwrap_or_default();
     let in_block = |index: &usize| blocks.iter().any(|block| block.lines.contains(index));
@@ -146,5 +149,5 @@ fn unused_prefix(line: &str, prefixes: &BTreeSet<String>) -> Option<String> {
     }
     let meant = did_you_mean(word, prefixes.iter().map(String::as_str));
     let meant = meant.map_or(String::new(), |meant| format!("; did you mean `{meant}:`?"));
-    Some(format!("unused prefix `{word}`: no filecheck on this file has it{meant}"))
+    Some(format!("unused prefix `{word}`: no filecheck on this file reads it{meant}"))
 }

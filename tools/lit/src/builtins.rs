@@ -1,10 +1,10 @@
-//! Small commands that tests need and that should not depend on the machine.
+//! Built-in commands, so that tests do not depend on the machine.
 
 use crate::Io;
 use crate::line_diff::line_diff;
 use std::fs;
 
-/// Returns an exit status, or what is wrong with the use of the command.
+/// Returns an exit status, or a usage error.
 type Builtin = fn(&[String], &mut Io<'_>) -> Result<i32, String>;
 
 /// The built-in commands, apart from `not` and `snapshot`, which need to know about the test.
@@ -59,7 +59,7 @@ fn cat(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
 
 fn cp(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     let [_, from, to] = argv else {
-        return Err("give a file and where to copy it".to_owned());
+        return Err("expected a file and its destination".to_owned());
     };
     let (from, mut to) = (io.cwd.join(from), io.cwd.join(to));
     if let (true, Some(name)) = (to.is_dir(), from.file_name()) {
@@ -69,11 +69,11 @@ fn cp(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     Ok(0)
 }
 
-/// `diff [-u] A B`: 0 when the files are the same, 1 when not.
+/// `diff [-u] A B`: 0 if the files are equal, else 1.
 fn diff(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     let files: Vec<&String> = argv[1..].iter().filter(|word| *word != "-u").collect();
     let [old, new] = files[..] else {
-        return Err("give two files".to_owned());
+        return Err("expected two files".to_owned());
     };
     let (a, b) = (read(old, io)?, read(new, io)?);
     if a == b {
@@ -92,7 +92,7 @@ fn echo(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
 /// `printf FORMAT [WORDS…]` with `%s`, `%d` and `%%`.
 fn printf(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     let [_, format, words @ ..] = argv else {
-        return Err("give a format".to_owned());
+        return Err("expected a format".to_owned());
     };
     let mut words = words.iter();
     loop {
@@ -103,7 +103,7 @@ fn printf(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
             return Ok(0);
         }
         if words.len() == before {
-            return Err("the format uses none of the words".to_owned());
+            return Err("the format has no placeholder for the arguments".to_owned());
         }
     }
 }
@@ -117,7 +117,7 @@ fn print_once<'a>(format: &str, words: &mut impl Iterator<Item = &'a String>) ->
             '%' => match chars.next() {
                 Some('s' | 'd') => out.extend(words.next().into_iter().flat_map(|word| word.bytes())),
                 Some('%') => out.push(b'%'),
-                _ => return Err("only %s, %d and %% are known".to_owned()),
+                _ => return Err("only %s, %d and %% are supported".to_owned()),
             },
             _ => out.extend(c.to_string().bytes()),
         }
@@ -125,7 +125,7 @@ fn print_once<'a>(format: &str, words: &mut impl Iterator<Item = &'a String>) ->
     Ok(out)
 }
 
-/// The bytes of an escape, after its backslash.
+/// The bytes of an escape sequence, after its backslash.
 fn escape(chars: &mut std::str::Chars<'_>) -> Result<Vec<u8>, String> {
     Ok(match chars.next() {
         Some('n') => vec![b'\n'],
@@ -136,7 +136,7 @@ fn escape(chars: &mut std::str::Chars<'_>) -> Result<Vec<u8>, String> {
         Some('x') => {
             let digits: String = chars.by_ref().take(2).collect();
             let byte = u8::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 2);
-            vec![byte.ok_or("\\x wants two hexadecimal digits")?]
+            vec![byte.ok_or("\\x needs two hexadecimal digits")?]
         }
         other => {
             return Err(format!("unknown escape \\{}", other.map_or(String::new(), String::from)));
@@ -169,7 +169,7 @@ fn test(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
     let words: Vec<&str> = argv[1..].iter().map(String::as_str).collect();
     let (negated, words) = if words.first() == Some(&"!") { (true, &words[1..]) } else { (false, &words[..]) };
     let [what, path] = words else {
-        return Err("write `test -e PATH`".to_owned());
+        return Err("expected `test -e PATH`".to_owned());
     };
     let path = io.cwd.join(path);
     let holds = match *what {
@@ -177,7 +177,7 @@ fn test(argv: &[String], io: &mut Io<'_>) -> Result<i32, String> {
         "-f" => path.is_file(),
         "-d" => path.is_dir(),
         "-s" => path.metadata().is_ok_and(|data| data.len() > 0),
-        _ => return Err(format!("{what}: only -e, -f, -d and -s are known")),
+        _ => return Err(format!("{what}: only -e, -f, -d and -s are supported")),
     };
     if holds == negated {
         let not = if negated { "" } else { "not " };

@@ -1,9 +1,9 @@
-//! The `filecheck` command: its arguments, and running it.
+//! The `filecheck` command: its arguments and its execution.
 
 use crate::Io;
 use jitopt_filecheck::{CheckFile, Dialect, Options, did_you_mean};
 
-/// What the arguments of `filecheck` say.
+/// The parsed arguments of `filecheck`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arguments {
     pub(crate) check_file: String,
@@ -15,7 +15,7 @@ const FLAGS: [&str; 7] =
     ["check-prefix", "check-prefixes", "input-file", "pytorch", "strict-whitespace", "match-full-lines", "allow-empty"];
 
 impl Arguments {
-    /// Reads the arguments, the command's name apart.
+    /// Parses the arguments after the command's name.
     pub(crate) fn parse(arguments: &[String]) -> Result<Arguments, String> {
         let mut parsed = Arguments::default();
         let mut prefixes: Vec<String> = Vec::new();
@@ -28,7 +28,7 @@ impl Arguments {
             };
             let (name, value) =
                 flag.split_once('=').map_or((flag, None), |(name, value)| (name, Some(value.to_owned())));
-            let mut needed = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("--{name} wants a value"));
+            let mut needed = || value.clone().or_else(|| rest.next().cloned()).ok_or(format!("--{name} needs a value"));
             match name {
                 "check-prefix" | "check-prefixes" => {
                     let given = needed()?;
@@ -45,7 +45,7 @@ impl Arguments {
             parsed.options.prefixes = prefixes;
         }
         let Ok([file]) = <[String; 1]>::try_from(files) else {
-            return Err("give one file with checks".to_owned());
+            return Err("expected one file with checks".to_owned());
         };
         parsed.check_file = file;
         Ok(parsed)
@@ -70,10 +70,11 @@ impl Arguments {
     }
 }
 
-/// Runs `filecheck CHECKS [--input-file=F] [--check-prefix=P] [--check-prefixes=P,Q] [--pytorch] [--strict-whitespace]
-/// [--match-full-lines] [--allow-empty]`; `argv[0]` is the name. The input is standard input unless a file is given.
+/// Runs `filecheck CHECKS [--input-file=F] [--check-prefix=P] [--check-prefixes=P,Q] [--pytorch]
+/// [--strict-whitespace] [--match-full-lines] [--allow-empty]`; `argv[0]` is the name. The input is
+/// standard input unless a file is given.
 ///
-/// Returns 0 when the checks hold, 1 when they do not, and 2 when they or the arguments make no sense.
+/// Returns 0 if the checks pass, 1 if they fail, and 2 if they or the arguments are invalid.
 pub fn filecheck_command(argv: &[String], io: &mut Io<'_>) -> i32 {
     match check(argv.get(1..).unwrap_or_default(), io) {
         Ok(()) => 0,
@@ -120,8 +121,8 @@ mod tests {
         assert!(parsed.options.strict_whitespace);
         assert_eq!(parsed.check_file, "f");
         assert_eq!(parse("f --pytorhc").unwrap_err(), "unknown flag `--pytorhc`; did you mean `--pytorch`?");
-        assert_eq!(parse("f --input-file").unwrap_err(), "--input-file wants a value");
+        assert_eq!(parse("f --input-file").unwrap_err(), "--input-file needs a value");
         assert_eq!(parse("f --pytorch=1").unwrap_err(), "--pytorch takes no value");
-        assert_eq!(parse("").unwrap_err(), "give one file with checks");
+        assert_eq!(parse("").unwrap_err(), "expected one file with checks");
     }
 }

@@ -1,4 +1,4 @@
-//! The language of `RUN:` lines: the part of a shell's that needs no shell.
+//! Parses `RUN:` lines: the subset of shell syntax that needs no shell.
 
 /// Commands joined by pipes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -6,10 +6,10 @@ pub(crate) struct Pipeline {
     pub(crate) commands: Vec<Command>,
 }
 
-/// One command with what surrounds it.
+/// One command with its environment and redirects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// `NAME=value` in front of the command.
+    /// `NAME=value` before the command.
     pub(crate) env: Vec<(String, String)>,
     pub(crate) argv: Vec<String>,
     /// In the order written, as the order of `> f` and `2>&1` matters.
@@ -23,7 +23,7 @@ impl Command {
     }
 }
 
-/// Where a stream comes from or goes.
+/// The source or destination of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Redirect {
     Input(String),
@@ -32,14 +32,14 @@ pub(crate) enum Redirect {
     ErrorToOutput,
 }
 
-/// What `%` and a letter stand for.
+/// The values of `%` and a letter.
 pub(crate) struct Substitutions {
     /// `%s`, `%S`, `%t`, `%T`.
     pub(crate) values: [(char, String); 4],
 }
 
 impl Substitutions {
-    /// Replaces them in a word. A value's name such as `%sum` is left alone.
+    /// Substitutes them in a word. Value names such as `%sum` are left alone.
     fn apply(&self, word: &str) -> String {
         let mut out = String::new();
         let mut rest = word;
@@ -73,12 +73,12 @@ enum Token {
     /// A word, and how much of its start was not quoted.
     Word(String, usize),
     Pipe,
-    /// `<`, `>`, `>>`, `2>`, `2>>`: wants a word next.
+    /// `<`, `>`, `>>`, `2>`, `2>>`: needs a word next.
     Redirect(&'static str),
     ErrorToOutput,
 }
 
-/// Reads one line.
+/// Parses one line.
 pub(crate) fn parse(line: &str, substitutions: &Substitutions) -> Result<Pipeline, String> {
     let mut commands = vec![Command::default()];
     let mut tokens = Lexer { rest: line }.tokens()?.into_iter();
@@ -102,7 +102,7 @@ pub(crate) fn parse(line: &str, substitutions: &Substitutions) -> Result<Pipelin
         }
     }
     if commands.iter().any(|command| command.argv.is_empty()) {
-        return Err("a command is missing".to_owned());
+        return Err("expected a command".to_owned());
     }
     Ok(Pipeline { commands })
 }
@@ -220,7 +220,7 @@ impl Lexer<'_> {
     }
 }
 
-/// What a shell would not pass on as it stands.
+/// Refuses characters that a shell would interpret.
 fn refuse(rest: &str) -> Result<(), String> {
     for sequence in ["&&", "||", ";"] {
         if rest.starts_with(sequence) {
@@ -229,13 +229,13 @@ fn refuse(rest: &str) -> Result<(), String> {
     }
     match rest.chars().next() {
         Some(c @ ('&' | '(' | ')' | '{' | '}' | '$' | '`' | '*' | '?')) => {
-            Err(format!("`{c}` means something to a shell: quote it"))
+            Err(format!("`{c}` is special to a shell: quote it"))
         }
         _ => Ok(()),
     }
 }
 
-/// The command as one would type it.
+/// The command as typed in a shell.
 pub(crate) fn show(argv: &[String]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:@%+[]".contains(c);
     let quote = |word: &String| match !word.is_empty() && word.chars().all(plain) {
@@ -289,14 +289,14 @@ mod tests {
             ("a && b", "`&&` is not supported: write one RUN line for each command"),
             ("a; b", "`;` is not supported: write one RUN line for each command"),
             ("a || b", "`||` is not supported: write one RUN line for each command"),
-            ("a --passes=f(a)", "`(` means something to a shell: quote it"),
-            ("a $X", "`$` means something to a shell: quote it"),
+            ("a --passes=f(a)", "`(` is special to a shell: quote it"),
+            ("a $X", "`$` is special to a shell: quote it"),
             ("a \"$X\"", "`$` is expanded in a shell: use single quotes"),
             ("a 'b", "`'` is not closed"),
-            ("a |", "a command is missing"),
+            ("a |", "expected a command"),
             ("| a", "no command before `|`"),
             ("a >", "no file after `>`"),
-            ("A=1", "a command is missing"),
+            ("A=1", "expected a command"),
         ] {
             assert_eq!(parse(line, &substitutions()).unwrap_err(), message, "{line}");
         }

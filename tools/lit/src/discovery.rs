@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 /// A test file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Test {
-    /// The path from the directory searched, with `/` between its parts: how reports call it.
+    /// The path relative to the searched directory, with `/` as separator; reports use it.
     pub name: String,
-    /// Where it is; absolute, as commands run elsewhere.
+    /// The path; absolute, because commands run in another directory.
     pub path: PathBuf,
 }
 
-/// Directories that hold data for tests, not tests.
+/// Directories that contain data of tests.
 const SKIPPED: [&str; 2] = ["Inputs", "corpus"];
 
-/// All tests in a directory, in order of their names: `*.ir` and `*.test`, except below directories called `Inputs` or
-/// `corpus`. A file is a test whatever its name. The filter is a regular expression that a name must contain.
+/// All tests in a directory, sorted by name: `*.ir` and `*.test`, except in directories called
+/// `Inputs` or `corpus`. If `root` is a file, it is a test whatever its name. The filter is a
+/// regular expression that a name must contain.
 pub fn discover(root: &Path, filter: Option<&str>) -> Result<Vec<Test>, String> {
     let filter = match filter {
         Some(filter) => Some(Regex::new(filter).map_err(|error| format!("bad filter: {error}"))?),
@@ -44,7 +45,7 @@ fn name(base: &Path, path: &Path) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// Walks with a list of its own, as trees may be deep.
+/// Iterative, because directories may be nested deeply.
 fn collect(root: &Path, tests: &mut Vec<PathBuf>) -> Result<(), String> {
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {

@@ -12,30 +12,31 @@ use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-/// How a test ended.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TestResult {
-    /// As it should; `true` if its snapshots were rewritten.
+    /// The test passed.
     Pass {
-        /// Whether the file was changed by `bless`.
+        /// Whether `bless` changed the file.
         blessed: bool,
     },
-    /// Not as it should, with a report.
+    /// The test failed, with a report.
     Fail(String),
-    /// It failed, as its `XFAIL:` line says, with the reason given there.
+    /// The test failed as its `XFAIL:` line expects, with the reason given there.
     XFail(String),
-    /// It should have failed and did not, with the reason why it should.
+    /// The test passed although its `XFAIL:` line expects a failure, with the reason given there.
     XPass(String),
 }
 
 impl TestResult {
-    /// Whether this is what the file promises.
+    /// Whether the result is the expected one.
     pub fn is_ok(&self) -> bool {
         matches!(self, TestResult::Pass { .. } | TestResult::XFail(_))
     }
 }
 
-/// The status of a command that gave up on a bug of its own; only `FAIL[70]:` and `not --code=70` expect it.
+/// The exit status of a command with an internal bug; only `FAIL[70]:` and `not --code=70` expect
+/// it.
 const OUR_BUG: i32 = 70;
 
 /// Runs a test. Its directory under [`Config::temp_dir`] is removed unless it fails.
@@ -52,7 +53,7 @@ pub fn run_one(test: &Test, commands: &dyn Commands, config: &Config) -> TestRes
     };
     let result = running.run(&steps);
     if result.is_ok() {
-        // What cannot be removed is in nobody's way: the next run empties it.
+        // A directory that cannot be removed is emptied by the next run.
         let _ = fs::remove_dir_all(&running.temp);
     }
     match (result, script.xfail) {
@@ -63,12 +64,12 @@ pub fn run_one(test: &Test, commands: &dyn Commands, config: &Config) -> TestRes
     }
 }
 
-/// How one command of a pipeline ended.
+/// The result of one command of a pipeline.
 struct Ended {
     argv: Vec<String>,
     status: i32,
     stderr: Vec<u8>,
-    /// Its output, if it went into the pipe or nowhere.
+    /// Its output, if not redirected to a file.
     stdout: Vec<u8>,
 }
 
@@ -79,7 +80,7 @@ struct Running<'a> {
     file: &'a str,
     temp: PathBuf,
     blocks: Vec<snapshots::Block>,
-    /// What the snapshot commands saw.
+    /// The inputs of the snapshot commands.
     taken: Vec<String>,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Running<'a> {
         Running { test, commands, config, file, temp, blocks: Vec::new(), taken: Vec::new() }
     }
 
-    /// Reads all command lines and looks for mistakes that need no running.
+    /// Parses all command lines and checks them statically.
     fn prepare(&mut self, script: &Script) -> Result<Vec<Step>, String> {
         let substitutions = self.substitutions();
         let mut mistakes = Vec::new();
@@ -104,7 +105,7 @@ impl<'a> Running<'a> {
             Ok(blocks) => self.blocks = blocks,
             Err(mistake) => mistakes.push(mistake),
         }
-        // With a line that cannot be read the others may look as if nobody used their files.
+        // If a line cannot be parsed, the files of other lines may seem unused.
         if mistakes.is_empty() {
             let path = &substitutions.values[0].1;
             mistakes.extend(audit(script, &steps, self.file, path, self.commands));
@@ -116,7 +117,7 @@ impl<'a> Running<'a> {
     fn substitutions(&self) -> Substitutions {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let stem = self.test.path.file_stem().unwrap_or_default().to_string_lossy();
-        // Commands run in a directory of the test's own, where a relative path would mean something else.
+        // Commands run in a directory of the test, so relative paths must be resolved here.
         let file = std::path::absolute(&self.test.path).unwrap_or_else(|_| self.test.path.clone());
         let directory = file.parent().unwrap_or(Path::new("/"));
         let temporary = self.temp.join(format!("{stem}.tmp"));
@@ -124,7 +125,7 @@ impl<'a> Running<'a> {
         Substitutions { values }
     }
 
-    /// A block that no `snapshot` command would look at.
+    /// A block without a `snapshot` command.
     fn superfluous_block(&self, steps: &[Step]) -> Option<(usize, String)> {
         let commands = steps.iter().flat_map(|(_, pipeline)| &pipeline.commands);
         let count =
@@ -146,10 +147,10 @@ impl<'a> Running<'a> {
         mistakes.iter().map(show).collect()
     }
 
-    /// Runs all lines until one fails; says whether the file was changed.
+    /// Runs all lines until one fails; returns whether the file was changed.
     fn run(&mut self, steps: &[Step]) -> Result<bool, String> {
         let fresh = || {
-            // It need not exist.
+            // It may not exist.
             let _ = fs::remove_dir_all(&self.temp);
             fs::create_dir_all(&self.temp)
         };
@@ -199,8 +200,8 @@ impl<'a> Running<'a> {
         Ok(Ended { argv: command.argv.clone(), status, stderr, stdout })
     }
 
-    /// Sends the streams where they belong; returns what goes into the pipe and what is shown. `2>&1` puts errors after
-    /// the output, as the two are collected apart.
+    /// Applies the redirects; returns the input of the pipe and the shown error output. `2>&1` puts
+    /// errors after the output, because the two are collected separately.
     fn redirect(&self, redirects: &[Redirect], stdout: Vec<u8>, stderr: Vec<u8>) -> Result<[Vec<u8>; 2], String> {
         let (mut out, mut error) = (Sink::Pipe, Sink::Shown);
         for redirect in redirects {
@@ -222,7 +223,7 @@ impl<'a> Running<'a> {
         Ok(left)
     }
 
-    /// A file, emptied unless it is added to.
+    /// Opens a file, and truncates it unless `append` is set.
     fn open(&self, path: &str, append: bool) -> Result<Sink, String> {
         let full = self.temp.join(path);
         if path != "/dev/null" && !append {
@@ -231,7 +232,7 @@ impl<'a> Running<'a> {
         Ok(Sink::File(full))
     }
 
-    /// Runs a command, built in or not.
+    /// Runs a built-in command or one of the embedder.
     fn dispatch(
         &mut self,
         argv: &[String],
@@ -251,7 +252,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// A command of the embedder. A panic is this command's failure, not that of the whole run.
+    /// Runs a command of the embedder. A panic fails this command, not the whole run.
     fn external(&self, argv: &[String], io: &mut Io<'_>) -> Option<i32> {
         let result = catch_unwind(AssertUnwindSafe(|| self.commands.run(argv, io)));
         result.unwrap_or_else(|panic| {
@@ -262,7 +263,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// `not [--code=N] COMMAND`: 0 if the command fails, and with N.
+    /// `not [--code=N] COMMAND`: 0 if the command fails, and with status N if given.
     fn not(
         &mut self,
         argv: &[String],
@@ -274,11 +275,11 @@ impl<'a> Running<'a> {
         let mut expect = Expect::Failure;
         if let Some(flag) = rest.first().filter(|word| word.starts_with("--")) {
             let code = flag.strip_prefix("--code=").and_then(|code| code.parse().ok());
-            expect = Expect::Status(code.ok_or_else(|| format!("not: unknown flag {flag}; there is --code=N"))?);
+            expect = Expect::Status(code.ok_or_else(|| format!("not: unknown flag {flag}; expected --code=N"))?);
             rest = &rest[1..];
         }
         if rest.is_empty() {
-            return Err("`not` wants a command".to_owned());
+            return Err("`not` needs a command".to_owned());
         }
         let status = self.dispatch(rest, stdin, (stdout, stderr), env)?;
         let Some(reason) = unexpected(expect, status) else {
@@ -288,7 +289,7 @@ impl<'a> Running<'a> {
         Ok(1)
     }
 
-    /// Compares the input with the next block, or takes it down for blessing.
+    /// Compares the input with the next block, or records it for blessing.
     fn snapshot(&mut self, stdin: &[u8], stderr: &mut Vec<u8>) -> Result<i32, String> {
         let actual = self.without_paths(&String::from_utf8_lossy(stdin));
         let block = self.blocks.get(self.taken.len());
@@ -299,7 +300,7 @@ impl<'a> Running<'a> {
                 let line = block.lines.start;
                 let difference = line_diff::line_diff(&block.text, &actual);
                 Some(format!(
-                    "the SNAPSHOT of line {line} differs (- expected, + actual; --bless rewrites it):\n{difference}"
+                    "the SNAPSHOT of line {line} differs (- expected, + actual; --bless updates it):\n{difference}"
                 ))
             }
             None => Some(format!("there is no SNAPSHOT block yet (--bless adds it); the text is:\n{actual}")),
@@ -309,7 +310,7 @@ impl<'a> Running<'a> {
         Ok(i32::from(message.is_some()))
     }
 
-    /// Paths are spelt `%s`, `%t`, `%T` and `%S`, so that snapshots are the same everywhere.
+    /// Replaces paths by `%s`, `%t`, `%T` and `%S`, so that snapshots do not depend on the machine.
     fn without_paths(&self, text: &str) -> String {
         let [file, directory, temporary, temp] = self.substitutions().values;
         let replace = |text: String, (name, value): (char, String)| match value.len() {
@@ -319,7 +320,7 @@ impl<'a> Running<'a> {
         [file, temporary, temp, directory].into_iter().fold(text.to_owned(), replace)
     }
 
-    /// The report of a line that did not do what it should.
+    /// The report of a failed line.
     fn failure(&self, run: &RunLine, message: &str, ended: &[Ended]) -> String {
         let mut out = format!("{}:{}: error: {message}\n  {}\n", self.test.name, run.line, run.text);
         let commands: Vec<String> = ended.iter().map(|one| show(&one.argv)).collect();
@@ -327,25 +328,25 @@ impl<'a> Running<'a> {
             let _ = writeln!(out, "as run: {}", commands.join(" | "));
         }
         for one in ended.iter().filter(|one| !one.stderr.is_empty()) {
-            section(&mut out, &format!("{} (exit status {}) says", one.argv[0], one.status), &one.stderr);
+            section(&mut out, &format!("{} (exit status {}), stderr", one.argv[0], one.status), &one.stderr);
         }
         let silent = ended.iter().find(|one| one.status != 0 && one.stderr.is_empty() && !one.stdout.is_empty());
         let last = ended.last().filter(|one| one.status == 0 && !one.stdout.is_empty());
         if let Some(one) = silent.or(last) {
-            section(&mut out, &format!("{} (exit status {}) prints", one.argv[0], one.status), &one.stdout);
+            section(&mut out, &format!("{} (exit status {}), stdout", one.argv[0], one.status), &one.stdout);
         }
         out
     }
 }
 
-/// Two tests may have the same name when they were found separately, so the path has a part in it.
+/// Contains a hash of the path, because tests from different directories may have the same name.
 fn directory_name(test: &Test) -> String {
     let mut hasher = DefaultHasher::new();
     test.path.hash(&mut hasher);
     format!("{}-{:08x}", test.name.replace('/', "--"), hasher.finish() as u32)
 }
 
-/// Where a stream goes.
+/// The destination of a stream.
 #[derive(Clone)]
 enum Sink {
     Pipe,
@@ -362,7 +363,7 @@ fn append(path: &Path, bytes: &[u8]) -> Result<(), String> {
     written.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Lines of a stream that a report shows.
+/// Maximum number of lines of a stream in a report.
 const SHOWN: usize = 200;
 
 fn section(out: &mut String, title: &str, bytes: &[u8]) {
@@ -372,28 +373,31 @@ fn section(out: &mut String, title: &str, bytes: &[u8]) {
         let _ = writeln!(out, "  {line}");
     }
     if let Some(more) = text.lines().count().checked_sub(SHOWN + 1) {
-        let _ = writeln!(out, "  … and {} lines more", more + 1);
+        let _ = writeln!(out, "  … and {} more lines", more + 1);
     }
 }
 
-/// Why the status is not as expected.
+/// Why the exit status is not the expected one.
 fn unexpected(expect: Expect, status: i32) -> Option<String> {
     match expect {
         Expect::Success if status != 0 => Some(format!("exits with status {status}")),
         Expect::Failure if status == 0 => Some("exits with status 0, but should fail".to_owned()),
-        Expect::Failure if status == OUR_BUG => Some(format!("fails with a bug (status {OUR_BUG}), not with an error")),
+        Expect::Failure if status == OUR_BUG => {
+            Some(format!("fails with an internal bug (status {OUR_BUG}), not with an error"))
+        }
         Expect::Status(wanted) if status != wanted => Some(format!("exits with status {status}, not {wanted}")),
         _ => None,
     }
 }
 
-/// What is wrong with the way a pipeline ended. Its status is that of the last command that failed. A checker at the end
-/// of a pipe must hold in any case: `FAIL:` speaks of what is tested, not of the test.
+/// Why the result of a pipeline is not the expected one. Its status is that of the last command
+/// that failed. A checker at the end of a pipe must pass in any case: `FAIL:` applies to the
+/// command under test, not to the check.
 fn verdict(expect: Expect, ended: &[Ended]) -> Option<String> {
     let checks = |at: usize| at > 0 && is_checker(&Command { argv: ended[at].argv.clone(), ..Command::default() });
     let failed = |at: &usize| ended[*at].status != 0;
     if let Some(at) = (0..ended.len()).find(|at| checks(*at) && failed(at)) {
-        return Some(format!("{} does not hold (exit status {})", ended[at].argv[0], ended[at].status));
+        return Some(format!("{} failed (exit status {})", ended[at].argv[0], ended[at].status));
     }
     let last = (0..ended.len()).rev().find(failed).unwrap_or(0);
     unexpected(expect, ended[last].status).map(|reason| format!("{} {reason}", ended[last].argv[0]))

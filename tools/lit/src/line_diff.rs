@@ -1,6 +1,6 @@
-//! The lines in which two texts differ.
+//! Line-by-line differences of two texts.
 
-/// Lines beyond which the difference is shown without aligning what lies between.
+/// Maximum number of lines that are aligned; longer differences are shown as one block.
 const ALIGNED: usize = 2_000;
 
 /// A line-by-line difference with `-` for `old` and `+` for `new`; empty when they are equal.
@@ -30,7 +30,7 @@ fn push(out: &mut String, sign: char, line: &str) {
     out.push('\n');
 }
 
-/// The longest common subsequence, walked from the front.
+/// Appends the difference of the lines that are not common to both ends.
 fn middle(old: &[&str], new: &[&str], out: &mut String) {
     let aligned = old.len() <= ALIGNED && new.len() <= ALIGNED;
     let common = if aligned { lengths(old, new) } else { Vec::new() };
@@ -51,7 +51,7 @@ fn middle(old: &[&str], new: &[&str], out: &mut String) {
     }
 }
 
-/// Row by row, the length of the longest common subsequence of the rests.
+/// For each pair of suffixes, the length of their longest common subsequence.
 fn lengths(old: &[&str], new: &[&str]) -> Vec<u32> {
     let width = new.len() + 1;
     let mut table = vec![0; (old.len() + 1) * width];

@@ -1,4 +1,4 @@
-//! Blocks of a test file that hold what a command printed:
+//! Snapshots: blocks of a test file that contain the output of a command:
 //!
 //! ```text
 //! # SNAPSHOT:
@@ -9,21 +9,21 @@
 
 use std::ops::Range;
 
-/// One block of a file.
+/// One snapshot block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
     /// The lines between `SNAPSHOT:` and `END`, counted from 0.
     pub(crate) lines: Range<usize>,
-    /// What stands in front of `SNAPSHOT:`.
+    /// The text before `SNAPSHOT:`.
     leader: String,
-    /// What the block says.
+    /// The content of the block.
     pub(crate) text: String,
 }
 
-/// Ends the last line of a text that does not end in a newline.
+/// Marks the last line of a text that does not end in a newline.
 const NO_NEWLINE: &str = "\\ no newline at the end";
 
-/// Finds the blocks, or says which line is wrong.
+/// Finds the blocks, or returns the line of an error.
 pub(crate) fn blocks(file: &str) -> Result<Vec<Block>, (usize, String)> {
     let mut blocks = Vec::new();
     let mut lines = file.lines().enumerate();
@@ -66,7 +66,7 @@ fn push(text: &mut String, content: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The file with new texts in its first blocks; what has no block yet gets one at the end.
+/// The file with new contents of its first blocks; missing blocks are appended.
 pub(crate) fn rewrite(file: &str, blocks: &[Block], texts: &[String]) -> String {
     let mut out = String::with_capacity(file.len());
     let mut lines = file.split_inclusive('\n').enumerate().peekable();

@@ -1,17 +1,18 @@
-//! Runs many tests and adds them up.
+//! Runs many tests and summarises their results.
 
 use crate::{Commands, Config, Test, TestResult, run_one};
 use rayon::prelude::*;
 use std::fmt;
 
-/// What became of all tests, in the order in which they were given. `Display` gives the report.
+/// The results of all tests, in the given order. `Display` renders the report.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// Every test with its result.
     pub results: Vec<(Test, TestResult)>,
 }
 
-/// Tools recurse over types and literals to a depth that default stacks of threads do not hold; untouched pages are free.
+/// Commands under test recurse over types and literals deeper than default thread stacks allow;
+/// untouched pages cost nothing.
 const STACK: usize = 1 << 28;
 
 /// Runs the tests in parallel; the report does not depend on which ends first. Calls `finished` after each.
@@ -24,16 +25,16 @@ pub fn run_all(tests: &[Test], commands: &dyn Commands, config: &Config, finishe
     let run = || tests.par_iter().map(one).collect();
     let results = match rayon::ThreadPoolBuilder::new().num_threads(config.jobs).stack_size(STACK).build() {
         Ok(pool) => pool.install(run),
-        // Without a pool of our own there is still the global one.
+        // If no thread pool can be created, the global one is used.
         Err(_) => run(),
     };
-    // Directories of failed tests stay; the common one goes if it is empty.
+    // Directories of failed tests are kept; the common one is removed if it is empty.
     let _ = std::fs::remove_dir(&config.temp_dir);
     Summary { results }
 }
 
 impl Summary {
-    /// Whether every test did what it promises.
+    /// Whether every test has the expected result.
     pub fn passed(&self) -> bool {
         self.results.iter().all(|(_, result)| result.is_ok())
     }

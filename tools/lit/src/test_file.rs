@@ -1,8 +1,8 @@
-//! Reads what a test file says about itself: its `RUN:`, `FAIL:` and `XFAIL:` lines.
+//! Parses the `RUN:`, `FAIL:` and `XFAIL:` lines of a test file.
 
 use jitopt_filecheck::edit_distance;
 
-/// How a command must end.
+/// The expected result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expect {
     Success,
@@ -16,28 +16,28 @@ pub(crate) struct RunLine {
     /// Line of the file, from 1.
     pub(crate) line: usize,
     pub(crate) expect: Expect,
-    /// The command, continued lines joined.
+    /// The command, with continued lines joined.
     pub(crate) text: String,
 }
 
-/// What a test file says.
+/// The parsed lines of a test file.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     pub(crate) runs: Vec<RunLine>,
     /// Why the test is expected to fail.
     pub(crate) xfail: Option<String>,
-    /// Mistakes, with their lines.
+    /// Errors, with their lines.
     pub(crate) mistakes: Vec<(usize, String)>,
-    /// Words that may be misspelt; they are not when they turn out to be check prefixes.
+    /// Words that may be misspelt keywords, unless they turn out to be check prefixes.
     pub(crate) doubtful: Vec<(usize, String, &'static str)>,
 }
 
-/// The text of a comment line, or of any other line.
+/// The text of a line without its comment leader.
 pub(crate) fn without_leader(line: &str) -> &str {
     line.trim_start().trim_start_matches(['#', '/', ';']).trim()
 }
 
-/// Reads a file.
+/// Parses a file.
 pub(crate) fn read(text: &str) -> Script {
     let mut script = Script::default();
     let mut lines = text.lines().enumerate();
@@ -58,7 +58,7 @@ pub(crate) fn read(text: &str) -> Script {
                 script.runs.push(RunLine { line: index + 1, expect, text: command });
             }
             Some((Keyword::XFail, reason)) if reason.trim().is_empty() => {
-                script.mistakes.push((index + 1, "XFAIL wants a reason".to_owned()));
+                script.mistakes.push((index + 1, "XFAIL needs a reason".to_owned()));
             }
             Some((Keyword::XFail, reason)) => script.xfail = Some(reason.trim().to_owned()),
             None => script.doubtful.extend(misspelt(line).map(|(word, meant)| (index + 1, word, meant))),
@@ -87,7 +87,7 @@ fn keyword(line: &str) -> Option<(Keyword, &str)> {
     Some((Keyword::Run(Expect::Status(status.parse().ok()?)), rest))
 }
 
-/// A word that was probably meant to be a keyword, and which.
+/// A word that is probably a misspelt keyword, and that keyword.
 fn misspelt(line: &str) -> Option<(String, &'static str)> {
     let (head, _) = line.split_once(':')?;
     let word = head.trim_end();

@@ -1,8 +1,8 @@
-//! Damages a text the way people, editors and log collectors do, and in some ways nobody does.
+//! Mutates text as people, editors and log collectors damage it, and in other ways.
 
 use crate::chance::Chance;
 
-/// Pieces of the language: what chance bytes would take ages to find.
+/// Fragments of the language that random bytes would rarely form.
 const WORDS: &[&str] = &[
     "%",
     "%x",
@@ -100,7 +100,7 @@ const WORDS: &[&str] = &[
     "\0",
 ];
 
-/// Numbers at the ends of what the tool counts with, and just beyond.
+/// Numbers at the limits of the tool's integer types, and just beyond.
 const EXTREMES: &[&str] = &[
     "0",
     "1",
@@ -119,7 +119,7 @@ const EXTREMES: &[&str] = &[
     "nan",
 ];
 
-/// Damages a text once; `other` is where foreign pieces come from.
+/// Mutates a text once; `other` is a source of foreign fragments.
 pub fn damage(text: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     let at = chance.below(text.len() + 1);
     match chance.below(14) {
@@ -138,7 +138,7 @@ pub fn damage(text: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     }
 }
 
-/// The first number from `at` on becomes an extreme one.
+/// Replaces the first number from `at` on by an extreme one.
 pub fn replace_number(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
     let start = text[at..].iter().position(u8::is_ascii_digit).map(|found| at + found);
     let Some(start) = start.or_else(|| text.iter().position(u8::is_ascii_digit)) else { return };
@@ -157,13 +157,13 @@ fn flip_byte(text: &mut [u8], chance: &mut Chance) {
     }
 }
 
-/// A run of letters and digits becomes another word.
+/// Replaces a run of letters and digits by another word.
 fn replace_word(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
     let length = text[at..].iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
     text.splice(at..at + length, chance.pick(WORDS).bytes());
 }
 
-/// Where lines begin and end, line feeds included.
+/// The ranges of lines, line feeds included.
 pub fn lines(text: &[u8]) -> Vec<std::ops::Range<usize>> {
     let mut start = 0;
     text.split_inclusive(|byte| *byte == b'\n').map(|line| (start, start += line.len()).0..start).collect()
@@ -194,21 +194,21 @@ fn swap_lines(text: &mut Vec<u8>, chance: &mut Chance) {
     *text = order.flat_map(|i| text[lines[i].clone()].to_vec()).collect();
 }
 
-/// A piece stands in two places.
+/// Duplicates a fragment.
 fn copy_range(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
     let start = chance.below(text.len());
     let piece = text[start..(start + chance.below(200)).min(text.len())].to_vec();
     insert(text, at, &piece);
 }
 
-/// A piece of another file.
+/// Inserts a fragment of another file.
 fn splice(text: &mut Vec<u8>, at: usize, other: &[u8], chance: &mut Chance) {
     let start = chance.below(other.len());
     let piece = other[start..(start + chance.below(400)).min(other.len())].to_vec();
     insert(text, at, &piece);
 }
 
-/// A few bytes many times: nesting and long lists.
+/// Repeats a few bytes many times: nesting and long lists.
 fn repeat(text: &mut Vec<u8>, at: usize, chance: &mut Chance) {
     let piece = text[at..(at + 1 + chance.below(12)).min(text.len())].to_vec();
     let times = 1 + chance.below(300);

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 /// A command and its files.
 #[derive(Clone, Default)]
 pub struct Case {
-    /// The command, its name first. Paths are names of files of the case.
+    /// The command, its name first. Paths are file names of the case.
     pub argv: Vec<String>,
     /// The files, by name; `-` is standard input.
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// All that cases are made from.
+/// The sources of cases.
 pub struct Sources {
     /// Files.
     pub seeds: Seeds,
@@ -26,7 +26,7 @@ pub struct Sources {
 }
 
 impl Case {
-    /// The case of a campaign with this number.
+    /// Case `index` of a campaign.
     pub fn make(sources: &Sources, seed: u64, index: u64) -> Case {
         let mut chance = Chance::of_case(seed, index);
         let chance = &mut chance;
@@ -35,7 +35,7 @@ impl Case {
             Some(command) => case_commands::of_lit(command, chance),
             None => case_commands::new(sources, chance),
         };
-        // Where nothing is damaged, the flags are what is tried.
+        // Without a mutation, the flags are under test.
         if !chance.one_in(20) {
             case.damage(sources, chance);
         }
@@ -53,7 +53,7 @@ impl Case {
             for _ in 0..1 + chance.below(3) {
                 damage_file(name, bytes, sources, chance);
             }
-            /// Copies of copies of a file say nothing new.
+            /// Larger files, which repeated duplication produces, test nothing new.
             const LARGEST: usize = 64 << 10;
             bytes.truncate(LARGEST);
         }
@@ -62,7 +62,7 @@ impl Case {
         }
     }
 
-    /// Writes the files into an empty folder and runs the command.
+    /// Writes the files into an empty directory and runs the command.
     pub fn run(&self, folder: &Path) -> Ended {
         empty(folder);
         for (name, bytes) in &self.files {
@@ -83,7 +83,7 @@ fn damage_file(name: &str, bytes: &mut Vec<u8>, sources: &Sources, chance: &mut 
     }
 }
 
-/// Takes the lines out of a lit file that could touch files outside of the folder of the case.
+/// Removes lines of a lit file that could access files outside the directory of the case.
 fn disarm(bytes: &mut Vec<u8>) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let harmful = ["rm", "cp", ">", "..", "/", "--check", " -o", "\\"];
@@ -92,7 +92,7 @@ fn disarm(bytes: &mut Vec<u8>) {
     *bytes = kept.collect::<Vec<_>>().join("\n").into_bytes();
 }
 
-/// Removes what an earlier case left in a folder.
+/// Removes the files of an earlier case from a directory.
 fn empty(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         let _ = if entry.is_dir() { std::fs::remove_dir_all(&entry) } else { std::fs::remove_file(&entry) };

@@ -1,16 +1,15 @@
-//! The commands of mutants: every subcommand, with flags that may do something there.
+//! The commands of mutants: every subcommand, with flags that may have an effect there.
 //!
-//! What a user may ask to take long (samples, steps, tries) has a small number here: a mutant that
-//! takes long all the same
-//! is a failure. Files are written under fixed names into the folder of the case, and nothing runs
-//! commands of a shell.
+//! Limits that a user could set high (samples, steps, tries) are small here: a mutant that is slow
+//! regardless is a failure. Files are written under fixed names into the directory of the case, and
+//! no shell commands run.
 
 use crate::case::{Case, Sources, files_of};
 use crate::chance::Chance;
 use crate::seeds::{LitCommand, some};
 use crate::tensor_files;
 
-/// How often each subcommand is drawn.
+/// The relative frequency of each subcommand.
 const COMMANDS: &[(&str, usize)] = &[
     ("", 46),
     ("run", 16),
@@ -108,7 +107,7 @@ impl Making<'_> {
         self.file(name, text);
     }
 
-    /// The graph that a command is about.
+    /// Adds the input graph of a command.
     fn input(&mut self) {
         self.graph("in.ir");
         self.word("in.ir");

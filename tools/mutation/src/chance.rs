@@ -1,10 +1,11 @@
-//! Pseudo-random numbers (SplitMix64): small, good enough, the same everywhere.
+//! Pseudo-random numbers (SplitMix64): reproducible on all machines.
 
 /// A generator; its state is the seed.
 pub struct Chance(pub u64);
 
 impl Chance {
-    /// The generator of case `index` of a campaign: any case can be made without those before it.
+    /// The generator of case `index` of a campaign: any case can be generated without the earlier
+    /// ones.
     pub fn of_case(seed: u64, index: u64) -> Chance {
         let mut chance = Chance(seed ^ index.wrapping_mul(0xd605_bbb5_8c8a_bbc9));
         chance.draw();
@@ -19,17 +20,17 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 when there is none.
+    /// A number below `bound`; 0 if there is none.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.draw() % bound as u64) as usize }
     }
 
-    /// True once in `n` times.
+    /// True with probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of a list that is not empty.
+    /// An element of a non-empty list.
     pub fn pick<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
         all[self.below(all.len())]
     }

@@ -1,12 +1,12 @@
-//! Damages a graph where its parts are: operands, kinds, attributes, types, names, blocks.
+//! Mutates the parts of a graph: operands, kinds, attributes, types, names, blocks.
 //!
-//! It looks at lines and brackets only, so that it works on graphs that are damaged already.
+//! It only uses lines and brackets, so that it works on graphs that are damaged already.
 
 use crate::byte_damage::{self, replace_number};
 use crate::chance::Chance;
 use std::ops::Range;
 
-/// Types that a value may be given.
+/// Replacement types of values.
 const TYPES: &[&str] = &[
     "Tensor",
     "Tensor?",
@@ -49,7 +49,7 @@ const TYPES: &[&str] = &[
     "int[][][][]",
 ];
 
-/// Values that an attribute may be given.
+/// Replacement values of attributes.
 const VALUES: &[&str] = &[
     "0",
     "1",
@@ -87,7 +87,7 @@ const VALUES: &[&str] = &[
     "(True)",
 ];
 
-/// Kinds whose nodes passes treat in their own ways.
+/// Kinds that passes handle specially.
 const KINDS: &[&str] = &[
     "prim::Constant",
     "prim::If",
@@ -217,7 +217,7 @@ const KINDS: &[&str] = &[
     "aten::set_grad_enabled",
 ];
 
-/// Damages one place of a graph; `other` is a graph that pieces are taken from.
+/// Mutates one place of a graph; `other` is a source of foreign fragments.
 pub fn damage(text: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     let mut lines = lines_of(text);
     if lines.is_empty() {
@@ -246,7 +246,7 @@ fn lines_of(text: &[u8]) -> Vec<String> {
     String::from_utf8_lossy(text).split_inclusive('\n').map(str::to_owned).collect()
 }
 
-/// A line, more often one of a node.
+/// A line, preferably one of a node.
 fn some_line(lines: &[String], chance: &mut Chance) -> usize {
     let nodes: Vec<usize> = (0..lines.len()).filter(|&i| kind_in(&lines[i]).is_some()).collect();
     match nodes.is_empty() || chance.one_in(6) {
@@ -255,9 +255,9 @@ fn some_line(lines: &[String], chance: &mut Chance) -> usize {
     }
 }
 
-// ---- where things are in a line
+// ---- positions in a line
 
-/// Where the kind of a node is: the word with `::` before a bracket.
+/// The range of a node's kind: the word with `::` before a bracket.
 fn kind_in(line: &str) -> Option<Range<usize>> {
     let colons = line.find("::")?;
     let is_word = |c: char| c.is_alphanumeric() || "_^.".contains(c);
@@ -266,7 +266,7 @@ fn kind_in(line: &str) -> Option<Range<usize>> {
     Some(start..colons + 2 + rest)
 }
 
-/// What the brackets that open at byte `at` hold.
+/// The range inside the brackets that open at byte `at`.
 fn inside(line: &str, at: usize) -> Option<Range<usize>> {
     let mut depth = 0;
     for (i, byte) in line.bytes().enumerate().skip(at) {
@@ -292,7 +292,7 @@ fn operands_in(line: &str) -> Option<Range<usize>> {
     line[end..].starts_with('(').then(|| inside(line, end)).flatten()
 }
 
-/// The parts of a list between commas outside of brackets.
+/// The elements of a list, split at commas outside brackets.
 fn parts(list: &str) -> Vec<String> {
     let (mut depth, mut all) = (0, vec![String::new()]);
     for c in list.chars() {
@@ -306,7 +306,7 @@ fn parts(list: &str) -> Vec<String> {
     if all == [""] { Vec::new() } else { all }
 }
 
-/// All names of values in a text.
+/// All value names in a text.
 fn names(lines: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for line in lines {
@@ -323,9 +323,9 @@ fn some_name(lines: &[String], chance: &mut Chance) -> String {
     if all.is_empty() { "%x".to_owned() } else { all[chance.below(all.len())].clone() }
 }
 
-// ---- damages
+// ---- mutations
 
-/// A list loses, repeats, swaps or changes a part.
+/// Removes, repeats, swaps or changes an element of a list.
 fn change_list(mut all: Vec<String>, foreign: String, chance: &mut Chance) -> String {
     let (i, j) = (chance.below(all.len()), chance.below(all.len()));
     match chance.below(7) {
@@ -351,7 +351,7 @@ fn kind(line: &mut String, chance: &mut Chance) {
     let Some(place) = kind_in(line) else { return };
     match chance.below(6) {
         0 => {
-            // A slip of the pen: the last letter doubled, several times over.
+            // A typing error: the last letter repeated several times.
             let last = line[..place.end].chars().next_back().unwrap_or('d');
             let slip: String = std::iter::repeat_n(last, 1 + chance.below(3)).collect();
             line.insert_str(place.end, &slip);
@@ -380,7 +380,7 @@ fn attribute(line: &mut String, chance: &mut Chance) {
     line.replace_range(place, &all.join(", "));
 }
 
-/// What follows ` : ` up to the end of the definition.
+/// Changes the text after ` : ` up to the end of the definition.
 fn type_of(line: &mut String, chance: &mut Chance) {
     let starts: Vec<usize> = line.match_indices(" : ").map(|(at, _)| at).collect();
     let Some(&start) = starts.get(chance.below(starts.len())) else { return };
@@ -410,7 +410,7 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The block around a line loses its nodes, its head, its end, or all of it.
+/// Deletes the nodes, the head or the end of the block around a line, or all of it.
 fn delete_block(lines: &mut Vec<String>, at: usize, chance: &mut Chance) {
     let heads: Vec<usize> = (0..lines.len()).filter(|&i| lines[i].trim_start().starts_with("block")).collect();
     let Some(&head) = heads.get(chance.below(heads.len())) else { return drop(lines.remove(at)) };
@@ -431,7 +431,7 @@ fn number(line: &mut String, chance: &mut Chance) {
     *line = String::from_utf8_lossy(&bytes).into_owned();
 }
 
-/// Some lines move into a block of a new node, perhaps many times deep.
+/// Moves some lines into a block of a new node, possibly nested many times.
 fn nest(lines: &mut Vec<String>, at: usize, chance: &mut Chance) {
     let name = some_name(lines, chance);
     let indent = " ".repeat(indentation(&lines[at]));
@@ -469,7 +469,7 @@ fn nest(lines: &mut Vec<String>, at: usize, chance: &mut Chance) {
     }
 }
 
-/// Some lines of another graph.
+/// Inserts some lines of another graph.
 fn graft(lines: &mut Vec<String>, at: usize, other: &[u8], chance: &mut Chance) {
     let foreign = lines_of(other);
     let start = chance.below(foreign.len());
@@ -480,7 +480,7 @@ fn graft(lines: &mut Vec<String>, at: usize, other: &[u8], chance: &mut Chance) 
     }
 }
 
-/// What a node defines, or what a head of a block or a graph does.
+/// Changes the definitions of a node, or of the head of a block or graph.
 fn outputs(line: &mut String, chance: &mut Chance) {
     let definition = format!("%{} : {}", chance.below(40), chance.pick(TYPES));
     if let Some(at) = line.find("graph(").map(|at| at + 5).or_else(|| line.find("block").and_then(|_| line.find('('))) {
@@ -497,7 +497,7 @@ fn outputs(line: &mut String, chance: &mut Chance) {
     line.replace_range(start..equals, &format!("{changed} "));
 }
 
-/// What a graph or a block returns.
+/// Changes the results of a graph or block.
 fn results(lines: &mut Vec<String>, chance: &mut Chance) {
     let returns = |line: &String| line.contains("return (") || line.contains("-> (");
     let all: Vec<usize> = (0..lines.len()).filter(|&i| returns(&lines[i])).collect();

@@ -1,4 +1,4 @@
-//! Runs the tool in this process, and judges how it ended.
+//! Runs the tool in this process and classifies the result.
 
 use jitopt_driver::World;
 use std::collections::BTreeMap;
@@ -6,15 +6,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A command that takes longer is a failure: all that could take long was given a budget.
+/// A slower command is a failure: every expensive part has a budget.
 pub const SLOW: Duration = Duration::from_secs(6);
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, Default)]
 pub struct Ended {
-    /// Its exit code; none after a panic that nobody caught.
+    /// Its exit code; `None` after an uncaught panic.
     pub code: Option<i32>,
-    /// What it said on stderr.
+    /// Its error output.
     pub said: String,
     /// Processor time.
     pub time: Duration,
@@ -38,12 +38,11 @@ pub fn run(argv: &[String], stdin: &[u8], folder: &Path) -> Ended {
     }));
     let time = wall.elapsed().min(processor_time().saturating_sub(start));
     let mut said = String::from_utf8_lossy(&stderr).into_owned();
-    let code =
-        outcome.map_err(|payload| said += &format!("\npanicked outside of all guards: {}", text(&*payload))).ok();
+    let code = outcome.map_err(|payload| said += &format!("\npanicked outside all guards: {}", text(&*payload))).ok();
     Ended { code, said, time }
 }
 
-/// What a command without files prints.
+/// The output of a command without files.
 pub fn output(words: &[&str]) -> Vec<u8> {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut world = World {
@@ -67,9 +66,8 @@ fn text(payload: &(dyn std::any::Any + Send)) -> &str {
 }
 
 impl Ended {
-    /// What is wrong, if anything: a panic, an exit code that is none of the documented ones, too
-    /// much time. Failures
-    /// that read alike are one kind.
+    /// The failure, if any: a panic, an undocumented exit code, or too much time. Failures with
+    /// equal text are of one kind.
     pub fn failure(&self) -> Option<String> {
         match self.code {
             Some(0..=6) if self.time > SLOW => {
@@ -81,7 +79,7 @@ impl Ended {
         }
     }
 
-    /// Where it broke, as far as that was said.
+    /// The location of a failure, as far as the message contains it.
     fn site(&self) -> String {
         let at = self.said.find("panicked").unwrap_or_default();
         let broken = self.said.find("the graph is broken after").unwrap_or(at);
@@ -90,16 +88,16 @@ impl Ended {
     }
 }
 
-/// A name for all failures that read like this one.
+/// A common name for all failures with this text.
 pub fn family(failure: &str) -> String {
-    // A panic is told by the file and line that it names.
+    // A panic is identified by the file and line in its message.
     if let Some((_, place)) = failure.split_once("panicked at ") {
         return place.split(": ").next().unwrap_or(place).trim_end_matches(" |").trim_end_matches(':').to_owned();
     }
     failure.chars().filter(|c| c.is_ascii_alphabetic() || *c == ' ').take(60).collect()
 }
 
-/// How much processor time this process has used; as precise as the kernel's clock ticks.
+/// The processor time of this process, with the resolution of kernel ticks.
 pub fn processor_time() -> Duration {
     /// Ticks of `/proc/self/stat`, the same on every Linux.
     const TICKS: u64 = 100;
@@ -107,7 +105,7 @@ pub fn processor_time() -> Duration {
     let behind_name = stat.rsplit(')').next().unwrap_or_default();
     let ticks: u64 = behind_name.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
     match ticks {
-        // Elsewhere the time on the wall stands for it.
+        // Other systems use wall time instead.
         0 => since_start(),
         ticks => Duration::from_millis(ticks * 1000 / TICKS),
     }

@@ -1,10 +1,10 @@
-//! Damages JSON where its parts are: what descriptions of arguments and profiles are written in.
+//! Mutates the parts of JSON, the format of argument descriptions and profiles.
 
 use crate::byte_damage;
 use crate::chance::Chance;
 use serde_json::{Value, json};
 
-/// Damages one value; a text that is no JSON is damaged as bytes.
+/// Mutates one value; invalid JSON is mutated as bytes.
 pub fn damage(text: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     match serde_json::from_slice::<Value>(text) {
         Ok(mut value) if !chance.one_in(4) => {

@@ -1,4 +1,4 @@
-//! `jitopt-mutate`: tries mutants for as long as it is told to.
+//! `jitopt-mutate`: runs mutation tests within given limits.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
@@ -31,7 +31,7 @@ struct Options {
     hours: Option<f64>,
     jobs: u64,
     failures: PathBuf,
-    /// Of a worker: where its cases run.
+    /// For a worker: the directory of its cases.
     folder: Option<PathBuf>,
     is_worker: bool,
     replays: bool,
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // As the tool itself: nesting needs stack.
+    // A large stack, as in the tool itself: nesting is recursive.
     let code = jitopt_driver::with_room(move || options.run());
     ExitCode::from(code.unwrap_or(1) as u8)
 }
@@ -76,7 +76,7 @@ impl Options {
                 "--folder" => options.folder = Some(value(&word, words.next())?),
                 "--worker" => options.is_worker = true,
                 "--replay" => options.replays = true,
-                _ if word.starts_with('-') => return Err(format!("error: `{word}` is no flag")),
+                _ if word.starts_with('-') => return Err(format!("error: unknown flag `{word}`")),
                 _ => options.paths.push(PathBuf::from(word)),
             }
         }
@@ -143,7 +143,7 @@ impl Options {
         i32::from(!tally.failures.is_empty())
     }
 
-    /// Runs saved cases; 1 when one still fails.
+    /// Runs saved cases; returns 1 if one still fails.
     fn replay(&self) -> i32 {
         let folder = scratch().join(format!("replay-{}", std::process::id()));
         let _ = std::fs::create_dir_all(&folder);
@@ -166,15 +166,15 @@ impl Options {
     }
 }
 
-/// Memory where there is a file system in memory, else the usual place.
+/// A file system in memory if there is one, else the temporary directory.
 fn scratch() -> PathBuf {
     let shared = PathBuf::from("/dev/shm");
     if shared.is_dir() { shared } else { std::env::temp_dir() }
 }
 
 fn value<T: FromStr>(flag: &str, word: Option<String>) -> Result<T, String> {
-    let word = word.ok_or_else(|| format!("error: {flag} wants a value"))?;
-    word.parse().map_err(|_| format!("error: {flag} does not take `{word}`"))
+    let word = word.ok_or_else(|| format!("error: {flag} needs a value"))?;
+    word.parse().map_err(|_| format!("error: invalid value `{word}` for {flag}"))
 }
 
 fn summary(tally: &Tally, time: Duration) {

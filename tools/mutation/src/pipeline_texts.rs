@@ -1,10 +1,10 @@
-//! Texts of pipelines, right ones and damaged ones.
+//! Texts of pipelines, valid ones and mutated ones.
 
 use crate::byte_damage;
 use crate::chance::Chance;
 use crate::in_process::output;
 
-/// What pipelines are made of, as the tool itself lists it.
+/// The passes and options that pipelines consist of, as listed by the tool.
 pub struct Passes {
     /// Short names, each with its options and their defaults.
     passes: Vec<(String, Vec<(String, String)>)>,
@@ -13,7 +13,7 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// What `--list-passes` names.
+    /// Reads the output of `--list-passes`.
     pub fn listed() -> Passes {
         let text = output(&["--list-passes=json"]);
         let all: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
@@ -28,7 +28,7 @@ impl Passes {
         }
     }
 
-    /// A pipeline of a few passes; one in eight is damaged.
+    /// A pipeline of a few passes; one in eight is mutated.
     pub fn some(&self, chance: &mut Chance) -> String {
         let count = 1 + chance.below(3);
         let steps: Vec<String> = (0..count).map(|_| self.step(chance, 2)).collect();
@@ -38,7 +38,7 @@ impl Passes {
             byte_damage::damage(&mut bytes, b"fixpoint(dce,cse){max=3},@default", chance);
             text = String::from_utf8_lossy(&bytes).into_owned();
         }
-        // An option that names a file names none outside of the folder of the case.
+        // File options must not name files outside the directory of the case.
         text.replace(['/', '\0'], "_")
     }
 
@@ -57,7 +57,7 @@ impl Passes {
         if options.is_empty() || chance.one_in(3) {
             return name.clone();
         }
-        // Options without which the pass cannot run are given together.
+        // Required options are given together.
         let required: Vec<&(String, String)> = options.iter().filter(|(_, default)| is_file(default)).collect();
         let given = if required.is_empty() { vec![&options[chance.below(options.len())]] } else { required };
         let texts: Vec<String> = given.into_iter().map(|(option, default)| value(option, default, chance)).collect();
@@ -65,12 +65,12 @@ impl Passes {
     }
 }
 
-/// Whether an option names a file: its default is what files of its sort are called.
+/// Whether an option names a file: its default is a file name then.
 fn is_file(default: &str) -> bool {
     default.ends_with(".ir") || default.ends_with(".json")
 }
 
-/// An option with a value; one in eight does not fit, so that most pipelines run.
+/// An option with a value; one in eight is invalid, so that most pipelines run.
 fn value(option: &str, default: &str, chance: &mut Chance) -> String {
     const ODD: &[&str] = &["1", "0", "true", "-1", "18446744073709551616", "x", "in.ir", "[]"];
     let fitting = match default {

@@ -1,18 +1,18 @@
-//! Failing cases on disk: a folder with the files of the case and `repro.ir`, a lit file that shows
-//! the failure.
+//! Failing cases on disk: a directory with the files of the case and `repro.ir`, a lit file that
+//! shows the failure.
 
 use crate::case::Case;
 use crate::chance::Chance;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The words of the command, one a line: what a worker leaves behind that dies.
+/// The words of the command, one per line; it remains after a worker crashes.
 const COMMAND: &str = "command.words";
 
-/// Saves a case below `folder`; returns where.
+/// Saves a case below `folder`; returns its path.
 ///
 /// # Errors
-/// When the folder cannot be written to.
+/// If the directory cannot be written.
 pub fn save(folder: &Path, case: &Case, failure: &str) -> io::Result<PathBuf> {
     let hash = |hash: u64, byte: u8| Chance(hash ^ u64::from(byte)).draw();
     let name = case.files.values().flatten().copied().chain(case.argv.concat().bytes()).fold(0, hash);
@@ -26,7 +26,7 @@ pub fn save(folder: &Path, case: &Case, failure: &str) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// A lit file that fails as long as the command does.
+/// A lit file that fails as long as the command fails.
 fn lit_file(case: &Case, failure: &str) -> String {
     let words = case.argv.iter().map(|word| quoted(&named(word, case)));
     let line = words.collect::<Vec<_>>().join(" ");
@@ -35,7 +35,7 @@ fn lit_file(case: &Case, failure: &str) -> String {
     format!("{said}# RUN: {line}{stdin}\n")
 }
 
-/// A word with the files of the case where a lit file has them.
+/// A word with file names replaced by their paths in the lit file.
 fn named(word: &str, case: &Case) -> String {
     let word = word.replace('%', "%%");
     let file = case.files.keys().find(|name| word.ends_with(name.as_str()) && name.as_str() != "-");
@@ -57,7 +57,7 @@ fn quoted(word: &str) -> String {
 /// Reads a saved case.
 ///
 /// # Errors
-/// When it cannot be read.
+/// If it cannot be read.
 pub fn load(place: &Path) -> io::Result<Case> {
     let words = std::fs::read_to_string(place.join(COMMAND))?;
     let mut case = Case { argv: words.split('\n').map(str::to_owned).collect(), ..Case::default() };

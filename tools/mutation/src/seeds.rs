@@ -1,22 +1,21 @@
-//! Where mutants come from: files of the repository, and of folders that are named on the command
-//! line.
+//! Seeds of mutants: files of the repository, and of directories named on the command line.
 
 use crate::chance::Chance;
 use std::path::{Path, PathBuf};
 
-/// Larger files are left out: working on one takes the time of a hundred small ones.
+/// Larger files are skipped: one takes as long as a hundred small ones.
 const LARGEST: u64 = 6 << 10;
 
-/// Files by what they hold, each list in order.
+/// Files by content, each list sorted.
 #[derive(Default)]
 pub struct Seeds {
-    /// Graphs; lit files among them are also checks.
+    /// Graphs; lit files among them also serve as checks.
     pub graphs: Vec<PathBuf>,
     /// Descriptions of arguments.
     pub documents: Vec<PathBuf>,
     /// Safetensors, `.npz` and `.npy`.
     pub tensors: Vec<PathBuf>,
-    /// What `jitopt profile` writes.
+    /// Profiles written by `jitopt profile`.
     pub profiles: Vec<PathBuf>,
     /// Logs that `jitopt extract` reads.
     pub logs: Vec<PathBuf>,
@@ -24,16 +23,16 @@ pub struct Seeds {
     pub commands: Vec<LitCommand>,
 }
 
-/// A command that a lit file shows.
+/// A command of a lit file.
 pub struct LitCommand {
     /// The file.
     pub file: PathBuf,
-    /// Its words behind the name of the tool, `%s` and `%S` as they are.
+    /// Its words after the name of the tool, with `%s` and `%S` unexpanded.
     pub words: Vec<String>,
 }
 
 impl Seeds {
-    /// All seeds below some folders.
+    /// All seeds below some directories.
     pub fn find(folders: &[PathBuf]) -> Seeds {
         let mut seeds = Seeds::default();
         let mut pending: Vec<PathBuf> = folders.to_vec();
@@ -66,17 +65,17 @@ impl Seeds {
     }
 }
 
-/// One file of a list, or nothing.
+/// A random file of a list; empty if there is none.
 pub fn some(files: &[PathBuf], chance: &mut Chance) -> Vec<u8> {
     files.get(chance.below(files.len())).map_or(Vec::new(), |file| read(file))
 }
 
-/// A file; nothing where there is none.
+/// The contents of a file; empty if it cannot be read.
 pub fn read(file: &Path) -> Vec<u8> {
     std::fs::read(file).unwrap_or_default()
 }
 
-/// What a lit file runs the tool with, up to the first pipe.
+/// The `jitopt` commands of a lit file, up to the first pipe.
 fn commands(file: &Path) -> Vec<LitCommand> {
     let text = String::from_utf8_lossy(&read(file)).into_owned();
     let lines = text.lines().filter_map(|line| line.split_once("RUN:").map(|(_, command)| command.trim().to_owned()));
@@ -85,7 +84,7 @@ fn commands(file: &Path) -> Vec<LitCommand> {
     plain.map(|words| LitCommand { file: file.to_owned(), words }).collect()
 }
 
-/// The words of a command, quotes taken off.
+/// The words of a command, without quotes.
 fn words(line: &str) -> Vec<String> {
     let (mut all, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {

@@ -1,4 +1,4 @@
-//! Makes an input smaller as long as it still fails: without lines first, then without bytes.
+//! Shrinks an input while it still fails: removes lines first, then bytes.
 
 /// The smallest input found that still fails.
 pub fn shrink(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
@@ -13,7 +13,7 @@ pub fn shrink(input: &[u8], mut fails: impl FnMut(&[u8]) -> bool) -> Vec<u8> {
     best
 }
 
-/// Leaves out runs of pieces, long ones first.
+/// Removes runs of pieces, long ones first.
 fn without_pieces(
     mut best: Vec<u8>,
     pieces: impl Fn(&[u8]) -> Vec<std::ops::Range<usize>>,

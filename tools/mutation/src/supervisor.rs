@@ -1,5 +1,4 @@
-//! Processes that try cases, each with its share of the numbers, and what becomes of those that
-//! die.
+//! Worker processes, each with a share of the cases, and the handling of crashed ones.
 
 use crate::case::{Case, Sources};
 use crate::worker::{HANGS, note};
@@ -11,36 +10,36 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Kilobytes of address space of a worker. A stack of 1 GiB is part of it.
+/// Limit on the address space of a worker, in kilobytes. It includes a stack of 1 GiB.
 const MEMORY: u64 = 6 << 20;
 
 /// A campaign.
 pub struct Campaign {
-    /// The program that works when it is called with `--worker`.
+    /// The program to run with `--worker`.
     pub program: PathBuf,
     /// The seed of all cases.
     pub seed: u64,
     /// The first case.
     pub first: u64,
-    /// How many cases at most.
+    /// Maximum number of cases.
     pub count: u64,
-    /// How long at most.
+    /// Maximum duration.
     pub time: Option<Duration>,
-    /// How many processes.
+    /// Number of processes.
     pub jobs: u64,
     /// Where failing cases are saved.
     pub failures: PathBuf,
-    /// Files and folders that mutants are made from.
+    /// Seed files and directories.
     pub folders: Vec<PathBuf>,
-    /// Where workers keep the files of their cases.
+    /// The directory of the workers' files.
     pub scratch: PathBuf,
 }
 
 impl Campaign {
-    /// How many cases a process tries: names and types that mutants made up stay in its memory.
+    /// Number of cases per process: interned names and types of mutants accumulate in its memory.
     const SHARE: u64 = 5_000;
 
-    /// Tries all; says on `out` what happens.
+    /// Runs the campaign; reports progress on `out`.
     pub fn run(&self, sources: &Sources, out: &Mutex<impl Write + Send>) -> Tally {
         let until = self.time.and_then(|time| Instant::now().checked_add(time));
         let (next, total) = (AtomicU64::new(self.first), Mutex::new(Tally::default()));
@@ -62,7 +61,7 @@ impl Campaign {
         total.into_inner().unwrap_or_default()
     }
 
-    /// Tries a share of the cases; behind one that ended its process it goes on with the next.
+    /// Runs a share of the cases; after one that ended its process, continues with the next.
     fn share(
         &self,
         job: u64,
@@ -94,7 +93,7 @@ impl Campaign {
         let _ = (std::fs::remove_dir_all(&folder), std::fs::remove_file(note(&folder)));
     }
 
-    /// A case that ended its process.
+    /// Saves a case that ended its process.
     fn lost(
         &self,
         at: u64,
@@ -105,7 +104,7 @@ impl Campaign {
     ) {
         let why = match code {
             Some(HANGS) => "hangs".to_owned(),
-            Some(code) => format!("ends its process with {code}"),
+            Some(code) => format!("ends its process with code {code}"),
             None => "kills its process: memory or stack".to_owned(),
         };
         let case = Case::make(sources, self.seed, at);
@@ -118,7 +117,7 @@ impl Campaign {
         }
     }
 
-    /// Runs one worker to its end.
+    /// Runs one worker to completion.
     fn worker(
         &self,
         folder: &Path,
@@ -150,7 +149,7 @@ impl Campaign {
 
 fn say(out: &Mutex<impl Write>, line: &str) {
     if let Ok(mut out) = out.lock() {
-        // Who does not listen is not told.
+        // Write errors are ignored.
         let _ = writeln!(out, "{line}").and_then(|()| out.flush());
     }
 }

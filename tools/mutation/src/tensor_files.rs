@@ -1,12 +1,11 @@
-//! Damages files of tensors: the JSON at the head of safetensors, the head of a `.npy`, and those
-//! inside of an archive,
-//! whose checksums are made anew, so that the reader gets to what was damaged.
+//! Mutates tensor files: the JSON header of safetensors, the header of a `.npy`, and those inside
+//! an archive, whose checksums are recomputed, so that the reader reaches the mutated part.
 
 use crate::byte_damage;
 use crate::chance::Chance;
 use crate::json_damage;
 
-/// Damages a file by what it begins with.
+/// Mutates a file according to its first bytes.
 pub fn damage(bytes: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     if bytes.starts_with(b"PK") || bytes.starts_with(b"\x93NUMPY") || chance.one_in(4) {
         byte_damage::damage(bytes, other, chance);
@@ -27,7 +26,7 @@ fn safetensors(bytes: &mut Vec<u8>, other: &[u8], chance: &mut Chance) {
     *bytes = [&said.to_le_bytes()[..], &head, &body].concat();
 }
 
-/// A `.npy` of a vector of floats, as damage finds it.
+/// A `.npy` of a vector of floats, to be mutated.
 pub fn npy(chance: &mut Chance) -> Vec<u8> {
     let kind = chance.pick(&["<f4", "<f8", "<i8", "|b1", ">f4", "<c8", "<U3", "|O", "<f2", "V2"]);
     let shape =
@@ -45,7 +44,7 @@ pub fn npy(chance: &mut Chance) -> Vec<u8> {
     bytes
 }
 
-/// An archive of one stored file with the right checksum.
+/// An archive with one stored file and the correct checksum.
 pub fn archive(name: &str, file: &[u8]) -> Vec<u8> {
     let sizes =
         [&crc32(file).to_le_bytes()[..], &(file.len() as u32).to_le_bytes(), &(file.len() as u32).to_le_bytes()]

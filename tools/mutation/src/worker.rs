@@ -1,4 +1,4 @@
-//! Tries a run of cases in this process.
+//! Runs a range of cases in this process.
 
 use crate::case::{Case, Sources};
 use crate::in_process::{Ended, SLOW, family, processor_time};
@@ -11,53 +11,53 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What a worker ends with when it gave up on a case that hangs.
+/// Exit code after giving up on a case that hangs.
 pub const HANGS: i32 = 124;
-/// A case that takes so much longer than a slow one is not waited for.
+/// Factor by which a case may exceed the limit of a slow one before it is abandoned.
 const PATIENCE: u32 = 2;
 
 /// Cases `first..first + count` of a campaign.
 pub struct Run<'a> {
-    /// What cases are made from.
+    /// The sources of cases.
     pub sources: &'a Sources,
     /// The seed.
     pub seed: u64,
     /// The first case.
     pub first: u64,
-    /// How many.
+    /// The number of cases.
     pub count: u64,
-    /// When to stop all the same.
+    /// When to stop regardless.
     pub until: Option<Instant>,
     /// Where failing cases are saved.
     pub failures: &'a Path,
-    /// A folder that cases run in; a file beside it names the case at work.
+    /// The directory of cases; a file beside it names the current case.
     pub folder: PathBuf,
-    /// Whether failing cases are made smaller.
+    /// Whether failing cases are shrunk.
     pub shrinks: bool,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Default)]
 pub struct Tally {
-    /// How many cases were tried.
+    /// Number of cases tried.
     pub tried: u64,
-    /// How many commands ended with each code.
+    /// Number of commands per exit code.
     pub codes: BTreeMap<i32, u64>,
-    /// Graphs that a pass gave up on, and that were refused for what the verifier warns of.
+    /// Number of graphs that a pass refused because of a verifier warning.
     pub refused: u64,
-    /// Failures by family, how often each came up.
+    /// Failures by family, with their frequency.
     pub failures: BTreeMap<String, u64>,
 }
 
-/// The file that names the case at work.
+/// The file that names the current case.
 pub fn note(folder: &Path) -> PathBuf {
     folder.with_extension("case")
 }
 
 impl Run<'_> {
-    /// Tries all, saves one case for each kind of failure, and says so on `out`.
+    /// Runs all cases, saves one per kind of failure, and reports it on `out`.
     pub fn try_all(&self, out: &mut dyn Write) -> Tally {
-        // A place that cannot be written to shows as cases without files.
+        // A directory that cannot be written shows as cases without files.
         let _ = std::fs::create_dir_all(&self.folder);
         let (mut tally, since) = (Tally::default(), Arc::new(Mutex::new(Duration::ZERO)));
         watch(since.clone());
@@ -101,9 +101,9 @@ impl Run<'_> {
         let _ = out.flush();
     }
 
-    /// The case with less in its files, still failing in the same way.
+    /// Shrinks the files of a case while it fails in the same way.
     fn smaller(&self, case: &Case, failure: &str, since: &Mutex<Duration>) -> Case {
-        /// More tries make hardly anything smaller.
+        /// More tries rarely shrink a case further.
         const TRIES: usize = 400;
         let (mut best, wanted, mut tries) = (case.clone(), family(failure), 0);
         for name in case.files.keys() {
@@ -123,10 +123,10 @@ impl Run<'_> {
     }
 }
 
-/// Counts cases, so that the watch knows one from the next.
+/// Counts cases, so that the watchdog can distinguish them.
 static BEATS: AtomicU64 = AtomicU64::new(0);
 
-/// Ends the process when one case takes far too much processor time, or does nothing for minutes.
+/// Ends the process if a case uses far too much processor time, or is idle for minutes.
 fn watch(since: Arc<Mutex<Duration>>) {
     /// Longer than any load of the machine explains.
     const IDLE: Duration = Duration::from_secs(300);

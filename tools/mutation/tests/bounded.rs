@@ -1,7 +1,7 @@
-//! 20,000 mutants over all subcommands, in processes with limits: none panics, hangs, or takes all
+//! 20,000 mutants over all subcommands, in processes with limits: none panics, hangs, or exhausts
 //! memory.
 //!
-//! `JITOPT_MUTANTS=N` tries another number, `JITOPT_MUTANTS_SEED=S` others of them.
+//! `JITOPT_MUTANTS=N` changes the number of mutants, `JITOPT_MUTANTS_SEED=S` the seed.
 
 use std::path::Path;
 use std::process::Command;

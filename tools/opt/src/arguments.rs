@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line grammar: one struct per subcommand; the doc comments are the help texts.
 
 use crate::World;
 use clap::builder::PossibleValuesParser;
@@ -8,25 +8,25 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
-  jitopt in.ir                                        verify, and print the same bytes back
+  jitopt in.ir                                        verify and print the same bytes back
   jitopt --passes='cse,constant-pooling,dce' in.ir    IR in, IR out
   jitopt samples lstm_cell | jitopt --passes='@default' --stats
   JIT_LOG_LEVEL='>dce' jitopt --passes='cse,dce' in.ir
   jitopt extract build.log
 
-Pipelines and JIT_LOG_LEVEL hold characters that shells treat specially: quote them.
-Exit codes: 0 yes, 1 the check said no, 2 usage, 3 parse error, 4 verifier error, 5 other numbers than expected,
-6 a budget is spent, 70 a bug in jitopt.";
+Pipelines and JIT_LOG_LEVEL contain characters that shells interpret: quote them.
+Exit codes: 0 success, 1 a check or a pass failed, 2 usage error, 3 parse error, 4 verifier error,
+5 results differ from the expected values, 6 step or time limit reached, 70 bug in jitopt.";
 
 /// Reads, verifies, transforms and prints TorchScript IR.
 #[derive(Debug, Parser)]
-#[command(name = "jitopt", version, about = "The pass toolkit for the textual IR of TorchScript", after_help = EXAMPLES)]
+#[command(name = "jitopt", version, about = "Pass toolkit for the TorchScript textual IR", after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Files to read; `-` or nothing is stdin
+    /// Input files; stdin if `-` or none
     pub(crate) files: Vec<PathBuf>,
 
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) watch: WatchArgs,
 
-    /// Colours in messages
+    /// When to use colours in messages
     #[arg(long, value_name = "WHEN", default_value = "auto", require_equals = true, global = true)]
     pub(crate) color: When,
 
@@ -46,21 +46,21 @@ pub(crate) struct Cli {
     pub(crate) declared: DeclaredArgs,
 }
 
-/// Operators that PyTorch does not have.
+/// Operators that PyTorch does not define.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Custom operators")]
 pub(crate) struct DeclaredArgs {
-    /// Declare a custom operator, as PyTorch writes schemas:
-    /// `my::scale(Tensor x, float by=2.) -> Tensor`. It is taken for pure unless the schema says
-    /// otherwise, `my::fill_(Tensor(a!) x) -> Tensor(a!)`; may be repeated
+    /// Declare a custom operator in PyTorch's schema syntax: `my::scale(Tensor x, float by=2.) ->
+    /// Tensor`. It is assumed pure unless the schema annotates aliasing: `my::fill_(Tensor(a!) x)
+    /// -> Tensor(a!)`; may be repeated
     #[arg(long, value_name = "SCHEMA", global = true)]
     pub(crate) schema: Vec<String>,
-    /// File of such schemas, one a line, `#` begins a comment; may be repeated
+    /// File of schemas, one per line; `#` starts a comment; may be repeated
     #[arg(long, value_name = "FILE", global = true)]
     pub(crate) schemas: Vec<PathBuf>,
 }
 
-/// When to colour.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
     Auto,
@@ -80,35 +80,35 @@ impl Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run a graph on tensors, as PyTorch would
+    /// Run a graph on tensors with PyTorch's semantics
     Run(Box<RunArgs>),
-    /// Run a graph, and write what tensors came by
+    /// Run a graph and record the tensor types observed
     Profile(Box<ProfileArgs>),
-    /// Run a graph before and after passes, or two graphs, and compare what they show
+    /// Run a graph before and after passes, or two graphs, and compare their observable behaviour
     Validate(ValidateArgs),
-    /// Find the rewrites that make a pipeline wrong
+    /// Find the rewrites that make a pipeline produce wrong results
     Bisect(BisectArgs),
-    /// Make a failing graph small
+    /// Reduce a failing graph to a minimal one
     Reduce(ReduceArgs),
-    /// Print random graphs that run
+    /// Generate random executable graphs
     Smith(SmithArgs),
-    /// Say what happened between two graphs; names and legal order are no change
+    /// Report the structural differences of two graphs; names and legal reordering are ignored
     Diff(DiffArgs),
-    /// Say what PyTorch is known to get wrong about a graph
+    /// Report known PyTorch miscompilations that affect a graph
     Lint(LintArgs),
-    /// Say what of a graph fuses into kernels, what does not and why, and what would help
+    /// Report which operators fuse into kernels, which do not and why, and which edits would help
     Explain(ExplainArgs),
-    /// Time graphs behind a pipeline beside the same without fusion
+    /// Measure graphs after a pipeline against the same graphs without fusion
     Bench(Box<BenchArgs>),
-    /// Take graphs out of a PyTorch log
+    /// Extract graphs from a PyTorch log
     Extract(ExtractArgs),
-    /// Print embedded examples to try things on
+    /// Print the embedded sample graphs
     Samples(SamplesArgs),
     /// Print a chapter of the guide, or list the chapters
     Guide(GuideArgs),
     /// Run lit tests
     Test(TestArgs),
-    /// Check a text against CHECK lines, as LLVM's FileCheck or PyTorch's does
+    /// Check a text against CHECK lines, with the semantics of LLVM's FileCheck or of PyTorch's
     Filecheck(FilecheckArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
@@ -117,28 +117,30 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Input")]
 pub(crate) struct InputArgs {
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
-    /// such text
+    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
+    /// release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// A file holds several graphs
+    /// Split each file into its graphs
     #[arg(long)]
     pub(crate) split_input_file: bool,
-    /// JSON that describes arguments: params get their element types, ranks, devices, and whether gradients are wanted
+    /// JSON description of the arguments: parameters get element types, ranks, devices and
+    /// requires_grad
     #[arg(long, value_name = "FILE")]
     pub(crate) args: Option<PathBuf>,
-    /// Sizes of a param, written into its type; `%x=` is one without dimensions; may be repeated
+    /// Sizes of a parameter, written into its type; `%x=` is zero-dimensional; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// What of the tensors of --args goes into types: their rank, or sizes and strides too
+    /// Which properties of the tensors of --args are written into types: the rank, or sizes and
+    /// strides too
     #[arg(long, value_name = "WHAT", default_value = "rank", require_equals = true, requires = "args")]
     #[arg(value_parser = PossibleValuesParser::new(["rank", "sizes"]))]
     pub(crate) specialize: String,
-    /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
+    /// Graph that `inline` substitutes for calls of NAME; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
-    /// Do not check the graph that was read, nor the one to be printed; passes refuse a broken one
-    /// all the same
+    /// Do not verify the input and output graphs; passes still refuse a graph with structural
+    /// errors
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -149,20 +151,20 @@ pub(crate) struct PipelineArgs {
     /// Passes to run: `a,b{opt=1 flag},fixpoint(a,b){max=8},forward(a),backward(b),@named`
     #[arg(long, value_name = "PIPELINE", conflicts_with = "passes_file")]
     pub(crate) passes: Option<String>,
-    /// File that holds the pipeline, `#` begins a comment
+    /// File that contains the pipeline; `#` starts a comment
     #[arg(long, value_name = "FILE")]
     pub(crate) passes_file: Option<PathBuf>,
-    /// List passes, with options and IR before and after
+    /// List passes with their options and an example
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     #[arg(value_parser = PossibleValuesParser::new(["text", "json", "markdown"]))]
     pub(crate) list_passes: Option<String>,
-    /// Print the pipeline as it is run, named ones spelt out
+    /// Print the pipeline as run, with named pipelines expanded
     #[arg(long)]
     pub(crate) print_pipeline: bool,
-    /// Do not check the graph after each pass
+    /// Do not verify the graph after each pass
     #[arg(long)]
     pub(crate) no_verify_each: bool,
-    /// Let only these rewrites of a rule happen, counted from 1: `dce.nodes-erased=1-5:9`; may be repeated
+    /// Restrict a rule to these rewrites, counted from 1: `dce.nodes-erased=1-5:9`; may be repeated
     #[arg(long, value_name = "RULE=RANGES")]
     pub(crate) debug_counter: Vec<String>,
     /// Skip a pass; may be repeated
@@ -170,26 +172,27 @@ pub(crate) struct PipelineArgs {
     pub(crate) disable: Vec<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// Keep what passes make of graphs, and do not run them over graphs that differ only in what they do not read:
-    /// `memory`, or a folder
+    /// Cache the results of pipelines, and reuse them for graphs that differ only in properties
+    /// that the passes do not read: `memory`, or a directory
     #[arg(long, value_name = "PLACE", require_equals = true)]
     pub(crate) transform_cache: Option<String>,
-    /// Run the passes all the same, and compare
+    /// Run the passes even on a cache hit, and compare the results
     #[arg(long, requires = "transform_cache")]
     pub(crate) transform_cache_verify: bool,
-    /// Run the graph before and after, and compare: at the end, after each pass, or after each rewrite
+    /// Run the graph before and after the passes and compare: at the end, after each pass, or after
+    /// each rewrite
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "end")]
     #[arg(value_parser = PossibleValuesParser::new(["end", "pass", "rewrite"]))]
     pub(crate) validate: Option<String>,
-    /// Where reproducers of failed validations go
+    /// Directory for reproducers of failed validations
     #[arg(long, value_name = "DIR", requires = "validate")]
     pub(crate) repro_dir: Option<PathBuf>,
 }
 
-/// What was seen of a graph, for the passes that ask for that.
+/// Observed types of a graph, for the passes that read a profile.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ProfileArg {
-    /// What tensors came by when the graph ran: what `insert-guards` guards, as `jitopt profile` writes it
+    /// Profile of observed tensor types, written by `jitopt profile` and read by `insert-guards`
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
 }
@@ -197,7 +200,7 @@ pub(crate) struct ProfileArg {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct OutputArgs {
-    /// Write here instead of to stdout; `-` is stdout
+    /// Output file; `-` is stdout [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write each result into this folder, under the name of its file
@@ -206,35 +209,36 @@ pub(crate) struct OutputArgs {
     /// As PyTorch's own reader would print it: no comments, outputs numbered densely
     #[arg(long)]
     pub(crate) canonical: bool,
-    /// How much of types to print, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
+    /// Verbosity of types, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=4), require_equals = true)]
     pub(crate) type_verbosity: Option<u8>,
-    /// Print in the words of another PyTorch, such as 1.3 or 2.15, or say what it cannot say
+    /// Print in the dialect of another PyTorch release, such as 1.3 or 2.15; report what it cannot
+    /// express
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) print_as: Option<Release>,
-    /// What to print: the IR, TorchScript source as PyTorch's `.code`, the code of a register machine, a drawing for Graphviz,
-    /// the kernels of fusion groups in C, which pairs `fuse` could fuse and what that saves, as JSON, or where types come
-    /// from: what is declared, inferred, guarded or profiled
+    /// Output format: the IR, TorchScript source as PyTorch's `.code`, register-machine code, a
+    /// Graphviz drawing, the kernels of fusion groups in C, the fusion candidates with their
+    /// savings as JSON, or the origin of each type: declared, inferred, guarded or profiled
     #[arg(long, value_name = "FORM", default_value = "ir", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ir", "python", "code", "dot", "c", "fusion-candidates", "types"]))]
     pub(crate) emit: String,
-    /// Mark nodes that write to memory by a comment after their line: what they write, and which
-    /// values see it. The text reads as without
+    /// Annotate each node that writes to memory with a comment: what it writes, and which values
+    /// observe it. The comments do not affect parsing
     #[arg(long, conflicts_with_all = ["canonical", "print_alias"])]
     pub(crate) print_mutations: bool,
-    /// Print what may share memory with what instead of the graph
+    /// Print alias sets instead of the graph
     #[arg(long)]
     pub(crate) print_alias: bool,
-    /// Check that the output reads back as the same text
+    /// Check that the output parses back to the same text
     #[arg(long)]
     pub(crate) verify_roundtrip: bool,
-    /// Work on so many files at once
+    /// Number of files processed in parallel
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Watching (all to stderr)")]
+#[command(next_help_heading = "Diagnostics (all to stderr)")]
 pub(crate) struct WatchArgs {
     /// Print the graph before this pass; may be repeated
     #[arg(long, value_name = "PASS")]
@@ -249,48 +253,51 @@ pub(crate) struct WatchArgs {
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "full")]
     #[arg(value_parser = PossibleValuesParser::new(["full", "diff", "word"]))]
     pub(crate) print_changed: Option<String>,
-    /// Write the graph after every pass that changed it into this folder, a folder for each file
+    /// Write the graph after each pass that changed it into this directory, with one subdirectory
+    /// per file
     #[arg(long, value_name = "DIR")]
     pub(crate) print_tree_dir: Option<PathBuf>,
-    /// Write a page that shows what passes did: times, changes side by side, a drawing of the graph with its groups, kernels, counters
+    /// Write an HTML report of the passes: times, side-by-side changes, a drawing of the graph with
+    /// its groups, kernels, counters
     #[arg(long, value_name = "FILE.html", require_equals = true)]
     pub(crate) report: Option<PathBuf>,
-    /// Of what these flags print, show only the lines that hold this text, below their titles
+    /// In the output of these options, keep only the lines that contain this text, under their
+    /// titles
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter_print: Option<String>,
-    /// Time spent in each pass
+    /// Print the time spent in each pass
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json", "trace"]))]
     pub(crate) time_passes: Option<String>,
-    /// What was counted
+    /// Print the counters
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub(crate) stats: Option<String>,
-    /// What was and was not done, and why
+    /// Print which rewrites were applied and which were not, and why
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     #[arg(value_parser = PossibleValuesParser::new(["text", "json"]))]
     pub(crate) remarks: Option<String>,
-    /// Log levels, as JIT_LOG_LEVEL: `dce:>cse`
+    /// Log levels, in the syntax of JIT_LOG_LEVEL: `dce:>cse`
     #[arg(long, value_name = "ITEMS")]
     pub(crate) log: Option<String>,
 }
 
 const RUN_EXAMPLES: &str = "\
 Examples:
-  jitopt run case.ir                                 case.json and case.inputs.safetensors beside it are taken
+  jitopt run case.ir                                 reads case.json and case.inputs.safetensors in the same folder
   jitopt run in.ir --inputs x.safetensors --args x.json --outputs y.safetensors
-  jitopt run in.ir --seed 7 --shape '%x=3,4'         inputs are made up to fit the graph
+  jitopt run in.ir --seed 7 --shape '%x=3,4'         generates inputs that fit the graph
   jitopt run in.ir --bind '%self.conv1.weight=w.npy' --fill-unknown=random:1
   jitopt run case.ir --expect case.outputs.safetensors
-  jitopt run case.df.ir                              with case.json, its df_inputs, and case.df_inputs.safetensors
-  jitopt run case.ir --backend=cpu --stats           fusion groups as kernels that the C compiler makes
+  jitopt run case.df.ir                              reads df_inputs of case.json, and case.df_inputs.safetensors
+  jitopt run case.ir --backend=cpu --stats           runs fusion groups as compiled kernels
   jitopt run case.ir --grad-outputs g.safetensors --grads out.safetensors
-                                                     forward and backward; --passes then run over both graphs
+                                                     forward and backward; --passes apply to both graphs
 
-Inputs and outputs go by the keys of the description; without one by in0, in1, … or the names of the params, and by out, or
-out.0, out.1, … of several. What is printed describes the outputs; `--args` reads the same format.";
+Inputs and outputs are named by the keys of the description; without one, inputs are in0, in1, … or the names of the
+parameters, and outputs are out, or out.0, out.1, … The printed description of the outputs has the format of `--args`.";
 
-/// One graph, its inputs, and who looks on.
+/// One graph, its inputs, and the checks on the run.
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -314,17 +321,17 @@ pub(crate) struct RunArgs {
 
 const PROFILE_EXAMPLES: &str = "\
 Examples:
-  jitopt profile case.ir                             writes case.prof; inputs as for `jitopt run`
+  jitopt profile case.ir                             writes case.prof; reads inputs as `jitopt run` does
   jitopt profile case.ir --inputs more.safetensors --merge-profile case.prof -o case.prof
   jitopt --passes='insert-guards,guard-elimination,insert-bailouts' --profile=case.prof case.ir
 
-The graph is instrumented first, unless it is. A profile is of a graph whatever its values are called.";
+A graph without `prim::profile` nodes is instrumented first. Profiles do not depend on value names.";
 
-/// One graph and its inputs, to see what tensors come by.
+/// One graph and its inputs, to record observed types.
 #[derive(Debug, Default, Args)]
 #[command(after_help = PROFILE_EXAMPLES)]
 pub(crate) struct ProfileArgs {
-    /// Write here, `-` is stdout; without it beside the graph, as `.prof`
+    /// Output file; `-` is stdout [default: the graph's path with the extension `.prof`]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -334,45 +341,48 @@ pub(crate) struct ProfileArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Values")]
 pub(crate) struct RunValues {
-    /// Tensors that go in: a file of safetensors, .npz or .npy
+    /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,
-    /// JSON that describes inputs, and for --expect outputs and tolerances
+    /// JSON description of the inputs, and for --expect of the outputs and tolerances
     #[arg(long, value_name = "FILE")]
     pub(crate) args: Option<PathBuf>,
-    /// Write the tensors that come out: safetensors, or .npz by its name
+    /// Write the output tensors: safetensors, or .npz by extension
     #[arg(long, value_name = "FILE")]
     pub(crate) outputs: Option<PathBuf>,
     /// Gradients of the outputs, under their keys: safetensors, .npz or .npy; an output without one
-    /// does not count.
-    /// `ones` is 1 in each element of each output
+    /// does not contribute. `ones` is 1 in each element of each output
     #[arg(long, value_name = "FILE|ones")]
     pub(crate) grad_outputs: Option<PathBuf>,
-    /// Write the gradients of the inputs, under their keys: safetensors, or .npz by its name; `-` only prints them
+    /// Write the gradients of the inputs, under their keys: safetensors, or .npz by extension; `-`
+    /// only prints them
     #[arg(long, value_name = "FILE")]
     pub(crate) grads: Option<PathBuf>,
-    /// Make up inputs that are not given, from their types and from what the graph does with them
+    /// Generate missing inputs from their types and uses, with this seed
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Shape of a tensor that is made up; `%x=` is one without dimensions; may be repeated
+    /// Shape of a generated tensor; `%x=` is zero-dimensional; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// What is made up is like this
+    /// Distribution of generated inputs
     #[arg(long, value_name = "STYLE", requires = "seed", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["ordinary", "adversarial", "broadcasting", "tiny", "aliased"]))]
     pub(crate) style: Option<String>,
-    /// Content of a constant, an attribute or a param that the text does not show; FILE:KEY names one tensor of several,
-    /// those of a list are called `0`, `1`, …; `prim::fork_0/%v` is one of a section, `%list[1]` a part; without tensors
-    /// it is spelt in place, `[1, 2]` or `{"a": 1}`; may be repeated
+    /// Content of a constant, attribute or parameter that the text does not show; FILE:KEY selects
+    /// one tensor of several, those of a list are called `0`, `1`, …; `prim::fork_0/%v` is a value
+    /// of a section, `%list[1]` an element; values without tensors are written inline, `[1, 2]` or
+    /// `{"a": 1}`; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
-    /// Folder of such contents: V.npy binds %V, prim::fork_0/V.npy that of a section, V.safetensors the attributes of %V
+    /// Directory of such contents: V.npy binds %V, prim::fork_0/V.npy a value of a section,
+    /// V.safetensors the attributes of %V
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
-    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    /// Generate contents that are not bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// Take this for a value instead of computing it; one of a section is `prim::FusionGroup_0/%v`; may be repeated
+    /// Use this value instead of computing it; `prim::FusionGroup_0/%v` is a value of a section;
+    /// may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) replay: Vec<String>,
 }
@@ -380,44 +390,45 @@ pub(crate) struct RunValues {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Checks")]
 pub(crate) struct RunChecks {
-    /// Compare the outputs with a file, or any value: `%57=w.npy`, in a section `prim::FusionGroup_0/%v=w.npy`; of a param what
-    /// it holds at the end, of what is computed several times the last; may be repeated
+    /// Compare the outputs with a file, or any value: `%57=w.npy`, in a section
+    /// `prim::FusionGroup_0/%v=w.npy`; a parameter is compared after the run, a value computed
+    /// several times by its last one; may be repeated
     #[arg(long, value_name = "[%V=]FILE")]
     pub(crate) expect: Vec<String>,
     /// Compare the gradients of the inputs with a file; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) expect_grads: Vec<PathBuf>,
-    /// Allowed part of each element; without it the description says it, or torch.testing.assert_close does
+    /// Relative tolerance [default: that of the description, or of torch.testing.assert_close]
     #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
-    /// Allowed everywhere
+    /// Absolute tolerance
     #[arg(long, value_name = "X")]
     pub(crate) atol: Option<f64>,
-    /// Tell the first node that makes NaN or infinity of finite numbers
+    /// Report the first node that produces NaN or infinity from finite operands
     #[arg(long)]
     pub(crate) assert_finite: bool,
-    /// Say what each node computed, to stderr
+    /// Print the result of each node to stderr
     #[arg(long)]
     pub(crate) steps: bool,
-    /// Give up after so many nodes
+    /// Stop after N nodes
     #[arg(long, value_name = "N")]
     pub(crate) max_steps: Option<u64>,
-    /// Give up after so many seconds, making up inputs included; an operator that has begun is waited for
+    /// Stop after this time, input generation included; a started operator is completed
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// Run nothing: which kinds of operators the files have, and whether they can run
+    /// Run nothing; report which operator kinds the files contain, and whether they can run
     #[arg(long)]
     pub(crate) coverage: bool,
-    /// Write what tensors came by at `prim::profile` nodes, for `--profile`
+    /// Write the tensor types observed at `prim::profile` nodes, for `--profile`
     #[arg(long, value_name = "FILE")]
     pub(crate) record_profile: Option<PathBuf>,
-    /// Put a profile of earlier runs of the same graph together with this one; may be repeated
+    /// Merge a profile of earlier runs of the same graph into this one; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) merge_profile: Vec<PathBuf>,
-    /// Say which guards failed, with what, and where the run went on
+    /// Report which guards failed, on which values, and where the run resumed
     #[arg(long)]
     pub(crate) trace_bailouts: bool,
-    /// Whether only the profile is wanted.
+    /// Whether only the profile is requested.
     #[arg(skip)]
     pub(crate) only_profile: bool,
 }
@@ -425,14 +436,15 @@ pub(crate) struct RunChecks {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Semantics")]
 pub(crate) struct RunSemantics {
-    /// Keep all reals in doubles, whatever their type: the shadow that results are judged by
+    /// Compute all floating-point values in f64, whatever their type: the reference that results
+    /// are compared with
     #[arg(long)]
     pub(crate) f64: bool,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
-    /// prints such text
+    /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
+    /// newest release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// Graph of a function or method that is called; may be repeated
+    /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
     /// Passes to run first
@@ -440,29 +452,29 @@ pub(crate) struct RunSemantics {
     pub(crate) passes: Option<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// Do not check the graph after passes; one that is broken is refused all the same
+    /// Do not verify the graph after passes; structural errors are still refused
     #[arg(long)]
     pub(crate) no_verify: bool,
     #[command(flatten)]
     pub(crate) backend: BackendArgs,
-    /// What was counted
+    /// Print the counters
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
     #[arg(value_parser = PossibleValuesParser::new(["table", "json"]))]
     pub(crate) stats: Option<String>,
 }
 
-/// Who runs fusion groups.
+/// Backend for fusion groups.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct BackendArgs {
-    /// Who runs fusion groups: the interpreter, or kernels that the C compiler makes. JITOPT_CC or CC names the compiler,
-    /// JITOPT_CACHE the folder that kernels are kept in
+    /// Backend for fusion groups: the interpreter, or kernels compiled from C. JITOPT_CC or CC
+    /// names the compiler, JITOPT_CACHE the directory of compiled kernels
     #[arg(long, value_name = "WHO", default_value = "interp", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu"]))]
     pub(crate) backend: String,
-    /// Keep no compiled kernels, and take none that were kept
+    /// Neither read nor write the cache of compiled kernels
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// Threads of kernels; as many as there are processors when it is not said
+    /// Threads per kernel [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,
 }
@@ -473,69 +485,69 @@ Examples:
   jitopt validate a.ir b.ir --samples 32             two graphs
   jitopt validate --jobs=2 --passes=@default *.ir    each of several graphs, with a summary
   jitopt validate in.ir --passes='@default' --each=rewrite
-  jitopt validate fused.ir --backend=cpu             kernels against the interpreter
+  jitopt validate fused.ir --backend=cpu             compare kernels with the interpreter
   jitopt validate case.ir --passes='insert-guards,guard-elimination,insert-bailouts' --profile=case.prof
 
-Without inputs, they are made up from the seed: ordinary numbers, special ones, broadcasting, empty tensors, one memory passed
-twice. Exit codes: 0 the same, 5 not the same, 1 nothing could be compared.";
+Missing inputs are generated from the seed: ordinary and special values, broadcasting, empty tensors, aliased tensors.
+Exit codes: 0 equal, 5 different, 1 nothing could be compared.";
 
 /// What is judged, and on which inputs.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct JudgeArgs {
-    /// Make up inputs so many times
+    /// Number of generated samples
     #[arg(long, value_name = "N", default_value_t = JudgeArgs::SAMPLES)]
     pub(crate) samples: u64,
-    /// Seed of the first of them
+    /// Seed of the first sample
     #[arg(long, value_name = "N", default_value_t = JudgeArgs::SEED)]
     pub(crate) seed: u64,
-    /// Shape of a tensor that is made up; may be repeated
+    /// Shape of a generated tensor; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// Tensors that go in: a file of safetensors, .npz or .npy
+    /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,
-    /// JSON that describes inputs
+    /// JSON description of the inputs
     #[arg(long, value_name = "FILE")]
     pub(crate) args: Option<PathBuf>,
     /// Content that the text does not show; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
-    /// Folder of such contents
+    /// Directory of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
-    /// How contents are generated that nobody bound: zeros, ones, random, or random:SEED; random
-    /// when it is not given
+    /// How to generate contents that are not bound: zeros, ones, random, or random:SEED [default:
+    /// random]
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// Judge by this tolerance instead of by what rounding can do
+    /// Relative tolerance, in place of the computed rounding bound
     #[arg(long, value_name = "X")]
     pub(crate) rtol: Option<f64>,
-    /// Allowed everywhere, with --rtol
+    /// Absolute tolerance, with --rtol
     #[arg(long, value_name = "X")]
     pub(crate) atol: Option<f64>,
-    /// 0 and -0 are two numbers
+    /// Distinguish 0 from -0
     #[arg(long)]
     pub(crate) signed_zero: bool,
-    /// An infinity, and a number beyond half of the largest of its type, are one
+    /// Treat infinity as equal to a value beyond half of the largest finite value of its type
     #[arg(long)]
     pub(crate) overflow_is_large: bool,
-    /// Give up a run after so many nodes
+    /// Stop a run after N nodes
     #[arg(long, value_name = "N", default_value_t = JudgeArgs::MAX_STEPS)]
     pub(crate) max_steps: u64,
-    /// Give up a run after so many seconds; an operator that has begun is waited for
+    /// Stop a run after this time; a started operator is completed
     #[arg(long, value_name = "SECONDS")]
     pub(crate) timeout: Option<f64>,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
-    /// prints such text
+    /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
+    /// newest release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// Graph of a function or method that is called; may be repeated
+    /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// Do not check graphs after passes; one that is broken is refused all the same
+    /// Do not verify graphs after passes; structural errors are still refused
     #[arg(long)]
     pub(crate) no_verify: bool,
 }
@@ -549,7 +561,7 @@ impl JudgeArgs {
 /// Which rewrites happen.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GateArgs {
-    /// Let only these rewrites of a rule happen; may be repeated
+    /// Restrict a rule to these rewrites; may be repeated
     #[arg(long, value_name = "RULE=RANGES")]
     pub(crate) debug_counter: Vec<String>,
     /// Skip a pass; may be repeated
@@ -575,10 +587,10 @@ pub(crate) struct ValidateArgs {
     pub(crate) each: String,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
-    /// How far each value of the same name is off, on the first sample
+    /// Print the error of each value that both graphs name, on the first sample
     #[arg(long)]
     pub(crate) per_node: bool,
-    /// Where reproducers of failed validations go
+    /// Directory for reproducers of failed validations
     #[arg(long, value_name = "DIR")]
     pub(crate) repro_dir: Option<PathBuf>,
     #[command(flatten)]
@@ -590,31 +602,31 @@ pub(crate) struct ValidateArgs {
 const DIFF_EXAMPLES: &str = "\
 Examples:
   jitopt diff before.ir after.ir
-  jitopt diff in.ir --passes='@default'              what a pipeline does to a graph
+  jitopt diff in.ir --passes='@default'              the changes that a pipeline makes
   git config diff.jitopt.command 'jitopt diff'       with `*.ir diff=jitopt` in .gitattributes
 
-Exit codes: 0 no difference, 1 differences. When Git calls it, always 0.";
+Exit codes: 0 no difference, 1 differences; always 0 when called by Git.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DIFF_EXAMPLES)]
 pub(crate) struct DiffArgs {
-    /// Two graphs; or one, and --passes; or the seven arguments that Git gives
+    /// Two graphs; or one, and --passes; or the seven arguments that Git passes
     #[arg(required = true, num_args = 1..=9)]
     pub(crate) files: Vec<PathBuf>,
-    /// Compare with what these passes make of the graph
+    /// Compare with the result of these passes on the graph
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
-    /// Types of values do not count
+    /// Ignore types of values
     #[arg(long)]
     pub(crate) ignore_types: bool,
-    /// One JSON array of changes
+    /// Print one JSON array of changes
     #[arg(long)]
     pub(crate) json: bool,
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
-    /// such text
+    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
+    /// release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// Graph that a call of NAME is replaced by when `inline` runs; may be repeated
+    /// Graph that `inline` substitutes for calls of NAME; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
 }
@@ -622,24 +634,24 @@ pub(crate) struct DiffArgs {
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   jitopt explain in.ir
-  jitopt explain in.ir --passes='@default'           what fuses behind these passes
-  jitopt explain in.ir --shape '%x=64,128'           what fuses where sizes are known
+  jitopt explain in.ir --passes='@default'           fusion after these passes
+  jitopt explain in.ir --shape '%x=64,128'           fusion with known sizes
 
-Each edit that is named was tried: the operators that it counts are in groups then.";
+Each suggested edit was applied to a copy of the graph; the counts are those of its fusion groups.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_EXAMPLES)]
 pub(crate) struct ExplainArgs {
-    /// The graphs; `-` or nothing is stdin
+    /// The graphs; stdin if `-` or none
     pub(crate) files: Vec<PathBuf>,
     /// Passes to run before fusion
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
-    /// Sizes of a param, written into its type; may be repeated
+    /// Sizes of a parameter, written into its type; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// PyTorch whose rules hold, such as 1.3, 1.8.1 or 2.15; else the newest release that prints
-    /// such text
+    /// PyTorch release whose semantics apply, such as 1.3, 1.8.1 or 2.15 [default: the newest
+    /// release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
 }
@@ -650,66 +662,66 @@ Examples:
   jitopt bench case.ir --passes='@default,fuse{level=2}' --against='@default,fuse' --threads 1 --json
   jitopt bench in.ir --passes='@default,fuse' --seed 1 --shape '%x=512,1024'
 
-Both run in turns on the same inputs, and their results are compared first. Bytes are those that operators read and wrote, a
-group that a kernel runs being one operator; the roof is a copy of as many bytes by a kernel, in the same turns.
-Exit codes: 0 measured, 5 other results, 1 a graph does not run.";
+Both run alternately on the same inputs, after their results are compared. Bytes are those that operators read and wrote;
+a group run by a kernel is one operator. The roofline is a kernel that copies as many bytes, measured in the same rounds.
+Exit codes: 0 measured, 5 results differ, 1 a graph does not run.";
 
 #[derive(Debug, Args)]
 #[command(after_help = BENCH_EXAMPLES)]
 pub(crate) struct BenchArgs {
-    /// The graphs, each with its inputs beside it
+    /// The graphs, each with its inputs in the same folder
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The passes whose result is timed
+    /// The pipeline to measure
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: String,
-    /// The passes that it is timed against; those of --passes without `fuse` when nothing is said
+    /// The baseline pipeline [default: that of --passes without `fuse`]
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) against: Option<String>,
     #[command(flatten)]
     pub(crate) seen: ProfileArg,
-    /// How many turns
+    /// Number of rounds
     #[arg(long, value_name = "N", default_value_t = 51, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) runs: u32,
-    /// Threads of kernels; as many as there are processors when it is not said
+    /// Threads per kernel [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,
-    /// JSON in place of tables
+    /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Who runs fusion groups: kernels that the C compiler makes, or the interpreter
+    /// Backend for fusion groups: kernels compiled from C, or the interpreter
     #[arg(long, value_name = "WHO", default_value = "cpu", require_equals = true)]
     #[arg(value_parser = PossibleValuesParser::new(["interp", "cpu"]))]
     pub(crate) backend: String,
-    /// Keep no compiled kernels, and take none that were kept
+    /// Neither read nor write the cache of compiled kernels
     #[arg(long)]
     pub(crate) no_cache: bool,
-    /// Tensors that go in: a file of safetensors, .npz or .npy
+    /// Input tensors: a safetensors, .npz or .npy file
     #[arg(long, value_name = "FILE")]
     pub(crate) inputs: Option<PathBuf>,
-    /// JSON that describes inputs
+    /// JSON description of the inputs
     #[arg(long, value_name = "FILE")]
     pub(crate) args: Option<PathBuf>,
-    /// Make up inputs that are not given
+    /// Generate missing inputs, with this seed
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Shape of a tensor that is made up; may be repeated
+    /// Shape of a generated tensor; may be repeated
     #[arg(long, value_name = "%X=SIZES")]
     pub(crate) shape: Vec<String>,
-    /// Content of a constant, an attribute or a param that the text does not show; may be repeated
+    /// Content of a constant, attribute or parameter that the text does not show; may be repeated
     #[arg(long, value_name = "%V=FILE")]
     pub(crate) bind: Vec<String>,
-    /// Folder of such contents
+    /// Directory of such contents
     #[arg(long, value_name = "DIR")]
     pub(crate) bind_dir: Option<PathBuf>,
-    /// Make up contents that nobody bound: zeros, ones, random, or random:SEED
+    /// Generate contents that are not bound: zeros, ones, random, or random:SEED
     #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "random")]
     pub(crate) fill_unknown: Option<String>,
-    /// PyTorch whose results are wanted, such as 1.3, 1.8.1 or 2.15; else the newest release that
-    /// prints such text
+    /// PyTorch release whose results are reproduced, such as 1.3, 1.8.1 or 2.15 [default: the
+    /// newest release that prints such text]
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// Graph of a function or method that is called; may be repeated
+    /// Graph of a called function or method; may be repeated
     #[arg(long, value_name = "NAME=FILE")]
     pub(crate) callee: Vec<String>,
 }
@@ -717,29 +729,29 @@ pub(crate) struct BenchArgs {
 const LINT_EXAMPLES: &str = "\
 Examples:
   jitopt lint in.ir
-  jitopt lint --torch=2.15 *.ir                      only what this release gets wrong
-  jitopt lint --list                                 what is looked for, with sources and workarounds
+  jitopt lint --torch=2.15 *.ir                      only miscompilations of this release
+  jitopt lint --list                                 all lints, with sources and workarounds
 
 Exit codes: 0 nothing found, 1 findings.";
 
 #[derive(Debug, Args)]
 #[command(after_help = LINT_EXAMPLES)]
 pub(crate) struct LintArgs {
-    /// The graphs; `-` or nothing is stdin
+    /// The graphs; stdin if `-` or none
     pub(crate) files: Vec<PathBuf>,
-    /// Only mistakes that this PyTorch makes, such as 1.3 or 2.15
+    /// Only miscompilations of this PyTorch release, such as 1.3 or 2.15
     #[arg(long, value_name = "VERSION", require_equals = true)]
     pub(crate) torch: Option<Release>,
-    /// Only this lint; may be repeated
+    /// Run only this lint; may be repeated
     #[arg(long, value_name = "LINT")]
     pub(crate) only: Vec<String>,
-    /// Not this lint; may be repeated
+    /// Skip this lint; may be repeated
     #[arg(long, value_name = "LINT")]
     pub(crate) skip: Vec<String>,
-    /// One line of JSON for each finding
+    /// Print one line of JSON per finding
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say what is looked for
+    /// List the lints
     #[arg(long)]
     pub(crate) list: bool,
 }
@@ -751,10 +763,10 @@ pub(crate) struct BisectArgs {
     /// The pipeline that fails
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: String,
-    /// The graph is wrong when this command, which gets it on standard input, does not succeed
+    /// The graph is wrong if this command, which reads it on stdin, fails
     #[arg(long, value_name = "COMMAND")]
     pub(crate) check: Option<String>,
-    /// Try so many sets of rewrites at once; what comes out is the same
+    /// Number of sets of rewrites tried in parallel; the result does not depend on it
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
     #[command(flatten)]
@@ -770,18 +782,19 @@ pub(crate) struct ReduceArgs {
     /// The pipeline that fails on it
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
-    /// The graph is of interest while this command, which gets it on standard input, does not succeed
+    /// The graph is of interest if this command, which reads it on stdin, fails
     #[arg(long, value_name = "COMMAND")]
     pub(crate) check: Option<String>,
-    /// Write the result here instead of to stdout; what is there so far, should it be interrupted
+    /// Output file [default: stdout]; the smallest graph so far is kept there if the search is
+    /// interrupted
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) gates: GateArgs,
-    /// Most graphs to try
+    /// Maximum number of graphs to try
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_tries: usize,
-    /// Try so many graphs at once; what comes out is the same
+    /// Number of graphs tried in parallel; the result does not depend on it
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
     #[command(flatten)]
@@ -792,19 +805,20 @@ pub(crate) struct ReduceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SmithArgs {
-    /// The seed: the same one gives the same graph
+    /// Random seed; equal seeds give equal graphs
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
-    /// So many graphs, of as many seeds
+    /// Number of graphs, with consecutive seeds
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) count: u64,
-    /// About so many nodes each
+    /// Approximate number of nodes per graph
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) nodes: usize,
-    /// Most blocks in blocks
+    /// Maximum nesting depth of blocks
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) depth: usize,
-    /// Run this pipeline over each graph, and compare before and after instead of printing
+    /// Run this pipeline on each graph and compare the results before and after it, instead of
+    /// printing
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
 }
@@ -814,23 +828,23 @@ pub(crate) struct ExtractArgs {
     /// The log; `-` is stdin
     #[arg(default_value = "-")]
     pub(crate) log: PathBuf,
-    /// Write one file per graph into this folder, named by pass
+    /// Write one file per graph into this directory, named after the pass
     #[arg(short = 'd', long, value_name = "DIR")]
     pub(crate) output_dir: Option<PathBuf>,
-    /// Only the graph with this number, counted from 1
+    /// Print only the graph with this number, counted from 1
     #[arg(short, long, value_name = "N")]
     pub(crate) number: Option<usize>,
-    /// Say what there is instead of printing it
+    /// List the graphs instead of printing them
     #[arg(short, long)]
     pub(crate) list: bool,
-    /// Keep graphs that came before
+    /// Keep graphs that are equal to earlier ones
     #[arg(long)]
     pub(crate) keep_duplicates: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SamplesArgs {
-    /// Which one; without a name they are listed
+    /// Name of the sample; without one, the samples are listed
     pub(crate) name: Option<String>,
 }
 
@@ -842,16 +856,16 @@ pub(crate) struct GuideArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
-    /// Folders or files with RUN lines
+    /// Directories or files with RUN lines
     #[arg(required = true)]
     pub(crate) paths: Vec<PathBuf>,
-    /// Only tests whose path matches this regular expression
+    /// Run only tests whose path matches this regular expression
     #[arg(long, value_name = "REGEX")]
     pub(crate) filter: Option<String>,
-    /// Write what commands print into the snapshot blocks of the tests
+    /// Update the snapshot blocks of the tests with what the commands print
     #[arg(long)]
     pub(crate) bless: bool,
-    /// Run so many tests at once; 0 is one per core
+    /// Number of tests run in parallel; 0 is one per core
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub(crate) jobs: usize,
 }
@@ -859,8 +873,8 @@ pub(crate) struct TestArgs {
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct FilecheckArgs {
-    /// CHECK-FILE and options: --check-prefix=X --check-prefixes=A,B --pytorch --input-file=F --strict-whitespace
-    /// --match-full-lines --allow-empty
+    /// CHECK-FILE and options: --check-prefix=X --check-prefixes=A,B --pytorch --input-file=F
+    /// --strict-whitespace --match-full-lines --allow-empty
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! Several files: read, worked on side by side, written in the order in which they were given.
+//! Batch processing: files are read, processed in parallel and written in the order in which they
+//! were given.
 
 use crate::arguments::Cli;
 use crate::callees::Calls;
@@ -12,10 +13,11 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The name of a file with its text, or with what is to be said instead.
+/// The name of a file with its text, or with the error message.
 pub(crate) type Named = (String, Result<Vec<u8>, String>);
 
-/// Reads every file, calls `work` on it, and prints what came out. Adds to `calls` what the files call.
+/// Reads every file, calls `work` on it and prints the results. Adds the calls of the files to
+/// `calls`.
 pub(crate) fn run(
     cli: &Cli,
     world: &mut World<'_>,
@@ -30,7 +32,7 @@ pub(crate) fn run(
     let declared = Declared::current();
     let job = |(name, text): &Named| match text {
         Ok(text) => {
-            // Workers know no custom operators.
+            // Declared operators are thread-local, so each worker enters the declarations.
             let _entered = declared.enter();
             work(name, text)
         }
@@ -67,7 +69,7 @@ pub(crate) fn read(path: &Path, world: &mut World<'_>) -> Named {
     (path.display().to_string(), std::fs::read(world.path(path)).map_err(|error| unreadable(path, &error, world)))
 }
 
-/// What is said of a file that cannot be read.
+/// The error message of an unreadable file.
 pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>) -> String {
     let near = similar_file(path, world).filter(|_| error.kind() == std::io::ErrorKind::NotFound);
     let word = path.to_str().filter(|_| error.kind() == std::io::ErrorKind::NotFound);
@@ -78,7 +80,7 @@ pub(crate) fn unreadable(path: &Path, error: &std::io::Error, world: &World<'_>)
     format!("error: cannot read `{}`: {error}{near}\n", path.display())
 }
 
-/// A file beside `path` with a name like it, spelt from where the user is.
+/// A file beside `path` with a similar name, relative to the working directory.
 fn similar_file(path: &Path, world: &World<'_>) -> Option<PathBuf> {
     let full = world.path(path);
     let folder = full.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -154,13 +156,14 @@ fn write(cli: &Cli, world: &mut World<'_>, outcomes: Vec<Outcome>) -> i32 {
         }
     }
     match target {
-        // Nothing is lost: a file is only written over when all went well.
+        // The output file is overwritten only if every input succeeded.
         Some(path) if code == exit::YES => write_file(&world.path(path), &file, world),
         _ => code,
     }
 }
 
-/// A debug counter that no graph of any file asked about is a mistake in the command line.
+/// Reports debug counters that no graph of any file queried: such a counter is a mistake in the
+/// command line.
 fn unused_gates(outcomes: &[Outcome], world: &mut World<'_>) -> i32 {
     let ran = outcomes.iter().filter_map(|outcome| outcome.unused_gates.clone());
     let unused = ran.reduce(|a, b| a.intersection(&b).cloned().collect()).unwrap_or_default();

@@ -1,7 +1,8 @@
-//! Contents that the user gives with `--bind` and `--bind-dir`: what the text of a graph does not show, or shows in few digits.
+//! Contents given with `--bind` and `--bind-dir`: values that the text of a graph omits or rounds.
 //!
-//! What may be bound is found once, under the names that flags spell: `w`, `self.conv.weight`, `prim::fork_0/%w`, `%list[1]`. A name without
-//! a path is the graph's own value, where it has one; else it must be in one section alone.
+//! Bindable values are collected once, under the names that flags use: `w`, `self.conv.weight`,
+//! `prim::fork_0/%w`, `%list[1]`. A name without a path resolves to the graph's own value, if there
+//! is one; else it must occur in exactly one section.
 
 use crate::World;
 use crate::arguments::RunArgs;
@@ -20,18 +21,18 @@ use jitopt_core::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most names that an error lists.
+/// Maximum number of names that an error lists.
 const MOST_LISTED: usize = 8;
 
-/// What there is to bind.
+/// The bindable values of a graph.
 pub(crate) struct Bindable<'g> {
     graphs: Vec<(String, &'g Graph)>,
     known: BTreeMap<String, Known>,
-    /// Objects that are passed on, of which anything may be asked.
+    /// Objects that are passed to calls, so that any attribute of them may be read.
     open: Vec<String>,
 }
 
-/// Something that may be bound.
+/// A bindable value.
 struct Known {
     ty: Type,
     why: Why,
@@ -39,20 +40,20 @@ struct Known {
 
 #[derive(PartialEq)]
 enum Why {
-    /// It is an input.
+    /// A parameter.
     Param,
-    /// The text does not show it.
+    /// The text omits it.
     Hidden,
-    /// The text has a few digits of it.
+    /// The text rounds it.
     Rounded,
-    /// The text has its one element, and not how many dimensions it has.
+    /// The text shows its only element, but not its number of dimensions.
     Unshaped,
 }
 
-/// What a name in a flag stands for.
+/// The resolution of a name in a flag.
 enum Lookup {
     Found(String),
-    /// Several sections have such a value.
+    /// Several sections have a value of this name.
     Ambiguous(Vec<String>),
     Missing,
 }
@@ -102,7 +103,8 @@ impl<'g> Bindable<'g> {
         }
     }
 
-    /// The attributes that a graph and its sections ask objects for. Sections are handed objects under other names.
+    /// Adds the attributes that a graph and its sections read from objects. Sections receive
+    /// objects under other names.
     fn add_attributes(&mut self, graph: &Graph, mut objects: BTreeMap<Value, String>, path: &str) {
         for node in graph.all_nodes() {
             let output = graph.single_output(node);
@@ -132,12 +134,13 @@ impl<'g> Bindable<'g> {
         }
     }
 
-    /// Whether a name is something that may be bound, as it stands.
+    /// Whether a name is bindable as written.
     pub(crate) fn is_known(&self, name: &str) -> bool {
         self.known.contains_key(name)
     }
 
-    /// Whether it is known, has parts or attributes that are, or may be asked of an object.
+    /// Whether a name is bindable, has bindable elements or attributes, or is an attribute of an
+    /// open object.
     pub(crate) fn takes(&self, name: &str) -> bool {
         let below = |object: &String| name.strip_prefix(object.as_str()).is_some_and(|rest| rest.starts_with('.'));
         self.is_known(name) || self.has_below(name) || self.open.iter().any(below)
@@ -165,7 +168,7 @@ impl<'g> Bindable<'g> {
         }
     }
 
-    /// The values of sections that are called so.
+    /// The values of this name in sections.
     fn in_sections(&self, name: &str) -> Vec<String> {
         let of_section = |known: &String| {
             let (path, last) = known.rsplit_once("/%")?;
@@ -175,7 +178,7 @@ impl<'g> Bindable<'g> {
         found.into_iter().collect()
     }
 
-    /// What a flag names, or why there is no such thing.
+    /// The value that a flag names, or why there is none.
     fn find(&self, flag: &str, typed: &str) -> Result<String, Refusal> {
         match self.look_up(typed) {
             Lookup::Found(name) => Ok(name),
@@ -199,22 +202,21 @@ impl<'g> Bindable<'g> {
         let Some((_, graph)) = graph else { return refuse(format_args!("{flag}: there is no section {path}{near}")) };
         let base = last.split('[').next().unwrap_or(last);
         match graph.value_named(base.as_bytes()).and_then(|value| graph.definer(value)) {
-            Some(node) if graph.kind(node) == prim::CONSTANT => refuse(format_args!(
-                "{flag}: the text shows what {name} is; --replay puts another value in its place{near}"
-            )),
-            Some(_) => {
-                refuse(format_args!("{flag}: {name} is computed; --replay puts another value in its place{near}"))
+            Some(node) if graph.kind(node) == prim::CONSTANT => {
+                refuse(format_args!("{flag}: the text contains the value of {name}; use --replay to override it{near}"))
             }
+            Some(_) => refuse(format_args!("{flag}: {name} is computed; use --replay to override it{near}")),
             None => refuse(format_args!("{flag}: there is no value {name}{near}")),
         }
     }
 
-    /// Whether nothing is hidden, inputs apart.
+    /// Whether there are no bindable values apart from parameters.
     fn is_empty(&self) -> bool {
         self.open.is_empty() && self.known.values().all(|known| known.why == Why::Param)
     }
 
-    /// What is behind `=` of a flag, or in a file, for a value, for the parts of a list, or the attributes of an object.
+    /// Reads the text after `=` of a flag, or a file: the content of a value, of the elements of a
+    /// list, or of the attributes of an object.
     fn read(&self, flag: &str, name: &str, text: &str, world: &World<'_>) -> Result<Vec<(String, Given)>, Refusal> {
         let one = |given: Given| Ok(vec![(name.to_owned(), given)]);
         if let Some(Known { ty, .. }) = self.known.get(name) {
@@ -240,7 +242,8 @@ impl<'g> Bindable<'g> {
         Ok(tensors_of(text, world)?.into_iter().map(|(key, tensor)| (path(&key), Given::One(tensor))).collect())
     }
 
-    /// What the files of a folder are for, by their names; those of sections are in folders that are named as the sections.
+    /// Assigns the files of a directory to values by their names; files of sections are in
+    /// subdirectories named after the sections.
     fn in_folder(
         &self,
         flag: &str,
@@ -275,7 +278,7 @@ impl<'g> Bindable<'g> {
         Ok(found)
     }
 
-    /// Says which constants have few digits, and which unknown dimensions.
+    /// Notes constants that the text rounds, and constants whose number of dimensions is unknown.
     fn note_guesses(&self, bound: &BTreeMap<String, IValue>, world: &mut World<'_>) {
         let names = |why: Why| -> Vec<String> {
             let of_kind = self.known.iter().filter(|(name, known)| known.why == why && !bound.contains_key(*name));
@@ -283,18 +286,18 @@ impl<'g> Bindable<'g> {
         };
         if let Some((first, others)) = first_of(&names(Why::Rounded)) {
             world.say(&format!(
-                "note: the text rounds the constant {first}{others} to a few digits: --bind '{first}=FILE' gives all of them"
+                "note: the text rounds the constant {first}{others}; bind the exact values with --bind '{first}=FILE'"
             ));
         }
         if let Some((first, others)) = first_of(&names(Why::Unshaped)) {
             world.say(&format!(
-                "note: the text does not tell how many dimensions {first}{others} has, and one is taken: --bind '{first}=FILE' tells it"
+                "note: the text does not contain the rank of {first}{others}; rank 1 is assumed; bind the tensor with --bind '{first}=FILE'"
             ));
         }
     }
 }
 
-/// The first of some names, and how many more there are.
+/// The first name, and a text that counts the others.
 fn first_of(names: &[String]) -> Option<(&String, String)> {
     let others = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
     Some((names.first()?, others))
@@ -304,25 +307,22 @@ fn is_list(content: &Content<'_>) -> bool {
     matches!(content.graph.ty(content.constant).kind(), TypeKind::List(_))
 }
 
-/// Whether something is a part or an attribute of what is called `name`.
+/// Whether `known` is an element or attribute of `name`.
 fn is_below(known: &str, name: &str) -> bool {
     known.strip_prefix(name).is_some_and(|rest| rest.starts_with(['.', '[']))
 }
 
-/// Whether a constant is a list of which the text shows parts: those are bound one by one.
+/// Whether a constant is a list with elements in the text: those are bound individually.
 fn has_parts(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Opaque(text) if jitopt_core::text::printed_list::parts(text).is_some())
 }
 
 fn ambiguous(flag: &str, typed: &str, names: &[String]) -> Result<String, Refusal> {
     let name = typed.rsplit('%').next().unwrap_or(typed);
-    refuse(format_args!(
-        "{flag}: several sections have a %{name}, each its own: name one of them, {}",
-        listed_names(names)
-    ))
+    refuse(format_args!("{flag}: %{name} is ambiguous: several sections define it; use {}", listed_names(names)))
 }
 
-/// `a` or `b`, not all of them where they are many.
+/// `a` or `b`; long lists are truncated.
 fn listed_names(names: &[String]) -> String {
     let mut listed: Vec<String> = names.iter().take(MOST_LISTED).map(|name| format!("`{}`", spelled(name))).collect();
     if names.len() > MOST_LISTED {
@@ -331,7 +331,7 @@ fn listed_names(names: &[String]) -> String {
     listed.join(" or ")
 }
 
-/// What stands behind the path.
+/// The last component of a path.
 fn last_name(name: &str) -> &str {
     name.rsplit_once("/%").map_or(name, |(_, last)| last)
 }
@@ -341,11 +341,11 @@ fn named(text: &str) -> Result<(&str, &str), Refusal> {
     let parts = text.split_once('=').filter(|(name, given)| !given.is_empty() && !name.is_empty());
     match parts.filter(|(name, _)| name.len() > 1 && (name.starts_with('%') || name.contains("/%"))) {
         Some(parts) => Ok(parts),
-        None => refuse(format_args!("--bind {text}: write `--bind '%value=FILE'`")),
+        None => refuse(format_args!("--bind {text}: expected `--bind '%value=FILE'`")),
     }
 }
 
-/// Contents that flags name, by what they are called.
+/// Contents that flags bind, by name.
 pub(crate) fn bindings(
     args: &RunArgs,
     graph: &Graph,
@@ -360,7 +360,7 @@ pub(crate) fn bindings(
         for (name, given) in bindable.read(&flag, &name, given, world)? {
             let name = bindable.find(&flag, &name)?;
             if bindings.insert(name.clone(), given.value(env)).is_some() {
-                return refuse(format_args!("{flag}: {} is bound before", spelled(&name)));
+                return refuse(format_args!("{flag}: {} is bound twice", spelled(&name)));
             }
         }
     }
@@ -368,17 +368,17 @@ pub(crate) fn bindings(
         let flag = format!("--bind-dir {}", folder.display());
         let found = bindable.in_folder(&flag, folder, "", world)?;
         if found.is_empty() && bindable.is_empty() {
-            world.say(&format!("note: {flag}: nothing is bound, the text shows all of the graph"));
+            world.say(&format!("note: {flag}: nothing to bind: the text contains all contents of the graph"));
         } else if found.is_empty() {
-            return refuse(format_args!("{flag}: no file there is named as a value that the text does not show"));
+            return refuse(format_args!("{flag}: no file in this directory is named after a bindable value"));
         }
         let mut of_folder = BTreeMap::new();
         for (name, given) in found {
             if of_folder.insert(name.clone(), given.value(env)).is_some() {
-                return refuse(format_args!("{flag}: two files there are for {}", spelled(&name)));
+                return refuse(format_args!("{flag}: two files in this directory bind {}", spelled(&name)));
             }
         }
-        // What a flag names by itself goes before what lies in a folder.
+        // Individual --bind flags override files of the directory.
         of_folder.extend(std::mem::take(&mut bindings));
         bindings = of_folder;
     }
@@ -386,7 +386,7 @@ pub(crate) fn bindings(
     Ok(bindings)
 }
 
-/// What was given for a value.
+/// The source of a value's content.
 enum Given {
     Plain(IValue),
     One(Tensor),
@@ -404,30 +404,31 @@ impl Given {
     }
 }
 
-/// Which part of a list a key names: `0`, also with a name and a dot in front, as `--outputs` calls them; NumPy says `arr_0`.
+/// The list index that a key names: `0`, optionally after a name and a dot, as in files written by
+/// `--outputs`; NumPy's default is `arr_0`.
 fn place(key: &str) -> Option<usize> {
     let behind_name = key.rsplit_once('.').map(|(_, last)| last);
     behind_name.or_else(|| key.strip_prefix("arr_")).unwrap_or(key).parse().ok()
 }
 
-/// The tensors of a list, by their places.
+/// The tensors of a list, in order of their indices.
 fn listed(name: &str, file: &str, world: &World<'_>) -> Result<Vec<Tensor>, Refusal> {
     let mut places: BTreeMap<usize, Tensor> = BTreeMap::new();
     let name = spelled(name);
     for (key, tensor) in tensors_of(file, world)? {
         let Some(place) = place(&key) else {
             let found =
-                if key.is_empty() { "this is a tensor without a name".into() } else { format!("here is `{key}`") };
+                if key.is_empty() { "the file has an unnamed tensor".into() } else { format!("the file has `{key}`") };
             return refuse(format_args!(
-                "`{file}`: {name} is a list, whose tensors are called `0`, `1` and so on, and {found}"
+                "`{file}`: {name} is a list, whose tensors must be named `0`, `1`, …; {found}"
             ));
         };
         if places.insert(place, tensor).is_some() {
-            return refuse(format_args!("`{file}` has two tensors {place} of {name}"));
+            return refuse(format_args!("`{file}` has two tensors for element {place} of {name}"));
         }
     }
     if let Some(gap) = places.keys().enumerate().find(|(i, place)| i != *place).map(|(i, _)| i) {
-        return refuse(format_args!("`{file}` has no tensor {gap} of {name}, and one behind it"));
+        return refuse(format_args!("`{file}` has no tensor for element {gap} of {name}, but a later one"));
     }
     Ok(places.into_values().collect())
 }

@@ -1,7 +1,9 @@
-//! The folder of `--transform-cache=DIR`: a file for each kept result, named by the hash of what it is looked up by.
+//! The directory of `--transform-cache=DIR`: one file per cached result, named by the hash of its
+//! key.
 //!
-//! Files are written under another name and renamed, so that whoever reads one, in whatever process, sees all of it. What cannot be
-//! read is as good as absent: the passes run, and the file is written anew.
+//! Files are written under a temporary name and renamed, so that concurrent readers, in any
+//! process, see complete files. An unreadable file counts as absent: the passes run and the file is
+//! rewritten.
 
 use jitopt_core::pass::{EntryStore, StoreTrouble, Unreadable};
 use std::io::{self, ErrorKind};
@@ -9,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What there is to say at the end: of troubles of one kind the first.
+/// Warnings to print at the end: the first of each kind.
 #[derive(Clone, Default)]
 pub(crate) struct Troubles(Arc<Mutex<Vec<(&'static str, String)>>>);
 
@@ -21,34 +23,34 @@ impl Troubles {
         }
     }
 
-    /// The warnings, one a line each.
+    /// The warnings, one per line.
     pub(crate) fn told(&self) -> Vec<String> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(_, text)| format!("warning: --transform-cache: {text}")).collect()
     }
 }
 
-/// The folder.
+/// The directory.
 pub(crate) struct CacheFolder {
     path: PathBuf,
     troubles: Troubles,
 }
 
 impl CacheFolder {
-    /// Makes the folder when it is not there.
+    /// Opens the directory and creates it if necessary.
     pub(crate) fn open(path: &Path, troubles: Troubles) -> io::Result<CacheFolder> {
         std::fs::create_dir_all(path)?;
         Ok(CacheFolder { path: path.to_owned(), troubles })
     }
 
     fn write(&self, name: &str, entry: &[u8]) -> io::Result<()> {
-        // Unlike the name of any other writer, of this process or of others.
+        // Unique among the writers of this process and of others.
         static WRITERS: AtomicU64 = AtomicU64::new(0);
         let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
         let draft = self.path.join(format!(".{name}.{}.{writer}.draft", std::process::id()));
         std::fs::write(&draft, entry)?;
         std::fs::rename(&draft, self.path.join(name)).inspect_err(|_| {
-            // The error that counts is the one of the renaming.
+            // The error of the rename is the one reported.
             let _ = std::fs::remove_file(&draft);
         })
     }
@@ -78,13 +80,14 @@ impl EntryStore for CacheFolder {
         let path = path.display();
         match why {
             StoreTrouble::Unreadable(Unreadable::Damaged) => {
-                self.troubles.add("damaged", format!("`{path}` is damaged and is written anew"));
+                self.troubles.add("damaged", format!("`{path}` is damaged and will be rewritten"));
             }
             StoreTrouble::Unreadable(Unreadable::Foreign) => {
-                self.troubles.add("foreign", format!("`{path}` belongs to another graph and is written anew"));
+                self.troubles.add("foreign", format!("`{path}` belongs to another graph and will be rewritten"));
             }
             StoreTrouble::NoText => {
-                self.troubles.add("text", "a result does not come back from its text and is not written".to_owned());
+                self.troubles
+                    .add("text", "a result does not survive a round trip through text and is not cached".to_owned());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `--transform-cache`: graphs whose twins were transformed before are not transformed again.
+//! `--transform-cache`: reuses results of structurally equal graphs.
 
 use crate::World;
 use crate::arguments::Cli;
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// The cache of one call of the program.
+/// The cache of one invocation.
 pub(crate) struct Caching {
     cache: TransformCache,
     verify: bool,
@@ -24,12 +24,12 @@ pub(crate) struct Caching {
 }
 
 thread_local! {
-    /// Memory for the streams of the graphs of this thread.
+    /// Scratch memory for the encodings of this thread's graphs.
     static WORDS: RefCell<GraphWords> = RefCell::default();
 }
 
 impl Caching {
-    /// What the flags ask for.
+    /// The cache that the flags request.
     pub(crate) fn of(
         cli: &Cli,
         pipeline: &Pipeline,
@@ -39,13 +39,13 @@ impl Caching {
     ) -> Result<Option<Caching>, Refusal> {
         let Some(place) = &cli.pipeline.transform_cache else { return Ok(None) };
         if pipeline.stages().is_empty() {
-            return refuse("--transform-cache: no pass is to run, so there is nothing to keep; add --passes");
+            return refuse("--transform-cache: no pass runs, so there is nothing to cache; add --passes");
         }
         if let Some((flag, why)) = contradiction(cli, log) {
             return refuse(format_args!("--transform-cache: {flag} {why}"));
         }
         if pipeline.goes_inside() {
-            world.say("note: --transform-cache: nothing is kept of pipelines with `forward(…)` or `backward(…)`");
+            world.say("note: --transform-cache: pipelines with `forward(…)` or `backward(…)` are not cached");
             return Ok(None);
         }
         let troubles = Troubles::default();
@@ -57,17 +57,18 @@ impl Caching {
             }
         };
         if place == "memory" && cli.files.len() < 2 && !cli.input.split_input_file {
-            world.say("warning: --transform-cache=memory: only one graph is read, which nothing can be kept for");
+            world.say("warning: --transform-cache=memory: only one graph is read, so no result can be reused");
         }
         Ok(Some(Caching { cache, verify: cli.pipeline.transform_cache_verify, troubles }))
     }
 
-    /// What is to be said when all files are done.
+    /// Warnings to print after all files are processed.
     pub(crate) fn warnings(&self) -> Vec<String> {
         self.troubles.told()
     }
 
-    /// Transforms a graph; false when it is not to be printed. What was counted is in the session that comes back.
+    /// Transforms a graph; false if it must not be printed. The returned session contains the
+    /// counters.
     pub(crate) fn transform(
         &self,
         cli: &Cli,
@@ -91,7 +92,7 @@ impl Caching {
         };
         count(&mut session, lookup);
         if let Lookup::NotCached(why) = lookup {
-            outcome.say(&format!("warning: --transform-cache: {name} is not kept: {}", reason(why)));
+            outcome.say(&format!("warning: --transform-cache: the result of {name} is not cached: {}", reason(why)));
         }
         let compared = before.map_or(Ok(()), |before| compare(cli, plan, before, graph));
         (session, compared)
@@ -100,17 +101,20 @@ impl Caching {
 
 fn folder(place: &str, world: &World<'_>, troubles: &Troubles) -> Result<CacheFolder, Refusal> {
     if place.is_empty() {
-        return refuse("--transform-cache: where to? write `memory`, or a folder");
+        return refuse("--transform-cache: expected `memory` or a directory");
     }
-    // `memroy` would become a folder.
+    // Without this check, the typo `memroy` would create a directory.
     if let Some(near) = did_you_mean(place, ["memory"]).filter(|_| !place.contains('/')) {
-        return refuse(format_args!("--transform-cache: did you mean `{near}`? A folder of this name is `./{place}`"));
+        return refuse(format_args!(
+            "--transform-cache: did you mean `{near}`? To use a directory of this name, write `./{place}`"
+        ));
     }
     CacheFolder::open(&world.path(Path::new(place)), troubles.clone())
-        .or_else(|error| refuse(format_args!("--transform-cache: cannot make the folder `{place}`: {error}")))
+        .or_else(|error| refuse(format_args!("--transform-cache: cannot create the directory `{place}`: {error}")))
 }
 
-/// All that passes may read beside the graph and their options, and which program they are of: another build may have other passes.
+/// Everything that passes may read besides the graph and their options, and the build: another
+/// build may have other passes.
 fn preamble(cli: &Cli, pipeline: &Pipeline, callees: &Callees) -> String {
     let mut text = format!("program: {} {}\n", env!("CARGO_PKG_VERSION"), build());
     let mut disabled = cli.pipeline.disable.clone();
@@ -129,7 +133,7 @@ fn preamble(cli: &Cli, pipeline: &Pipeline, callees: &Callees) -> String {
     text
 }
 
-/// Tells this binary from others of its version.
+/// Distinguishes this binary from other builds of its version.
 fn build() -> String {
     let about = std::env::current_exe().and_then(std::fs::metadata);
     let time = about.as_ref().ok().and_then(|about| about.modified().ok()?.duration_since(UNIX_EPOCH).ok());
@@ -157,16 +161,16 @@ fn count(session: &mut Session, lookup: Lookup) {
 
 fn reason(why: Why) -> &'static str {
     match why {
-        Why::Input(Unrepeatable::Scoping) => "it reads values that are not defined there",
-        Why::Input(Unrepeatable::Names) => "it has two values of one name, or a name of digits that is no number",
+        Why::Input(Unrepeatable::Scoping) => "it uses values that are not in scope",
+        Why::Input(Unrepeatable::Names) => "two of its values have the same name, or a numeric name is out of range",
         Why::Input(Unrepeatable::Edited) => "it was edited after it was read",
-        Why::Result => "where parts of the result come from cannot be told",
-        Why::Section => "a pass moved nodes into a section, and the names in it are those of this graph",
-        Why::ReadsShapes => "a pass fails unless it sees shapes",
+        Why::Result => "the origin of parts of the result is unknown",
+        Why::Section => "a pass moved nodes into a section whose value names are those of this graph",
+        Why::ReadsShapes => "a pass fails without shape information",
     }
 }
 
-/// `--transform-cache-verify`: what the passes make of the graph must be what the cache made.
+/// `--transform-cache-verify`: checks that the passes and the cache produce the same graph.
 fn compare(cli: &Cli, plan: &Plan, mut graph: Graph, cached: &Graph) -> Result<(), RunError> {
     run_passes(cli, plan, &mut graph, &mut plan.session(cli))?;
     let [wanted, found] = [&graph, cached].map(|graph| print(graph, PrintOptions::default()));
@@ -175,13 +179,13 @@ fn compare(cli: &Cli, plan: &Plan, mut graph: Graph, cached: &Graph) -> Result<(
     }
     let (wanted, found) = (String::from_utf8_lossy(&wanted).into_owned(), String::from_utf8_lossy(&found).into_owned());
     let (a, b) = wanted.lines().zip(found.lines()).find(|(a, b)| a != b).unwrap_or(("its end", "more"));
-    let report = format!("--transform-cache-verify: the passes make\n  {a}\nwhere the cache makes\n  {b}");
+    let report = format!("--transform-cache-verify: the passes produce\n  {a}\nbut the cache produces\n  {b}");
     Err(RunError::Broken { pass: "transform-cache", report })
 }
 
-/// A flag that looks at passes, or at one by one of their rewrites, while on a hit none runs.
+/// A flag that observes passes or individual rewrites: none of them run on a cache hit.
 fn contradiction(cli: &Cli, log: &log::Spec) -> Option<(&'static str, &'static str)> {
-    let (watch, sees) = (&cli.watch, "looks at passes, and on a hit none runs");
+    let (watch, sees) = (&cli.watch, "observes passes, and none run on a cache hit");
     let looking = [
         ("--print-before", !watch.print_before.is_empty()),
         ("--print-after", !watch.print_after.is_empty()),
@@ -196,8 +200,8 @@ fn contradiction(cli: &Cli, log: &log::Spec) -> Option<(&'static str, &'static s
         ("a log level", !log.is_empty()),
     ];
     let found = looking.into_iter().find(|(_, is_given)| *is_given).map(|(flag, _)| (flag, sees));
-    let lineage = ("--print-as", "tells where new nodes come from, which is not kept");
-    let racing = ("--stats with --jobs", "would count by chance which of two twins was first");
+    let lineage = ("--print-as", "requires the origin of new nodes, which is not cached");
+    let racing = ("--stats with --jobs", "would depend on which of two equal graphs comes first");
     found
         .or_else(|| cli.output.print_as.map(|_| lineage))
         .or_else(|| (watch.stats.is_some() && cli.output.jobs > 1).then_some(racing))

@@ -1,4 +1,4 @@
-//! `--callee NAME=FILE`: graphs that `inline` puts in the place of calls.
+//! `--callee NAME=FILE`: graphs that `inline` substitutes for calls.
 
 use crate::arguments::Cli;
 use crate::optimise::{Refusal, refuse};
@@ -12,10 +12,11 @@ use jitopt_core::verify;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Graphs by the names under which calls find them.
+/// Graphs by the names under which calls look them up.
 pub(crate) type Callees = BTreeMap<String, Graph>;
 
-/// Reads every callee. A broken one would only show as a broken result, so it is checked here, where its file is known.
+/// Reads every callee. A broken callee would only surface as a broken result, so it is verified
+/// here, where its file is known.
 pub(crate) fn load(
     cli: &Cli,
     pipeline: &Pipeline,
@@ -42,7 +43,7 @@ pub(crate) fn load_all(
     for text in given {
         let (name, file) = name_and_file(text)?;
         if callees.contains_key(name) {
-            return refuse(format_args!("--callee={text}: `{name}` was given before"));
+            return refuse(format_args!("--callee={text}: `{name}` is given twice"));
         }
         callees.insert(name.to_owned(), read(file, no_verify, options, world)?);
     }
@@ -72,7 +73,8 @@ fn read(file: &str, no_verify: bool, options: ParseOptions, world: &mut World<'_
     Ok(parsed.graph)
 }
 
-/// A broken callee is refused whatever flags say; warnings are shown when they are wanted.
+/// A callee with errors is refused whatever flags say; warnings are shown unless verification is
+/// disabled.
 fn verified(file: &str, graph: &Graph, no_verify: bool, world: &mut World<'_>) -> Result<(), Refusal> {
     let report = if no_verify { verify::verify_structure_only(graph) } else { verify::verify(graph) };
     let shown = || format!("{file}:\n{}", verify::render(graph, &report));
@@ -85,10 +87,11 @@ fn verified(file: &str, graph: &Graph, no_verify: bool, world: &mut World<'_>) -
     Ok(())
 }
 
-/// What calls ask for, to find callees that nothing calls: those would be silent no-ops.
+/// The callee names that calls look up. It finds callees that nothing calls, which would be silent
+/// no-ops.
 #[derive(Clone, Default)]
 pub(crate) struct Calls {
-    /// For each call the names that `inline` looks for, in its order.
+    /// For each call, the names that `inline` looks up, in its order.
     names: BTreeSet<Vec<String>>,
 }
 
@@ -102,12 +105,12 @@ impl Calls {
         }
     }
 
-    /// Adds what another file calls.
+    /// Adds the calls of another file.
     pub(crate) fn extend(&mut self, other: &Calls) {
         self.names.extend(other.names.iter().cloned());
     }
 
-    /// The names of each call, the first being the whole one.
+    /// The names of each call; the first is the qualified one.
     pub(crate) fn each(&self) -> impl Iterator<Item = &[String]> {
         self.names.iter().map(Vec::as_slice)
     }
@@ -117,7 +120,8 @@ impl Calls {
         self.names.iter().flatten().map(String::as_str)
     }
 
-    /// Those of `given` that no call leads to. A call takes the first of its names that was given.
+    /// The elements of `given` that no call resolves to. A call resolves to the first of its names
+    /// that was given.
     pub(crate) fn unused<'a>(&self, given: &BTreeSet<&'a str>) -> Vec<&'a str> {
         let taken: BTreeSet<&str> = self
             .names
@@ -128,7 +132,7 @@ impl Calls {
     }
 }
 
-/// The names under which the graph of a call may have been given, as `inline` looks for them.
+/// The names under which the graph of a call may be given, as `inline` looks them up.
 fn names_of(graph: &Graph, node: Node) -> Option<Vec<String>> {
     let kind = graph.kind(node);
     let first = graph.inputs(node).next()?;

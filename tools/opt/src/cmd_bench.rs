@@ -1,7 +1,7 @@
-//! `jitopt bench`: a graph behind a pipeline beside the same behind another one, in turns.
+//! `jitopt bench`: measures a graph after one pipeline against the same graph after another one.
 //!
-//! A turn runs the one, the other, and a copy of as many bytes as the first one moves; what disturbs the machine for longer than a turn is in
-//! all three. What is said of "how many times faster" is the middle of the ratios of the turns.
+//! A round runs both graphs, and a copy of as many bytes as the first one moves; a disturbance
+//! longer than a round affects all three. The speedup is the median of the ratios of the rounds.
 
 use crate::arguments::{BackendArgs, BenchArgs, RunArgs, RunSemantics, RunValues};
 use crate::bindings::bindings;
@@ -31,11 +31,12 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::time::Instant;
 
-/// What a copy of the bytes is: one element read, one written.
+/// The copy kernel: one element read, one written.
 const COPY: &str = "graph(%x : Tensor):\n  %y : Tensor = aten::neg(%x)\n  return (%y)\n";
-/// Most bytes that are copied in a turn; beyond caches the rate stays the same.
+/// Maximum number of bytes copied per round; beyond the caches the rate is constant.
 const MOST_COPIED: u64 = 256 << 20;
-/// Part of a result that the other one may differ by: what reordered sums of single precision may do. `validate` judges exactly.
+/// Relative tolerance between the two results: enough for reordered sums of single precision.
+/// `validate` compares exactly.
 const TOLERANCE: f64 = 1e-3;
 
 pub(crate) fn run(args: &BenchArgs, world: &mut World<'_>) -> i32 {
@@ -66,25 +67,25 @@ fn bench(args: &BenchArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     Ok(exit::YES)
 }
 
-/// The pipeline without its fusion.
+/// The pipeline without its fusion passes.
 fn unfused(pipeline: &Pipeline) -> Result<Pipeline, Refusal> {
     if pipeline.stages().iter().all(|stage| stage.pass.name != "fuse") {
-        return refuse("--passes: there is no `fuse` to be left out; say with --against what to compare with");
+        return refuse("--passes: the pipeline has no `fuse` to remove; give the baseline with --against");
     }
     Ok(pipeline.without("fuse"))
 }
 
-/// One of the two that are timed.
+/// One of the two measured graphs.
 struct Contender {
     graph: Graph,
     env: Environment,
     backend: Option<CpuBackend>,
     traffic: Traffic,
     peak: usize,
-    /// Kernels that one run launches, and groups that it runs without.
+    /// Kernels that one run launches, and groups that the interpreter runs instead.
     launches: u64,
     fallen_back: u64,
-    /// Seconds of the first run, in which kernels are compiled.
+    /// Seconds of the first run, which compiles the kernels.
     first: f64,
     tally: Tally,
     times: Vec<f64>,
@@ -112,7 +113,7 @@ impl Contender {
         Ok(Contender { graph, env, backend, traffic, peak: 0, launches: 0, fallen_back: 0, first: 0.0, tally, times })
     }
 
-    /// Runs once to compile what is to be compiled, and once to count.
+    /// Runs once to compile kernels, and once to count.
     fn warm_up(&mut self, path: &Path, inputs: &[IValue]) -> Result<Vec<IValue>, Refusal> {
         let stopped = |stop| (exit::NO, format!("error: {}: {stop}", path.display()));
         let begin = Instant::now();
@@ -139,12 +140,13 @@ fn machine<'a>(graph: &'a Graph, env: &'a Environment, backend: Option<&'a CpuBa
     }
 }
 
-/// Inputs of one run: what the program writes to must not be the input of the next one.
+/// Copies the inputs for one run: the program may write to them, and the next run needs the
+/// originals.
 fn copied(inputs: &[IValue]) -> Vec<IValue> {
     copies(inputs, Precision::Typed)
 }
 
-/// What `run` would be told.
+/// The equivalent arguments of `run`.
 fn as_run(args: &BenchArgs) -> RunArgs {
     RunArgs {
         values: RunValues {
@@ -167,16 +169,16 @@ fn as_run(args: &BenchArgs) -> RunArgs {
     }
 }
 
-/// Who runs groups: here kernels, when nothing is said.
+/// The backend of the groups; compiled kernels by default.
 fn of_backend(args: &BenchArgs) -> BackendArgs {
     BackendArgs { backend: args.backend.clone(), no_cache: args.no_cache, threads: args.threads }
 }
 
-/// A copy of so many bytes, read and written together.
+/// The roofline: a copy of this many bytes, read and written together.
 enum Roof {
     /// By a kernel, as groups are run.
     Kernel(Box<Prepared>),
-    /// By the system, where there is no compiler.
+    /// By the system's memory copy, where there is no compiler.
     System(Vec<u8>, Vec<u8>),
 }
 
@@ -192,7 +194,7 @@ impl Roof {
         }
     }
 
-    /// Bytes a second.
+    /// Bytes per second.
     fn rate(&mut self) -> f64 {
         let begin = Instant::now();
         let bytes = match self {
@@ -206,18 +208,19 @@ impl Roof {
     }
 }
 
-/// What there is to say of one graph.
+/// The measurements of one graph.
 struct Report {
     name: String,
-    /// What is compared with what.
+    /// A title that names both pipelines.
     headline: String,
     rows: Vec<Row>,
-    /// How many times faster the second one is.
+    /// The speedup of the second one.
     faster: Middle,
-    /// Whether the two are one graph.
+    /// Whether both graphs are equal.
     are_same: bool,
     turns: usize,
-    /// Seconds of the first run beyond that of a later one, and after how many runs they are won back.
+    /// Extra seconds of the first run compared with a later one, and the number of runs that
+    /// amortise them.
     start: f64,
     pays_after: Option<f64>,
 }
@@ -226,7 +229,7 @@ struct Row {
     name: &'static str,
     time: Middle,
     rate: Middle,
-    /// Part of the rate of a copy.
+    /// Fraction of the rate of a copy.
     share: Middle,
     contender: Contender,
 }
@@ -266,7 +269,8 @@ impl Report {
         let (slow, fast) = (rows[0].time.median, rows[1].time.median);
         let start = (rows[1].contender.first - fast).max(0.0);
         let pays_after = (slow > fast && !are_same).then(|| (start / (slow - fast)).ceil());
-        let against = args.against.as_ref().map_or("the same without `fuse`".to_owned(), |text| format!("`{text}`"));
+        let against =
+            args.against.as_ref().map_or("the same pipeline without `fuse`".to_owned(), |text| format!("`{text}`"));
         let (name, headline) = (path.display().to_string(), format!("passes '{}' against {against}", args.passes));
         Report { name, headline, rows, faster: Middle::of(ratios), are_same, turns, start, pays_after }
     }
@@ -280,19 +284,16 @@ impl Report {
         self.rows.iter().for_each(|row| text += &row.markdown());
         let Middle { median, low, high } = self.faster;
         if self.are_same {
-            let ratio = format!("{median:.2}, {low:.2} to {high:.2} at 95 of 100, {} turns", self.turns);
-            return text
-                + &format!(
-                    "\nboth graphs are the same: how their times compare ({ratio}) tells how well this machine measures\n\n"
-                );
+            let ratio = format!("{median:.2}, {low:.2} to {high:.2} with 95 % confidence, {} rounds", self.turns);
+            return text + &format!("\nboth graphs are equal: their ratio ({ratio}) is the noise of this machine\n\n");
         }
         text += &match median < 1.0 {
             true => format!("\n{:.2} times slower, {:.2} to {:.2}", 1.0 / median, 1.0 / high, 1.0 / low),
             false => format!("\n{median:.2} times faster, {low:.2} to {high:.2}"),
         };
-        text += &format!(" at 95 of 100, {} turns", self.turns);
+        text += &format!(" with 95 % confidence, {} rounds", self.turns);
         text += &match self.pays_after {
-            Some(n) => format!("; the first run takes {:.1} ms more, won back after {n} runs\n\n", self.start * 1e3),
+            Some(n) => format!("; the first run takes {:.1} ms more, amortised after {n} runs\n\n", self.start * 1e3),
             None => format!("; the first run takes {:.1} ms more\n\n", self.start * 1e3),
         };
         text
@@ -362,8 +363,9 @@ fn middle(middle: Middle) -> Value {
     json!({"median": middle.median, "low": middle.low, "high": middle.high})
 }
 
-/// The inputs that lie beside the graph or that flags name, the others made up on request; and contents that the text does not show.
-#[allow(clippy::type_complexity, reason = "it is asked for in one place")]
+/// The inputs from files beside the graph or from flags, with the missing ones generated on
+/// request; and contents that the text omits.
+#[allow(clippy::type_complexity, reason = "it is used in one place")]
 fn inputs(
     run: &RunArgs,
     path: &Path,
@@ -378,19 +380,22 @@ fn inputs(
     Ok((given_values::complete(graph, inputs, &given)?, env.bindings.take()))
 }
 
-/// What computes something else is not worth a time.
+/// Refuses to time graphs whose results differ.
 fn compare(path: &Path, results: &[IValue]) -> Result<(), Refusal> {
     let found = differences(&results[0], &results[1], Tolerance::of(TOLERANCE, TOLERANCE), "out");
     match found.first() {
         None => Ok(()),
         Some(first) => {
             let path = path.display();
-            Err((exit::MISMATCH, format!("error: {path}: other results: {first}\n  `jitopt validate` says more")))
+            Err((
+                exit::MISMATCH,
+                format!("error: {path}: results differ: {first}\n  run `jitopt validate` for details"),
+            ))
         }
     }
 }
 
-/// Runs both and a copy, again and again; the rates of the copy, in bytes a second.
+/// Runs both graphs and the copy alternately; returns the rates of the copy, in bytes per second.
 fn take_turns(
     args: &BenchArgs,
     path: &Path,

@@ -1,4 +1,4 @@
-//! `jitopt bisect`: from a pipeline that is wrong to the rewrites at fault.
+//! `jitopt bisect`: finds the rewrites that make a pipeline produce wrong results.
 
 use crate::arguments::BisectArgs;
 use crate::cmd_validate::{self, told};
@@ -54,24 +54,27 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let follow = |trial: &Trial, seat: Seat| drop(subject.search(trial, seat, &|_, _| {}));
     let (culprit, judged) = work.share(&follow, |seat| subject.search(&trial, seat, &progress));
     if shown {
-        // What is found takes the place of the progress.
+        // The result replaces the progress line.
         let _ = write!(std::io::stderr(), "\r\x1b[K");
     }
     match culprit {
         Culprit::Late => {
             let limit = trial.settings.timeout.unwrap_or_default().as_secs_f64();
-            Err((exit::BUDGET, format!("error: the passes did not end in {limit} s; give more with --timeout\n")))
+            Err((
+                exit::BUDGET,
+                format!("error: the passes did not finish within {limit} s; raise the limit with --timeout\n"),
+            ))
         }
         Culprit::Innocent => match judged {
             Some(tally) if tally.same == 0 => Ok(cmd_validate::tell(&tally, world)),
             judged => {
                 judged.and_then(|tally| told(&tally).1).iter().for_each(|note| world.say(note));
-                world.print(b"nothing is wrong\n");
+                world.print(b"no failure found\n");
                 Ok(exit::YES)
             }
         },
         Culprit::Pass(pass, failure) => {
-            world.print(format!("{pass} fails without any rewrite\n{failure}\n").as_bytes());
+            world.print(format!("{pass} fails even with all rewrites disabled\n{failure}\n").as_bytes());
             Ok(exit::MISMATCH)
         }
         Culprit::Rewrites { numbers, rewrites, failure } => {
@@ -82,16 +85,16 @@ fn bisect(args: &BisectArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
 }
 
-/// Flags that make no sense alone or together.
+/// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(args: &BisectArgs) -> Result<(), Refusal> {
     let by_kernels = args.backend.backend == "cpu";
     if by_kernels && args.check.is_some() {
-        return refuse("--backend=cpu: the command judges, and no kernel runs; leave --check or --backend away");
+        return refuse("--backend=cpu: no kernel runs when --check decides; remove --check or --backend");
     }
     processor::refuse_idle(&args.backend)
 }
 
-/// What every worker searches.
+/// The search space that all workers share.
 struct Subject<'a> {
     args: &'a BisectArgs,
     pipeline: &'a Pipeline,
@@ -100,8 +103,8 @@ struct Subject<'a> {
 }
 
 impl Subject<'_> {
-    /// The groups whose kernels are wrong, where the passes are right: the interpreter runs what
-    /// they made.
+    /// The groups whose kernels are wrong although the passes are right: the interpreter computes
+    /// the transformed graph correctly.
     fn kernels_at_fault(&self, trial: &Trial) -> Option<String> {
         let backend = Rc::new(processor::in_environment(&self.args.backend, self.env)?);
         let after = self.transformed(trial)?;
@@ -121,7 +124,7 @@ impl Subject<'_> {
         Some(told_of_kernels(self.args, &after, &guilty, &failure.to_string()))
     }
 
-    /// What the pipeline makes of the graph; nothing where it fails.
+    /// The result of the pipeline; `None` if it fails.
     fn transformed(&self, trial: &Trial) -> Option<Graph> {
         let mut after = trial.graph.clone();
         let callees = (*trial.settings.callees).clone();
@@ -132,10 +135,10 @@ impl Subject<'_> {
         matches!(ran, Ok(Ok(()))).then_some(after)
     }
 
-    /// What is at fault, and on how many samples the whole pipeline was found right.
+    /// The culprit, and on how many samples the whole pipeline was found correct.
     fn search(&self, trial: &Trial, seat: Seat, progress: &dyn Fn(u64, usize)) -> (Culprit, Option<Tally>) {
         let judged = RefCell::new(None);
-        // Each worker has one of its own.
+        // Each worker has its own backend.
         let backend = processor::in_environment(&self.args.backend, self.env);
         let backend = backend.map(|backend| Rc::new(backend) as Rc<dyn Backend>);
         let settings = Settings { backend, ..trial.settings.clone() };
@@ -157,7 +160,7 @@ impl Subject<'_> {
     }
 }
 
-/// Runs one group as a kernel, and leaves the others to the interpreter.
+/// A backend that runs one group as a kernel and leaves the others to the interpreter.
 #[derive(Debug)]
 struct Only {
     backend: Rc<CpuBackend>,
@@ -179,7 +182,7 @@ impl Backend for Only {
     }
 }
 
-/// Names groups by their nodes and what is in them.
+/// Describes groups by their nodes and their operators.
 fn told_of_kernels(args: &BisectArgs, after: &Graph, guilty: &[Node], failure: &str) -> String {
     let mut text = match guilty.len() {
         1 => "one kernel is at fault, and no rewrite: the interpreter computes the group right\n".to_owned(),

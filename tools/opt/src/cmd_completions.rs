@@ -1,4 +1,4 @@
-//! `jitopt completions SHELL`.
+//! `jitopt completions SHELL`: prints a completion script.
 
 use crate::arguments::{Cli, CompletionsArgs};
 use crate::{World, exit};

@@ -1,4 +1,4 @@
-//! `jitopt diff`: what happened between two graphs.
+//! `jitopt diff`: the structural differences of two graphs.
 
 use crate::arguments::{DiffArgs, RunArgs, RunSemantics};
 use crate::callees;
@@ -19,31 +19,33 @@ pub(crate) fn run(args: &DiffArgs, world: &mut World<'_>) -> i32 {
     judging::ended(result, world)
 }
 
-/// What is compared, and whether Git asks: it takes any exit code but 0 for a crash.
+/// The two files, and whether Git is the caller: Git takes any exit code but 0 for a crash.
 struct Sides {
     before: Option<PathBuf>,
     after: Option<PathBuf>,
     git: bool,
 }
 
-/// Git calls `PATH OLD-FILE OLD-HEX OLD-MODE NEW-FILE NEW-HEX NEW-MODE`, with two more for a renamed file; a file that is
-/// not there is `/dev/null`.
+/// Git passes `PATH OLD-FILE OLD-HEX OLD-MODE NEW-FILE NEW-HEX NEW-MODE`, with two more for a
+/// renamed file; a missing file is `/dev/null`.
 fn sides(args: &DiffArgs) -> Result<Sides, Refusal> {
     let file = |i: usize| Some(args.files[i].clone()).filter(|path| path.as_os_str() != "/dev/null");
     match (args.files.len(), args.passes.is_some()) {
         (1, true) => Ok(Sides { before: file(0), after: None, git: false }),
-        (1, false) => refuse("there is nothing to compare with: give a second graph, or --passes"),
+        (1, false) => refuse("nothing to compare with: give a second graph or --passes"),
         (2, false) => Ok(Sides { before: file(0), after: file(1), git: false }),
         (7 | 9, false) => Ok(Sides { before: file(1), after: file(4), git: true }),
-        (_, true) => refuse("several files are given: no passes run in between"),
-        (n, false) => refuse(format_args!("{n} files: give two graphs, or let Git give its seven arguments")),
+        (_, true) => refuse("--passes takes one graph, but several files are given"),
+        (n, false) => refuse(format_args!(
+            "{n} files are given; expected two graphs, or the seven arguments of a Git diff driver"
+        )),
     }
 }
 
 fn diff(args: &DiffArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let sides = sides(args)?;
     let (before, after) = match graphs(args, &sides, world) {
-        // Git stops at the first file that a driver fails on.
+        // Git stops at the first file on which a diff driver fails.
         Err((exit::PARSE, why)) if sides.git => return as_text(args, &sides, &why, world),
         graphs => graphs?,
     };
@@ -67,7 +69,7 @@ fn graphs(args: &DiffArgs, sides: &Sides, world: &mut World<'_>) -> Result<(Grap
     Ok((before, after))
 }
 
-/// What Git itself would show, where one of the files is no graph.
+/// A textual diff, as Git would print it, if one of the files is not a graph.
 fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> Result<i32, Refusal> {
     let text = |path: &Option<PathBuf>| match path.as_ref().map(|path| std::fs::read(world.path(path))) {
         None => Ok(String::new()),
@@ -79,7 +81,7 @@ fn as_text(args: &DiffArgs, sides: &Sides, why: &str, world: &mut World<'_>) -> 
     let (a, b) = names(args, sides);
     let shown = diff.unified_diff().context_radius(3).header(&a, &b).to_string();
     let first = why.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    world.print(format!("note: compared as text, for not both are graphs: {first}\n{shown}").as_bytes());
+    world.print(format!("note: compared as text, because not both files are graphs: {first}\n{shown}").as_bytes());
     Ok(exit::YES)
 }
 
@@ -114,7 +116,7 @@ fn text(changes: &[Change], sides: &Sides, args: &DiffArgs) -> String {
     format!("--- {before}\n+++ {after}\n{body}{}\n", counts.join(", "))
 }
 
-/// What the two sides are called.
+/// Display names of the two sides.
 fn names(args: &DiffArgs, sides: &Sides) -> (String, String) {
     let shown =
         |path: &Option<PathBuf>| path.as_ref().map_or("/dev/null".to_owned(), |path| path.display().to_string());

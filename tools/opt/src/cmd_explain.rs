@@ -1,6 +1,8 @@
-//! `jitopt explain`: what of a graph fuses, what does not and why, and what would help.
+//! `jitopt explain`: which operators of a graph fuse, which do not and why, and which edits would
+//! help.
 //!
-//! Nothing is guessed: the fuser runs with its remarks, and every edit that is named was made on a copy of the graph, which was fused again.
+//! Reasons are the remarks of the fuser; every suggested edit was applied to a copy of the graph,
+//! which was fused again.
 
 use crate::arguments::{ExplainArgs, RunArgs, RunSemantics};
 use crate::cmd_run::read_graph;
@@ -17,7 +19,7 @@ use jitopt_passes::fuser::{Tally, int_operands};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Passes that make or uncover what fuses, one each.
+/// Passes that create or expose fusible operators.
 const HELPERS: &[&str] = &[
     "inline",
     "lower-simple-tuples",
@@ -31,11 +33,11 @@ const HELPERS: &[&str] = &[
     "decompose-ops{norms}",
     "constant-loop-unrolling",
 ];
-/// Takes writes out as PyTorch does, whatever types tell.
+/// Removes writes as PyTorch does, without type information.
 const TRUSTING: &str = "remove-mutation{trusting}";
-/// What it is to know sizes.
+/// The edit that makes sizes known.
 const SIZES: &str = "sizes in types (--args=FILE --specialize=sizes, then `@default,fuse{level=2}`)";
-/// How many source lines of a cause are shown.
+/// Maximum number of source lines shown per reason.
 const LINES: usize = 3;
 
 pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &ExplainArgs, world: &mut World<'_>) -> i32 {
 fn explain_files(args: &ExplainArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let before = judging::optional_pipeline(args.passes.as_deref(), world)?;
     if !judging::fusion_is_on(world)? {
-        world.say("note: JITOPT_FUSION=0: runs leave `fuse` out; what is shown here is what it would do");
+        world.say("note: JITOPT_FUSION=0: pipelines omit `fuse`; this report shows its effect if it were enabled");
     }
     let sizes = Specialization::of_shapes(&args.shape)?;
     let stdin = [PathBuf::from("-")];
@@ -74,21 +76,21 @@ fn passed(graph: &Graph, passes: &str, session: &mut Session) -> Option<Graph> {
     pass::run(&mut copy, &pipeline, session, &mut []).ok().map(|_| copy)
 }
 
-/// An edit that was tried, and how much it brought.
+/// An edit that was tried, and the resulting fusion statistics.
 struct Edit {
     what: String,
     tally: Tally,
 }
 
-/// What there is to say of one graph.
+/// The fusion report of one graph.
 struct Page {
     fused: Graph,
     tally: Tally,
-    /// Reasons, with where they hold.
+    /// Reasons why pairs did not fuse, with their locations.
     apart: Vec<(String, Vec<Remark>)>,
-    /// Operators that write to their operand and would be pointwise otherwise.
+    /// In-place operators whose functional variants are pointwise.
     in_place: usize,
-    /// Why operators are in no group of level 2, whatever stands around them.
+    /// Reasons why operators are in no group of level 2, independent of their neighbours.
     outside: Vec<(String, Vec<Remark>)>,
     edits: Vec<Edit>,
 }
@@ -109,7 +111,7 @@ impl Page {
 
     fn text(&self, path: &Path, passes: Option<&str>) -> String {
         let all = self.tally.inside + self.tally.outside.len();
-        let behind = passes.map_or(String::new(), |passes| format!(" behind {passes}"));
+        let behind = passes.map_or(String::new(), |passes| format!(" after {passes}"));
         let (path, groups) = (path.display(), counted(self.tally.groups.len(), "group"));
         let mut text = format!(
             "{path}: {groups} with {} of {all} pointwise operators{}{behind}\n",
@@ -129,19 +131,19 @@ impl Page {
                 kinds.join(" ")
             );
         }
-        text += &listed("pairs that stay apart", &self.apart);
-        text += &listed("operators that are in no group of level 2 either", &self.outside);
+        text += &listed("pairs that do not fuse", &self.apart);
+        text += &listed("operators that do not fuse at level 2 either", &self.outside);
         if self.in_place > 0 {
-            text += &format!("\n{} in place, which no group takes\n", counted(self.in_place, "pointwise operator"));
+            text += &format!("\n{} in place, which cannot fuse\n", counted(self.in_place, "pointwise operator"));
         }
         text + &self.help()
     }
 
     fn help(&self) -> String {
         if self.edits.is_empty() {
-            return "\nno edit that is known here brings more into groups\n".to_owned();
+            return "\nno known edit fuses more operators\n".to_owned();
         }
-        let mut text = "\nwhat helps, tried one by one\n".to_owned();
+        let mut text = "\nedits that help, each tried separately\n".to_owned();
         for Edit { what, tally } in &self.edits {
             let more = tally.all_inside() as isize - self.tally.all_inside() as isize;
             text += &format!(
@@ -155,16 +157,16 @@ impl Page {
     }
 }
 
-/// Folds are no pointwise operators, and may be groups of their own.
+/// Reductions are not pointwise operators, and may form groups of their own.
 fn folds(tally: &Tally) -> String {
-    if tally.folds == 0 { String::new() } else { format!(" and {}", counted(tally.folds, "fold")) }
+    if tally.folds == 0 { String::new() } else { format!(" and {}", counted(tally.folds, "reduction")) }
 }
 
 fn counted(n: usize, what: &str) -> String {
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
-/// Reasons under a title, with the places where each holds.
+/// Reasons under a title, with their locations.
 fn listed(title: &str, causes: &[(String, Vec<Remark>)]) -> String {
     let mut text = if causes.is_empty() { String::new() } else { format!("\n{title}\n") };
     for (why, remarks) in causes {
@@ -188,7 +190,7 @@ pub(crate) fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remar
     causes
 }
 
-/// A reason without the names of values, so that reasons of one kind are one.
+/// A reason without value names, so that equal reasons are counted together.
 fn without_names(message: &str) -> String {
     let mut parts = message.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -217,7 +219,8 @@ pub(crate) fn places(remarks: &[Remark]) -> Vec<String> {
     lines
 }
 
-/// A copy in which sizes that are asked for are numbers, as they are where types tell them; none where nobody asks.
+/// A copy in which queried sizes are constants, as if types contained them; `None` if the graph
+/// queries no sizes.
 fn with_sizes(graph: &Graph) -> Option<Graph> {
     let size = Symbol::new("aten::size");
     let asks = |graph: &Graph, node| graph.kind(node) == size && graph.num_inputs(node) == 2;
@@ -233,7 +236,7 @@ fn with_sizes(graph: &Graph) -> Option<Graph> {
     (!nodes.is_empty()).then_some(copy)
 }
 
-/// Tries what may bring more into groups than `base`; the best first.
+/// Edits that may fuse more operators than `base`; the best first.
 fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
     let mut found = Vec::new();
     let mut attempt = |what: String, result: Option<Graph>| {
@@ -250,12 +253,16 @@ fn edits(graph: &Graph, base: &Tally) -> Vec<Edit> {
     attempt("fuse{level=2}".to_owned(), two);
     attempt(SIZES.to_owned(), more_with_sizes);
     for helper in HELPERS {
-        let granted = if *helper == TRUSTING { " (what is written has its element type before)" } else { "" };
+        let granted = if *helper == TRUSTING {
+            " (assumes that written values already have the element type of their destination)"
+        } else {
+            ""
+        };
         let passes = format!("{helper},fuse");
         let with_two = format!("{passes}{{level=2}}");
         let more = fused(graph, &with_two).filter(|graph| Tally::of(graph).beats(&beyond));
         let one = fused(graph, &passes).filter(|graph| Tally::of(graph).beats(base));
-        // What level 2 adds is told of where it is level 2 that needs the edit.
+        // The effect of level 2 is reported only if level 2 needs the edit.
         match (one, more) {
             (Some(one), _) => attempt(passes + granted, Some(one)),
             (None, more) => attempt(with_two + granted, more),

@@ -1,4 +1,4 @@
-//! `jitopt extract LOG`: graphs out of a log.
+//! `jitopt extract LOG`: extracts graphs from a log.
 
 use crate::arguments::ExtractArgs;
 use crate::{World, exit};
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ExtractArgs, world: &mut World<'_>) -> i32 {
                 exit::YES
             }
             None => {
-                world.say(&format!("error: there is no graph {number}: they go from 1 to {}", kept.len()));
+                world.say(&format!("error: there is no graph {number}: numbers range from 1 to {}", kept.len()));
                 exit::USAGE
             }
         };
@@ -59,7 +59,7 @@ fn read(path: &Path, world: &mut World<'_>) -> std::io::Result<Vec<u8>> {
 
 fn summary(found: &[Extracted], kept: &[&Extracted], world: &mut World<'_>) {
     let cut = kept.iter().filter(|graph| !graph.complete).count();
-    let cut = if cut > 0 { format!(", {cut} cut off") } else { String::new() };
+    let cut = if cut > 0 { format!(", {cut} truncated") } else { String::new() };
     let dropped = found.len() - kept.len();
     let dropped = if dropped > 0 { format!(", {} dropped", counted(dropped, "duplicate")) } else { String::new() };
     world.say(&format!("{}{cut}{dropped}", counted(kept.len(), "graph")));
@@ -72,13 +72,13 @@ fn counted(n: usize, what: &str) -> String {
 
 fn describe(i: usize, graph: &Extracted) -> String {
     let name = graph.name.as_deref().or(graph.source_file.as_deref()).unwrap_or("graph");
-    let cut = if graph.complete { "" } else { ", cut off" };
+    let cut = if graph.complete { "" } else { ", truncated" };
     format!("{}: {name} (line {}{cut})", i + 1, graph.first_line)
 }
 
 fn write_files(folder: &Path, kept: &[&Extracted], world: &mut World<'_>) -> i32 {
     if let Err(error) = std::fs::create_dir_all(folder) {
-        world.say(&format!("error: cannot make `{}`: {error}", folder.display()));
+        world.say(&format!("error: cannot create `{}`: {error}", folder.display()));
         return exit::USAGE;
     }
     for (i, graph) in kept.iter().enumerate() {

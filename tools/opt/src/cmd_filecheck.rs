@@ -1,4 +1,4 @@
-//! `jitopt filecheck`: reads the text to check from stdin.
+//! `jitopt filecheck`: checks the text on stdin.
 
 use crate::arguments::{Cli, FilecheckArgs};
 use crate::{World, exit};
@@ -29,7 +29,8 @@ pub(crate) fn run(args: &FilecheckArgs, world: &mut World<'_>) -> i32 {
     code
 }
 
-/// The help of the subcommand. Its flags are not clap's, so neither is `--help`.
+/// The help of the subcommand. Its flags are parsed by the filecheck crate, so `--help` is handled
+/// here.
 fn help() -> String {
     let mut all = Cli::command();
     all.build();

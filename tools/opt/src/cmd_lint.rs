@@ -1,4 +1,4 @@
-//! `jitopt lint`: what PyTorch would get wrong about a graph.
+//! `jitopt lint`: reports known PyTorch miscompilations that affect a graph.
 
 use crate::arguments::{LintArgs, RunArgs, RunSemantics};
 use crate::cmd_run::read_graph;
@@ -36,13 +36,13 @@ fn lint_files(args: &LintArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     Ok(if clean { exit::YES } else { exit::NO })
 }
 
-/// The lints that are asked for: named ones, those that a release makes, without those that are skipped.
+/// The selected lints: the named ones, limited to those of a release, without the skipped ones.
 fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Refusal> {
     for name in args.only.iter().chain(&args.skip) {
         if !LINTS.iter().any(|lint| lint.name == name) {
             let near = did_you_mean(name, LINTS.iter().map(|lint| lint.name));
             let near =
-                near.map_or("`jitopt lint --list` names them".to_owned(), |near| format!("did you mean `{near}`?"));
+                near.map_or("`jitopt lint --list` lists them".to_owned(), |near| format!("did you mean `{near}`?"));
             return refuse(format_args!("there is no lint `{name}`; {near}"));
         }
     }
@@ -51,7 +51,7 @@ fn chosen(args: &LintArgs) -> Result<Vec<&'static Lint>, Refusal> {
     let kept = |lint: &&Lint| !args.skip.iter().any(|name| name == lint.name);
     let chosen: Vec<&Lint> = LINTS.iter().filter(wanted).filter(hit).filter(kept).collect();
     if chosen.is_empty() {
-        return refuse("no lint is left to look for: --torch, --only and --skip exclude each other");
+        return refuse("no lint is selected: --torch, --only and --skip exclude all lints");
     }
     Ok(chosen)
 }
@@ -60,7 +60,7 @@ fn listed(lints: &[&Lint]) -> String {
     let row = |lint: &&Lint| {
         let (name, summary, span) = (lint.name, lint.summary, lint.span());
         format!(
-            "{name}\n    {summary}\n    PyTorch {span}: {}\n    {}\n    instead: {}\n",
+            "{name}\n    {summary}\n    PyTorch {span}: {}\n    {}\n    workaround: {}\n",
             lint.culprit, lint.source, lint.workaround
         )
     };
@@ -74,7 +74,7 @@ fn text(path: &Path, graph: &Graph, findings: &Findings) -> String {
     format!("{}:\n{}", path.display(), verify::render(graph, &findings.report))
 }
 
-/// One line of JSON for each finding.
+/// One line of JSON per finding.
 fn json(path: &Path, graph: &Graph, findings: &Findings) -> String {
     let line = |(finding, lint): (&verify::Finding, &&Lint)| {
         let inside = findings.report.graph_of(graph, finding.at);

@@ -1,4 +1,4 @@
-//! `jitopt reduce`: a failing graph made small.
+//! `jitopt reduce`: reduces a failing graph to a minimal one.
 
 use crate::arguments::ReduceArgs;
 use crate::judging::{self, Trial};
@@ -23,10 +23,10 @@ pub(crate) fn run(args: &ReduceArgs, world: &mut World<'_>) -> i32 {
     judging::ended(result, world)
 }
 
-/// What is said where passes are right and a group is computed wrong.
-const KERNEL: &str = "a kernel gives other results than the interpreter";
+/// The failure where the passes are right and a kernel computes a group wrong.
+const KERNEL: &str = "a kernel and the interpreter give different results";
 
-/// How a case fails.
+/// Classifies the failure of a case.
 struct Judge<'a> {
     args: &'a ReduceArgs,
     pipeline: Option<&'a Pipeline>,
@@ -36,7 +36,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// In words that stay the same while the case shrinks; `None` when it does not fail, or is no graph.
+    /// The failure in terms that are stable while the case shrinks; `None` if it does not fail, or
+    /// is not a valid graph.
     fn signature(&self, case: &Case) -> Option<String> {
         if verify::verify(&case.graph).has_errors() {
             return None;
@@ -48,10 +49,12 @@ impl Judge<'_> {
             let mut session = Session { gate, callees, deadline, ..Session::default() };
             let ran = panics::guard(|| pass::run(&mut after, pipeline, &mut session, &mut [&mut VerifyEach]));
             match ran {
-                Err(message) => return Some(format!("it panics: {}", message.lines().last().unwrap_or_default())),
+                Err(message) => {
+                    return Some(format!("the pipeline panics: {}", message.lines().last().unwrap_or_default()));
+                }
                 Ok(Err(RunError::Broken { pass, .. })) => return Some(format!("the graph is broken after {pass}")),
                 Ok(Err(RunError::Pass { pass, .. })) => return Some(format!("{pass} refuses")),
-                // A smaller graph that no pass can run over shows nothing.
+                // A reduced graph that no pass can process proves nothing.
                 Ok(Err(RunError::Unfit { .. } | RunError::Exploded { .. } | RunError::Late)) => return None,
                 Ok(Err(RunError::Stopped(_) | RunError::Unwritable(_)) | Ok(())) => {}
             }
@@ -71,16 +74,16 @@ impl Judge<'_> {
     }
 }
 
-/// What a search came to: the smallest case and how it fails, or why there is none.
+/// The result of a search: the smallest case and its failure, or why there is none.
 type Found<'a> = Result<(Case, String), &'a str>;
 
 fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let by_kernels = args.backend.backend == "cpu";
     if args.passes.is_none() && args.check.is_none() && !by_kernels {
-        return refuse("nothing can fail: give --passes, --check or --backend=cpu");
+        return refuse("no failure is defined: give --passes, --check or --backend=cpu");
     }
     if by_kernels && args.check.is_some() {
-        return refuse("--backend=cpu: the command judges, and no kernel runs; leave --check or --backend away");
+        return refuse("--backend=cpu: no kernel runs when --check decides; remove --check or --backend");
     }
     processor::refuse_idle(&args.backend)?;
     let env = world.env.clone();
@@ -97,7 +100,8 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let shown = std::io::stderr().is_terminal() && cwd.as_os_str().is_empty();
     let mut progress = |case: &Case, tried: usize| {
         if let Some(path) = &args.output {
-            // Should it be interrupted, the best so far is there; reducing it goes on from there.
+            // If the search is interrupted, the best case so far is in the file, and a reduction
+            // can continue from it.
             let _ = reproducer(args, &trial, case, "not finished").write(&cwd.join(path), &cwd);
         }
         if shown {
@@ -106,7 +110,7 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
         }
     };
     let search = |trial: &Trial, seat: Seat, progress: &mut dyn FnMut(&Case, usize)| {
-        // Each worker has a backend of its own.
+        // Each worker has its own backend.
         let backend = processor::in_environment(&args.backend, &env).map(|one| Rc::new(one) as Rc<dyn Backend>);
         search(args, pipeline, profile, (trial, backend), seat, progress)
     };
@@ -121,14 +125,15 @@ fn reduce(args: &ReduceArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
 }
 
-/// What was seen of the graph. It becomes a part of the graph, which is another one as soon as something is taken away.
+/// The profile of the graph. It is stored in the graph, because it would not fit a graph from which
+/// nodes were removed.
 fn profile(args: &ReduceArgs, pipeline: Option<&Pipeline>, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
     let passes: Vec<&Pipeline> = pipeline.into_iter().collect();
     let profile = cmd_profile::asked_for(&args.judge.seen, &passes, true, world)?;
     let first = pipeline.and_then(|pipeline| pipeline.stages().first().map(|stage| stage.pass.name));
     if profile.is_some() && first != Some(cmd_profile::ASKS) {
         return refuse(
-            "--profile: what was seen is written into the graph to be reduced, so `insert-guards` comes first",
+            "--profile: the profile is stored in the graph that is reduced, so `insert-guards` must be the first pass",
         );
     }
     Ok(profile)
@@ -159,7 +164,7 @@ fn search<'a>(
     let signature = |case: &Case| judge.signature(case);
     let settings = &trial.settings;
     let mut reducer = Reducer { signature: &signature, settings, progress, most: args.max_tries, seat };
-    Ok(reducer.reduce(first).ok_or("the graph fails now and then: it cannot be reduced"))
+    Ok(reducer.reduce(first).ok_or("the failure is not deterministic, so the graph cannot be reduced"))
 }
 
 fn reproducer<'a>(args: &'a ReduceArgs, trial: &'a Trial, case: &'a Case, note: &'a str) -> Reproducer<'a> {
@@ -188,6 +193,6 @@ fn finish(
             .write(&world.path(path), &world.cwd)
             .or_else(|error| refuse(format_args!("cannot write `{}`: {error}", path.display())))?,
     }
-    world.say(&format!("{} nodes are left: {signature}", best.graph.all_nodes().count()));
+    world.say(&format!("reduced to {} nodes: {signature}", best.graph.all_nodes().count()));
     Ok(exit::YES)
 }

@@ -1,4 +1,4 @@
-//! `jitopt run`: a graph, values in, values out.
+//! `jitopt run`: runs a graph on given or generated values.
 
 use crate::arguments::RunArgs;
 use crate::bindings::bindings;
@@ -98,35 +98,35 @@ fn run_alone(args: &RunArgs, world: &mut World<'_>) -> i32 {
     })
 }
 
-/// Flags that make no sense alone or together.
+/// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     let (values, checks, semantics) = (&args.values, &args.checks, &args.semantics);
     if args.files.len() > 1 {
-        return refuse(format_args!("{} graphs are given, and one is run at a time", args.files.len()));
+        return refuse(format_args!("{} graphs are given, but `run` takes one", args.files.len()));
     }
     if !values.shape.is_empty() && values.seed.is_none() && values.fill_unknown.is_none() {
-        return refuse("--shape: nothing is made up; add --seed or --fill-unknown");
+        return refuse("--shape: no input is generated; add --seed or --fill-unknown");
     }
     let ending = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "safetensors" || ending == "npz");
     for (flag, path) in [("--outputs", &values.outputs), ("--grads", &values.grads)] {
         let only_printed = |path: &PathBuf| flag == "--grads" && path.as_os_str() == "-";
         if let Some(path) = path.as_ref().filter(|path| !ending(path) && !only_printed(path)) {
-            return refuse(format_args!("{flag} {}: write FILE.safetensors or FILE.npz", path.display()));
+            return refuse(format_args!("{flag} {}: expected FILE.safetensors or FILE.npz", path.display()));
         }
     }
     if checks.timeout.is_some_and(|seconds| Duration::try_from_secs_f64(seconds).is_err()) {
-        return refuse("--timeout: write a number of seconds from 0 on");
+        return refuse("--timeout: expected a non-negative number of seconds");
     }
     if semantics.backend.backend == "cpu" && semantics.f64 {
-        return refuse("--f64 keeps reals in doubles, which no kernel does; leave --backend=cpu away");
+        return refuse("--f64: compiled kernels do not support it; remove --backend=cpu");
     }
     if semantics.backend.backend == "cpu" && checks.coverage {
-        return refuse("--coverage runs nothing; leave --backend=cpu away");
+        return refuse("--coverage: no kernel runs; remove --backend=cpu");
     }
     processor::refuse_idle(&semantics.backend)?;
     for (name, x) in [("--rtol", checks.rtol), ("--atol", checks.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
-            return refuse(format_args!("{name}: write a number from 0 on"));
+            return refuse(format_args!("{name}: expected a non-negative number"));
         }
         if x.is_some() && checks.expect.is_empty() && checks.expect_grads.is_empty() {
             return refuse(format_args!("{name}: nothing is compared; add --expect"));
@@ -163,7 +163,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     let mut expectations = Expectations::read(args, &graph, world)?;
     let backend = processor::backend(&args.semantics.backend, world);
     let held = inputs.clone();
-    // Only now: to make up inputs takes runs.
+    // Recording starts only now: generating inputs runs the graph.
     cmd_profile::begin(args, &graph, &env)?;
     env.departures.replace(args.checks.trace_bailouts.then(Vec::new));
     let ran = watched_run(args, &graph, &env, inputs, &mut expectations, backend.as_ref(), world)?;
@@ -173,7 +173,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     }
     tell_side_effects(&env, world);
     processor::tell_of_groups(backend.as_ref(), world);
-    // What was counted follows an error, which would be lost after a table.
+    // Counters follow an error, which would be lost before a table.
     let ended = ran.map_err(|stop| stopped(&path, &stop, all_given, world));
     processor::tell_of_counts(backend.as_ref(), args.semantics.stats.as_deref(), stats, world);
     let results = match ended {
@@ -187,7 +187,7 @@ fn one(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     finish(args, &given, &expectations, in_tuples(&types, results), world)
 }
 
-/// Results in the tuples that the graph returned before passes took them apart.
+/// Restores the tuples that the graph returned before passes flattened them.
 fn in_tuples(types: &[Type], results: Vec<IValue>) -> Vec<IValue> {
     let number: usize = types.iter().map(|&ty| num_leaves(ty)).sum();
     let are_apart = results.len() != types.len() && results.len() == number;
@@ -198,7 +198,7 @@ fn in_tuples(types: &[Type], results: Vec<IValue>) -> Vec<IValue> {
     types.iter().map(|&ty| nested_in(ty, &mut flat)).collect()
 }
 
-/// The inputs, and whether none of them is made up.
+/// The inputs, and whether none of them is generated.
 pub(crate) fn inputs(
     args: &RunArgs,
     graph: &Graph,
@@ -225,8 +225,8 @@ pub(crate) fn read_graph(args: &RunArgs, path: &Path, world: &mut World<'_>) -> 
     if !parsed.warnings.is_empty() {
         world.say(&reporting::render(&name, &text, &parsed.warnings, world.colour));
     }
-    // Warnings are not shown here, and nothing can be done with a graph that has errors, whatever
-    // flags say.
+    // Warnings are not shown here; a graph with errors is refused whatever flags say, since nothing
+    // can run it.
     let report = verify::verify_structure_only(&parsed.graph);
     if report.has_errors() {
         return Err((exit::VERIFY, format!("{name}:\n{}", verify::render(&parsed.graph, &report))));
@@ -256,7 +256,7 @@ pub(crate) fn environment(args: &RunArgs, graph: &Graph, world: &mut World<'_>) 
         warn_of_uncalled(&graphs, calls.clone(), world);
     }
     graphs.values().for_each(|callee| calls.add(callee));
-    // Machines look for whole names; users may give short ones, as for `inline`.
+    // The interpreter looks up qualified names; users may give short ones, as for `inline`.
     for names in calls.each() {
         let given = names.iter().find_map(|name| graphs.get(name)).cloned();
         let known = || names.first().and_then(|name| function_graph(graph.release(), name));
@@ -289,7 +289,7 @@ pub(crate) fn transform(
     Ok(session.stats.into_iter().collect())
 }
 
-/// Makes up inputs that are not there, and contents that nobody bound, and says so.
+/// Generates missing inputs and unbound contents, and notes them.
 pub(crate) fn make_up(
     args: &RunArgs,
     graph: &Graph,
@@ -305,29 +305,32 @@ pub(crate) fn make_up(
         return Ok(());
     }
     let missing: Vec<usize> = (0..inputs.len()).filter(|&i| inputs[i].is_none()).collect();
-    // Without params the seed is that of operators that draw numbers.
+    // Without parameters the seed is only used by random operators.
     if missing.is_empty() && !unknown && inputs.is_empty() {
         return Ok(());
     }
     if missing.is_empty() && !unknown {
-        return refuse("--seed: all inputs are given, and nothing is made up");
+        return refuse("--seed: all inputs are given, so none is generated");
     }
     let style = args.values.style.as_deref().and_then(Style::named).unwrap_or_default();
     let generator = Generator { seed, style, shapes, hints: given.hints(graph) };
     let made = generator.complete(graph, env, std::mem::take(inputs));
     if env.is_late() {
-        return Err((exit::BUDGET, "error: time is up while inputs are made up: give them, or more time".to_owned()));
+        return Err((
+            exit::BUDGET,
+            "error: the time limit was reached while inputs were generated; give inputs, or raise --timeout".to_owned(),
+        ));
     }
     for i in missing {
         if let (Some(param), Some(Some(value))) = (graph.params(graph.root()).nth(i), made.get(i)) {
-            world.say(&format!("note: %{} is made up: {}", graph.name(param), verdicts::summary(value)));
+            world.say(&format!("note: %{} is generated: {}", graph.name(param), verdicts::summary(value)));
         }
     }
     *inputs = made;
     Ok(())
 }
 
-/// Runs the graph while somebody looks on.
+/// Runs the graph with an observer.
 #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
 fn watched_run(
     args: &RunArgs,
@@ -352,12 +355,12 @@ fn watched_run(
     let (unreached, seen) = onlooker.end();
     expectations.found = seen;
     if ran.is_ok() {
-        unreached.iter().for_each(|name| world.say(&format!("warning: --replay %{name}: the run did not come there")));
+        unreached.iter().for_each(|name| world.say(&format!("warning: --replay %{name}: the run did not reach it")));
     }
     Ok(ran)
 }
 
-/// What the program printed and warned of, and what was invented for it.
+/// Prints the program's output and warnings, and notes the generated contents.
 pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
     for text in [env.warned.borrow(), env.printed.borrow()] {
         if !text.is_empty() {
@@ -369,20 +372,20 @@ pub(crate) fn tell_side_effects(env: &Environment, world: &mut World<'_>) {
     }
     let bindings = env.bindings.borrow();
     for (name, ty) in env.invented.borrow().iter() {
-        // A list of which the text tells no part is an empty one, as long as nobody binds it.
+        // An unbound list without elements in the text is an empty list.
         let otherwise =
             if matches!(ty.kind(), TypeKind::List(_)) { "an empty list".to_owned() } else { ty.to_string() };
         let value = bindings.get(name).map_or(otherwise, verdicts::summary);
-        world.say(&format!("note: {} is made up: {value}", spelled(name)));
+        world.say(&format!("note: {} is generated: {value}", spelled(name)));
     }
 }
 
-/// Says why a run ended early.
+/// Reports why a run stopped.
 pub(crate) fn stopped(path: &Path, stop: &Stop, all_given: bool, world: &mut World<'_>) -> i32 {
     let place = if path.as_os_str() == "-" { "<stdin>".to_owned() } else { path.display().to_string() };
     world.say(&format!("error: {place}: {stop}"));
     if !all_given && matches!(stop.reason, Reason::Raised(_)) {
-        world.say("note: the inputs are made up, and may not fit: give them, or try another --seed or --shape");
+        world.say("note: the inputs are generated and may not fit; give inputs, or try another --seed or --shape");
     }
     match stop.reason {
         Reason::Raised(_) | Reason::Unsupported(_) | Reason::Watcher(_) => exit::NO,
@@ -423,7 +426,7 @@ pub(crate) fn write_tensors(path: &Path, tensors: &Tensors, world: &World<'_>) -
     std::fs::write(world.path(path), bytes).or_else(|error| refuse(format_args!("cannot write `{name}`: {error}")))
 }
 
-/// Elements that are in a file need not be printed.
+/// Elements that are stored in a file are omitted from the printed description.
 pub(crate) fn without_elements(described: &mut Described) {
     match described {
         Described::Tensor(note) => note.values = None,
@@ -433,7 +436,7 @@ pub(crate) fn without_elements(described: &mut Described) {
     }
 }
 
-/// JSON for people: what fits on a line stands on one, and fields are put side by side.
+/// Pretty-prints JSON: values that fit go on one line, and fields are put on shared lines.
 pub(crate) fn laid_out(json: &Value, indent: usize) -> String {
     const WIDTH: usize = 110;
     let flat = flat(json);
@@ -461,7 +464,7 @@ pub(crate) fn laid_out(json: &Value, indent: usize) -> String {
     }
 }
 
-/// JSON on one line, with blanks as Python puts them.
+/// JSON on one line, with the spacing of Python's `json.dumps`.
 fn flat(json: &Value) -> String {
     match json {
         Value::Array(parts) => format!("[{}]", parts.iter().map(flat).collect::<Vec<_>>().join(", ")),

@@ -1,4 +1,4 @@
-//! `jitopt smith`: random graphs that run.
+//! `jitopt smith`: generates random executable graphs.
 
 use crate::arguments::SmithArgs;
 use crate::judging;
@@ -52,7 +52,7 @@ fn smith(args: &SmithArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     })
 }
 
-/// The graph with what it calls in it.
+/// The graph with all calls inlined.
 fn whole(forged: &Forged) -> Result<Graph, Refusal> {
     let mut graph = forged.graph.clone();
     let mut session = Session { callees: forged.callees.clone(), ..Session::default() };
@@ -61,7 +61,7 @@ fn whole(forged: &Forged) -> Result<Graph, Refusal> {
     Ok(graph)
 }
 
-/// Whether a graph was compared with what a pipeline made of it; how it fails.
+/// Whether a graph could be compared with the result of a pipeline; `Err` is a failure.
 fn fails(forged: &Forged, pipeline: &Pipeline) -> Result<bool, String> {
     let mut after = forged.graph.clone();
     let mut session = Session { callees: forged.callees.clone(), ..Session::default() };

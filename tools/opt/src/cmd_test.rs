@@ -1,4 +1,4 @@
-//! `jitopt test DIR`: lit tests, in-process.
+//! `jitopt test DIR`: runs lit tests in-process.
 
 use crate::arguments::TestArgs;
 use crate::progress::Progress;
@@ -6,7 +6,7 @@ use crate::{World, exit};
 use jitopt_lit::{Commands, Config, Io, Test, discover, run_all};
 use std::sync::Mutex;
 
-/// The commands that RUN lines may name, beside those of the runner.
+/// The commands that RUN lines may name, besides those of the runner.
 pub struct ToolCommands;
 
 impl Commands for ToolCommands {
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &TestArgs, world: &mut World<'_>) -> i32 {
     }
     if tests.is_empty() {
         world.say(&match &args.filter {
-            Some(filter) => format!("error: no test has a path that `{filter}` matches"),
+            Some(filter) => format!("error: no test path matches `{filter}`"),
             None => "error: no test found: a test is a file with a `RUN:` line".to_owned(),
         });
         return exit::USAGE;

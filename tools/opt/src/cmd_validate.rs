@@ -1,4 +1,4 @@
-//! `jitopt validate`: run before and after, compare.
+//! `jitopt validate`: runs a graph before and after a pipeline and compares the results.
 
 use crate::arguments::ValidateArgs;
 use crate::judging::{self, Trial};
@@ -31,7 +31,7 @@ fn is_pair(args: &ValidateArgs) -> bool {
     args.files.len() == 2 && args.passes.is_none()
 }
 
-/// Judges after each pass.
+/// Compares after each pass.
 pub(crate) struct EachPass(pub(crate) Rc<Reference>);
 
 impl Observer for EachPass {
@@ -49,7 +49,7 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     }
     let backend = processor::backend(&args.backend, world).map(Rc::new);
     if args.files.len() == 1 && args.passes.is_none() && backend.is_none() {
-        return refuse("there is nothing to compare with: give --passes, a second graph, or --backend=cpu");
+        return refuse("nothing to compare with: give --passes, a second graph, or --backend=cpu");
     }
     processor::refuse_idle(&args.backend)?;
     let pipeline = judging::optional_pipeline(args.passes.as_deref(), world)?;
@@ -59,13 +59,14 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     let gates = &args.gates;
     let gate = judging::gate(&gates.disable, &gates.debug_counter, passes)?;
     if args.repro_dir.is_some() && pipeline.is_none() {
-        return refuse("--repro-dir: what is written shows a pipeline that is wrong; give --passes");
+        return refuse("--repro-dir: a reproducer shows a wrong pipeline; give --passes");
     }
     let mut trial = Trial::read(&args.judge, &args.files[0], world)?;
     let two = args.files.len() == 2;
     trial.settings.by_origin = two;
     if two && args.judge.fill_unknown.is_none() {
-        // What only the second graph has would be other numbers than those of the first.
+        // Contents that only the second graph has must not be generated differently from those of
+        // the first.
         trial.settings.invent = None;
     }
     trial.settings.backend = backend.clone().map(|backend| backend as Rc<dyn Backend>);
@@ -114,11 +115,11 @@ fn validate(args: &ValidateArgs, world: &mut World<'_>) -> Result<i32, Refusal> 
     Ok(code)
 }
 
-/// Says which calls returned what was generated.
+/// Notes calls whose results are generated.
 fn note_of_calls(reference: &Reference, world: &mut World<'_>) {
     let names: BTreeSet<&String> = reference.samples().flat_map(|(_, outcome)| &outcome.made_up_calls).collect();
     for name in names {
-        world.say(&format!("note: the graph of `{name}` is not given: what it returns is generated"));
+        world.say(&format!("note: the graph of `{name}` is not given, so its results are generated"));
     }
 }
 
@@ -150,13 +151,13 @@ fn failed_pipeline(args: &ValidateArgs, reference: &Reference, error: &RunError,
     exit::of(error)
 }
 
-/// What a tally means: what is to be said, and whether anything was compared.
+/// The meaning of a tally: the message, an optional note, and whether anything was compared.
 pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
     let why = |stop: &Stop| stop.to_string().replace('\n', "\n  ");
     let none = |why: &str| (format!("error: nothing could be compared: {why}"), None, false);
     match (&tally.same, &tally.unjudged) {
-        (0, Some((n, stop))) => none(&format!("none of {n} samples ran to its end\n  {}", why(stop))),
-        (0, None) => none("there is no sample; give inputs, or --samples"),
+        (0, Some((n, stop))) => none(&format!("none of {n} samples ran to completion\n  {}", why(stop))),
+        (0, None) => none("there are no samples; give inputs or --samples"),
         (same, None) => (format!("the same on {}", samples(*same)), None, true),
         (same, Some((n, stop))) => {
             let note = format!("note: {} could not be compared: {}", samples(*n), why(stop));
@@ -165,7 +166,7 @@ pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
     }
 }
 
-/// Says what a tally means.
+/// Prints the meaning of a tally.
 pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     let (text, note, compared) = told(tally);
     note.iter().for_each(|note| world.say(note));
@@ -175,7 +176,7 @@ pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     }
     world.say(&text);
     if tally.unjudged.as_ref().is_some_and(|(_, stop)| matches!(stop.reason, Reason::Raised(_))) {
-        world.say("note: inputs that are made up may not fit: give them, or try another --seed or --shape");
+        world.say("note: generated inputs may not fit; give inputs, or try another --seed or --shape");
     }
     exit::NO
 }
@@ -200,7 +201,7 @@ fn wrong(args: &ValidateArgs, reference: &Reference, finding: &Finding, after: &
     exit::MISMATCH
 }
 
-/// Leaves a lit file that shows the failure.
+/// Writes a lit file that reproduces the failure.
 fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut World<'_>) {
     let (Some(dir), Some(passes)) = (&args.repro_dir, &args.passes) else { return };
     let Some(sample) = reference.failed() else { return };
@@ -228,7 +229,7 @@ fn reproduce(args: &ValidateArgs, reference: &Reference, note: &str, world: &mut
 
 fn table(reference: &Reference, after: &Graph, world: &mut World<'_>) {
     let Some((sample, _)) = reference.samples().next() else { return };
-    let mut text = format!("with {}:\n{:>12}  node\n", sample.name, "off by");
+    let mut text = format!("with {}:\n{:>12}  node\n", sample.name, "error");
     for (off, line) in off_by_value(reference.graph(), after, reference.settings(), &sample.inputs) {
         text += &format!("{off:>12.3e}  {line}\n");
     }

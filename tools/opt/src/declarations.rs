@@ -1,4 +1,4 @@
-//! `--schema` and `--schemas`: custom operators, declared by whoever calls the tool.
+//! `--schema` and `--schemas`: custom operators declared by the user.
 
 use crate::arguments::DeclaredArgs;
 use crate::batch::unreadable;
@@ -6,7 +6,7 @@ use crate::optimise::Refusal;
 use crate::{World, exit};
 use jitopt_core::ops::declared::Declared;
 
-/// Reads all schemas, and says all that is wrong with them at once.
+/// Reads all schemas, and reports all errors at once.
 pub(crate) fn read(args: &DeclaredArgs, world: &mut World<'_>) -> Result<Declared, Refusal> {
     let mut errors = String::new();
     let mut sources: Vec<(String, String)> =
@@ -28,14 +28,14 @@ pub(crate) fn read(args: &DeclaredArgs, world: &mut World<'_>) -> Result<Declare
     if errors.is_empty() { Ok(declared) } else { Err((exit::USAGE, errors)) }
 }
 
-/// The schemas of a file, each with its line.
+/// The schemas of a file, each with its line number.
 fn in_file(name: &str, text: &str) -> Vec<(String, String)> {
     let lines =
         text.lines().enumerate().map(|(i, line)| (format!("{name}:{}", i + 1), without_comment(line).to_owned()));
     lines.filter(|(_, line)| !line.trim().is_empty()).collect()
 }
 
-/// The line up to a `#` outside of quotes.
+/// The line up to a `#` outside quotes.
 fn without_comment(line: &str) -> &str {
     let (mut quote, mut escaped) = (None, false);
     for (i, c) in line.char_indices() {

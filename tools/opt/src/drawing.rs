@@ -1,9 +1,11 @@
-//! A graph as a layered drawing, in SVG: what computes from the params stands below them, row by row.
+//! A layered drawing of a graph as SVG: data flows from the parameters at the top downwards, row by
+//! row.
 //!
-//! Each node of the graph's own block is a box, constants left out; a fusion group, a section or a node with blocks is a box that shows what is
-//! in it. A node stands one row below the lowest of those it reads from. In its row it stands where those it reads from stand on
-//! average, after the barycentre heuristic of Sugiyama, Tagawa and Toda (1981); two sweeps, so that the time is that of sorting. Nothing is
-//! measured by a browser: letters are taken for as wide as those of the font that the page asks for.
+//! Each node of the graph's outermost block is a box, constants omitted; a fusion group, a section
+//! or a node with blocks is a box that lists its nodes. The row of a node is one below the lowest
+//! of its operands. The order within a row follows the barycentre heuristic of Sugiyama, Tagawa and
+//! Toda (1981), in two sweeps, so that the time is dominated by sorting. Text is not measured by a
+//! browser: letters are assumed to have the width of the page's font.
 
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::symbol::prim;
@@ -11,13 +13,13 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Widths and heights, in units of the drawing.
+/// Widths and heights, in SVG user units.
 const LETTER: f64 = 6.3;
 const LINE: f64 = 14.0;
 const MARGIN: f64 = 8.0;
 const GAP: f64 = 18.0;
 const ROW_GAP: f64 = 40.0;
-/// Most lines that a box shows of what is in it, and most letters of a line.
+/// Maximum number of lines of a box, and of letters of a line.
 const MOST_LINES: usize = 40;
 const MOST_LETTERS: usize = 60;
 
@@ -28,7 +30,7 @@ struct Item {
     groups: Vec<Range<usize>>,
     /// How it is painted: `param`, `node`, `group`, `blocks`, `return`.
     class: &'static str,
-    /// The boxes it reads from.
+    /// The boxes that it reads from.
     from: Vec<usize>,
     row: usize,
     x: f64,
@@ -102,7 +104,7 @@ impl Label {
     }
 }
 
-/// The operands of a node, those of nodes in its blocks included.
+/// The operands of a node, including those of nodes in its blocks.
 fn reads(graph: &Graph, node: Node) -> impl Iterator<Item = Value> {
     let mut values: Vec<Value> = graph.inputs(node).collect();
     let mut blocks: Vec<Block> = graph.node_blocks(node).collect();
@@ -137,7 +139,7 @@ fn call(graph: &Graph, node: Node) -> String {
     cut(if outputs.is_empty() { call } else { format!("{outputs} = {call}") })
 }
 
-/// A value by its name, a constant number by itself.
+/// A value by its name; a constant number as a literal.
 fn operand(graph: &Graph, value: Value) -> String {
     match graph.constant_int(value) {
         Some(n) => n.to_string(),
@@ -189,16 +191,17 @@ fn inner(graph: &Graph, block: Block, depth: usize, label: &mut Label) {
     }
 }
 
-/// Gives each item its row; the items of each row.
+/// Assigns each item its row; returns the items of each row.
 fn rows(items: &mut [Item]) -> Vec<Vec<usize>> {
     let mut first_reader = vec![usize::MAX; items.len()];
     for i in 0..items.len() {
-        // What is read from stands before it.
+        // Operands precede their users.
         let row = items[i].from.iter().map(|&from| items[from].row + 1).max().unwrap_or(0);
         items[i].row = row;
         items[i].from.iter().for_each(|&from| first_reader[from] = first_reader[from].min(row));
     }
-    // A param stands where it is read first, not in a long row of all.
+    // A parameter is placed in the row before its first reader, not in one long row of all
+    // parameters.
     let params = items.iter_mut().zip(&first_reader).filter(|(item, row)| item.class == "param" && **row != usize::MAX);
     params.for_each(|(item, row)| item.row = row.saturating_sub(1));
     let last = items.iter().map(|item| item.row).max().unwrap_or(0);
@@ -207,7 +210,7 @@ fn rows(items: &mut [Item]) -> Vec<Vec<usize>> {
     rows
 }
 
-/// Orders each row by where the neighbours above stand, and then below.
+/// Orders each row by the average position of the neighbours above, then below.
 fn order(items: &mut [Item], rows: &[Vec<usize>]) {
     let mut to: Vec<Vec<usize>> = vec![Vec::new(); items.len()];
     for (i, item) in items.iter().enumerate() {
@@ -233,7 +236,7 @@ fn order(items: &mut [Item], rows: &[Vec<usize>]) {
     }
 }
 
-/// Puts boxes side by side, each row in the middle; the size of all.
+/// Places the boxes of each row next to each other, centred; returns the size of the drawing.
 fn place(items: &mut [Item], rows: &[Vec<usize>]) -> (f64, f64) {
     let long = |items: &[Item], row: &[usize]| row.iter().map(|&i| items[i].width() + GAP).sum::<f64>();
     let width = rows.iter().map(|row| long(items, row)).fold(0.0, f64::max) + GAP;
@@ -287,7 +290,7 @@ fn shape(text: &mut String, item: &Item) {
     text.push_str("</g>\n");
 }
 
-/// Text as HTML has it. Blanks at the beginning would be lost.
+/// Text escaped for HTML. Leading blanks would be lost otherwise.
 pub(crate) fn escaped(text: &str) -> String {
     let blanks = text.len() - text.trim_start_matches(' ').len();
     let rest = text[blanks..].replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");

@@ -1,25 +1,26 @@
-//! Exit codes: part of the contract, so that scripts, bisection and reduction can tell failures apart.
+//! Exit codes. They are part of the interface: scripts, bisection and reduction distinguish
+//! failures by them.
 
 use jitopt_core::pass::RunError;
 
-/// Done, and the answer to a check is yes.
+/// Success; a check passed.
 pub const YES: i32 = 0;
-/// The check said no; a pass could not do what was asked.
+/// A check failed, or a pass cannot do what was requested.
 pub const NO: i32 = 1;
-/// The command line makes no sense, or a file cannot be read or written.
+/// A usage error, or a file cannot be read or written.
 pub const USAGE: i32 = 2;
-/// The text is no graph.
+/// The text does not parse.
 pub const PARSE: i32 = 3;
-/// The graph is broken.
+/// The graph fails verification.
 pub const VERIFY: i32 = 4;
-/// Numbers are not as expected.
+/// Results differ from the expected values.
 pub const MISMATCH: i32 = 5;
-/// The allowed number of steps or time is spent.
+/// The step or time limit was reached.
 pub const BUDGET: i32 = 6;
-/// Our bug.
+/// A bug in jitopt.
 pub const BUG: i32 = 70;
 
-/// What a pipeline that stopped ends with.
+/// The exit code of a pipeline that stopped.
 pub(crate) fn of(error: &RunError) -> i32 {
     match error {
         RunError::Pass { error, .. } if error.misuse => USAGE,

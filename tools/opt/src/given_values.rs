@@ -1,4 +1,4 @@
-//! Values that the user gives to a run: inputs, contents that the text does not show, values to be taken as they are.
+//! Values given for a run: inputs, contents that the text omits, and replayed values.
 
 use crate::arguments::RunArgs;
 use crate::batch::unreadable;
@@ -22,21 +22,21 @@ use jitopt_core::types::{Dim, TypeKind};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What was read of inputs.
+/// The inputs that were read.
 #[derive(Default)]
 pub(crate) struct Given {
-    /// The description; empty where there is none.
+    /// The description; empty if there is none.
     pub(crate) description: Description,
     /// Its file, for messages.
     described_in: Option<String>,
     tensors: Tensors,
     tensors_in: Option<String>,
-    /// What the params were called when contents were bound, before passes gave them other names.
+    /// The names of the parameters when contents were bound, before passes renamed them.
     names: Vec<String>,
 }
 
 impl Given {
-    /// Reads what the flags name; without them what lies beside the graph.
+    /// Reads the files that flags name; without flags, the files beside the graph.
     pub(crate) fn read(args: &RunArgs, graph: &Path, world: &World<'_>) -> Result<Given, Refusal> {
         let mut given = Given::default();
         let beside = |suffix: &str| beside(graph, suffix, world).filter(|_| args.values.seed.is_none());
@@ -64,19 +64,20 @@ impl Given {
         Ok(given)
     }
 
-    /// Contents were bound for this graph, of which passes made the one that takes the inputs.
+    /// Remembers the parameter names of `graph`: contents are bound by them before passes transform
+    /// the graph.
     pub(crate) fn bound_for(mut self, graph: &Graph) -> Given {
         self.names = graph.params(graph.root()).map(|param| graph.name(param)).collect();
         self
     }
 
-    /// What a param was called then.
+    /// The original name of a parameter.
     fn name(&self, graph: &Graph, i: usize, param: Value) -> String {
         let are_the_same = self.names.len() == graph.params(graph.root()).len();
         if are_the_same { self.names[i].clone() } else { graph.name(param) }
     }
 
-    /// For each param the key of its tensors, and which of the described inputs it is.
+    /// For each parameter, the key of its tensors and the index of its description.
     pub(crate) fn keys(&self, graph: &Graph) -> Result<Vec<(String, Option<usize>)>, Refusal> {
         let mut keys = vec![(String::new(), None); graph.params(graph.root()).count()];
         for (k, i) in places(graph, usize::MAX).into_iter().enumerate() {
@@ -88,7 +89,8 @@ impl Given {
         Ok(keys)
     }
 
-    /// Takes the description that stands in the graph's own file, in lines `# ARGS: `: so that one file is a whole test.
+    /// Reads the description from `# ARGS: ` lines of the graph's own file, so that one file is a
+    /// complete test.
     fn inline(&mut self, graph: &Path, world: &World<'_>) -> Result<(), Refusal> {
         let Ok(text) = std::fs::read_to_string(world.path(graph)) else { return Ok(()) };
         let lines: Vec<&str> = text.lines().filter_map(|line| line.trim_start().strip_prefix("# ARGS:")).collect();
@@ -101,14 +103,14 @@ impl Given {
         Ok(())
     }
 
-    /// What the description says of tensors whose elements are to be made up, by param.
+    /// For each parameter, the description of tensors whose elements are to be generated.
     pub(crate) fn hints(&self, graph: &Graph) -> BTreeMap<usize, Described> {
         let described = self.described(graph).into_iter().map(|(_, value)| value);
         places(graph, described.len()).into_iter().zip(described).collect()
     }
 
-    /// What the description says of each input, under the key of its tensors. Where passes have taken tuples among the params apart, so are those
-    /// that are described.
+    /// The description of each input, under the key of its tensors. If passes flattened tuples
+    /// among the parameters, described tuples are flattened too.
     pub(crate) fn described(&self, graph: &Graph) -> Vec<(String, Described)> {
         let whole = self.description.inputs.iter().enumerate();
         let whole: Vec<(String, Described)> = whole.map(|(k, input)| (format!("in{k}"), input.value.clone())).collect();
@@ -118,7 +120,7 @@ impl Given {
     }
 }
 
-/// Puts what is in a tuple, and in tuples in it, one behind the other.
+/// Flattens a tuple, nested tuples included.
 fn take_apart(key: &str, value: &Described, all: &mut Vec<(String, Described)>) {
     match value {
         Described::Tuple(parts) => {
@@ -128,7 +130,7 @@ fn take_apart(key: &str, value: &Described, all: &mut Vec<(String, Described)>) 
     }
 }
 
-/// Whether a graph takes as many inputs, and a tuple for none that is a tensor.
+/// Whether a graph has this many parameters, and no tuple is described for a tensor parameter.
 fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     let places = places(graph, described.len());
@@ -138,19 +140,21 @@ fn are_taken(graph: &Graph, described: &[(String, Described)]) -> bool {
     places.len() == described.len() && places.into_iter().zip(described).all(fits)
 }
 
-/// The file of this name beside a graph, when there is one.
+/// The file beside a graph with the same stem and this suffix, if it exists.
 pub(crate) fn beside(graph: &Path, suffix: &str, world: &World<'_>) -> Option<PathBuf> {
     let path = graph.with_extension("").with_added_suffix(suffix);
     (graph.as_os_str() != "-" && world.path(&path).is_file()).then_some(path)
 }
 
-/// What a graph of several in one description is called there: `f` is that of `case.f.ir`, `df` also that of `case.df_new.ir`.
+/// Names of a graph in a description of several graphs: `f` for `case.f.ir`; `df_new` and `df` for
+/// `case.df_new.ir`.
 fn parts(whole: &Path) -> Vec<&str> {
     let name = whole.extension().and_then(|name| name.to_str());
     name.into_iter().flat_map(|name| [name, name.split('_').next().unwrap_or(name)]).collect()
 }
 
-/// The description and the tensors of one graph of several, `case.json` and `case.f_inputs.safetensors` for `case.f.ir`.
+/// The description and the tensors of one of several graphs: `case.json` and
+/// `case.f_inputs.safetensors` for `case.f.ir`.
 fn beside_several(whole: &Path, world: &World<'_>) -> Option<(PathBuf, PathBuf)> {
     let case = whole.with_extension("");
     let path = case.clone().with_added_suffix(".json");
@@ -175,25 +179,26 @@ fn read(path: &Path, world: &World<'_>) -> Result<Vec<u8>, Refusal> {
     std::fs::read(world.path(path)).map_err(|error| (exit::USAGE, unreadable(path, &error, world)))
 }
 
-/// The tensors of a file, which is named when it is broken.
+/// Reads the tensors of a file; errors name the file.
 pub(crate) fn read_tensors(path: &Path, world: &World<'_>) -> Result<Tensors, Refusal> {
     let bytes = read(path, world)?;
     read_any(&bytes).or_else(|error| refuse(format_args!("`{}`: {error}", path.display())))
 }
 
-/// Whether a param is an object: those are bound by attribute, and descriptions may leave them out.
+/// Whether a parameter is an object: objects are bound by attribute, and descriptions may omit
+/// them.
 pub(crate) fn is_object(graph: &Graph, param: Value) -> bool {
     matches!(graph.ty(param).kind(), TypeKind::Class(_) | TypeKind::Interface(_))
 }
 
-/// The params that `n` inputs are for, by position.
+/// The parameters that `n` inputs are assigned to, by position.
 fn places(graph: &Graph, n: usize) -> Vec<usize> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     let plain: Vec<usize> = (0..params.len()).filter(|&i| !is_object(graph, params[i])).collect();
     if n == params.len() { (0..n).collect() } else { plain }
 }
 
-/// The inputs that are given, one place per param.
+/// The given inputs, one entry per parameter.
 pub(crate) fn inputs(
     args: &RunArgs,
     graph: &Graph,
@@ -212,7 +217,7 @@ pub(crate) fn inputs(
             continue;
         }
         if lacking && given.tensors_in.is_none() {
-            let what = format!("`{key}` has no values, and there is no file of tensors{}", expected_beside(args));
+            let what = format!("`{key}` has no elements, and there is no file of tensors{}", expected_beside(args));
             return refuse(in_file(given, &what));
         }
         let value = source.value(value, key).or_else(|error| refuse(in_file(given, &error.0)))?;
@@ -225,13 +230,13 @@ pub(crate) fn inputs(
         let file = given.tensors_in.as_deref().unwrap_or_default();
         let names = described.iter().map(|(_, key, _)| key.as_str());
         let near = did_you_mean(lost, names).map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        return refuse(format_args!("`{file}`: tensor `{lost}` is no input of the graph{near}"));
+        return refuse(format_args!("`{file}`: tensor `{lost}` is not an input of the graph{near}"));
     }
     for (i, &param) in params.iter().enumerate() {
         let name = given.name(graph, i, param);
         let bound = env.bindings.borrow().get(&name).cloned();
         if bound.is_some() && inputs[i].is_some() {
-            return refuse(format_args!("--bind: %{name} is given as an input too"));
+            return refuse(format_args!("--bind: %{name} is also given as an input"));
         }
         let object = |class| literal_values::object(class, &name);
         inputs[i] = inputs[i].take().or(bound).or_else(|| match graph.ty(param).kind() {
@@ -242,7 +247,7 @@ pub(crate) fn inputs(
     Ok(inputs)
 }
 
-/// Where the tensors of inputs would be found.
+/// The expected path of the input tensors, for messages.
 fn expected_beside(args: &RunArgs) -> String {
     let beside = |path: &PathBuf| path.with_extension("").with_added_suffix(".inputs.safetensors");
     let beside = args.files.first().map(|path| format!(": expected `{}`, or --inputs", beside(path).display()));
@@ -255,8 +260,8 @@ fn in_file(given: &Given, message: &str) -> String {
     format!("{}: {message}", files.join(" with "))
 }
 
-/// For each input the param, the key of its tensors, and what it is. Without a description the tensors of the file speak for
-/// themselves.
+/// For each input, its parameter, the key of its tensors and its description. Without a
+/// description, the tensors describe themselves.
 fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, Described)>, Refusal> {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     if given.described_in.is_some() {
@@ -264,7 +269,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
         let places = places(graph, inputs.len());
         if places.len() != inputs.len() {
             let (file, n) = (given.described_in.as_deref().unwrap_or_default(), inputs.len());
-            return refuse(format_args!("`{file}` describes {n} inputs, and the graph takes {}", places.len()));
+            return refuse(format_args!("`{file}` describes {n} inputs, but the graph takes {}", places.len()));
         }
         return Ok(places.into_iter().zip(inputs).map(|(i, (key, value))| (i, key, value)).collect());
     }
@@ -290,7 +295,7 @@ fn described_inputs(graph: &Graph, given: &Given) -> Result<Vec<(usize, String, 
     Ok(found)
 }
 
-/// The keys of tensors whose elements are not written out.
+/// The keys of tensors without inline elements.
 fn wanted_keys(described: &Described, key: &str) -> Vec<String> {
     match described {
         Described::Tensor(note) if note.values.is_none() && note.storage.is_none() => {
@@ -306,7 +311,7 @@ fn wanted_keys(described: &Described, key: &str) -> Vec<String> {
     }
 }
 
-/// The tensors of a file. One alone, without a name, is the one tensor that the description wants.
+/// The tensors of a file. A single unnamed tensor is the one tensor that the description requires.
 fn named(tensors: &Tensors, described: &[(usize, String, Described)]) -> Tensors {
     let wanted: Vec<String> = described.iter().flat_map(|(_, key, value)| wanted_keys(value, key)).collect();
     match (tensors.get(""), &wanted[..]) {
@@ -315,7 +320,7 @@ fn named(tensors: &Tensors, described: &[(usize, String, Described)]) -> Tensors
     }
 }
 
-/// All inputs, or what is missing.
+/// All inputs, or an error for a missing one.
 pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given) -> Result<Vec<IValue>, Refusal> {
     let mut plain = 0;
     let mut all = Vec::new();
@@ -330,7 +335,7 @@ pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given
                     _ => "describe it in a file for --args".to_owned(),
                 };
                 let bind = if ty.is_tensor() { format!(" with --bind '%{name}=FILE'") } else { String::new() };
-                return refuse(format_args!("%{name} : {ty} has no value: {way}{bind}, or make it up with --seed=1"));
+                return refuse(format_args!("%{name} : {ty} has no value: {way}{bind}, or generate it with --seed=1"));
             }
         }
         plain += usize::from(!is_object(graph, param));
@@ -338,7 +343,7 @@ pub(crate) fn complete(graph: &Graph, inputs: Vec<Option<IValue>>, given: &Given
     Ok(all)
 }
 
-/// `%x=3,4`, for inputs that are made up.
+/// The shapes of generated inputs, as in `%x=3,4`.
 pub(crate) fn shapes(
     args: &RunArgs,
     graph: &Graph,
@@ -348,7 +353,7 @@ pub(crate) fn shapes(
     let bindable = Bindable::of(graph, callees);
     let mut shapes = BTreeMap::new();
     for text in &args.values.shape {
-        let wrong = || refuse(format_args!("--shape {text}: write `--shape '%x=3,4'`"));
+        let wrong = || refuse(format_args!("--shape {text}: expected `--shape '%x=3,4'`"));
         let Some((name, sizes)) = text.split_once('=') else { return wrong() };
         let name = name.trim().trim_start_matches('%');
         let sizes: Result<Dims, _> =
@@ -366,7 +371,7 @@ pub(crate) fn shapes(
             let names: Vec<String> = graph.params(graph.root()).map(|param| graph.name(param)).collect();
             let near = near_name(name, &names);
             let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
-            return refuse(format_args!("--shape {text}: %{name} is not made up{near}"));
+            return refuse(format_args!("--shape {text}: %{name} is not generated{near}"));
         }
         if shapes.insert(name.to_owned(), sizes).is_some() {
             return refuse(format_args!("--shape {text}: %{name} has a shape already"));
@@ -377,7 +382,7 @@ pub(crate) fn shapes(
 
 // ---- tensors of files
 
-/// The tensors of `FILE`, or the one of `FILE:KEY`.
+/// The tensors of `FILE`, or the one tensor of `FILE:KEY`.
 pub(crate) fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refusal> {
     let parts = text.rsplit_once(':').filter(|_| !world.path(Path::new(text)).exists());
     let Some((file, key)) = parts else { return read_tensors(Path::new(text), world) };
@@ -392,7 +397,7 @@ pub(crate) fn tensors_of(text: &str, world: &World<'_>) -> Result<Tensors, Refus
     }
 }
 
-/// The one tensor for a value.
+/// The single tensor for a value.
 pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor, Refusal> {
     let mut tensors = tensors_of(file, world)?;
     if let Some(tensor) = tensors.remove(name) {
@@ -400,13 +405,13 @@ pub(crate) fn single(name: &str, file: &str, world: &World<'_>) -> Result<Tensor
     }
     match tensors.len() {
         1 => Ok(tensors.pop_first().map(|(_, tensor)| tensor).expect("there is one")),
-        n => refuse(format_args!("`{file}` has {n} tensors, none of them `{name}`: write {file}:KEY")),
+        n => refuse(format_args!("`{file}` has {n} tensors, none named `{name}`; select one with {file}:KEY")),
     }
 }
 
 // ---- replay
 
-/// Says of inputs that the types of their params contradict: passes take those for facts, and are right to.
+/// Warns of inputs that contradict the types of their parameters: passes may rely on those types.
 pub(crate) fn warn_of_contradictions<'v>(
     graph: &Graph,
     inputs: impl Iterator<Item = &'v IValue>,
@@ -423,13 +428,13 @@ pub(crate) fn warn_of_contradictions<'v>(
             let (name, ty) = (graph.name(param), graph.ty(param));
             let given = summary(input);
             world.say(&format!(
-                "warning: %{name} is declared `{ty}`, and {given} is given: passes trust what is declared"
+                "warning: %{name} is declared `{ty}`, but {given} is given; passes rely on the declared type"
             ));
         }
     }
 }
 
-/// Values to be taken as they are.
+/// Values that replace computed ones.
 pub(crate) fn replayed<'g>(
     args: &RunArgs,
     graph: &'g Graph,
@@ -441,21 +446,21 @@ pub(crate) fn replayed<'g>(
         let (name, file) = named_values::name_and_file("--replay", text)?;
         let named = named_values::find("--replay", name, graph)?;
         if graph.params(graph.root()).any(|param| named.way.is_empty() && param == named.value) {
-            return refuse(format_args!("--replay: %{name} is a param; --inputs and --bind give those"));
+            return refuse(format_args!("--replay: %{name} is a parameter; give it with --inputs or --bind"));
         }
         let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, world)?;
         let tensor = tensor.converted(tensor.dtype(), env.precision);
         let fits = fitted(IValue::Tensor(tensor), named.graph.ty(named.value));
         let fits = fits.or_else(|error| refuse(format_args!("--replay {text}: {error}")))?;
         if replayed.iter().any(|(other, _)| other.place() == named.place()) {
-            return refuse(format_args!("--replay {text}: %{name} is given before"));
+            return refuse(format_args!("--replay {text}: %{name} is given twice"));
         }
         replayed.push((named, fits));
     }
     Ok(replayed)
 }
 
-/// How contents that nobody bound are made up: `zeros`, `ones`, `random`, `random:SEED`.
+/// Parses the method to generate unbound contents: `zeros`, `ones`, `random`, `random:SEED`.
 pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Refusal> {
     let (word, seed) = how.split_once(':').map_or((how, None), |(word, seed)| (word, Some(seed)));
     let number = seed.map_or(Ok(0), str::parse);
@@ -466,7 +471,7 @@ pub(crate) fn fill_unknown(how: &str) -> Result<(Invent, u64), Refusal> {
         _ => {
             let near = did_you_mean(word, ["zeros", "ones", "random"]).filter(|near| *near != word);
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            refuse(format_args!("--fill-unknown={how}: write zeros, ones, random or random:SEED{near}"))
+            refuse(format_args!("--fill-unknown={how}: expected zeros, ones, random or random:SEED{near}"))
         }
     }
 }

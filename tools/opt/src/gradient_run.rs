@@ -1,4 +1,5 @@
-//! `jitopt run --grad-outputs … --grads …`: the graph is differentiated as a whole, and both graphs are run.
+//! `jitopt run --grad-outputs … --grads …`: differentiates the whole graph and runs the forward and
+//! backward graphs.
 
 use crate::arguments::RunArgs;
 use crate::cmd_run::{self, inputs, stopped, tell_side_effects, transform, write_tensors};
@@ -27,12 +28,13 @@ use serde_json::{Map, Value as Json, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Whether gradients are wanted.
+/// Whether gradients are requested.
 pub(crate) fn is_asked_for(args: &RunArgs) -> bool {
     args.values.grads.is_some() || args.values.grad_outputs.is_some() || !args.checks.expect_grads.is_empty()
 }
 
-/// Flags that speak of values of the graph as it is written: what is run are two others.
+/// Refuses flags that name values of the original graph: the forward and backward graphs have other
+/// values.
 fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     let checks = &args.checks;
     let asked = [
@@ -46,24 +48,24 @@ fn refuse_nonsense(args: &RunArgs) -> Result<(), Refusal> {
     ];
     match asked.iter().find(|(_, is_asked)| *is_asked) {
         Some((flag, _)) => refuse(format_args!(
-            "{flag} is of the graph as it is written, and gradients come of two others: `jitopt --passes='differentiate'` shows them"
+            "{flag} refers to the original graph, but gradients are computed by two derived graphs; `jitopt --passes='differentiate'` prints them"
         )),
         None => Ok(()),
     }
 }
 
-/// What is run, and how.
+/// The configuration of a run.
 struct Run<'a> {
     args: &'a RunArgs,
     path: &'a Path,
     pipeline: Option<Pipeline>,
     backend: Option<CpuBackend>,
     env: Environment,
-    /// What attributes and constants were bound to, before anything ran that may write to it.
+    /// The contents of attributes and constants before the first run, which may write to them.
     bound: BTreeMap<String, IValue>,
-    /// What passes counted.
+    /// The counters of the passes.
     stats: BTreeMap<String, u64>,
-    /// Whether the passes have differentiated the graph, and done what they do on both.
+    /// Whether the passes differentiated the graph themselves and have transformed both results.
     is_whole: bool,
 }
 
@@ -72,23 +74,24 @@ struct Leaf<'d> {
     key: String,
     value: IValue,
     described: Option<&'d Described>,
-    /// Whether its gradient is wanted.
+    /// Whether its gradient is requested.
     is_wanted: bool,
 }
 
-/// The graph and that of its gradients.
+/// The forward and the backward graph.
 struct Derived {
     both: Differentials,
-    /// What the run was like that they were written down from, if they were.
+    /// The trace that they were derived from, if the graph was traced.
     traced: Option<Traced>,
-    /// Both as one graph, where passes make that.
+    /// Both as a single graph, if the pipeline joins them.
     joint: Option<Graph>,
-    /// The graph before passes that make both of it, which mix what hangs on which gradient.
+    /// The graph before passes that join both graphs: afterwards the dependencies of each gradient
+    /// are mixed.
     before: Option<Graph>,
 }
 
 impl Derived {
-    /// The results as the graph returns them, of those that the forward graph computes.
+    /// All results as the graph returns them, from those that the forward graph computes.
     fn whole(&self, types: &[Type], computed: &[IValue]) -> IValue {
         let mut next = computed.iter().cloned();
         let Some(traced) = &self.traced else { return nested(types, &mut next) };
@@ -101,7 +104,7 @@ impl Derived {
         if values.len() == 1 { values.remove(0) } else { IValue::tuple(values) }
     }
 
-    /// Gradients of what the forward graph computes, of those of all results.
+    /// The gradients of the results that the forward graph computes, from those of all results.
     fn of_computed(&self, gradients: Vec<IValue>) -> Vec<IValue> {
         match &self.traced {
             Some(traced) => traced.places.iter().map(|&i| gradients[i].clone()).collect(),
@@ -109,13 +112,13 @@ impl Derived {
         }
     }
 
-    /// What the forward graph takes behind the inputs.
+    /// Additional operands of the forward graph, after the inputs.
     fn held(&self) -> &[IValue] {
         self.traced.as_ref().map_or(&[], |traced| &traced.held)
     }
 }
 
-/// What `--expect` and `--expect-grads` name.
+/// The files of `--expect` and `--expect-grads`.
 struct Expected {
     outputs: Expectations,
     gradients: Expectations,
@@ -131,7 +134,7 @@ impl Expected {
     }
 }
 
-/// Runs a graph forward and backward, and writes, compares and prints what comes of it.
+/// Runs a graph forward and backward; writes, compares and prints the results.
 pub(crate) fn run(
     args: &RunArgs,
     path: &Path,
@@ -175,14 +178,15 @@ pub(crate) fn run(
     }
 }
 
-/// Copies of what names are bound to, in which shares memory what shared it before.
+/// Copies of bound contents; those that share memory still share it.
 fn copied(bound: &BTreeMap<String, IValue>, precision: Precision) -> BTreeMap<String, IValue> {
     let mut copier = Copier::new(precision);
     bound.iter().map(|(name, value)| (name.clone(), copier.copy(value))).collect()
 }
 
 impl Run<'_> {
-    /// The next run starts as the first: also where that has written to what attributes hold. What was made up meanwhile is made up again.
+    /// Resets the environment, so that the next run starts like the first even if that wrote to
+    /// attributes. Generated contents are generated again.
     fn begin_anew(&self) {
         self.env.reset();
         let (invented, mut bindings) = (self.env.invented.borrow(), self.env.bindings.borrow_mut());
@@ -190,7 +194,8 @@ impl Run<'_> {
         bindings.extend(copied(&self.bound, self.env.precision));
     }
 
-    /// The graph that computes the same without guards, which have no gradient. Where nothing tells what to do when one fails, all are to hold.
+    /// The same graph without guards, which have no gradient. Where the graph has no fallback for a
+    /// failing guard, all guards are required to hold.
     fn without_guards(&self, graph: Graph, inputs: &[IValue]) -> Result<Graph, Stop> {
         let Some(plain) = unguarded(&graph) else { return Ok(graph) };
         if plain.must_hold {
@@ -200,7 +205,8 @@ impl Run<'_> {
         Ok(plain.graph)
     }
 
-    /// The graph and that of its gradients. Where inputs decide what is run, or containers what is computed with, it is what these inputs make it do.
+    /// The forward and the backward graph. If inputs decide the control flow or the contents of
+    /// containers, the graph is first specialised to these inputs by tracing.
     #[allow(clippy::type_complexity, reason = "a refusal is a mistake of the user, a stop a result")]
     fn differentiated(
         &mut self,
@@ -234,11 +240,11 @@ impl Run<'_> {
         self.begin_anew();
         if is_decided {
             world
-                .say("note: values decide what is run: gradients are of the branches and turns that these inputs take");
+                .say("note: control flow depends on values; gradients are those of the branches and iterations that these inputs take");
         }
         if traced.places.is_empty() {
             return refuse(format_args!(
-                "`{}` returns no tensor of reals: nothing has a gradient",
+                "`{}` returns no floating-point tensor, so there are no gradients",
                 self.path.display()
             ));
         }
@@ -249,7 +255,10 @@ impl Run<'_> {
         Ok(Ok(Derived { both, traced: Some(traced), joint, before }))
     }
 
-    /// A graph without control flow, and that of its gradients, both as one where passes make one, and what the graph was before passes that differentiate; no gradients are wanted of params behind those of leaves, which hold what the text of a graph that was written down did not show.
+    /// Splits a graph without control flow into the forward and the backward graph, joined where
+    /// the pipeline joins them; also returns the graph before passes that differentiate. Gradients
+    /// are not requested for parameters after those of `leaves`: tracing added them for contents
+    /// that the text does not show.
     fn split(
         &mut self,
         mut graph: Graph,
@@ -261,7 +270,8 @@ impl Run<'_> {
         give_types(&mut graph, values);
         forgo_gradients(&mut graph, |i| leaves.get(i).is_some_and(|leaf| leaf.is_wanted));
         forget_claims(&mut graph);
-        // Passes that differentiate themselves, as `@training`, have the whole graph, and nothing is left for them to do behind.
+        // Pipelines that differentiate themselves, such as `@training`, get the whole graph;
+        // nothing remains to be done afterwards.
         let whole = self.pipeline.clone().filter(differentiates);
         self.apply(&mut graph, &judging::pipeline(INFERENCE, world)?)?;
         if let Some(pipeline) = whole.as_ref().filter(|pipeline| joins(pipeline)) {
@@ -278,7 +288,7 @@ impl Run<'_> {
         let is_real = |value: &Value| graph.ty(*value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_float);
         let unreal = graph.results(graph.root()).find(|value| !is_real(value));
         if let Some(result) = unreal.filter(|_| whole.is_some() && !is_traced) {
-            // What has no formula is what is wrong, if there is any.
+            // Reports operators without a gradient formula first.
             self.apply(&mut graph.clone(), &judging::pipeline("differentiate{eager}", world)?)?;
             return refuse(not_known_to_be_real(&graph, result));
         }
@@ -305,7 +315,7 @@ impl Run<'_> {
 
     fn not_one_group(&self) -> Result<Differentials, Refusal> {
         refuse(format_args!(
-            "`{}` does not become one graph with one of its gradients: there are groups beside other nodes; `inline-autodiff-subgraphs` puts them back",
+            "`{}` has differentiable groups next to other nodes, so it has no single backward graph; inline the groups with `inline-autodiff-subgraphs`",
             self.path.display()
         ))
     }
@@ -317,7 +327,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Runs the pipeline over one of the graphs.
+    /// Runs the pipeline on one of the graphs.
     fn transform(&mut self, graph: &mut Graph) -> Result<(), Refusal> {
         let Some(pipeline) = self.pipeline.take() else { return Ok(()) };
         let applied = self.apply(graph, &pipeline);
@@ -348,7 +358,8 @@ impl Run<'_> {
         self.transform(&mut derived.both.forward)?;
         let inputs: Vec<IValue> =
             leaves.iter().map(|leaf| leaf.value.clone()).chain(derived.held().iter().cloned()).collect();
-        // One graph of both wants the gradients at once, and of what they are is known from a run before.
+        // A joined graph needs the gradients of its results as inputs, so a run of the forward
+        // graph determines their types first.
         let before = derived.joint.as_ref().map(|_| copies(&inputs, self.env.precision));
         let forward = derived.both.forward(&mut |graph, inputs| self.execute(graph, inputs, world), inputs);
         let forward = match forward {
@@ -357,7 +368,7 @@ impl Run<'_> {
         };
         if forward.is_of_untold_complex_numbers() {
             return refuse(format_args!(
-                "`{}` computes with complex numbers of which its types do not tell: gradients of such are not computed",
+                "`{}` computes with complex tensors that its types do not declare; gradients of complex tensors are not supported",
                 self.path.display()
             ));
         }
@@ -367,12 +378,13 @@ impl Run<'_> {
         if !missing.is_empty() {
             let all = missing.join(", ");
             world.say(&format!(
-                "note: the backward graph is for calls that give gradients of {all}, which are missing: they count as 0"
+                "note: the backward graph requires gradients of {all}, which are not given; they are taken as 0"
             ));
         }
         let reached = self.reached(derived, &gradients, world)?;
         if self.is_whole || !missing.is_empty() || reached.lacks_parts {
-            // A backward graph may say that gradients are given (`differentiate{defined}`): what does not count is 0.
+            // A backward graph may assume that all gradients are given (`differentiate{defined}`):
+            // missing ones are 0.
             let zeros = |result: &Tensor| Tensor::zeros(result.dtype(), result.shape(), self.env.precision);
             for (gradient, result) in gradients.iter_mut().zip(&forward.results) {
                 if let (IValue::Undefined, Some(result)) = (&gradient, result.tensor()) {
@@ -399,7 +411,7 @@ impl Run<'_> {
         Ok(gradients.map(|gradients| (whole, reached.of(gradients))))
     }
 
-    /// What the gradients that are given reach.
+    /// The inputs that the given gradients reach.
     fn reached(&mut self, derived: &Derived, given: &[IValue], world: &mut World<'_>) -> Result<Reached, Refusal> {
         let Some(before) = derived.before.as_ref().filter(|_| !derived.both.all_given(given)) else {
             return Ok(derived.both.reached(given));
@@ -411,7 +423,8 @@ impl Run<'_> {
         Ok(Differentials::of(&plain).as_ref().unwrap_or(&derived.both).reached(given))
     }
 
-    /// The gradients of results: those of the file, of the file beside the graph, or 1 of a single number.
+    /// The gradients of the results: those of the file, of the file beside the graph, or 1 for a
+    /// single number.
     fn gradients_of_results(
         &self,
         whole: &IValue,
@@ -437,21 +450,21 @@ impl Run<'_> {
         if let Some(lost) = tensors.keys().find(|key| !results.iter().any(|leaf| leaf.key == **key)) {
             let near = did_you_mean(lost, results.iter().map(|leaf| leaf.key.as_str()));
             let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format_args!("`{file}`: `{lost}` is no output of the graph{near}"));
+            return refuse(format_args!("`{file}`: `{lost}` is not an output of the graph{near}"));
         }
         let mut gradients = Vec::new();
         for leaf in results {
             let gradient = tensors.get(&leaf.key).map(|gradient| self.fitting(gradient, leaf)).transpose();
             let gradient = gradient.or_else(|why| refuse(format_args!("`{file}`: {why}")))?;
             if gradient.is_none() && leaf.value.tensor().is_some_and(is_real) {
-                world.say(&format!("note: `{file}` has no gradient of {}: it does not count", leaf.key));
+                world.say(&format!("note: `{file}` has no gradient of {}; it does not contribute", leaf.key));
             }
             gradients.push(gradient.unwrap_or(IValue::Undefined));
         }
         Ok(gradients)
     }
 
-    /// A gradient for a result, or what is wrong with it.
+    /// The gradient of a result, or why the given one does not fit.
     fn fitting(&self, gradient: &Tensor, leaf: &Leaf<'_>) -> Result<IValue, String> {
         let key = &leaf.key;
         let Some(result) = leaf.value.tensor().filter(|result| is_real(result)) else {
@@ -459,12 +472,13 @@ impl Run<'_> {
         };
         if gradient.shape() != result.shape() || gradient.dtype() != result.dtype() {
             let (found, wanted) = (verdicts::summary(&gradient.clone().into()), verdicts::summary(&leaf.value));
-            return Err(format!("the gradient of `{key}` is {found}, and the output {wanted}"));
+            return Err(format!("the gradient of `{key}` is {found}, but the output is {wanted}"));
         }
         Ok(IValue::Tensor(gradient.converted(gradient.dtype(), self.env.precision)))
     }
 
-    /// 1, of a result that is one number; of others only where inputs are made up too.
+    /// Gradient 1 for a result that is a single number; for other results only if inputs are
+    /// generated too.
     fn implicit(&self, results: &[Leaf<'_>], world: &mut World<'_>) -> Result<Vec<IValue>, Refusal> {
         let reals: Vec<&Leaf<'_>> = results.iter().filter(|leaf| leaf.value.tensor().is_some_and(is_real)).collect();
         let is_number = reals.len() == 1 && reals[0].value.tensor().is_some_and(|tensor| tensor.numel() == 1);
@@ -476,7 +490,7 @@ impl Run<'_> {
             ));
         }
         if !is_number {
-            world.say("note: the gradient of each output is made up: 1 everywhere");
+            world.say("note: the gradient of each output is generated: 1 in each element");
         }
         Ok(self.ones(results))
     }
@@ -493,7 +507,8 @@ impl Run<'_> {
     }
 }
 
-/// Why it is not known whether a result is real: the first node on the way to it of which nothing tells the element type, though that of its operands is known.
+/// Why a result is not known to be floating point: the first node on the way to it whose element
+/// type cannot be inferred although those of its operands are known.
 fn not_known_to_be_real(graph: &Graph, result: Value) -> String {
     let is_known = |value: &Value| graph.ty(*value).as_tensor().is_none_or(|ty| ty.dtype.is_some());
     let mut value = result;
@@ -504,29 +519,30 @@ fn not_known_to_be_real(graph: &Graph, result: Value) -> String {
                 let (result, kind) = (graph.name(result), graph.kind(node));
                 let error = PassError::at(graph, node, "").at.unwrap_or_default();
                 return format!(
-                    "whether the result `%{result}` is real is not known before the graph runs: nothing tells the element type of what `{kind}` makes\n  {error}"
+                    "the element type of the result `%{result}` is not known statically: it cannot be inferred for `{kind}`\n  {error}"
                 );
             }
         }
     }
-    format!("the result `%{}` is not real, and has no gradient", graph.name(result))
+    format!("the result `%{}` is not floating point and has no gradient", graph.name(result))
 }
 
-/// Whether a pipeline makes gradients itself.
+/// Whether a pipeline differentiates the graph itself.
 fn differentiates(pipeline: &Pipeline) -> bool {
     pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate")
 }
 
-/// Differentiates a graph, where groups have been already what is around them.
+/// The pass that differentiates a graph whose groups are differentiated already.
 const AROUND_GROUPS: &str = "differentiate{eager whole}";
 
-/// Whether a pipeline makes one graph of both.
+/// Whether a pipeline joins the forward and the backward graph.
 fn joins(pipeline: &Pipeline) -> bool {
     let is_joint = |(name, value): &(&str, String)| *name == "joint" && value == "true";
     pipeline.stages().iter().any(|stage| stage.pass.name == "differentiate" && stage.options.iter().any(is_joint))
 }
 
-/// Whether only a run tells what is computed with: where lists and dictionaries are among the inputs, results are such, constants are not shown, or gradients are switched off.
+/// Whether the computation depends on run-time values: lists or dictionaries among inputs or
+/// results, hidden constants, or code with gradients disabled.
 fn hangs_on_run(graph: &Graph, inputs: &[IValue]) -> bool {
     let is_list = |value: &IValue| matches!(value, IValue::List(_) | IValue::Dict(_)) && holds_tensors(value);
     let returns_list = |value: Value| matches!(graph.ty(value).kind(), TypeKind::List(_) | TypeKind::Dict(..));
@@ -541,7 +557,8 @@ fn hangs_on_run(graph: &Graph, inputs: &[IValue]) -> bool {
         || graph.all_nodes().any(|node| graph.kind(node) == prim::CONSTANT && is_hidden(node))
 }
 
-/// Puts the parts of tuples, and of lists that hold tensors, one behind the other, as `lower-all-tuples` and traces do with params and results.
+/// Flattens tuples, and lists that contain tensors, as `lower-all-tuples` and tracing do with
+/// parameters and results.
 fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, all: &mut Vec<Leaf<'d>>) {
     let part = |i: usize| match described {
         Some(Described::Tuple(parts) | Described::List(parts)) => parts.get(i),
@@ -567,7 +584,7 @@ fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, al
                 put_leaves(part(i), value.clone(), &format!("{key}.v{i}"), all);
             }
         }
-        // Descriptions of several graphs have a list of outputs, also of one.
+        // Descriptions of several graphs contain a list of outputs even for a single output.
         (_, Some(Described::Tuple(parts))) if parts.len() == 1 => put_leaves(parts.first(), value, key, all),
         (_, described) => {
             let named = match described {
@@ -579,8 +596,9 @@ fn put_leaves<'d>(described: Option<&'d Described>, value: IValue, key: &str, al
     }
 }
 
-/// Notes which gradients are wanted, as `requires_grad` says: of descriptions, which say no where others say yes, and of the types of params. Where nothing says yes and only types say no,
-/// those are of the run that was printed, as tracers leave them, and gradients are wanted in spite of them.
+/// Determines the requested gradients by `requires_grad`: of descriptions, which may say no as well
+/// as yes, and of parameter types. If nothing says yes and only types say no, the types are those
+/// of the printed run, as tracers leave them, and gradients are requested regardless.
 fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> Result<(), Refusal> {
     let said = |leaf: &Leaf<'_>| match leaf.described {
         Some(Described::Tensor(note)) => note.requires_grad,
@@ -599,15 +617,13 @@ fn want_gradients(graph: &Graph, inputs: &[IValue], leaves: &mut [Leaf<'_>]) -> 
         return Ok(());
     }
     if leaves.iter().any(|leaf| said(leaf) == Some(false)) {
-        return refuse(
-            "no input requires a gradient: say `\"requires_grad\": true` of those whose gradients are wanted",
-        );
+        return refuse("no input requires a gradient; set `\"requires_grad\": true` for the inputs to differentiate");
     }
     leaves.iter_mut().for_each(|leaf| leaf.is_wanted = true);
     Ok(())
 }
 
-/// What types say of `requires_grad`, for each leaf of a value.
+/// `requires_grad` of the type, for each leaf of a value.
 fn put_claims(ty: Type, value: &IValue, all: &mut Vec<Option<bool>>) {
     let parts = ty.parts();
     let part = |i: usize| parts.get(i).copied().unwrap_or(Type::tensor());
@@ -623,13 +639,13 @@ fn put_claims(ty: Type, value: &IValue, all: &mut Vec<Option<bool>>) {
     }
 }
 
-/// Results in the tuples that the graph returns.
+/// Rebuilds the tuples that the graph returns.
 fn nested(types: &[Type], flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     let mut values: Vec<IValue> = types.iter().map(|&ty| nested_in(ty, flat)).collect();
     if values.len() == 1 { values.remove(0) } else { IValue::tuple(values) }
 }
 
-/// The next values, in the tuples that a type tells.
+/// Takes the next values and nests them in the tuples of a type.
 pub(crate) fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IValue {
     match ty.kind() {
         TypeKind::Tuple(parts) => IValue::tuple(parts.iter().map(|&part| nested_in(part, flat)).collect::<Vec<_>>()),
@@ -640,7 +656,7 @@ pub(crate) fn nested_in(ty: Type, flat: &mut dyn Iterator<Item = IValue>) -> IVa
     }
 }
 
-/// How many values there are in the tuples that a type tells.
+/// The number of leaves in the tuples of a type.
 pub(crate) fn num_leaves(ty: Type) -> usize {
     match ty.kind() {
         TypeKind::Tuple(parts) => parts.iter().map(|&part| num_leaves(part)).sum(),
@@ -649,7 +665,8 @@ pub(crate) fn num_leaves(ty: Type) -> usize {
     }
 }
 
-/// A gradient in the element type of what it is the gradient of: formulas of operators that promote leave it in that of the result.
+/// Converts a gradient to the element type of its value: formulas of promoting operators leave it
+/// in the type of the result.
 fn of_its_type(gradient: IValue, value: &IValue) -> IValue {
     match (&gradient, value) {
         (IValue::Tensor(found), IValue::Tensor(of)) if found.dtype() != of.dtype() => {
@@ -679,7 +696,7 @@ fn finish(
             continue;
         }
         if gradient.tensor().is_none() {
-            world.say(&format!("note: {} has no gradient: none comes back to it", leaf.key));
+            world.say(&format!("note: {} has no gradient: no gradient flows back to it", leaf.key));
             continue;
         }
         let mut gradient = describe(&of_its_type(gradient, &leaf.value), &leaf.key, &mut found);

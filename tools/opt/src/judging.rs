@@ -1,4 +1,4 @@
-//! What `validate`, `bisect` and `reduce` share: a graph, and samples to run it on.
+//! Shared by `validate`, `bisect` and `reduce`: a graph, and samples to run it on.
 
 use crate::arguments::{JudgeArgs, RunArgs, RunSemantics, RunValues};
 use crate::bindings::bindings;
@@ -26,7 +26,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// A graph that is to be judged.
+/// A graph under test.
 pub(crate) struct Trial {
     pub(crate) graph: Graph,
     pub(crate) settings: Settings,
@@ -34,25 +34,26 @@ pub(crate) struct Trial {
     pub(crate) policy: Policy,
 }
 
-/// A pipeline, with the files that its options name; without fusion where `JITOPT_FUSION` says so.
+/// Parses a pipeline and loads the files that its options name; without fusion if
+/// `JITOPT_FUSION=0`.
 pub(crate) fn pipeline(text: &str, world: &mut World<'_>) -> Result<Pipeline, Refusal> {
     let mut pipeline = Pipeline::parse(text, &REGISTRY).or_else(|error| refuse(error.render(text)))?;
     pipeline.read_files(&mut option_file)?;
     let fuses = pipeline.stages().iter().any(|stage| stage.pass.name == "fuse");
     if fuses && !fusion_is_on(world)? {
-        world.say("note: JITOPT_FUSION=0: `fuse` is left out");
+        world.say("note: JITOPT_FUSION=0: `fuse` is omitted");
         return Ok(pipeline.without("fuse"));
     }
     Ok(pipeline)
 }
 
-/// When passes that begin now must have ended.
+/// The deadline of passes that start now.
 pub(crate) fn deadline(settings: &Settings) -> Option<Instant> {
     settings.timeout.and_then(|time| Instant::now().checked_add(time))
 }
 
-/// Refuses options with which no graph of this release could be transformed, where a failing pass
-/// would be taken for a finding.
+/// Refuses options with which no graph of this release can be transformed; otherwise the failing
+/// pass would be taken for a finding.
 pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(), Refusal> {
     let mut empty = Graph::new();
     empty.set_release(release);
@@ -62,21 +63,22 @@ pub(crate) fn refuse_misuse(pipeline: &Pipeline, release: Release) -> Result<(),
     }
 }
 
-/// A pipeline where a flag may have one.
+/// The pipeline of an optional flag.
 pub(crate) fn optional_pipeline(text: Option<&str>, world: &mut World<'_>) -> Result<Option<Pipeline>, Refusal> {
     text.map(|text| pipeline(text, world)).transpose()
 }
 
-/// What `JITOPT_FUSION` says.
+/// The value of `JITOPT_FUSION`.
 pub(crate) fn fusion_is_on(world: &World<'_>) -> Result<bool, Refusal> {
     match world.env.get("JITOPT_FUSION").map(String::as_str) {
         None | Some("" | "1") => Ok(true),
         Some("0") => Ok(false),
-        Some(other) => refuse(format_args!("JITOPT_FUSION is 0 or 1, not `{other}`")),
+        Some(other) => refuse(format_args!("JITOPT_FUSION must be 0 or 1, not `{other}`")),
     }
 }
 
-/// What an option of a pass names. That a graph is one is found out here, where it can be shown.
+/// Reads the file of a pass option. A file that is not a graph is reported here, where it can be
+/// shown.
 fn option_file(path: &str, kind: &str) -> Result<Vec<u8>, Refusal> {
     let text = std::fs::read(path).or_else(|error| refuse(format!("{path}: {error}")))?;
     if kind != GRAPH_FILE {
@@ -88,7 +90,7 @@ fn option_file(path: &str, kind: &str) -> Result<Vec<u8>, Refusal> {
     }
 }
 
-/// What the flags let a pipeline do.
+/// The restrictions that flags put on rewrites.
 pub(crate) fn gate(disable: &[String], counters: &[String], pipeline: &Pipeline) -> Result<Gate, Refusal> {
     let mut gate = Gate::default();
     for text in counters {
@@ -98,7 +100,7 @@ pub(crate) fn gate(disable: &[String], counters: &[String], pipeline: &Pipeline)
     Ok(gate)
 }
 
-/// Counters of rules that never came up let nothing happen and kept nothing from happening.
+/// Refuses counters of rules that never came up: they have no effect.
 pub(crate) fn refuse_idle(session: &Session) -> Result<(), Refusal> {
     match session.gate.unused().next() {
         None => Ok(()),
@@ -109,7 +111,7 @@ pub(crate) fn refuse_idle(session: &Session) -> Result<(), Refusal> {
     }
 }
 
-/// What `run` would be told.
+/// The equivalent arguments of `run`.
 fn as_run(args: &JudgeArgs) -> RunArgs {
     RunArgs {
         values: RunValues {
@@ -131,7 +133,7 @@ fn as_run(args: &JudgeArgs) -> RunArgs {
     }
 }
 
-/// Reads another graph under the same flags.
+/// Reads another graph with the same flags.
 pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Graph, Refusal> {
     read_graph(&as_run(args), path, world)
 }
@@ -139,7 +141,7 @@ pub(crate) fn read_another(args: &JudgeArgs, path: &Path, world: &mut World<'_>)
 fn policy(args: &JudgeArgs) -> Result<Policy, Refusal> {
     for (name, x) in [("--rtol", args.rtol), ("--atol", args.atol)] {
         if x.is_some_and(|x| x.is_nan() || x < 0.0) {
-            return refuse(format_args!("{name}: write a number from 0 on"));
+            return refuse(format_args!("{name}: expected a non-negative number"));
         }
     }
     let given = args.rtol.or(args.atol).is_some();
@@ -158,7 +160,7 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
     let graphs = callees::load_all(&args.callee, args.no_verify, options, world)?;
     let timeout = args.timeout.map(Duration::try_from_secs_f64);
     let Ok(timeout) = timeout.transpose() else {
-        return refuse("--timeout: write a number of seconds from 0 on");
+        return refuse("--timeout: expected a non-negative number of seconds");
     };
     let mut settings =
         Settings { release: args.torch, seed: args.seed, callees: Rc::new(graphs), timeout, ..Settings::default() };
@@ -168,13 +170,13 @@ fn settings(args: &JudgeArgs, world: &mut World<'_>) -> Result<Settings, Refusal
     Ok(settings)
 }
 
-/// How contents are generated that nobody gave: a graph without its weights is compared all the
-/// same.
+/// How unbound contents are generated: a graph is compared even without its weights.
 fn how_made_up(args: &JudgeArgs) -> &str {
     args.fill_unknown.as_deref().unwrap_or("random")
 }
 
-/// Callees by their whole names: machines look for those; users may give short ones, as for `inline`.
+/// Registers callees under their qualified names, which the interpreter looks up; users may give
+/// short ones, as for `inline`.
 fn with_whole_names(settings: &mut Settings, graph: &Graph) {
     let mut calls = Calls::default();
     calls.add(graph);
@@ -190,13 +192,13 @@ fn with_whole_names(settings: &mut Settings, graph: &Graph) {
 }
 
 impl Trial {
-    /// Reads a graph and gets samples ready: the given inputs where there are some, then made-up ones.
+    /// Reads a graph and prepares samples: the given inputs, if any, then generated ones.
     pub(crate) fn read(args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
         let graph = read_graph(&as_run(args), path, world)?;
         Trial::of(graph, args, path, world)
     }
 
-    /// Gets samples ready for a graph that was read from `path`.
+    /// Prepares samples for a graph that was read from `path`.
     pub(crate) fn of(graph: Graph, args: &JudgeArgs, path: &Path, world: &mut World<'_>) -> Result<Trial, Refusal> {
         let run = as_run(args);
         let policy = policy(args)?;
@@ -211,7 +213,7 @@ impl Trial {
         Ok(trial)
     }
 
-    /// The inputs that lie beside the graph, or that flags name.
+    /// The inputs from files beside the graph, or from flags.
     fn given(&mut self, run: &RunArgs, path: &Path, world: &mut World<'_>) -> Result<(), Refusal> {
         let given = Given::read(run, path, world)?;
         let env = self.settings.environment(Precision::Typed, &mut Copier::default());
@@ -230,7 +232,7 @@ impl Trial {
         let given = Given::read(run, path, world)?;
         let n = self.graph.params(self.graph.root()).len();
         let shapes = given_values::shapes(run, &self.graph, &self.settings.callees, &vec![None; n])?;
-        // Without params there is one run, and what nobody bound is made up for it.
+        // Without parameters there is one run, with generated contents.
         let rounds = if n == 0 { args.samples.min(1) } else { args.samples };
         for k in 0..rounds {
             let (name, style) = Style::ALL[k as usize % Style::ALL.len()];
@@ -238,12 +240,12 @@ impl Trial {
             let hints = given.hints(&self.graph);
             let generator = Generator { seed: args.seed + k, style, shapes: shapes.clone(), hints };
             let inputs = generator.inputs(&self.graph, &env);
-            // What was invented for the first sample stays for all.
+            // Contents generated for the first sample are kept for all.
             let known = env.bindings.borrow().clone();
             for (name, value) in known {
                 if let Entry::Vacant(place) = self.settings.bindings.entry(name) {
                     let name = spelled(place.key());
-                    world.say(&format!("note: {name} is made up: {}", crate::verdicts::summary(&value)));
+                    world.say(&format!("note: {name} is generated: {}", crate::verdicts::summary(&value)));
                     place.insert(value);
                 }
             }
@@ -259,11 +261,12 @@ impl Trial {
     }
 }
 
-/// Whole numbers that inputs are tried with, sample by sample: trip counts, indices and sizes among them.
+/// Integers that generated inputs take, sample by sample; they may be trip counts, indices or
+/// sizes.
 const INTS: &[i64] = &[3, 2, 4, 0, 5, -1, 1];
 
 impl Trial {
-    /// The inputs with other whole numbers and truth values, as far as the graph still runs on them.
+    /// The inputs with other integers and bools, as far as the graph still runs on them.
     fn varied(&self, mut inputs: Vec<IValue>, k: usize) -> Vec<IValue> {
         for i in 0..inputs.len() {
             let other = match inputs[i] {
@@ -280,11 +283,11 @@ impl Trial {
     }
 }
 
-/// A command that the shell cannot start would fail on every graph.
+/// Refuses a command that the shell cannot start: it would fail on every graph.
 pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result<(), Refusal> {
     let said = command.and_then(|command| fails_command(command, graph));
     match said {
-        // What shells end with when there is no such program, or it may not be run.
+        // Exit statuses of shells for a missing program, or one that is not executable.
         Some(said) if said.ends_with("exit status: 126") || said.ends_with("exit status: 127") => {
             refuse(format_args!("--check: {said}: it cannot be started"))
         }
@@ -292,7 +295,7 @@ pub(crate) fn refuse_unstartable(command: Option<&str>, graph: &Graph) -> Result
     }
 }
 
-/// Runs a shell command on a graph; what it said when it did not succeed.
+/// Runs a shell command on a graph; returns its error if it fails.
 pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -307,17 +310,17 @@ pub(crate) fn fails_command(command: &str, graph: &Graph) -> Option<String> {
         Err(error) => return Some(format!("`{command}` cannot be run: {error}")),
     };
     if let Some(mut stdin) = child.stdin.take() {
-        // A command need not read.
+        // A command need not read its input.
         let _ = stdin.write_all(&print(graph, PrintOptions::default()));
     }
     match child.wait_with_output() {
         Ok(output) if output.status.success() => None,
-        Ok(output) => Some(format!("`{command}` ends with {}", output.status)),
+        Ok(output) => Some(format!("`{command}` failed with {}", output.status)),
         Err(error) => Some(format!("`{command}` cannot be run: {error}")),
     }
 }
 
-/// The exit code of a work that may be refused, or may hit a bug of ours.
+/// The exit code of work that may be refused or may panic.
 pub(crate) fn ended(result: Result<Result<i32, Refusal>, String>, world: &mut World<'_>) -> i32 {
     match result {
         Ok(Ok(code)) => code,

@@ -1,4 +1,5 @@
-//! `jitopt run --coverage`: which kinds of operators graphs have, and which of them can run.
+//! `jitopt run --coverage`: the operator kinds of graphs, and which of them the interpreter can
+//! run.
 
 use crate::arguments::RunArgs;
 use crate::cmd_run::read_graph;
@@ -11,7 +12,7 @@ use jitopt_core::symbol::prim;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// How many nodes of a kind, in how many files, and what there is for it.
+/// The number of nodes and files of a kind, and whether it has a kernel.
 #[derive(Default)]
 struct Row {
     nodes: usize,
@@ -19,7 +20,7 @@ struct Row {
     missing: bool,
 }
 
-/// Reads all files and prints the table. A file that cannot be read is told, and decides the exit code.
+/// Reads all files and prints the table. Unreadable files are reported and decide the exit code.
 pub(crate) fn run(args: &RunArgs, world: &mut World<'_>) -> Result<i32, Refusal> {
     refuse_others(args)?;
     let files = if args.files.is_empty() { vec![PathBuf::from("-")] } else { args.files.clone() };
@@ -86,7 +87,7 @@ fn add_file(graph: &Graph, rows: &mut BTreeMap<&'static str, Row>) {
     }
 }
 
-/// What is missing first, then what is most often used.
+/// Missing kinds first, then by frequency.
 fn table(rows: &BTreeMap<&'static str, Row>) -> String {
     let mut sorted: Vec<_> = rows.iter().collect();
     sorted.sort_by_key(|(kind, row)| (!row.missing, std::cmp::Reverse(row.nodes), **kind));

@@ -1,7 +1,7 @@
-//! The driver: what happens between the command line and the passes.
+//! The driver: parses the command line and runs the subcommands.
 //!
-//! One file per subcommand. Everything that touches the outside goes through a [`World`], so that lit tests run the tool
-//! in-process, in parallel, without a shell.
+//! One file per subcommand. All input and output goes through a [`World`], so that lit tests run
+//! the tool in-process, in parallel, without a shell.
 
 mod arguments;
 mod batch;
@@ -62,31 +62,31 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-/// The outside.
+/// The environment of the tool: streams, variables, directories.
 pub struct World<'a> {
     /// Standard input, read when `-` or no file is given.
     pub stdin: Box<dyn Read + 'a>,
-    /// The IR goes here.
+    /// Receives the IR.
     pub stdout: &'a mut dyn Write,
-    /// Everything else goes here.
+    /// Receives all other output.
     pub stderr: &'a mut (dyn Write + Send),
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// What relative paths are relative to; empty for the process's own.
+    /// The base of relative paths; empty for the working directory of the process.
     pub cwd: PathBuf,
-    /// Whether `--color=auto` means colours.
+    /// Whether `--color=auto` enables colours.
     pub colour: bool,
     /// The first error of writing to `stdout`; it decides the exit code.
     pub failed_write: Option<std::io::Error>,
 }
 
 impl World<'_> {
-    /// A path as the user meant it.
+    /// A path relative to the working directory.
     pub fn path(&self, path: &Path) -> PathBuf {
         if self.cwd.as_os_str().is_empty() { path.to_owned() } else { self.cwd.join(path) }
     }
 
-    /// Says something to the user. A closed stderr is not worth dying for.
+    /// Prints a message for the user. A closed stderr is ignored.
     pub fn say(&mut self, text: &str) {
         let _ = self.stderr.write_all(text.as_bytes());
         if !text.ends_with('\n') {
@@ -94,8 +94,8 @@ impl World<'_> {
         }
     }
 
-    /// Prints a result. A reader that went away (`| head`) ends the output, not the tool; any other error is remembered,
-    /// for a result that is lost must not look like success.
+    /// Prints a result. A closed pipe (`| head`) ends the output without an error; any other error
+    /// is kept, because a lost result must not look like success.
     pub fn print(&mut self, bytes: &[u8]) {
         if self.failed_write.is_some() {
             return;
@@ -107,7 +107,7 @@ impl World<'_> {
 
 /// Runs one command line, `argv[0]` being the name of the tool; returns the exit code.
 pub fn run(argv: &[String], world: &mut World<'_>) -> i32 {
-    // Subcommands catch panics where they can say more of them; nothing gets past this one.
+    // Subcommands catch panics where they can report more context; this guard catches all others.
     let code = panics::guard(|| dispatch(argv, world)).unwrap_or_else(|message| {
         world.say(&format!("error: a bug in jitopt: {message}"));
         exit::BUG
@@ -163,7 +163,7 @@ fn dispatch(argv: &[String], world: &mut World<'_>) -> i32 {
     }
 }
 
-/// Help and versions go to stdout and are no failure.
+/// Help and version texts go to stdout and are not errors.
 fn usage(error: &clap::Error, world: &mut World<'_>) -> i32 {
     let text = if world.colour { error.render().ansi().to_string() } else { error.render().to_string() };
     if error.use_stderr() {
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
     use std::io;
 
-    /// A stream that takes nothing.
+    /// A stream that refuses all writes.
     struct Refusing(io::ErrorKind);
 
     impl Write for Refusing {

@@ -1,4 +1,4 @@
-//! `jitopt`: the pass toolkit for the textual IR of TorchScript.
+//! `jitopt`: the pass toolkit for the TorchScript textual IR.
 
 use jitopt_driver::World;
 use std::io::{IsTerminal, Read, Write};
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         jitopt_driver::run(&argv, &mut world)
     };
     let code = jitopt_driver::with_room(work).unwrap_or_else(|error| {
-        // Nobody is left to tell when stderr is closed too.
+        // If stderr is closed too, the error cannot be reported.
         let _ = writeln!(std::io::stderr(), "error: cannot start a thread: {error}; is memory limited (`ulimit -v`)?");
         jitopt_driver::exit::USAGE
     });

@@ -1,7 +1,8 @@
-//! Values that flags name: of the graph itself `%v`, of the sections in it `prim::FusionGroup_0/%v`.
+//! Values that flags name: `%v` in the graph itself, `prim::FusionGroup_0/%v` in one of its
+//! sections.
 //!
-//! Sections are called as the text calls them. Those of a section are numbered anew, so that their names are a path:
-//! `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
+//! Sections are named as in the text. Nested sections are numbered anew, so their names form a
+//! path: `prim::DifferentiableGraph_0/prim::FusionGroup_0/%v`.
 
 use crate::optimise::{Refusal, refuse};
 use jitopt_core::interpreter::content_names::sections;
@@ -10,15 +11,15 @@ use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::did_you_mean;
 use std::collections::BTreeSet;
 
-/// A value: the number of its graph, and which of its values.
+/// A value, with the number of its graph.
 pub(crate) type Place = (u64, Value);
 
 /// A value that a flag names.
 pub(crate) struct Named<'g> {
-    /// The graph that it is in.
+    /// The graph that contains it.
     pub(crate) graph: &'g Graph,
     pub(crate) value: Value,
-    /// The graphs on the way to it, the one that it is in included; empty for one of the outermost graph.
+    /// The graphs on the path to it, its own included; empty for a value of the outermost graph.
     pub(crate) way: Vec<u64>,
 }
 
@@ -28,22 +29,22 @@ impl Named<'_> {
     }
 }
 
-/// `%name=FILE` or `%name=FILE:KEY`, also of a value in a section.
+/// `%name=FILE` or `%name=FILE:KEY`, also for a value in a section.
 pub(crate) fn name_and_file<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
     let parts = text.split_once('=').filter(|(name, file)| is_name(name) && !file.is_empty());
     match parts {
         Some((name, file)) => Ok((name.strip_prefix('%').unwrap_or(name), file)),
-        None => refuse(format_args!("{flag} {text}: write `{flag} '%value=FILE'`")),
+        None => refuse(format_args!("{flag} {text}: expected `{flag} '%value=FILE'`")),
     }
 }
 
-/// Whether this is the name of a value, and not a file.
+/// Whether the text names a value rather than a file.
 pub(crate) fn is_name(text: &str) -> bool {
     let (path, name) = text.rsplit_once("/%").map_or(("", text.strip_prefix('%')), |(path, name)| (path, Some(name)));
     name.is_some_and(|name| !name.is_empty()) && (path.is_empty() || path.split('/').all(|part| part.contains("::")))
 }
 
-/// A value of the graph or of a section in it, which a flag names without the first `%`.
+/// The value of the graph or of one of its sections that a flag names; `text` lacks the first `%`.
 pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named<'g>, Refusal> {
     let (path, name) = text.rsplit_once("/%").unwrap_or(("", text));
     let (mut inner, mut way) = (graph, Vec::new());
@@ -63,7 +64,7 @@ pub(crate) fn find<'g>(flag: &str, text: &str, graph: &'g Graph) -> Result<Named
     }
 }
 
-/// Where a value of this name is, or one of a similar name.
+/// Suggests where a value of this name, or of a similar one, is.
 fn suggestion(graph: &Graph, inner: &Graph, name: &str) -> String {
     let mut paths = Vec::new();
     let mut work = vec![(String::new(), graph)];
@@ -82,7 +83,8 @@ fn suggestion(graph: &Graph, inner: &Graph, name: &str) -> String {
     near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"))
 }
 
-/// A backend that leaves sections alone whose values somebody wants to see: kernels do not keep them.
+/// A backend that does not run sections with observed values: kernels do not keep intermediate
+/// values.
 #[derive(Debug)]
 pub(crate) struct Except<'b> {
     pub(crate) backend: &'b dyn Backend,

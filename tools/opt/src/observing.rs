@@ -8,7 +8,7 @@ use similar::{ChangeTag, TextDiff};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Checks the graph after every pass that changed it.
+/// Verifies the graph after every pass that changed it.
 pub(crate) struct VerifyEach;
 
 impl Observer for VerifyEach {
@@ -28,7 +28,7 @@ impl Observer for VerifyEach {
     }
 }
 
-/// Which graphs to print, and what is left of them.
+/// The graphs to print, and the lines to keep of them.
 #[derive(Default)]
 pub(crate) struct Watcher {
     pub(crate) before: Vec<&'static str>,
@@ -38,7 +38,7 @@ pub(crate) struct Watcher {
     pub(crate) filter: Option<String>,
     pub(crate) options: PrintOptions,
     pub(crate) colour: bool,
-    /// What was printed.
+    /// The printed output.
     pub(crate) out: Vec<u8>,
     pub(crate) last: Vec<u8>,
 }
@@ -155,14 +155,15 @@ impl Observer for Watcher {
     }
 }
 
-/// Writes the graph after every pass that changed it: `DIR/FILE/003-cse.ir`, and `DIR/FILE/000-input.ir`.
+/// Writes the graph after every pass that changed it: `DIR/FILE/003-cse.ir`, and
+/// `DIR/FILE/000-input.ir`.
 pub(crate) struct TreeWriter {
     folder: PathBuf,
     options: PrintOptions,
 }
 
 impl TreeWriter {
-    /// The folder is named by the path of the file; later graphs of one file have a number.
+    /// The directory is named after the path of the file; later graphs of a file are numbered.
     pub(crate) fn new(dir: &Path, file: &str, number: usize, options: PrintOptions) -> TreeWriter {
         let name = if file == "<stdin>" { "stdin" } else { file.strip_suffix(".ir").unwrap_or(file) };
         let flat = name.trim_start_matches(['/', '.', '\\']).replace(['/', '\\', ':'], "_");
@@ -190,7 +191,7 @@ impl Observer for TreeWriter {
     }
 }
 
-/// How long passes took.
+/// The run times of passes.
 #[derive(Default)]
 pub(crate) struct Timer {
     /// Pass with options, time, whether it changed anything.
@@ -209,7 +210,7 @@ impl Observer for Timer {
 }
 
 impl Timer {
-    /// As a table, as JSON, or as a trace that browsers show (`chrome://tracing`).
+    /// Renders a table, JSON, or a trace for `chrome://tracing`.
     pub(crate) fn render(&self, format: &str) -> String {
         match format {
             "json" => self.json(),

@@ -1,4 +1,5 @@
-//! Looks on while a graph runs: says what nodes compute, replays values, catches expected ones, and watches for NaN.
+//! The observer of a run: prints results of nodes, replays values, records expected ones, and
+//! detects NaN.
 
 use crate::arguments::RunArgs;
 use crate::named_values::{Named, Place};
@@ -10,20 +11,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Instant;
 
-/// Everything that the flags ask of a run.
+/// The observations that flags request.
 pub(crate) struct Onlooker<'a> {
-    /// The graph that is run: what its params hold is looked at when all is over.
+    /// The graph that is run: its parameters are compared after the run.
     graph: u64,
     steps: bool,
     assert_finite: bool,
-    /// When time is up.
+    /// The deadline of the run.
     pub(crate) deadline: Option<Instant>,
     ran: u64,
     replayed: BTreeMap<Place, IValue>,
     reached: BTreeSet<Place>,
     names: BTreeMap<Place, String>,
     expected: BTreeSet<Place>,
-    /// The last that was computed of each expected value, as it was then.
+    /// The last computed value of each expected value.
     seen: BTreeMap<Place, IValue>,
     stderr: &'a mut (dyn Write + Send),
 }
@@ -51,7 +52,7 @@ impl<'a> Onlooker<'a> {
         }
     }
 
-    /// The names of replayed values that the run did not come to, and what it saw of expected ones.
+    /// The names of replayed values that the run did not reach, and the recorded values.
     pub(crate) fn end(self) -> (Vec<String>, BTreeMap<Place, IValue>) {
         let unreached = self.names.into_iter().filter(|(value, _)| !self.reached.contains(value));
         (unreached.map(|(_, name)| name).collect(), self.seen)
@@ -61,7 +62,7 @@ impl<'a> Onlooker<'a> {
         let _ = writeln!(self.stderr, "{line}");
     }
 
-    /// The outputs of a node, those that are replayed.
+    /// The outputs of a node that are replayed.
     fn replay(&mut self, graph: &Graph, node: Node) -> Option<Vec<Option<IValue>>> {
         if self.replayed.is_empty() {
             return None;
@@ -72,7 +73,7 @@ impl<'a> Onlooker<'a> {
         outputs.iter().any(Option::is_some).then_some(outputs)
     }
 
-    /// Takes what is replayed of values that were computed, or passed on; keeps what is expected.
+    /// Replaces replayed values among those computed or passed on, and records expected ones.
     fn meet(&mut self, graph: &Graph, values: impl Iterator<Item = Value>, found: &mut [IValue]) {
         for (value, found) in values.zip(found) {
             let place = (graph.id().number(), value);
@@ -87,7 +88,7 @@ impl<'a> Onlooker<'a> {
     }
 }
 
-/// A copy: what the program writes must not come back in the next iteration.
+/// A copy: writes of the program must not affect the next iteration.
 fn copied(value: &IValue) -> IValue {
     match value {
         IValue::Tensor(tensor) => IValue::Tensor(tensor.converted(tensor.dtype(), precision(tensor))),
@@ -95,7 +96,7 @@ fn copied(value: &IValue) -> IValue {
     }
 }
 
-/// The precision that keeps the elements of a tensor as they are.
+/// The precision that preserves the elements of a tensor.
 fn precision(tensor: &Tensor) -> jitopt_core::tensor::Precision {
     use jitopt_core::tensor::Precision;
     if tensor.kept() == tensor.dtype() { Precision::Typed } else { Precision::Double }
@@ -109,7 +110,7 @@ impl Watch for Onlooker<'_> {
     fn after(&mut self, graph: &Graph, node: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         self.ran += 1;
         if self.deadline.is_some_and(|end| Instant::now() > end) {
-            return Err(Stop::new(Reason::Budget(format!("time is up after {} operators", self.ran))));
+            return Err(Stop::new(Reason::Budget(format!("the time limit was reached after {} operators", self.ran))));
         }
         if self.steps {
             let operands: Vec<String> = operands.iter().map(summary).collect();
@@ -121,7 +122,7 @@ impl Watch for Onlooker<'_> {
             let operands: Vec<String> = operands.iter().map(summary).collect();
             let made: Vec<String> = outputs.iter().map(summary).collect();
             let (operands, made, what) = (operands.join(", "), made.join(", "), not_finite(outputs));
-            let text = format!("{made} with {what} come out of {operands}, which are finite");
+            let text = format!("{made} contains {what}, but its operands {operands} are finite");
             return Err(Stop::new(Reason::Watcher(text)));
         }
         Ok(())
@@ -154,7 +155,7 @@ fn step(graph: &Graph, node: Node, operands: &str, outputs: &[IValue]) -> String
     format!("{}{equals}{}{operands}{arrow}{made}", names.join(", "), graph.kind(node).as_str())
 }
 
-/// A value, with the range of its elements where it is a tensor.
+/// A value, with the range of its elements if it is a tensor.
 fn with_range(value: &IValue) -> String {
     let IValue::Tensor(tensor) = value else { return summary(value) };
     let (mut low, mut high, mut nans) = (f64::INFINITY, f64::NEG_INFINITY, 0);

@@ -1,4 +1,4 @@
-//! The main job: IR in, passes, IR out.
+//! The default command: reads IR, runs passes, prints IR.
 
 use crate::arguments::{Cli, GateArgs, InputArgs, JudgeArgs, PipelineArgs};
 use crate::caching::Caching;
@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// What the command line asks for, checked before any file is read.
+/// The validated command line; it is checked before any file is read.
 pub(crate) struct Plan {
     pub(crate) pipeline: Pipeline,
     pipeline_text: String,
@@ -40,7 +40,7 @@ pub(crate) struct Plan {
     gate: Gate,
     callees: Callees,
     specialization: Specialization,
-    /// What was seen when the graph ran.
+    /// The observed types of the graph.
     profile: Option<Profile>,
     log: log::Spec,
     caching: Option<Caching>,
@@ -48,23 +48,23 @@ pub(crate) struct Plan {
     after: Vec<&'static str>,
     changed: Option<Changed>,
     colour: bool,
-    /// Where reproducers of our bugs go.
+    /// The directory of reproducers of our bugs.
     folder: PathBuf,
 }
 
-/// What became of one file.
+/// The outcome of one file.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) code: i32,
-    /// How many graphs of the file were begun.
+    /// Number of graphs of the file that were started.
     pub(crate) graphs: usize,
-    /// Debug counters that no graph of the file asked about; `None` where no pipeline ran.
+    /// Debug counters that no graph of the file queried; `None` if no pipeline ran.
     pub(crate) unused_gates: Option<BTreeSet<String>>,
-    /// Rules that rewrites of the file asked about.
+    /// Rules that rewrites of the file queried.
     pub(crate) asked: BTreeSet<String>,
-    /// What its graphs call; `None` where no pipeline ran.
+    /// The calls of its graphs; `None` if no pipeline ran.
     pub(crate) calls: Option<Calls>,
 }
 
@@ -76,7 +76,8 @@ impl Outcome {
         }
     }
 
-    /// Says what failed. The first failure decides the exit code: it is the one that the output begins with.
+    /// Reports a failure. The first failure decides the exit code, as it is the first one in the
+    /// output.
     fn fail(&mut self, code: i32, text: &str) {
         self.say(text);
         if self.code == exit::YES {
@@ -134,7 +135,7 @@ pub(crate) fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut 
     }
 }
 
-/// An exit code and what to say.
+/// An exit code and a message.
 pub(crate) type Refusal = (i32, String);
 
 pub(crate) fn refuse<T>(message: impl std::fmt::Display) -> Result<T, Refusal> {
@@ -147,7 +148,7 @@ impl Plan {
         let pipeline = judging::pipeline(&pipeline_text, world)?;
         refuse_nonsense(cli)?;
         if pipeline.stages().is_empty() && (cli.pipeline.passes.is_some() || cli.pipeline.passes_file.is_some()) {
-            world.say("warning: the pipeline is empty, it runs nothing");
+            world.say("warning: the pipeline is empty, so no pass runs");
         }
         let log = log_spec(cli, world)?;
         let parse = ParseOptions { release: cli.input.torch };
@@ -157,7 +158,7 @@ impl Plan {
             |stage: &&Stage| ["differentiate", "create-autodiff-subgraphs"].contains(&stage.pass.name);
         if let Some(file) = specialization.without_gradients().filter(|_| pipeline.stages().iter().any(is_of_gradients))
         {
-            world.say(&format!("note: `{file}` says of no input `\"requires_grad\": true`, so none has a gradient"));
+            world.say(&format!("note: no input in `{file}` has `\"requires_grad\": true`, so there are no gradients"));
         }
         Ok(Plan {
             gate: judging::gate(&cli.pipeline.disable, &cli.pipeline.debug_counter, &pipeline)?,
@@ -206,14 +207,12 @@ impl Plan {
     }
 }
 
-/// What `--profile` names, where a pass wants it.
+/// The profile of `--profile`, if a pass reads it.
 fn profile(cli: &Cli, pipeline: &Pipeline, world: &World<'_>) -> Result<Option<Profile>, Refusal> {
     let is_one = cli.files.len() <= 1 && !cli.input.split_input_file;
     let profile = cmd_profile::asked_for(&cli.pipeline.seen, &[pipeline], is_one, world)?;
     if profile.is_some() && cli.pipeline.transform_cache.is_some() {
-        return refuse(
-            "--profile: results are kept by what graphs compute, not by what was seen; leave --transform-cache away",
-        );
+        return refuse("--profile: cached results do not depend on profiles; remove --transform-cache");
     }
     Ok(profile)
 }
@@ -227,7 +226,7 @@ fn pipeline_text(cli: &Cli, world: &World<'_>) -> Result<String, Refusal> {
     }
 }
 
-/// Flags that would do nothing beside, or without, others.
+/// Refuses combinations of flags that have no effect or contradict each other.
 fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
     let watch = &cli.watch;
     let prints = !watch.print_before.is_empty()
@@ -240,17 +239,17 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
         );
     }
     if cli.output.print_mutations && cli.output.emit != "ir" {
-        return refuse(format_args!("--print-mutations: only IR has comments; leave --emit={} away", cli.output.emit));
+        return refuse(format_args!("--print-mutations: only IR has comments; remove --emit={}", cli.output.emit));
     }
     if watch.report.is_some() && (cli.files.len() > 1 || cli.input.split_input_file) {
-        return refuse("--report: a page shows one graph; give one file");
+        return refuse("--report: a report shows one graph, but several files are given");
     }
     if cli.output.canonical && cli.output.print_alias {
-        return refuse("--canonical: --print-alias prints no graph");
+        return refuse("--canonical: --print-alias does not print a graph");
     }
     if cli.output.emit != "ir" && (cli.output.canonical || cli.output.print_alias || cli.output.verify_roundtrip) {
         return refuse(format_args!(
-            "--emit={}: prints no IR, so --canonical, --print-alias and --verify-roundtrip mean nothing",
+            "--emit={}: prints no IR; remove --canonical, --print-alias and --verify-roundtrip",
             cli.output.emit
         ));
     }
@@ -260,7 +259,8 @@ fn refuse_nonsense(cli: &Cli) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Passes named by a flag: they must exist and be in the pipeline, or the flag would do nothing.
+/// The passes that a flag names: they must exist and be in the pipeline; otherwise the flag would
+/// have no effect.
 pub(crate) fn named(names: &[String], flag: &str, pipeline: &Pipeline) -> Result<Vec<&'static str>, Refusal> {
     let mut found = Vec::new();
     for name in names {
@@ -284,8 +284,8 @@ fn changed(how: Option<&str>) -> Option<Changed> {
     })
 }
 
-/// The flag, or one of the two variables; PyTorch takes any whole number and crashes on anything else. A variable that is
-/// set but empty counts as unset, as with log levels.
+/// The flag, or one of the two variables; PyTorch accepts any integer and crashes on anything else.
+/// A variable that is set but empty counts as unset, as with log levels.
 fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusal> {
     if cli.output.type_verbosity.is_some() {
         return Ok(cli.output.type_verbosity);
@@ -300,7 +300,7 @@ fn type_verbosity(cli: &Cli, world: &mut World<'_>) -> Result<Option<u8>, Refusa
     }
     match text.parse::<i64>() {
         Ok(n) => Ok(Some(n.clamp(0, 4) as u8)),
-        Err(_) => refuse(format_args!("{name}=`{text}` is no number; it goes from 0 (no types) to 4 (symbolic sizes)")),
+        Err(_) => refuse(format_args!("{name}=`{text}` is not a number from 0 (no types) to 4 (symbolic sizes)")),
     }
 }
 
@@ -318,7 +318,7 @@ fn log_spec(cli: &Cli, world: &mut World<'_>) -> Result<log::Spec, Refusal> {
     }
 }
 
-/// Everything that happens to one file. Panics are caught here, so that other files still get done.
+/// Processes one file. Panics are caught here, so that other files are still processed.
 fn one_file(cli: &Cli, plan: &Plan, name: &str, text: &[u8]) -> Outcome {
     let log = Arc::new(Mutex::new(Vec::new()));
     let sink = log.clone();
@@ -415,44 +415,44 @@ fn one_graph(cli: &Cli, plan: &Plan, name: &str, parsed: Parsed, outcome: &mut O
     outcome.stdout.extend(printed);
 }
 
-/// The kernels of a graph, and a word on groups that have none.
+/// The kernels of a graph; warns of groups without a kernel.
 fn kernels_in_c(name: &str, graph: &Graph, outcome: &mut Outcome) -> String {
     let unit = whole_graph::unit(graph, None);
     for (group, why) in &unit.refused {
         outcome.say(&format!("warning: {name}: {group} has no kernel: {why}"));
     }
     if unit.groups == 0 {
-        outcome.say(&format!("warning: {name}: there are no fusion groups, and so no kernels"));
+        outcome.say(&format!("warning: {name}: there are no fusion groups, so there are no kernels"));
     }
     unit.text
 }
 
-/// A graph as TorchScript source; none when PyTorch has no words for something in it.
+/// A graph as TorchScript source; `None` if Python cannot express it.
 fn source(name: &str, graph: &Graph, outcome: &mut Outcome) -> Option<String> {
     let code = python_form::code(graph);
     if !code.report.is_clean() {
         outcome.say(&format!("{name}:\n{}", verify::render(graph, &code.report)));
     }
     if code.report.has_errors() {
-        outcome.fail(exit::NO, &format!("error: {name}: this graph has no form in Python"));
+        outcome.fail(exit::NO, &format!("error: {name}: this graph cannot be expressed in Python"));
         return None;
     }
     Some(code.text)
 }
 
-/// Says what the verifier found; false when the graph is broken.
+/// Reports the findings of the verifier; false if the graph has errors.
 fn verified(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
     let report = verify::verify(graph);
     if !report.findings.is_empty() {
         outcome.say(&format!("{name}:\n{}", verify::render(graph, &report)));
     }
     if report.has_errors() {
-        outcome.fail(exit::VERIFY, "  `--no-verify` prints the graph all the same\n");
+        outcome.fail(exit::VERIFY, "  use `--no-verify` to print the graph regardless\n");
     }
     !report.has_errors()
 }
 
-/// Whether a graph is only read and printed, which any graph can be.
+/// Whether a graph is only parsed and printed, which works even for graphs with errors.
 fn is_only_printed(cli: &Cli, plan: &Plan) -> bool {
     let InputArgs { args, shape, .. } = &cli.input;
     let is_ir = cli.output.emit == "ir"
@@ -463,19 +463,18 @@ fn is_only_printed(cli: &Cli, plan: &Plan) -> bool {
     is_ir && is_as_read && cli.pipeline.validate.is_none()
 }
 
-/// Says what keeps everything but the printer from working on a graph; false when there is
-/// something.
+/// Reports structural errors, with which only printing is possible; false if there are some.
 fn structured(name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
     let report = verify::verify_structure_only(graph);
     if report.has_errors() {
         let shown = verify::render(graph, &report);
-        let help = "  with `--no-verify` it can be printed, and nothing else";
-        outcome.fail(exit::VERIFY, &format!("error: {name} is broken:\n{shown}{help}\n"));
+        let help = "  with `--no-verify` it can only be printed";
+        outcome.fail(exit::VERIFY, &format!("error: {name} has structural errors:\n{shown}{help}\n"));
     }
     !report.has_errors()
 }
 
-/// Puts a graph into the words of another PyTorch; false when that cannot be.
+/// Translates a graph to the dialect of another PyTorch release; false if that is impossible.
 fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome) -> bool {
     let before = graph.clone();
     let report = translate(graph, to);
@@ -483,7 +482,7 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
         outcome.say(&format!("{name}:\n{}", verify::render(&before, &report)));
     }
     if report.has_errors() {
-        outcome.fail(exit::NO, &format!("error: {name}: PyTorch {to} cannot say this graph"));
+        outcome.fail(exit::NO, &format!("error: {name}: PyTorch {to} cannot express this graph"));
     }
     !report.has_errors()
 }
@@ -491,7 +490,7 @@ fn translated(name: &str, graph: &mut Graph, to: Release, outcome: &mut Outcome)
 fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mut Outcome) -> bool {
     if let Some(caching) = &plan.caching {
         let (mut session, result) = caching.transform(cli, plan, name, graph, outcome);
-        // A result that is kept comes without them, and runs must not differ.
+        // Cached results have no notes, and hits and misses must print the same.
         session.notes.clear();
         let ended = result.map_err(|error| stopped(name, &error, outcome)).is_ok();
         summaries(cli, &session, &Timer::default(), outcome);
@@ -548,18 +547,18 @@ fn transform(cli: &Cli, plan: &Plan, name: &str, graph: &mut Graph, outcome: &mu
         }
         Err(error) => stopped(name, &error, outcome),
     };
-    // Tables follow an error: before it they would bury it.
+    // Tables follow an error, which would be hard to find before them.
     summaries(cli, &session, &timer, outcome);
     is_right
 }
 
-/// Says why a pipeline stopped; the graph is not to be printed.
+/// Reports why a pipeline stopped; the graph must not be printed.
 fn stopped(name: &str, error: &RunError, outcome: &mut Outcome) -> bool {
     outcome.fail(exit::of(error), &format!("error: {name}: {error}"));
     false
 }
 
-/// The graph as it was, and what it computed.
+/// The original graph and its results.
 struct Validation {
     reference: Rc<Reference>,
     folder: PathBuf,
@@ -568,7 +567,8 @@ struct Validation {
 }
 
 impl Validation {
-    /// Runs the graph on the inputs that lie beside it or stand in it, and on made-up ones; none when that is not asked for.
+    /// Runs the graph on the inputs from its file or beside it, and on generated ones; `None` if
+    /// validation is not requested.
     fn of(
         cli: &Cli,
         plan: &Plan,
@@ -593,7 +593,7 @@ impl Validation {
         let args = JudgeArgs {
             samples: JudgeArgs::SAMPLES,
             seed: JudgeArgs::SEED,
-            // No flag sets it here, and nobody waits for passes as long as for `validate`.
+            // No flag sets it here, and users accept less delay for passes than for `validate`.
             max_steps: JudgeArgs::MAX_STEPS / 10,
             torch: cli.input.torch,
             no_verify: cli.input.no_verify,
@@ -612,7 +612,7 @@ impl Validation {
         Ok(Some(Validation { reference, folder, passes: plan.pipeline_text.clone(), args }))
     }
 
-    /// Compares; false when the graph is not to be printed.
+    /// Compares the results; false if the graph must not be printed.
     fn at_the_end(&self, cli: &Cli, name: &str, graph: &Graph, outcome: &mut Outcome) -> bool {
         match self.reference.check(graph) {
             Ok(tally) => {
@@ -653,7 +653,7 @@ impl Validation {
     }
 }
 
-/// Notes the debug counters that came up in none of the graphs so far: those would be silent no-ops.
+/// Records debug counters that no graph queried so far: those would be silent no-ops.
 fn note_unused_gates(session: &Session, outcome: &mut Outcome) {
     let unused: BTreeSet<String> = session.gate.unused().map(str::to_owned).collect();
     outcome.asked.extend(session.stats.keys().cloned());
@@ -696,7 +696,7 @@ fn remark_json(remark: &pass::Remark) -> String {
 fn round_trip(name: &str, plan: &Plan, (graph, printed): (&Graph, &[u8]), outcome: &mut Outcome) {
     let again = parse(printed, plan.parse).map(|parsed| print(&parsed.graph, plan.print));
     if again.as_deref() != Ok(&print(graph, plan.print)) {
-        outcome.fail(exit::BUG, &format!("error: {name}: the printed graph does not read back as the same text"));
+        outcome.fail(exit::BUG, &format!("error: {name}: the printed graph does not parse back to the same text"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `--report=FILE.html`: what a pipeline did to a graph, on one page that needs nothing but itself.
+//! `--report=FILE.html`: a self-contained page that shows what a pipeline did to a graph.
 
 use crate::cmd_explain;
 use crate::drawing::{escaped, svg};
@@ -11,12 +11,13 @@ use similar::{ChangeTag, DiffOp, TextDiff};
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Lines around a change.
+/// Context lines around a change.
 const AROUND: usize = 2;
-/// Most bytes of a graph that is compared line by line: what is larger is shown by its size only.
+/// Maximum size in bytes of graphs that are compared line by line; for larger ones only the number
+/// of lines is shown.
 const MOST_COMPARED: usize = 2 << 20;
 
-/// How the page looks, and how the drawing is moved.
+/// Stylesheet and script of the page.
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
@@ -32,11 +33,11 @@ struct Step {
     time: Duration,
     changed: bool,
     nodes: usize,
-    /// What changed, as rows of a table.
+    /// The changes, as table rows.
     rows: String,
 }
 
-/// Collects what passes do.
+/// Records the steps of a pipeline.
 #[derive(Default)]
 pub(crate) struct Page {
     options: PrintOptions,
@@ -60,7 +61,7 @@ impl Observer for Page {
             rows = compared(&self.before, &now);
             self.before = now;
         }
-        // A graph may be edited and come out as it was.
+        // A graph may be edited and end up unchanged.
         let changed = !rows.is_empty();
         let nodes = graph.all_nodes().count();
         self.steps.push(Step { name: run.stage.to_string(), time: run.time, changed, nodes, rows });
@@ -83,7 +84,7 @@ impl Page {
         let nodes = graph.all_nodes().count();
         let said = match self.steps.is_empty() {
             true => format!("{nodes} nodes; no pass ran."),
-            false => format!("<code>{pipeline}</code> made {nodes} nodes of {}.", self.nodes),
+            false => format!("<code>{pipeline}</code> transformed {} nodes into {nodes}.", self.nodes),
         };
         let mut page = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{name}</title>\n<style>\n{STYLE}</style></head>\n\
@@ -98,7 +99,7 @@ impl Page {
         page + &format!("<script>\n{SCRIPT}</script>\n</body></html>\n")
     }
 
-    /// A bar for each pass, as long as it took.
+    /// One bar per pass, proportional to its time.
     fn timeline(&self) -> String {
         let longest = self.steps.iter().map(|step| step.time).max().unwrap_or_default().as_secs_f64();
         let mut text = "<h2>Passes</h2>\n<table class=\"timeline\">\n<tr><th>pass</th><th>ms</th><th></th><th>nodes after it</th></tr>\n".to_owned();
@@ -128,13 +129,13 @@ impl Page {
             );
         }
         if self.steps.iter().all(|step| !step.changed) {
-            text += "<p>Nothing changed.</p>\n";
+            text += "<p>No pass changed the graph.</p>\n";
         }
         text
     }
 }
 
-/// What changed between two texts, side by side, changed words marked.
+/// A side-by-side diff of two texts, with changed words marked.
 fn compared(old: &str, new: &str) -> String {
     if old == new {
         return String::new();
@@ -154,7 +155,7 @@ fn compared(old: &str, new: &str) -> String {
     rows
 }
 
-/// The rows of one change: what goes and what comes next to each other.
+/// The rows of one change: deleted and inserted lines next to each other.
 fn side_by_side(rows: &mut String, diff: &TextDiff<'_, '_, str>, op: &DiffOp) {
     let (mut left, mut right) = (Vec::new(), Vec::new());
     for change in diff.iter_inline_changes(op) {
@@ -239,11 +240,11 @@ fn kernels(graph: &Graph) -> String {
     text
 }
 
-/// What passes counted.
+/// The counters of the passes.
 fn counted(session: &Session) -> String {
     let mut rows: Vec<(&String, &u64)> = session.stats.iter().collect();
     rows.sort();
-    let mut text = "<h2>Counted</h2>\n<table>\n".to_owned();
+    let mut text = "<h2>Counters</h2>\n<table>\n".to_owned();
     for (name, n) in rows {
         let _ = writeln!(text, "<tr><td>{}</td><td>{n}</td></tr>", escaped(name));
     }

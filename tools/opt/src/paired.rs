@@ -1,6 +1,7 @@
-//! Statistics of measurements that were made in pairs: what disturbs one of a pair disturbs the other too, and leaves their ratio alone.
+//! Statistics of paired measurements: a disturbance affects both of a pair and leaves their ratio
+//! unchanged.
 
-/// The middle of some numbers, and between which two of them the true middle lies in 95 of 100 cases.
+/// The median of a sample, with a 95 % confidence interval of the true median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Middle {
     pub(crate) median: f64,
@@ -9,8 +10,9 @@ pub(crate) struct Middle {
 }
 
 impl Middle {
-    /// Of at least one number. Nothing is assumed of how the numbers are spread: each is as likely above the true middle as below it,
-    /// so that ranks of the binomial distribution bound it. Of fewer than six numbers the ends are given, which bound it less surely.
+    /// Of at least one number. No distribution is assumed: each number is as likely above the true
+    /// median as below it, so ranks of the binomial distribution bound it. For fewer than six
+    /// numbers the extremes are given, at less than 95 % confidence.
     pub(crate) fn of(mut numbers: Vec<f64>) -> Middle {
         numbers.sort_by(f64::total_cmp);
         let n = numbers.len();
@@ -20,7 +22,8 @@ impl Middle {
     }
 }
 
-/// How many of `n` sorted numbers may be left away at each end: the chance that the middle is among them stays at 2.5 of 100.
+/// The number of order statistics of `n` that may be dropped at each end, so that the median is
+/// beyond them with a probability of at most 2.5 %.
 fn rank(n: usize) -> usize {
     let (mut term, mut sum, mut k) = (0.5f64.powi(n as i32), 0.0, 0);
     while sum + term <= 0.025 && k < n / 2 {
@@ -35,7 +38,8 @@ fn rank(n: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// The ranks of the sign test's tables, of two sides at 0.05: critical values 0 of 6, 1 of 9, 2 of 12, 5 of 20, 9 of 30.
+    /// The critical values of the two-sided sign test at 0.05: 0 for n = 6, 1 for 9, 2 for 12, 5
+    /// for 20, 9 for 30.
     #[test]
     fn ranks_are_those_of_the_sign_test() {
         for (n, critical) in [(6, 0), (9, 1), (12, 2), (20, 5), (30, 9)] {

@@ -1,6 +1,8 @@
-//! `jitopt validate` compares the gradients, too, of differentiable groups that have their backward graphs, before and after.
+//! `jitopt validate` also compares the gradients of differentiable groups with backward graphs,
+//! before and after.
 //!
-//! Each group becomes one graph of forward and backward, and runs on what it is handed when the whole graph runs; gradients of its results are made up.
+//! Each group is joined with its backward graph, and runs on the operands that it receives when the
+//! whole graph runs; the gradients of its results are generated.
 
 use crate::judging;
 use crate::optimise::Refusal;
@@ -17,7 +19,8 @@ use jitopt_judge::sharing::copies;
 use jitopt_judge::showing::{Outcome, Settings};
 use std::collections::HashMap;
 
-/// Keeps the graph that `differentiate` makes: what passes behind it make of gradients is compared with those.
+/// Keeps the graph that `differentiate` produces: the gradients after later passes are compared
+/// with it.
 #[derive(Default)]
 pub(crate) struct KeepDifferentiated(pub(crate) Option<Graph>);
 
@@ -40,7 +43,7 @@ pub(crate) fn any(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| graph.backward(node).is_some())
 }
 
-/// Compares the gradients of groups, says what came of it, and returns the exit code.
+/// Compares the gradients of groups, prints the result, and returns the exit code.
 pub(crate) fn compare(
     reference: &Reference,
     (before, after): (&Graph, &Graph),
@@ -77,7 +80,7 @@ pub(crate) fn compare(
     match (all.same, all.unjudged) {
         (0, Some((_, stop))) => world.say(&format!("note: gradients were not compared: {stop}")),
         (0, None) => world.say("note: gradients were not compared: no sample ran a differentiable group"),
-        _ => world.print(b"and so are gradients\n"),
+        _ => world.print(b"gradients are equal too\n"),
     }
     Ok(exit::YES)
 }
@@ -86,36 +89,41 @@ fn wrong(graph: &Graph, group: Node, finding: &Finding) -> String {
     let (results, params) = (graph.num_outputs(group), graph.num_inputs(group));
     let outputs: Vec<String> = graph.outputs(group).map(|output| format!("%{}", graph.name(output))).collect();
     format!(
-        "error: gradients of the group that makes {} differ; its {results} results are followed by gradients of its {params} operands, and these by made-up gradients of results\n{finding}",
+        "error: gradients of the group that computes {} differ; the list has its {results} results, the gradients of its {params} operands, and the generated gradients of the results\n{finding}",
         outputs.join(", ")
     )
 }
 
-/// Each group before, and the same after, as graphs of forward and backward; or why they do not correspond.
-#[allow(clippy::type_complexity, reason = "a refusal is a mistake of ours, a text what is said")]
+/// Each group before and after, joined with its backward graph; or why the groups do not
+/// correspond.
+#[allow(clippy::type_complexity, reason = "a refusal is an internal error, a text is a note for the user")]
 fn pairs(
     (before, old): (&Graph, &[Node]),
     (after, new): (&Graph, &[Node]),
     world: &mut World<'_>,
 ) -> Result<Result<Vec<(Graph, Graph)>, String>, Refusal> {
     if old.len() != new.len() {
-        return Ok(Err(format!("{} groups have backward graphs before, and {} after", old.len(), new.len())));
+        return Ok(Err(format!(
+            "{} groups have backward graphs before the passes, but {} after them",
+            old.len(),
+            new.len()
+        )));
     }
     let mut found = Vec::new();
     for (&a, &b) in old.iter().zip(new) {
         let (first, second) = (Roles::of(before, a), Roles::of(after, b));
         let (Some(first), Some(second)) = (first, second) else {
-            return Ok(Err("a group does not say which values it has in common with its backward graph".to_owned()));
+            return Ok(Err("a group does not declare which values it shares with its backward graph".to_owned()));
         };
         let same = before.num_inputs(a) == after.num_inputs(b)
             && before.num_outputs(a) == after.num_outputs(b)
             && first.output_vjps == second.output_vjps
             && real(&first) == real(&second);
         if !same {
-            return Ok(Err("the groups have other operands or results, or gradients of others".to_owned()));
+            return Ok(Err("the groups differ in their operands, results, or differentiated values".to_owned()));
         }
         if draws(before, a) || draws(after, b) {
-            return Ok(Err("a group draws random numbers".to_owned()));
+            return Ok(Err("a group uses random numbers".to_owned()));
         }
         match (joined(before, a, world)?, joined(after, b, world)?) {
             (Ok(first), Ok(second)) => found.push((first, second)),
@@ -125,7 +133,7 @@ fn pairs(
     Ok(Ok(found))
 }
 
-/// The results that gradients are given of.
+/// The results that receive gradients.
 fn real(roles: &Roles) -> Vec<usize> {
     roles.input_vjps.iter().copied().filter(|&i| i < roles.real_outputs).collect()
 }
@@ -139,7 +147,7 @@ fn draws(graph: &Graph, group: Node) -> bool {
     graph.subgraph(group).is_some_and(is_random) || graph.backward(group).is_some_and(is_random)
 }
 
-/// A graph that is one group, as one of forward and backward.
+/// A graph that consists of one group, joined with its backward graph.
 fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Graph, String>, Refusal> {
     let mut whole = Graph::empty_like(graph);
     let root = whole.root();
@@ -148,7 +156,7 @@ fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Gr
         map.insert(operand, whole.add_param(root, graph.ty(operand)));
     }
     let copy = whole.copy_node(Some(graph), group, &mut map);
-    // An operand that comes twice has two params.
+    // A repeated operand has two parameters.
     let params: Vec<Value> = whole.params(root).collect();
     whole.remove_inputs(copy);
     whole.set_inputs(copy, params.into_iter());
@@ -160,7 +168,7 @@ fn joined(graph: &Graph, group: Node, world: &mut World<'_>) -> Result<Result<Gr
     Ok(made.map(|()| whole).map_err(|error| error.to_string()))
 }
 
-/// What groups were handed when they ran first.
+/// Records the operands of each group at its first run.
 struct Looker<'a> {
     sections: Vec<&'a Graph>,
     handed: HashMap<u64, Vec<IValue>>,
@@ -176,7 +184,7 @@ impl Watch for Looker<'_> {
     }
 }
 
-/// What each group is handed on each sample that comes to it.
+/// The operands of each group, for each sample that reaches it.
 fn handed(reference: &Reference, graph: &Graph, groups: &[Node]) -> Vec<Vec<Sample>> {
     let sections: Vec<&Graph> = groups.iter().filter_map(|&group| graph.subgraph(group)).collect();
     let mut all: Vec<Vec<Sample>> = vec![Vec::new(); groups.len()];
@@ -193,7 +201,7 @@ fn handed(reference: &Reference, graph: &Graph, groups: &[Node]) -> Vec<Vec<Samp
     all
 }
 
-/// What a graph of forward and backward takes: behind the operands gradients of what is real of the results.
+/// Appends gradients of the floating-point results to the operands of a joined graph.
 fn with_gradients(mut sample: Sample, graph: &Graph, group: Node, settings: &Settings) -> Sample {
     let (Some(section), Some(roles)) = (graph.subgraph(group), Roles::of(graph, group)) else { return sample };
     let results = Outcome::of(section, settings, &sample.inputs, Precision::Typed).results.unwrap_or_default();
@@ -205,7 +213,7 @@ fn with_gradients(mut sample: Sample, graph: &Graph, group: Node, settings: &Set
     sample
 }
 
-/// Numbers between -1 and 1, few of which are the same.
+/// Values between -1 and 1, mostly distinct.
 fn made_up(result: &Tensor) -> Tensor {
     const STEP: usize = 37;
     const PERIOD: usize = 101;

@@ -1,4 +1,4 @@
-//! Our own bugs: caught, told, and left behind as a file that is already a lit test.
+//! Internal bugs: panics are caught, reported, and saved as lit tests.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 
 thread_local! {
-    /// What the last panic of this thread said, and whether somebody here waits for it.
+    /// The message of the last panic of this thread, if a guard is active.
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
     static WAITING: RefCell<bool> = const { RefCell::new(false) };
 }
 
-/// Runs `work`; a panic becomes its message.
+/// Runs `work`; a panic becomes an `Err` with its message.
 pub(crate) fn guard<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -36,7 +36,7 @@ fn note(info: &PanicHookInfo<'_>) -> bool {
     waiting
 }
 
-/// Writes the input with a RUN line that shows the bug; returns where.
+/// Writes the input with a RUN line that reproduces the bug; returns the path.
 pub(crate) fn write_reproducer(dir: &Path, flags: &str, input: &[u8]) -> Option<PathBuf> {
     let flags = if flags.is_empty() { String::new() } else { format!(" {flags}") };
     let mut text =

@@ -1,4 +1,5 @@
-//! Values without tensors that stand in a flag: `8`, `None`, `[1, 2]`, `{"a": 1}`, spelt as constants are in the IR.
+//! Values without tensors, written inline in flags: `8`, `None`, `[1, 2]`, `{"a": 1}`, in the
+//! syntax of IR constants.
 
 use crate::World;
 use crate::given_values::tensors_of;
@@ -15,12 +16,12 @@ use jitopt_core::types::spelling::Spelling;
 use jitopt_core::types::{Simple, Type, TypeKind};
 use std::path::Path;
 
-/// Whether values of a type have no tensors in them, and a spelling.
+/// Whether values of a type contain no tensors and have an inline syntax.
 pub(crate) fn is_plain(ty: Type) -> bool {
     example(ty).is_some()
 }
 
-/// The value of this type that a text spells.
+/// Parses a value of this type.
 pub(crate) fn parse(text: &str, ty: Type) -> Option<IValue> {
     let is_optional = matches!(ty.kind(), TypeKind::Optional(_));
     match (text, number_kind(ty)) {
@@ -36,7 +37,7 @@ pub(crate) fn parse(text: &str, ty: Type) -> Option<IValue> {
     if !is_plain(ty) {
         return None;
     }
-    // Attributes end with a bracket.
+    // Attributes are terminated by a bracket.
     let input = format!("{text}]");
     let read = literal::parse(input.as_bytes(), attr::VALUE, Some(ty), &mut Evidence::default()).ok()?;
     let value = literal_values::of(&Environment::default(), &read.value, ty, "");
@@ -44,7 +45,7 @@ pub(crate) fn parse(text: &str, ty: Type) -> Option<IValue> {
     fitted(value, ty).ok()
 }
 
-/// How a value without tensors is spelt, in all digits.
+/// The inline text of a value without tensors, with all digits.
 pub(crate) fn spelling(value: &IValue) -> Option<String> {
     if let IValue::Bool(yes) = value {
         return Some(if *yes { "True" } else { "False" }.to_owned());
@@ -61,10 +62,10 @@ pub(crate) fn spelling(value: &IValue) -> Option<String> {
 /// A number, or a list of numbers, from a file.
 pub(crate) fn from_file(flag: &str, text: &str, ty: Type, world: &World<'_>) -> Result<IValue, Refusal> {
     let example = example(ty).unwrap_or_default();
-    let wrong = |found: &str| refuse(format_args!("{flag}: {found}; a {ty} is spelt as in {example}"));
+    let wrong = |found: &str| refuse(format_args!("{flag}: {found}; a {ty} is written as {example}"));
     let file = text.rsplit_once(':').map_or(text, |(file, _)| file);
     if ![text, file].iter().any(|file| world.path(Path::new(file)).is_file()) {
-        return wrong(&format!("`{text}` is no {ty}, and no file"));
+        return wrong(&format!("`{text}` is neither a {ty} nor a file"));
     }
     let mut tensors = tensors_of(text, world)?;
     let tensor = match tensors.len() {
@@ -78,12 +79,12 @@ pub(crate) fn from_file(flag: &str, text: &str, ty: Type, world: &World<'_>) -> 
             IValue::list((0..tensor.shape()[0]).map(item).collect::<Vec<_>>())
         }
         _ if !is_list && tensor.numel() == 1 => IValue::from(tensor.item()),
-        _ => return wrong("the tensor of the file is something else"),
+        _ => return wrong("the tensor of the file does not fit"),
     };
     fitted(value, ty).or_else(|error| wrong(&error.to_string()))
 }
 
-/// What kind of number a type is of, where it may be missing too.
+/// The scalar kind of a number type, also if it is optional.
 fn number_kind(ty: Type) -> Option<Simple> {
     match ty.kind() {
         TypeKind::Optional(inner) => number_kind(*inner),

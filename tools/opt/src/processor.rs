@@ -1,4 +1,4 @@
-//! `--backend=cpu`: fusion groups as kernels of the processor, and what is said of them.
+//! `--backend=cpu`: fusion groups as compiled kernels, and the messages about them.
 
 use crate::World;
 use crate::arguments::BackendArgs;
@@ -7,15 +7,15 @@ use jitopt_core::runtime::{CpuBackend, Settings};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// What is said where the flag did nothing.
+/// The warning if the flag had no effect.
 const NO_KERNEL: &str = "warning: --backend=cpu: no kernel was launched";
 
-/// The backend that flags and environment ask for.
+/// The backend that flags and environment select.
 pub(crate) fn backend(args: &BackendArgs, world: &World<'_>) -> Option<CpuBackend> {
     in_environment(args, &world.env)
 }
 
-/// The same in an environment, which threads share.
+/// The same with an explicit environment, which threads share.
 pub(crate) fn in_environment(args: &BackendArgs, env: &BTreeMap<String, String>) -> Option<CpuBackend> {
     let variable = |name: &str| env.get(name).filter(|value| !value.is_empty()).cloned();
     let cache = (!args.no_cache).then(|| cache_folder(variable)).flatten();
@@ -24,20 +24,20 @@ pub(crate) fn in_environment(args: &BackendArgs, env: &BTreeMap<String, String>)
     (args.backend == "cpu").then(|| CpuBackend::new(settings))
 }
 
-/// Refuses what is said of kernels where none run.
+/// Refuses flags for kernels if no kernel runs.
 ///
 /// # Errors
-/// The flag, and what it is of.
+/// Names the flag, and why it has no effect.
 pub(crate) fn refuse_idle(args: &BackendArgs) -> Result<(), Refusal> {
     match args {
         BackendArgs { backend, .. } if backend == "cpu" => Ok(()),
-        BackendArgs { no_cache: true, .. } => refuse("--no-cache: nothing is compiled without --backend=cpu"),
-        BackendArgs { threads: Some(_), .. } => refuse("--threads: they are of kernels; add --backend=cpu"),
+        BackendArgs { no_cache: true, .. } => refuse("--no-cache: kernels are only compiled with --backend=cpu"),
+        BackendArgs { threads: Some(_), .. } => refuse("--threads: it sets the threads of kernels; add --backend=cpu"),
         _ => Ok(()),
     }
 }
 
-/// `JITOPT_CACHE`, or a folder where the user's caches are.
+/// `JITOPT_CACHE`, or a directory in the user's cache directory.
 fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let asked_for = variable("JITOPT_CACHE").map(PathBuf::from);
     let usual = || variable("XDG_CACHE_HOME").map(|folder| PathBuf::from(folder).join("jitopt"));
@@ -45,7 +45,7 @@ fn cache_folder(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     asked_for.or_else(usual).or_else(at_home)
 }
 
-/// Says which groups ran unfused.
+/// Reports groups that the interpreter ran.
 pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, world: &mut World<'_>) {
     let Some(backend) = backend else { return };
     backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
@@ -55,7 +55,7 @@ pub(crate) fn tell_of_groups(backend: Option<&CpuBackend>, world: &mut World<'_>
     }
 }
 
-/// Says what was counted.
+/// Prints the counters.
 pub(crate) fn tell_of_counts(
     backend: Option<&CpuBackend>,
     stats: Option<&str>,
@@ -85,7 +85,7 @@ pub(crate) fn tell_of_counts(
     }
 }
 
-/// Says how many kernels ran: a validation of none says nothing about them.
+/// Reports how many kernels ran: without any, a validation does not cover kernels.
 pub(crate) fn note_of_launches(backend: &CpuBackend, world: &mut World<'_>) {
     backend.remarks().iter().for_each(|remark| world.say(&format!("warning: {remark}")));
     let n = backend.counts().launched;

@@ -1,10 +1,10 @@
-//! Findings in a text, shown to a person: file, line, caret, what was expected, what to do.
+//! Renders diagnostics for users: file, line, caret, what was expected, and the remedy.
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use jitopt_core::text::{Diagnostic, Severity};
 use std::ops::Range;
 
-/// Lines are cut to so many bytes around the finding: a line may be 100 MB long.
+/// Lines are cut to this many bytes around the finding: a line may be 100 MB long.
 const SHOWN: usize = 160;
 
 /// Renders diagnostics of one file.
@@ -23,7 +23,7 @@ fn one(renderer: &Renderer, name: &str, text: &[u8], diagnostic: &Diagnostic) ->
     let inside = |at: usize| printable(&text[window.start..at.clamp(window.start, window.end)]).len();
     let start = boundary(&line, inside(diagnostic.span.start));
     let end = boundary(&line, inside(diagnostic.span.end).max(start + 1).min(line.len().max(start + 1)));
-    // A caret behind the end of the line needs something to stand under.
+    // A caret after the end of the line needs a character above it.
     let line = if end > line.len() { format!("{line} ") } else { line };
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
@@ -39,10 +39,10 @@ fn one(renderer: &Renderer, name: &str, text: &[u8], diagnostic: &Diagnostic) ->
     format!("{}\n", renderer.render(&report))
 }
 
-/// The line around the start of a span, cut where it is long, and its number from 1.
+/// The line around the start of a span, truncated if long, and its number from 1.
 fn window(text: &[u8], span: &Range<usize>) -> (Range<usize>, usize) {
     let at = span.start.min(text.len());
-    // The finding may be the end of the file: show the last line that there is.
+    // A finding at the end of the file is shown on the last line.
     let at = if at == text.len() && at > 0 && text[at - 1] == b'\n' { at - 1 } else { at };
     let first = text[..at].iter().rposition(|&b| b == b'\n').map_or(0, |i| i + 1);
     let last = text[at..].iter().position(|&b| b == b'\n').map_or(text.len(), |i| at + i);
@@ -51,12 +51,12 @@ fn window(text: &[u8], span: &Range<usize>) -> (Range<usize>, usize) {
     (start..last.min(at + SHOWN), number)
 }
 
-/// The first place from `at` on that is not within a character.
+/// The first character boundary at or after `at`.
 fn boundary(line: &str, at: usize) -> usize {
     (at..line.len()).find(|&at| line.is_char_boundary(at)).unwrap_or(at.max(line.len()))
 }
 
-/// Bytes as one line of text: control characters would spoil the carets.
+/// Bytes as one line of text; control characters would shift the carets.
 fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,4 +1,4 @@
-//! Commands and files that show a failure again: flags that must be repeated, lit files with inputs and contents.
+//! Reproducers of failures: the flags to repeat, and lit files with inputs and contents.
 
 use crate::arguments::{BackendArgs, GateArgs, JudgeArgs};
 use crate::bindings::Bindable;
@@ -16,7 +16,7 @@ use jitopt_judge::sharing::copies;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// A word that a shell takes as it is.
+/// A word quoted for the shell, if necessary.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -25,7 +25,7 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// Flags, each with a blank before it.
+/// Flags, each preceded by a blank.
 #[derive(Default)]
 struct Flags(String);
 
@@ -43,7 +43,7 @@ impl Flags {
     }
 }
 
-/// Flags with which a command judges on the same samples in the same way.
+/// Flags that reproduce the same judgement on the same samples.
 pub(crate) fn all_flags(args: &JudgeArgs) -> String {
     let mut flags = Flags::default();
     if args.samples != JudgeArgs::SAMPLES {
@@ -58,7 +58,7 @@ pub(crate) fn all_flags(args: &JudgeArgs) -> String {
     flags.0 + &for_passes(args) + &rules(args)
 }
 
-/// Flags that passes read files by.
+/// Flags that name files for passes.
 pub(crate) fn for_passes(args: &JudgeArgs) -> String {
     let mut flags = Flags::default();
     flags.each("callee", &args.callee);
@@ -66,7 +66,7 @@ pub(crate) fn for_passes(args: &JudgeArgs) -> String {
     flags.0
 }
 
-/// Flags that hold whatever the inputs are, and name no file.
+/// Flags that apply to all inputs and name no file.
 fn rules(args: &JudgeArgs) -> String {
     let mut flags = Flags::default();
     flags.each("schema", &Declared::current().texts());
@@ -91,7 +91,7 @@ fn rules(args: &JudgeArgs) -> String {
     flags.0
 }
 
-/// The flags that say who runs groups.
+/// The flags that select the backend.
 pub(crate) fn of_backend(args: &BackendArgs) -> String {
     let mut flags = Flags::default();
     if args.backend == "cpu" {
@@ -102,7 +102,7 @@ pub(crate) fn of_backend(args: &BackendArgs) -> String {
     flags.0
 }
 
-/// The flags of gates.
+/// The flags that restrict rewrites.
 pub(crate) fn gates(args: &GateArgs) -> String {
     let counters = args.debug_counter.iter().map(|counter| format!(" --debug-counter='{counter}'"));
     counters.chain(args.disable.iter().map(|pass| format!(" --disable={}", quoted(pass)))).collect()
@@ -112,7 +112,7 @@ pub(crate) fn gates(args: &GateArgs) -> String {
 pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IValue]) -> String {
     let mut text: String = note.lines().map(|line| format!("# {line}\n")).collect();
     text += &format!("# RUN: {run_line}\n");
-    // Objects whose attributes are bound stand in no description.
+    // Objects with bound attributes are not described.
     let is_bound = |input: &IValue| matches!(input, IValue::Object(it) if it.attributes.borrow().contains_key(PATH));
     let described = described(inputs).0.into_iter().zip(inputs).filter(|(_, input)| !is_bound(input));
     let lines: Vec<String> = described.map(|(described, _)| format!("# ARGS: {}", described.json())).collect();
@@ -122,7 +122,7 @@ pub(crate) fn lit_file(run_line: &str, note: &str, graph: &Graph, inputs: &[IVal
     text + &String::from_utf8_lossy(&print(graph, PrintOptions::default()))
 }
 
-/// Inputs in words, and their tensors by key but for those that look into the memory of another.
+/// Descriptions of the inputs, and their tensors by key except those that alias another tensor.
 fn described(inputs: &[IValue]) -> (Vec<Described>, Tensors) {
     let mut tensors = Tensors::new();
     let inputs = copies(inputs, Precision::Typed).into_iter().enumerate();
@@ -133,8 +133,8 @@ fn described(inputs: &[IValue]) -> (Vec<Described>, Tensors) {
     (all, tensors)
 }
 
-/// Says of tensors into whose memory they look, where a tensor before them is all of it. Memory that inputs share otherwise is
-/// not shared any more.
+/// Describes tensors that alias an earlier tensor which covers all of their memory. Other kinds of
+/// sharing between inputs are lost.
 fn share(described: &mut Described, tensors: &Tensors, seen: &mut Vec<String>) {
     match described {
         Described::List(parts) | Described::Tuple(parts) => {
@@ -157,42 +157,42 @@ fn share(described: &mut Described, tensors: &Tensors, seen: &mut Vec<String>) {
     }
 }
 
-/// What a reproducer pipes `validate` into: it passes as soon as nothing is wrong any more.
+/// The check that a reproducer pipes `validate` into: it passes as soon as the bug is fixed.
 pub(crate) const SAME: &str = " | filecheck %s\n# CHECK: the same on 1 sample";
 
-/// A failure that is to be shown again.
+/// A failure to be reproduced.
 pub(crate) struct Reproducer<'a> {
-    /// The command with the flags that are its own: `jitopt validate %s --passes='cse' --samples 0`.
+    /// The command with its own flags: `jitopt validate %s --passes='cse' --samples 0`.
     pub(crate) command: String,
-    /// What was seen of the graph.
+    /// The observed types of the graph.
     pub(crate) profile: Option<&'a Path>,
-    /// What looks at the output: ` | filecheck %s`.
+    /// The check on the output: ` | filecheck %s`.
     pub(crate) piped: String,
-    /// How it fails.
+    /// The failure.
     pub(crate) note: &'a str,
     pub(crate) graph: &'a Graph,
     pub(crate) inputs: &'a [IValue],
-    /// Contents that the text of the graph does not show.
+    /// Contents that the text of the graph omits.
     pub(crate) contents: &'a BTreeMap<String, IValue>,
-    /// What they were called when they were bound.
+    /// Their names when they were bound.
     pub(crate) names: &'a ContentNames,
     pub(crate) judge: &'a JudgeArgs,
 }
 
 impl Reproducer<'_> {
-    /// The lit file, with contents in a folder of this name beside it.
+    /// The lit file; contents are in a directory of this name beside it.
     fn text(&self, folder: Option<&str>, cwd: &Path) -> String {
         let mut flags = Flags::default();
         let parts = self.judge.callee.iter().filter_map(|text| text.split_once('='));
         parts.for_each(|(name, file)| flags.give("callee", format!("{name}={}", absolute(Path::new(file), cwd))));
         self.profile.iter().for_each(|file| flags.give("profile", absolute(file, cwd)));
-        // lit takes `%` for the begin of a substitution.
+        // lit interprets `%` as the start of a substitution.
         let flags = format!("{}{}", rules(self.judge), flags.0).replace('%', "%%");
         let bound = folder.map_or(String::new(), |folder| format!(" --bind-dir %S/{folder}")) + &self.plain_flags();
         lit_file(&format!("{}{flags}{bound}{}", self.command, self.piped), self.note, self.graph, self.inputs)
     }
 
-    /// Contents by the names that they have in this graph: sections may be others than when they were bound.
+    /// Contents by their names in this graph: sections may differ from those at binding.
     fn named_contents(&self) -> Vec<(String, &IValue)> {
         let mut now: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (path, graph) in all_graphs(self.graph, &BTreeMap::new()) {
@@ -222,12 +222,12 @@ impl Reproducer<'_> {
         flags.0.replace('%', "%%")
     }
 
-    /// The lit file by itself: contents that were bound from files are not in it, nor large inputs.
+    /// The lit file alone: contents bound from files and large inputs are missing.
     pub(crate) fn printed(&self, cwd: &Path) -> String {
         self.text(None, cwd)
     }
 
-    /// Writes it into a folder under a name that tells it from others; returns where it is.
+    /// Writes it into a directory under a unique name; returns the path.
     pub(crate) fn write_into(&self, folder: &Path, stem: &str, cwd: &Path) -> std::io::Result<PathBuf> {
         let step = |hash: u64, b: u8| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
         let hash = self.printed(cwd).bytes().fold(0xcbf2_9ce4_8422_2325, step);
@@ -236,14 +236,15 @@ impl Reproducer<'_> {
         self.write(&path, cwd).map(|()| path)
     }
 
-    /// Writes it, and beside it what a text cannot hold: large inputs, and contents that were bound or made up.
+    /// Writes it, and files beside it for large inputs and for contents that were bound or
+    /// generated.
     pub(crate) fn write(&self, path: &Path, cwd: &Path) -> std::io::Result<()> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let folder = format!("{stem}.contents");
         let contents = self.named_contents().into_iter().map(|(name, value)| (of_content(&name, value), name));
         let contents: Vec<_> = contents.filter(|(tensors, _)| !tensors.is_empty()).collect();
         for (tensors, name) in &contents {
-            // Those of sections are in folders that are named as the sections.
+            // Files of sections are in subdirectories named after the sections.
             let file = format!("{}.safetensors", name.replace("/%", "/"));
             let file = path.with_file_name(&folder).join(file);
             std::fs::create_dir_all(file.parent().unwrap_or(Path::new("")))?;
@@ -258,7 +259,7 @@ impl Reproducer<'_> {
     }
 }
 
-/// A tensor under its name, or those of a list under their numbers, as `--bind` takes them.
+/// A tensor under its name, or the tensors of a list under their indices, as `--bind` reads them.
 fn of_content(name: &str, value: &IValue) -> Tensors {
     let parts = match value {
         IValue::List(parts) => parts.borrow().clone(),

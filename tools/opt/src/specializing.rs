@@ -1,4 +1,4 @@
-//! Types of params from `--args` and `--shape`.
+//! Parameter types from `--args` and `--shape`.
 
 use crate::World;
 use crate::arguments::InputArgs;
@@ -14,10 +14,10 @@ use jitopt_core::tensor::layout::{self, Dims};
 use jitopt_core::types::TypeKind;
 use jitopt_core::types::era::Era;
 
-/// What is said of params.
+/// The given types of parameters.
 #[derive(Default)]
 pub(crate) struct Specialization {
-    /// The file and what it describes.
+    /// The file and its descriptions.
     arguments: Option<(String, Vec<Described>)>,
     /// The flag, the name and the sizes.
     shapes: Vec<(String, String, Dims)>,
@@ -32,7 +32,7 @@ pub(crate) fn near_name<'a>(name: &str, names: &'a [String]) -> Option<&'a str> 
 }
 
 impl Specialization {
-    /// Reads what the flags name.
+    /// Reads the files that flags name.
     pub(crate) fn read(args: &InputArgs, world: &World<'_>) -> Result<Specialization, Refusal> {
         let arguments = match &args.args {
             None => None,
@@ -48,13 +48,14 @@ impl Specialization {
         Ok(Specialization { arguments, shapes, detail })
     }
 
-    /// Sizes alone, as `--shape` gives them.
+    /// The sizes of `--shape` flags alone.
     pub(crate) fn of_shapes(shapes: &[String]) -> Result<Specialization, Refusal> {
         let shapes = shapes.iter().map(|text| shape(text)).collect::<Result<_, _>>()?;
         Ok(Specialization { shapes, ..Specialization::default() })
     }
 
-    /// The file that describes tensors, none of which wants a gradient. What containers hold may.
+    /// The description file, if it describes tensors and none of them requires a gradient.
+    /// Containers are ignored, as their elements may require one.
     pub(crate) fn without_gradients(&self) -> Option<&str> {
         let (file, arguments) = self.arguments.as_ref()?;
         let wants = |one: &Described| match one {
@@ -66,7 +67,7 @@ impl Specialization {
         (has_tensors && !arguments.iter().any(wants)).then_some(file)
     }
 
-    /// Gives the params of a graph their types; says what does not fit.
+    /// Assigns types to the parameters of a graph; reports those that do not fit.
     pub(crate) fn apply(&self, graph: &mut Graph) -> Result<(), String> {
         if let Some((file, arguments)) = &self.arguments {
             self.apply_arguments(graph, file, arguments)?;
@@ -77,7 +78,10 @@ impl Specialization {
                 let names: Vec<String> = params.iter().map(|&param| graph.name(param)).collect();
                 let near = near_name(name, &names);
                 let near = near.map_or(String::new(), |near| format!("; did you mean `%{near}`?"));
-                return Err(format!("--shape {flag}\n{}: there is no param %{name}{near}", carets("--shape %", name)));
+                return Err(format!(
+                    "--shape {flag}\n{}: there is no parameter %{name}{near}",
+                    carets("--shape %", name)
+                ));
             };
             let ty = shaped(graph.ty(param), sizes).map_err(|why| {
                 let at = carets(&format!("--shape %{name}="), &flag[flag.find('=').map_or(0, |at| at + 1)..]);
@@ -95,7 +99,7 @@ impl Specialization {
         let params = if arguments.len() == all.len() { all } else { plain };
         if params.len() != arguments.len() {
             return Err(format!(
-                "`{file}` describes {} arguments, and the graph takes {}",
+                "`{file}` describes {} arguments, but the graph takes {}",
                 arguments.len(),
                 params.len()
             ));
@@ -109,21 +113,21 @@ impl Specialization {
             forget_claims(graph);
         }
         if graph.era == Era::V1_3 {
-            // That printed element types and sizes, whatever else it knew.
+            // Types with element types and sizes are printed at verbosity 1 or more.
             graph.dialect.spelling.verbosity.get_or_insert(1);
         }
         Ok(())
     }
 }
 
-/// A line that marks what is wrong in the line above it.
+/// A line that marks the wrong part of the line above it.
 fn carets(before: &str, wrong: &str) -> String {
     format!("{}{}", " ".repeat("error: ".len() + before.len()), "^".repeat(wrong.len().max(1)))
 }
 
 /// `%x=3,4`
 fn shape(text: &str) -> Result<(String, String, Dims), Refusal> {
-    let wrong = || refuse(format_args!("--shape {text}: write `--shape '%x=3,4'`"));
+    let wrong = || refuse(format_args!("--shape {text}: expected `--shape '%x=3,4'`"));
     let Some((name, sizes)) = text.split_once('=') else { return wrong() };
     let sizes: Result<Dims, _> =
         sizes.split([',', 'x']).map(str::trim).filter(|size| !size.is_empty()).map(str::parse).collect();

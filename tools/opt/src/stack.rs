@@ -1,26 +1,27 @@
-//! Room for the few walks that recurse.
+//! Threads with a stack large enough for recursive traversals.
 
 use jitopt_core::ops::declared::Declared;
 use std::sync::{Arc, Mutex};
 use std::thread::{Scope, ScopedJoinHandle};
 
-/// How much stack to ask for, most first. Nesting of 10,000 levels is read, and the walks over types and literals that recurse
-/// need 1 GiB for that; pages that are not touched cost nothing. Where address space is limited (`ulimit -v`, small
-/// containers), less room for odd inputs is better than no tool.
+/// Stack sizes to request, largest first. The parser accepts 10,000 levels of nesting, and the
+/// recursive traversals of types and literals need 1 GiB for that; untouched pages cost nothing.
+/// Where address space is limited (`ulimit -v`, small containers), a smaller stack still handles
+/// ordinary inputs.
 pub(crate) const SIZES: [usize; 4] = [1 << 30, 256 << 20, 64 << 20, 8 << 20];
 
-/// Starts a thread with as much stack as there is; an error when no thread can be made at all.
+/// Starts a thread with the largest stack available; an error if no thread can be started.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
 ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
-    // Custom operators are known to threads one by one.
+    // Declared operators are thread-local.
     let declared = Declared::current();
     let work = move || {
         let _entered = declared.enter();
         work()
     };
-    // A thread that cannot be made takes its closure with it: this one is handed on.
+    // A thread that fails to start drops its closure: this one is shared between the attempts.
     let work = Arc::new(Mutex::new(Some(work)));
     let start = |size: usize| {
         let work = work.clone();
@@ -30,7 +31,7 @@ pub(crate) fn spawn<'scope, T: Send + 'scope>(
     SIZES[1..].iter().fold(start(SIZES[0]), |thread, size| thread.or_else(|_| start(*size)))
 }
 
-/// Runs `work` on a thread with as much stack as there is; an error when no thread can be made at all.
+/// Runs `work` on a thread with the largest stack available; an error if no thread can be started.
 pub fn with_room(work: impl FnOnce() -> i32 + Send) -> std::io::Result<i32> {
     std::thread::scope(|scope| Ok(spawn(scope, work)?.join().unwrap_or(crate::exit::BUG)))
 }

@@ -1,4 +1,5 @@
-//! Searches that several threads do together, each over a trial that it read itself: graphs stay in the thread that made them.
+//! Parallel searches, in which each thread reads its own trial: graphs are not shared between
+//! threads.
 
 use crate::arguments::JudgeArgs;
 use crate::judging::Trial;
@@ -10,7 +11,7 @@ use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Scope;
 
-/// What a team works on.
+/// The subject of a parallel search.
 #[derive(Clone, Copy)]
 pub(crate) struct Work<'a> {
     pub(crate) judge: &'a JudgeArgs,
@@ -21,20 +22,20 @@ pub(crate) struct Work<'a> {
 
 impl Work<'_> {
     /// # Errors
-    /// What cannot be read twice, or not be judged twice with one result, cannot be shared.
+    /// Input that cannot be read twice, or results that depend on time, cannot be shared.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         if self.jobs > 1 && (self.file.as_os_str() == "-" || self.judge.timeout.is_some()) {
             return refuse(
-                "--jobs: every worker reads the graph and must find the same; give a file, and no --timeout",
+                "--jobs: every worker must read the same graph and get the same results; give a file, and remove --timeout",
             );
         }
         Ok(())
     }
 
-    /// Has `lead` and, in other threads, `follow` search; what the first finds.
+    /// Runs `lead` here and `follow` in other threads; returns the result of `lead`.
     pub(crate) fn share<T>(self, follow: &(dyn Fn(&Trial, Seat) + Sync), lead: impl FnOnce(Seat) -> T) -> T {
         std::thread::scope(|scope| {
-            // Only who is there gets a seat: the others would wait for whoever is not.
+            // Only started threads get a seat: the others would wait for absent ones.
             let others: Vec<Sender<Seat>> = (1..self.jobs).map_while(|_| self.helper(scope, follow)).collect();
             let mut seats = Seat::team(others.len() + 1).into_iter();
             let mine = seats.next().expect("a team has a member");
@@ -43,7 +44,7 @@ impl Work<'_> {
         })
     }
 
-    /// A thread that searches as soon as it has a seat; none when it cannot be made.
+    /// A thread that searches as soon as it has a seat; `None` if it cannot be started.
     fn helper<'s, 'e>(self, scope: &'s Scope<'s, 'e>, follow: &'s (dyn Fn(&Trial, Seat) + Sync)) -> Option<Sender<Seat>>
     where
         Self: 's,
@@ -53,7 +54,7 @@ impl Work<'_> {
         stack::spawn(scope, work).ok().map(|_| sender)
     }
 
-    /// The same search over a trial of its own: what it says was said.
+    /// The same search over its own trial; its messages are discarded, as the lead prints them.
     fn replica(&self, seat: Seat, follow: &(dyn Fn(&Trial, Seat) + Sync)) -> Result<(), Refusal> {
         let (mut nothing, mut said) = (Vec::new(), Vec::new());
         let mut world = World {

@@ -1,4 +1,4 @@
-//! What a run reads and writes: figures that are the same on every machine.
+//! Memory traffic of a run: figures that do not depend on the machine.
 
 use jitopt_core::interpreter::{IValue, Stop, Watch};
 use jitopt_core::ir::{Graph, Node};
@@ -6,14 +6,14 @@ use jitopt_core::ops;
 use jitopt_core::tensor::Tensor;
 use jitopt_core::types::Type;
 
-/// Counts while a graph runs. A group that a kernel runs is one operator.
+/// Counts during a run. A group run by a kernel is one operator.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
-    /// Operators that read or wrote tensors; views do neither.
+    /// Operators that read or wrote tensors; views are not counted.
     pub(crate) operators: u64,
-    /// Bytes that operators read and wrote, each operand once. What broadcasts is read once.
+    /// Bytes that operators read and wrote, each operand once. Broadcast operands are counted once.
     pub(crate) moved: u64,
-    /// Bytes of the tensors that operators made.
+    /// Bytes of the tensors that operators created.
     pub(crate) made: u64,
 }
 
@@ -38,7 +38,7 @@ fn writes(graph: &Graph, node: Node) -> bool {
     operator.may_write(operator.resolve(&types).schema())
 }
 
-/// The tensors among values and in their lists, each once.
+/// The distinct tensors among values and in their lists.
 fn tensors(values: &[IValue]) -> Vec<Tensor> {
     let mut found: Vec<Tensor> = Vec::new();
     let mut add = |value: &IValue| {
@@ -59,7 +59,7 @@ fn is_same(a: &Tensor, b: &Tensor) -> bool {
     a.shares_storage(b) && a.shape() == b.shape() && a.strides() == b.strides() && a.offset() == b.offset()
 }
 
-/// Bytes of the elements that there are in memory: a dimension that is stretched has one.
+/// Bytes of the elements in memory: a broadcast dimension has one.
 fn bytes(tensor: &Tensor) -> u64 {
     let sizes = tensor.shape().iter().zip(tensor.strides());
     let elements: i64 = sizes.map(|(&size, &stride)| if stride == 0 { size.min(1) } else { size }).product();

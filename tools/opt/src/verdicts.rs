@@ -1,4 +1,5 @@
-//! Whether results are as expected: what `--expect` names, how it is compared, the table of what differs.
+//! Comparison of results with expected values: `--expect`, tolerances, and the table of
+//! differences.
 
 use crate::arguments::RunArgs;
 use crate::given_values::{read_tensors, single};
@@ -14,7 +15,7 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A value in a few words.
+/// A short description of a value.
 pub(crate) fn summary(value: &IValue) -> String {
     const SHOWN: usize = 40;
     match value {
@@ -44,17 +45,17 @@ fn joined(values: &[IValue]) -> String {
     shown.join(", ") + &more
 }
 
-/// What `--expect` names.
+/// The expected values of `--expect`.
 pub(crate) struct Expectations {
-    /// What files are for, in messages.
+    /// The kind of the values, for messages.
     what: &'static str,
     /// Files for the outputs.
     outputs: Vec<(String, Tensors)>,
     /// Tensors for values, with their names.
     values: BTreeMap<Place, (String, Tensor)>,
-    /// The sections that some of them are in, and those around.
+    /// The sections that contain some of them, and the enclosing ones.
     sections: BTreeSet<u64>,
-    /// What the run computed for those values.
+    /// The computed values.
     pub(crate) found: BTreeMap<Place, IValue>,
 }
 
@@ -72,7 +73,7 @@ impl Expectations {
             let tensor = single(name.rsplit_once("/%").map_or(name, |(_, name)| name), file, world)?;
             all.sections.extend(named.way.iter());
             if all.values.insert(named.place(), (name.to_owned(), tensor)).is_some() {
-                return refuse(format_args!("--expect {text}: %{name} is expected before"));
+                return refuse(format_args!("--expect {text}: %{name} is given twice"));
             }
         }
         Ok(all)
@@ -89,24 +90,25 @@ impl Expectations {
         Ok(Expectations { what, outputs, values: BTreeMap::new(), sections: BTreeSet::new(), found: BTreeMap::new() })
     }
 
-    /// The values to look for.
+    /// The values to record.
     pub(crate) fn values(&self) -> BTreeSet<Place> {
         self.values.keys().copied().collect()
     }
 
-    /// The sections that are to be run for them.
+    /// The sections that must be interpreted to record them.
     pub(crate) fn sections(&self) -> &BTreeSet<u64> {
         &self.sections
     }
 
-    /// Notes what params hold when the run is over: the program may have written to its inputs.
+    /// Records the contents of parameters after the run: the program may have written to its
+    /// inputs.
     pub(crate) fn note_params(&mut self, graph: &Graph, inputs: Vec<IValue>) {
         let number = graph.id().number();
         let params = graph.params(graph.root()).map(|param| (number, param)).zip(inputs);
         self.found.extend(params.filter(|(param, _)| self.values.contains_key(param)));
     }
 
-    /// Compares everything, and says what differs.
+    /// Compares everything and reports the differences.
     pub(crate) fn judge(
         &self,
         args: &RunArgs,
@@ -126,7 +128,7 @@ impl Expectations {
             match self.found.get(value) {
                 Some(found) => wrong.extend(judge.tensor(expected, found, &path)),
                 None => {
-                    wrong.push(Difference { path, what: "the run did not come there".to_owned(), distance: None });
+                    wrong.push(Difference { path, what: "the run did not reach it".to_owned(), distance: None });
                 }
             }
         }
@@ -148,7 +150,8 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// What the flags say, else the description, else PyTorch's `assert_close` by the element type.
+    /// The tolerance of the flags, else of the description, else of PyTorch's `assert_close` for
+    /// the element type.
     fn tolerance(&self, dtype: DType) -> Tolerance {
         let (rtol, atol) = match dtype {
             DType::Half => (1e-3, 1e-5),
@@ -160,7 +163,7 @@ impl Judge<'_> {
         Tolerance {
             rtol: self.args.checks.rtol.unwrap_or(base.rtol),
             atol: self.args.checks.atol.unwrap_or(base.atol),
-            // A shadow has no element type of its own.
+            // Values computed with --f64 have no element type of their own.
             dtypes: !self.args.semantics.f64,
             ..base
         }
@@ -170,7 +173,8 @@ impl Judge<'_> {
         differences(&expected.clone().into(), found, self.tolerance(expected.dtype()), path)
     }
 
-    /// Compares the outputs with a file: as the description says, else key by key. How many values it were.
+    /// Compares the outputs with a file: by the description if there is one, else by key. Returns
+    /// the number of values.
     fn outputs(
         &self,
         file: &str,
@@ -183,9 +187,9 @@ impl Judge<'_> {
             let source = Source::new(tensors, Precision::Typed).trusting();
             let expected = source.value(described, "out").or_else(|error| refuse(format_args!("`{file}`: {error}")))?;
             if let Some(lost) = source.unused().first() {
-                return refuse(format_args!("`{file}`: tensor `{lost}` is no output that the description has"));
+                return refuse(format_args!("`{file}`: tensor `{lost}` is not an output of the description"));
             }
-            // Descriptions of several graphs have a list of outputs, also of one.
+            // Descriptions of several graphs contain a list of outputs even for a single output.
             let expected = match (&expected, whole) {
                 (IValue::Tuple(values), found) if values.len() == 1 && !matches!(found, IValue::Tuple(_)) => &values[0],
                 _ => &expected,
@@ -201,16 +205,20 @@ impl Judge<'_> {
             let Some(found) = found else {
                 let keys: Vec<&str> = results.keys().map(String::as_str).collect();
                 let there = match keys.is_empty() {
-                    true => format!("there is no {}", self.what),
-                    false => format!("there are {}", keys.join(", ")),
+                    true => "found none".to_owned(),
+                    false => format!("found {}", keys.join(", ")),
                 };
-                return refuse(format_args!("`{file}`: `{key}` is no {}; {there}", self.what));
+                return refuse(format_args!("`{file}`: there is no {} `{key}`; {there}", self.what));
             };
             wrong.extend(self.tensor(expected, &found.clone().into(), path));
         }
         let lost = results.keys().find(|key| !tensors.contains_key(*key) && tensors.len() < results.len());
         if let Some(lost) = lost {
-            wrong.push(Difference { path: lost.clone(), what: format!("`{file}` does not have it"), distance: None });
+            wrong.push(Difference {
+                path: lost.clone(),
+                what: format!("`{file}` does not contain it"),
+                distance: None,
+            });
         }
         Ok(tensors.len())
     }
@@ -218,7 +226,7 @@ impl Judge<'_> {
 
 /// One row for each value that differs.
 fn table(wrong: &[Difference]) -> String {
-    let mut rows = vec![["value", "wrong", "by up to", "at", "found", "expected"].map(str::to_owned)];
+    let mut rows = vec![["value", "wrong", "max error", "at", "found", "expected"].map(str::to_owned)];
     let mut others = Vec::new();
     for difference in wrong {
         match &difference.distance {

@@ -1,7 +1,9 @@
-//! Passes hang neither on the order of nodes nor on how often they run: whatever legal order a graph is in, a pass leaves what computes the
-//! same, and a pass that is run twice changes nothing the second time, or says why.
+//! Passes depend neither on the order of nodes nor on how often they run: for every legal order of
+//! a graph, the result of a pass computes the same, and a second run changes nothing, or is listed
+//! with a reason.
 //!
-//! `JITOPT_SMITH=20000` makes so many random graphs; recorded graphs are those in the tree, and those that `JITOPT_CORPUS` names.
+//! `JITOPT_SMITH=20000` sets the number of random graphs; recorded graphs are those in the
+//! repository, and those in the directory `JITOPT_CORPUS`.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -30,26 +32,29 @@ use std::collections::BTreeSet;
 const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: true };
 
-/// Passes of which a second run goes on, and why.
+/// Passes whose second run makes further changes, and why.
 const GOES_ON: &[(&str, &str)] = &[
-    ("@default", "pooling and folding come behind the pass that takes tuples apart, which wants constant indices"),
-    ("batch-mm", "what its end removes may have been a writer to a factor, without which more products go together"),
-    ("constant-propagation", "what it makes dead may have been a writer, without which more is constant"),
-    ("create-autodiff-subgraphs", "what it puts out of a group may be part of another one, as in PyTorch"),
-    ("dce", "what only a result or state read that it removes goes with the next run, as in PyTorch"),
-    ("fuse", "what it leaves equal is merged at its end, and then pairs that were not alone are, as in PyTorch"),
-    ("loop-peeling", "the loops that it makes are loops"),
-    ("peephole", "what it makes dead may have been a writer, without which more rules hold"),
-    ("loop-unrolling", "the loop for the rest is a loop"),
+    ("@default", "constant pooling and folding follow the pass that lowers tuples, which needs constant indices"),
+    ("batch-mm", "its final dead code elimination may remove a write to a factor, after which more products merge"),
+    ("constant-propagation", "nodes that it makes dead may have been writers, without which more is constant"),
+    ("create-autodiff-subgraphs", "nodes that it removes from a group may join another one, as in PyTorch"),
+    ("dce", "nodes used only by results or states that it removes are removed by the next run, as in PyTorch"),
+    ("fuse", "its final CSE merges equal nodes, after which further pairs have no other users, as in PyTorch"),
+    ("loop-peeling", "the loops that it creates can be peeled again"),
+    ("peephole", "nodes that it makes dead may have been writers, without which more rules apply"),
+    ("loop-unrolling", "the remainder loop can be unrolled again"),
 ];
 
-/// The same, on one graph in a thousand.
+/// Passes whose second run changes one graph in a thousand.
 const RARELY_GOES_ON: &[(&str, &str)] = &[
-    ("canonicalize-ops", "what its end removes may have been a writer to a constant, without which that is a number"),
+    (
+        "canonicalize-ops",
+        "its final dead code elimination may remove a write to a constant, which then becomes a number",
+    ),
     ("create-autodiff-subgraphs,differentiate{groups-only}", "as create-autodiff-subgraphs"),
 ];
 
-/// Erases expands whose result is seen, too, as its page says.
+/// This pass also erases expands whose result is observable, as its documentation states.
 const NOT_ALWAYS_RIGHT: &str = "remove-expands";
 
 /// A graph with one sample to run it on.
@@ -71,7 +76,7 @@ fn subjects() -> impl Iterator<Item = Subject> {
     (0..count).map(random).chain(recorded_subjects())
 }
 
-/// What passes were recorded on, each graph once, on inputs that are made up.
+/// The recorded inputs of passes, each graph once, on generated inputs.
 fn recorded_subjects() -> impl Iterator<Item = Subject> {
     let mut seen = BTreeSet::new();
     let files = recorded::files().into_iter().filter(|path| path.to_string_lossy().ends_with(".in.ir"));
@@ -91,7 +96,7 @@ fn recorded_subjects() -> impl Iterator<Item = Subject> {
     })
 }
 
-/// Larger recorded graphs are models, of which a run takes seconds.
+/// Larger recorded graphs are models that take seconds to run.
 const MOST_NODES: usize = 150;
 
 impl Subject {
@@ -110,7 +115,7 @@ fn text(graph: &Graph) -> String {
     String::from_utf8_lossy(&print(graph, PrintOptions::default())).into_owned()
 }
 
-/// What is wrong with another order itself.
+/// Why the reordered graph itself differs.
 fn illegal(subject: &Subject, seed: u64) -> Option<String> {
     let mut shuffled = subject.graph.clone();
     shuffle(&mut shuffled, seed);
@@ -124,7 +129,7 @@ fn illegal(subject: &Subject, seed: u64) -> Option<String> {
     Some(format!("{}: no legal order: {why}\n{}\nof\n{}", subject.name, text(&shuffled), text(&subject.graph)))
 }
 
-/// What is wrong with what a pass makes of another order.
+/// Why the result of a pass on the reordered graph differs.
 fn disorder(subject: &Subject, name: &str, pipeline: &Pipeline, seed: u64) -> Result<bool, String> {
     let mut shuffled = subject.graph.clone();
     shuffle(&mut shuffled, seed);
@@ -168,8 +173,8 @@ fn any_legal_order_gives_the_same_results() {
     assert!(judged * 3 > possible, "only {judged} of {possible} runs were compared");
 }
 
-/// Whether two graphs are the same, or are when nothing dead is left of either: `dce` leaves what it has just made dead, as
-/// PyTorch's does, and so do passes that end with it.
+/// Whether two graphs are equal after dead code elimination: `dce` does not remove nodes that it
+/// made dead itself, as PyTorch's does not, and neither do passes that end with it.
 fn is_same(subject: &Subject, a: &Graph, b: &Graph, settle: &Pipeline) -> bool {
     let same = |a: &Graph, b: &Graph| equivalent(a, b, Sight::EXACT);
     same(a, b) || subject.after(a, settle).zip(subject.after(b, settle)).is_some_and(|(a, b)| same(&a, &b))

@@ -1,4 +1,5 @@
-//! `src/interpreter/coverage.md` says which operators run on which element types, and which of that PyTorch computed too.
+//! `src/interpreter/coverage.md` states which operators run on which element types, and for which
+//! of them the results match recorded ones of PyTorch.
 //!
 //! Operands are generated for each overload once, and then tried with all element types, so what is refused is refused for its
 //! element type. What matched comes from the recorded runs, of which the repository holds a part. So `BLESS=1` with
@@ -26,7 +27,7 @@ use jitopt_core::types::{Type, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// The columns, in groups: truth values, whole numbers, reals, complex numbers.
+/// The columns, in groups: bool, integers, floating point, complex.
 const COLUMNS: &[&[DType]] = &[
     &[DType::Bool],
     &[DType::Byte, DType::Char, DType::Short, DType::Int, DType::Long],
@@ -66,9 +67,9 @@ fn kinds() -> Vec<&'static str> {
     library::kinds().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-// ---- what runs
+// ---- runs
 
-/// Whether there is a tensor anywhere in a type.
+/// Whether a type contains a tensor.
 fn has_tensor(ty: Type) -> bool {
     match ty.kind() {
         TypeKind::Tensor(_) => true,
@@ -87,7 +88,7 @@ fn is_about_tensors(schema: &Schema) -> bool {
     takes_tensors(schema) || schema.returns.iter().any(|formal| has_tensor(formal.ty))
 }
 
-/// A graph of one node, whose operands are the params.
+/// A graph of one node, whose operands are the parameters.
 fn graph_of(schema: &Schema, era: Era) -> (Graph, Node) {
     let mut graph = Graph::new();
     graph.set_release(Release::of(era));
@@ -158,7 +159,8 @@ impl Trial {
     }
 }
 
-/// The operands in another element type: all tensors, those of the type of the first, or what `dtype` asks for.
+/// The operands with another element type: all tensors, those of the type of the first, or the
+/// value of `dtype`.
 fn variants(schema: &Schema, operands: &[IValue], dtype: DType) -> Vec<Vec<IValue>> {
     let mut first = None;
     let mut note = |tensor: &Tensor| first = first.or(Some(tensor.dtype()));
@@ -187,7 +189,7 @@ fn converted(value: &IValue, only: Option<DType>, to: DType) -> IValue {
     }
 }
 
-/// What runs in a version; nothing where there is no overload with tensors.
+/// The element types that run in a release; `None` without an overload with tensors.
 fn ran(kind: &'static str, era: Era) -> Option<BTreeSet<DType>> {
     let operator: &Operator = ops::operator(era, Symbol::new(kind));
     let tried = |schema: &&Schema| is_about_tensors(schema) && schema.formal("out").is_none();
@@ -195,7 +197,7 @@ fn ran(kind: &'static str, era: Era) -> Option<BTreeSet<DType>> {
     (!schemas.is_empty()).then(|| schemas.into_iter().flat_map(|schema| Trial::new(schema, era).ran()).collect())
 }
 
-/// What is tried of one kind, in 1.3 and in 2.15.
+/// The overloads of a kind, in 1.3 and in 2.15.
 type Tried = [Option<BTreeSet<DType>>; 2];
 
 fn tried() -> BTreeMap<&'static str, Tried> {
@@ -204,17 +206,17 @@ fn tried() -> BTreeMap<&'static str, Tried> {
     kinds.into_iter().zip(rows).collect()
 }
 
-// ---- what matched
+// ---- matches
 
 type Matched = BTreeSet<(&'static str, DType)>;
 
-/// The line that a kind has.
+/// The line of a kind.
 fn line_of(kind: &'static str, kinds: &BTreeSet<&'static str>) -> Option<&'static str> {
     let base = || kind.strip_suffix('_').filter(|base| kinds.contains(base));
     kinds.contains(kind).then_some(kind).or_else(base)
 }
 
-/// What recorded runs match.
+/// The matches of recorded runs.
 fn matched() -> Matched {
     let kinds: BTreeSet<&'static str> = kinds().into_iter().collect();
     let paths: Vec<String> = recorded::files().iter().map(|path| path.to_string_lossy().into_owned()).collect();
@@ -224,7 +226,7 @@ fn matched() -> Matched {
     seen.filter_map(|(kind, dtype)| Some((line_of(kind, &kinds)?, dtype))).collect()
 }
 
-/// What a document says is matched.
+/// The matches that a document lists.
 fn told(document: &str) -> Matched {
     let kinds: BTreeSet<&'static str> = kinds().into_iter().collect();
     let mut matched = Matched::new();
@@ -255,7 +257,7 @@ fn cell(kind: &'static str, dtype: DType, tried: &Tried, matched: &Matched) -> c
     }
 }
 
-/// Where the versions differ.
+/// The differences between the releases.
 fn notes(tried: &Tried) -> String {
     let [old, new] = tried;
     match (old, new) {

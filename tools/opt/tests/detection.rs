@@ -1,10 +1,11 @@
-//! Whether validation finds faults that were planted on purpose, whether bisection names them, and whether what fails
-//! becomes small.
+//! Whether validation detects injected faults, whether bisection identifies them, and whether
+//! reduction shrinks the failing graphs.
 //!
 //! `cargo test --release -p jitopt --features mutants --test detection -- --nocapture`
 //!
-//! Every mutant runs over random graphs and recorded ones until one of them shows it. `JITOPT_DETECTION` names the mutants
-//! to look for by parts of their names with commas between, `JITOPT_SMITH` says how many random graphs there are.
+//! Every mutant runs on random and recorded graphs until one of them shows it. `JITOPT_DETECTION`
+//! selects mutants by parts of their names, separated by commas; `JITOPT_SMITH` sets the number of
+//! random graphs.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -32,51 +33,52 @@ use subjects::{Subject, Subjects, registry};
 const POLICY: Policy =
     Policy { signed_zero: true, overflow_is_large: false, tolerance: None, sharing: true, explain: false };
 
-/// Mutants that nothing finds, and why not.
+/// Mutants that are not detected, and why.
 const SURVIVORS: &[(&str, &str)] = &[
     (
         "dce.unread:ignored",
-        "an unmarked node is read by unmarked ones alone, which go first; only a gate leaves a reader",
+        "unmarked nodes only have unmarked users, which are erased first; only a gate leaves a user",
     ),
-    ("memory.united-facts:lost", "wildcards are what locations become part of, and they have the facts already"),
-    ("memory.reach:first", "what is in a container escapes by itself, and is one location then"),
+    ("memory.united-facts:lost", "locations only merge into wildcards, which have the facts already"),
+    ("memory.reach:first", "elements of a container escape anyway, and are one location then"),
     ("alias.contents:none", "as above"),
-    ("alias.wait-writes:nothing", "the interpreter runs a fork when it is made; nothing is written while one waits"),
-    ("alias.call-keeps:nothing", "whoever may keep an operand may write to it, and a write anywhere is a write"),
+    ("alias.wait-writes:nothing", "the interpreter runs a fork at once; nothing is written while the program waits"),
+    ("alias.call-keeps:nothing", "a callee that may keep an operand may write to it, and any write counts"),
     ("plan.taken-out:kept", "no operator that runs is annotated so"),
     ("plan.wild-operands:kept", "no operator that runs is annotated so"),
     ("plan.element:fresh", "no operator that runs is annotated so"),
-    ("types.tuple:immutable", "elements of tuples escape by themselves"),
-    ("types.future:immutable", "waiting for a future gives a wildcard"),
-    ("constants.tensor:rounded", "the text has the rounded elements only, and those are equal"),
-    ("constants.opaque:same-text", "a gap: no graph that runs has two unknown constants; a lit test of cse has them"),
+    ("types.tuple:immutable", "elements of tuples escape anyway"),
+    ("types.future:immutable", "the result of waiting for a future is a wildcard"),
+    ("constants.tensor:rounded", "the text only contains the rounded elements, which are equal"),
+    ("constants.opaque:same-text", "a gap: no executable graph has two unknown constants; a lit test of cse has them"),
     (
         "alias.writes-outside:last",
-        "a gap: no random graph writes to two places of which the first is from outside, and reads neither",
+        "a gap: no random graph writes to two locations, the first from outside, and reads neither",
     ),
     (
         "alias.writes-outside:all",
-        "a gap: no random graph writes to what may come from outside or not, and reads nothing from outside",
+        "a gap: no random graph writes to memory that may come from outside, and reads nothing from outside",
     ),
     ("alias.writes:first", "a gap: only `out=` operators write to several operands, and random graphs have none"),
-    ("peephole.unwrap:optional", "what is unwrapped is an exception less, and exceptions of operators are no effects"),
-    ("peephole.alpha:ignored", "a zero is a zero however it is scaled, but for its sign"),
-    ("propagation.rounded:ignored", "the text has the rounded elements only, and runs go by it too"),
+    ("peephole.unwrap:optional", "unwrapping removes an exception, and exceptions of operators are not effects"),
+    ("peephole.alpha:ignored", "a scaled zero is a zero, except for its sign"),
+    ("propagation.rounded:ignored", "the text only contains the rounded elements, and runs use them too"),
     ("canonicalize-ops.exact:ignored", "as above"),
     (
         "batch-mm.types:ignored",
-        "the operator adds as `aten::add` does when it is run; PyTorch's fails where that stretches",
+        "the operator adds as `aten::add` does in the interpreter; PyTorch's fails if that broadcasts",
     ),
     ("shapes.resized:never", "a gap: random graphs have no operators that change a tensor's shape in place"),
     (
         "peephole.cat-dtype:ignored",
-        "what a part loses on its way through other elements is rounding, and passes as that",
+        "an operand converted to another element type loses precision, which counts as rounding",
     ),
-    ("fuse.settled:all", "groups are run node by node, with any numbers; kernels take floats alone"),
-    ("fuse.returned:ignored", "groups are run node by node, and the cast is its operand there; in kernels it is not"),
+    ("fuse.settled:all", "groups run node by node, with any element types; kernels accept floats only"),
+    ("fuse.returned:ignored", "groups run node by node, where the cast returns its operand; in kernels it does not"),
 ];
 
-/// What is run, one after the other, and then every pass alone. The wrong rules are a pass of their own.
+/// The pipelines, in order, followed by every single pass. The planted rules are a pass of their
+/// own.
 const PIPELINES: &[&str] = &[
     "cse",
     "dce",
@@ -101,7 +103,8 @@ const PIPELINES: &[&str] = &[
 ];
 const RULES: &str = "planted-rules";
 
-/// Rules of two files each that keep what is computed: for whole numbers only, for certain constants, for what nobody disturbs.
+/// Equivalence-preserving rules of two files each: for integers only, for certain constants, and
+/// for memory without other writes.
 const PATTERNS: &[(&str, &str)] = &[
     ("sum_less_summand", "first_of_two"),
     ("less_itself", "nothing"),
@@ -117,7 +120,7 @@ fn random_graphs() -> usize {
     std::env::var("JITOPT_SMITH").ok().and_then(|text| text.parse().ok()).unwrap_or(5000)
 }
 
-/// How a mutant was found.
+/// How a mutant was detected.
 #[derive(Clone, Debug)]
 struct Find {
     mutant: Mutant,
@@ -125,13 +128,13 @@ struct Find {
     by: Option<(usize, String, String, String)>,
 }
 
-/// What a pipeline makes of a subject when nothing is wrong.
+/// The result of a pipeline on a subject without a mutant.
 struct Baseline {
     text: Option<Vec<u8>>,
     reached: BTreeSet<&'static str>,
 }
 
-/// Looks for mutants; one for each thread, for graphs stay in theirs.
+/// Searches for mutants; one per thread, because graphs are not shared between threads.
 struct Search {
     subjects: Subjects,
     pipelines: Vec<(&'static str, Pipeline)>,
@@ -152,7 +155,7 @@ fn patterns() -> &'static str {
     TEXT.get_or_init(|| PATTERNS.iter().map(stage).collect::<Vec<_>>().join(","))
 }
 
-/// Runs a pipeline with a mutant. The text it leaves, and the graph.
+/// Runs a pipeline with a mutant; returns the printed text and the graph.
 fn transformed(
     subject: &Subject,
     pipeline: &Pipeline,
@@ -170,7 +173,7 @@ fn transformed(
     }
 }
 
-/// What is wrong with a graph that came of a subject, if anything is.
+/// The fault of a transformed subject, if any.
 fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<String> {
     if let Some(error) = verify::verify(graph).errors().next() {
         return Some(format!("verify: {}", error.message));
@@ -191,7 +194,7 @@ fn wrong_with(subject: &Subject, graph: &jitopt_core::ir::Graph) -> Option<Strin
     }
 }
 
-/// Whether anything in a graph is random.
+/// Whether a graph contains random operators.
 fn draws(graph: &jitopt_core::ir::Graph) -> bool {
     graph.all_nodes().any(|node| {
         let kind = ops::operator(graph.era, graph.kind(node)).nondeterminism(None);
@@ -199,7 +202,7 @@ fn draws(graph: &jitopt_core::ir::Graph) -> bool {
     })
 }
 
-/// Results of other types than operators give: passes do not make any.
+/// Results whose types differ from those of the operators: passes never create any.
 fn warnings(graph: &jitopt_core::ir::Graph) -> usize {
     let report = verify::verify(graph);
     report.findings.iter().filter(|finding| finding.message.contains("returns `")).count()
@@ -274,7 +277,7 @@ fn wanted() -> Vec<Mutant> {
     jitopt_passes::mutants().into_iter().filter(named).collect()
 }
 
-/// The rules that a site belongs to: what bisection has to name. None where any rewrite may go wrong.
+/// The rules of a site, which bisection has to identify; `None` if any rewrite may be at fault.
 fn rules_of(site: &str) -> Option<&[&str]> {
     Some(match site.split('.').next().unwrap_or(site) {
         // What is random is asked by who computes constants, too.
@@ -291,7 +294,7 @@ fn rules_of(site: &str) -> Option<&[&str]> {
     })
 }
 
-/// Whether bisection names a rewrite of the planted rule; what it named otherwise.
+/// Whether bisection identifies a rewrite of the planted rule; else what it identified.
 fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result<usize, String> {
     let pipeline = parsed(pipeline);
     let subject = search.subjects.made(i);
@@ -322,7 +325,7 @@ fn bisected(search: &Search, mutant: Mutant, i: usize, pipeline: &str) -> Result
     }
 }
 
-/// The passes that a site belongs to.
+/// The passes of a site.
 fn passes_of(site: &str) -> &[&str] {
     match site.split('.').next().unwrap_or(site) {
         "tuples" | "flatten" => &["lower-simple-tuples", "lower-all-tuples"],
@@ -361,7 +364,7 @@ fn passes_of(site: &str) -> &[&str] {
     }
 }
 
-/// Everything that was found out about some mutants.
+/// The results of some mutants.
 fn detect(mutants: Vec<Mutant>) -> Vec<(Find, Option<Result<usize, String>>)> {
     let mut search = Search::new();
     let mut all = Vec::new();
@@ -446,7 +449,7 @@ fn table(found: &[(Find, Option<Result<usize, String>>)]) -> String {
     sites.iter().map(|(site, lines)| format!("{site}\n{}\n", lines.join("\n"))).collect()
 }
 
-/// Only both rewrites together are wrong: the larger of the two is right as long as one is.
+/// Only both rewrites together are wrong: either of them alone is correct.
 #[test]
 fn two_cooperating_rewrites_are_named_together() {
     let text = b"graph(%x : Tensor):\n  %u : Tensor = aten::abs(%x)\n  %v : Tensor = aten::relu(%u)\n  \
@@ -499,7 +502,7 @@ const REDUCED: &[&str] = &[
     "cast-gone:planted",
 ];
 
-/// How a case fails with the mutant and not without, in a word.
+/// The failure of a case that occurs with the mutant only, in a word.
 fn signature(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Mutant) -> Option<String> {
     let wrong = failure(case, template, pipeline, Some(mutant))?;
     failure(case, template, pipeline, None).is_none().then_some(wrong)
@@ -525,7 +528,7 @@ fn failure(case: &Case, template: &Subject, pipeline: &Pipeline, mutant: Option<
     judge(&case.graph, &graph, &template.settings, &case.inputs, POLICY).is_wrong().then(|| "differs".to_owned())
 }
 
-/// The nodes of a failing graph before and after.
+/// Number of nodes of a failing graph before and after reduction.
 fn reduced(mutant: Mutant) -> Result<(usize, usize, usize), String> {
     for seed in 0..2000 {
         let subject = Subject::forged(Plan { seed, nodes: 120, ..Plan::default() });

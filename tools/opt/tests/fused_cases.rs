@@ -1,8 +1,9 @@
-//! What PyTorch computed, computed by kernels: `numerics/VERSION/CASE.*` of the recorded graphs after `@default,fuse`, as PyTorch fuses,
-//! and after `@default,fuse{level=2}`.
+//! Recorded results of PyTorch, recomputed by kernels: `numerics/VERSION/CASE.*` of the recorded
+//! graphs after `@default,fuse`, as PyTorch fuses, and after `@default,fuse{level=2}`.
 //!
-//! Results are within the recorded tolerances of the recorded ones; kernels write into poisoned memory with canaries around it. With
-//! level 2 at least a third of the cases must have launched a kernel. `JITOPT_NUMERICS` names the cases to run by a part of their path.
+//! Results are within the recorded tolerances; kernels write to poisoned memory with canaries
+//! around it. With level 2 at least a third of the cases must launch a kernel. `JITOPT_NUMERICS`
+//! selects cases by a part of their path.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -19,7 +20,7 @@ use jitopt_core::runtime::backend::Counts;
 use jitopt_core::runtime::{CpuBackend, Settings};
 use jitopt_passes::REGISTRY;
 
-/// What became of a case.
+/// The result of a case.
 struct Outcome {
     counts: Counts,
     remarks: Vec<String>,

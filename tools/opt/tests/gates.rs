@@ -1,5 +1,5 @@
-//! Every pass on every recorded input: the graph stays whole, also when a gate lets only one rewrite of a rule happen, as
-//! bisection does. What a second run does is asked in `any_order.rs`.
+//! Every pass on every recorded input: the graph stays valid, also if a gate enables a single
+//! rewrite of a rule, as in bisection. Repeated runs are tested in `any_order.rs`.
 
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{Gate, PassInfo, Pipeline, Session, run};
@@ -31,7 +31,7 @@ fn graph(path: &Path) -> Option<Graph> {
     (!verify(&graph).has_errors()).then_some(graph)
 }
 
-/// What the pass makes of the graph under a counter; none when it refuses the graph.
+/// The result of the pass under a counter; `None` if it refuses the graph.
 fn after(pass: &PassInfo, graph: &Graph, counter: Option<&str>) -> Option<(Graph, BTreeMap<String, u64>)> {
     let mut gate = Gate::default();
     if let Some(text) = counter {

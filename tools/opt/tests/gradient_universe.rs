@@ -1,12 +1,14 @@
-//! Every gradient formula against finite differences, in doubles.
+//! Every gradient formula against finite differences, in double precision.
 //!
-//! Each overload that has a formula becomes graphs of one node, with drawn operands: small tensors of all kinds of shapes, whole numbers and truth values, and constants.
-//! Those that run are differentiated. Along a drawn direction the results, weighted by drawn gradients, change as the gradient of the operands says, to six
-//! digits. An overload for which no draw runs needs a line in [`OPERANDS`].
+//! Each overload with a formula becomes graphs of one node, with random operands: small tensors of
+//! all kinds of shapes, integers and bools, and constants. Those that run are differentiated. Along
+//! a random direction, the change of the results, weighted by random gradients, must match the
+//! gradient of the operands to six digits. An overload for which no random operands run needs a
+//! line in [`OPERANDS`].
 //!
-//! `JITOPT_UNIVERSE=N` checks N draws of each overload in the place of a few. `JITOPT_DRAWS=FILE`
-//! writes those of
-//! the newer era to a file, from which `tools/pytorch/half_gradients.py` makes its cases.
+//! `JITOPT_UNIVERSE=N` checks N draws of each overload instead of a few. `JITOPT_DRAWS=FILE` writes
+//! the draws of the newer era to a file, from which `tools/pytorch/half_gradients.py` creates its
+//! cases.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -37,16 +39,16 @@ use jitopt_passes::REGISTRY;
 use serde_json::{Value, json};
 use std::ops::Range;
 
-/// How many draws of an overload are checked.
+/// Number of draws checked per overload.
 const FEW: usize = 6;
-/// How many are tried for that.
+/// Number of draws tried for that.
 const PATIENCE: usize = 4000;
-/// How far along the direction.
+/// The step of the finite difference.
 const STEP: f64 = 1e-5;
-/// How far from each other both changes may be, as a part of the sizes of what is summed.
+/// Tolerance of the comparison, relative to the magnitude of the summands.
 const NEAR: f64 = 1e-6;
 
-/// Operands of which eager mode has no gradient, by the kind or by all.
+/// Operands without a gradient in eager mode, by kind, or for all kinds.
 const CONSTANT_OPERANDS: &[(&str, &str)] = &[
     ("", "running_mean"),
     ("", "running_var"),
@@ -64,7 +66,7 @@ const CONSTANT_OPERANDS: &[(&str, &str)] = &[
     ("aten::binary_cross_entropy_with_logits", "weight"),
     ("aten::binary_cross_entropy_with_logits", "pos_weight"),
 ];
-/// How many results have one, where that is not all of them.
+/// Number of results with a gradient, if not all have one.
 const RESULTS: &[(&str, usize)] = &[
     ("aten::native_batch_norm", 1),
     ("aten::_batch_norm_impl_index", 1),
@@ -72,7 +74,8 @@ const RESULTS: &[(&str, usize)] = &[
     ("aten::nll_loss_forward", 1),
 ];
 
-/// Gradients that count the statistics which they are handed as computed of their input, as eager mode does: they are only right where that is so, in gradients of gradients.
+/// Gradients that treat given statistics as computed from their input, as eager mode does: second
+/// derivatives are correct only if they are.
 const OF_STATISTICS: &[&str] = &[
     "aten::native_layer_norm_backward",
     "aten::native_group_norm_backward",
@@ -80,16 +83,17 @@ const OF_STATISTICS: &[&str] = &[
     "aten::_batch_norm_impl_index_backward",
 ];
 
-/// Gradients that count their input as what `log_softmax` made, as eager mode does.
+/// Gradients that treat their input as the result of `log_softmax`, as eager mode does.
 const OF_LOG_SOFTMAX: &[&str] = &["aten::_ctc_loss", "aten::ctc_loss"];
 
-/// Gradients of both halves of a symmetric matrix, of which one was looked at, as eager mode has them.
+/// Gradients of both halves of a symmetric matrix, of which only one was read, as in eager mode.
 const OF_SYMMETRIC: &[&str] = &["aten::cholesky", "aten::linalg_cholesky", "aten::cholesky_solve"];
 
-/// Gradients that count places as different, of which the last one counts otherwise, as eager mode does.
+/// Gradients that treat indices as distinct, although the last of equal ones wins, as in eager
+/// mode.
 const PLACED: &[&str] = &["aten::max_unpool2d"];
 
-/// Gradients that go straight past what is rounded.
+/// Straight-through gradients of rounded values.
 const ROUNDED: &[&str] = &[
     "aten::fake_quantize_per_tensor_affine",
     "aten::fake_quantize_per_channel_affine",
@@ -98,13 +102,13 @@ const ROUNDED: &[&str] = &[
     "aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
 ];
 
-/// Operators whose gradients have none in eager mode, and none here.
+/// Operators whose gradients have no gradient, in eager mode or here.
 const ONCE: &[&str] = &["aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"];
 
-/// What is left of a joint graph when all gradients are given.
+/// Reduces a joint graph to the case in which all gradients are given.
 const JOINED: &str = "specialize-autogradzero,lower-all-tuples,dce";
 
-/// A drawn operand.
+/// A random operand.
 #[derive(Clone, Debug)]
 enum Operand {
     Tensor(Tensor),
@@ -142,7 +146,7 @@ fn tensor(dice: &mut Dice, dtype: DType, shape: &[i64]) -> Tensor {
     Tensor::of(&elements, dtype, shape, Precision::Typed)
 }
 
-/// The element type that a formal of this name is likely to have.
+/// The probable element type of a formal parameter, by its name.
 fn dtype(dice: &mut Dice, name: &str) -> DType {
     let usual = match name {
         "index" | "indices" | "target" => DType::Long,
@@ -154,7 +158,8 @@ fn dtype(dice: &mut Dice, name: &str) -> DType {
     if dice.below(8) > 0 { usual } else { dice.pick(&[DType::Double, DType::Long]) }
 }
 
-/// A shape that goes with another: the same, one that is broadcast to it, its transpose, its first or last size, or any.
+/// A shape that fits another: the same, a broadcastable one, its transpose, its first or last size,
+/// or any.
 fn shape(dice: &mut Dice, base: &[i64]) -> Vec<i64> {
     match dice.below(8) {
         0..3 => base.to_vec(),
@@ -213,7 +218,7 @@ fn operand(dice: &mut Dice, formal: &Formal, base: &[i64]) -> Option<Operand> {
     }
 }
 
-/// The operands that a line of [`OPERANDS`] says.
+/// The operands of a line of [`OPERANDS`].
 fn written(dice: &mut Dice, line: &str) -> Vec<Operand> {
     let one = |word: &str| {
         let (dtype, shape) = match word {
@@ -273,7 +278,7 @@ fn element(dice: &mut Dice, part: &str) -> Option<Tensor> {
     Some(tensor(dice, dtype, &sizes))
 }
 
-/// A graph of one node, and what goes in.
+/// A graph of one node, and its inputs.
 struct Trial {
     text: String,
     graph: Graph,
@@ -372,7 +377,7 @@ impl Trial {
     }
 }
 
-/// The sum of the products of elements.
+/// The sum of elementwise products.
 fn dot(a: &Tensor, b: &[f64]) -> f64 {
     a.read::<f64>().iter().zip(b).map(|(a, b)| a * b).sum()
 }
@@ -385,7 +390,7 @@ fn is_real(value: &IValue) -> bool {
     value.tensor().is_some_and(|tensor| tensor.dtype() == DType::Double)
 }
 
-/// Whether the gradient agrees; nothing when the draw does not run, or has no gradient.
+/// Whether the gradient matches; `None` if the draw does not run, or has no gradient.
 fn check(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Result<(), String>> {
     let results = trial.run(env, &trial.inputs)?;
     let finite =
@@ -445,7 +450,7 @@ fn check(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Result<(),
 /// Some operators have two formulas.
 const FORMULAS: [&str; 2] = ["differentiate", "differentiate{eager}"];
 
-/// How results change along a direction, by the gradient.
+/// The directional derivative of the results according to the gradient.
 fn gradient(
     trial: &Trial,
     env: &Environment,
@@ -501,7 +506,7 @@ fn passed(graph: &mut Graph, passes: &str) -> Result<(), String> {
     run(graph, &pipeline, &mut Session::default(), &mut []).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The graph with that of its gradient behind it: what it is given is a draw like the operands are.
+/// The graph joined with that of its gradient; the given gradients are random like the operands.
 fn with_gradient(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Trial> {
     let results = trial.run(env, &trial.inputs)?;
     let mut graph = trial.graph.clone();
@@ -520,7 +525,7 @@ fn with_gradient(trial: &Trial, dice: &mut Dice, env: &Environment) -> Option<Tr
     (names.len() == reals.len()).then_some(Trial { text, graph, inputs, varying, idle })
 }
 
-/// What was found of an overload.
+/// The result of an overload.
 #[derive(Default)]
 struct Examined {
     /// Draws whose gradient is right.
@@ -575,9 +580,9 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
     found
 }
 
-/// Whether a row is tried: it has gradients of tensors, and says the same each time. Their operands
-/// or results are complex, which no differences of real numbers judge: gradients recorded from
-/// PyTorch do, in `testdata/cli/gradients_of_complex_numbers.ir`.
+/// Whether a row is tested: it has gradients of tensors, and is deterministic. Complex operands or
+/// results are excluded, since finite differences of real numbers do not cover them: gradients
+/// recorded from PyTorch do, in `testdata/cli/gradients_of_complex_numbers.ir`.
 const COMPLEX: &[&str] = &["aten::complex", "aten::polar", "aten::view_as_complex", "aten::view_as_real"];
 
 fn is_tried(era: Era, schema: &Schema) -> bool {

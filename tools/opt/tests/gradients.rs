@@ -1,7 +1,10 @@
-//! Gradients against what PyTorch's eager mode computed: `CASE.grads` and `CASE.grads64` of `numerics/` of the recorded graphs, from `CASE.grad_outputs`.
+//! Gradients against those of PyTorch's eager mode: `CASE.grads` and `CASE.grads64` of `numerics/`
+//! of the recorded graphs, from `CASE.grad_outputs`.
 //!
-//! Gradients are within the recorded tolerances, by the interpreter and by kernels, of the graph as one group and as many, and computed in doubles within 1e-8 of the largest element. What cannot be differentiated stands in
-//! `testdata/corpus/numerics/without_gradients.txt` with the reason; a line there that is no longer true is a failure too. `JITOPT_NUMERICS` names the cases to run by a part of
+//! Gradients are within the recorded tolerances, by the interpreter and by kernels, for the graph
+//! as one group and as many, and in double precision within 1e-8 of the largest element. Cases that
+//! cannot be differentiated are listed in `testdata/corpus/numerics/without_gradients.txt` with the
+//! reason; an outdated line there is a failure too. `JITOPT_NUMERICS` selects cases by a part of
 //! their path.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
@@ -25,13 +28,14 @@ use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// How far gradients in doubles may be from those of PyTorch, as a part of the largest element.
+/// Tolerance of gradients in double precision, relative to the largest element.
 const IN_DOUBLES: f64 = 1e-8;
 
-/// What makes groups, which become kernels.
+/// The pipeline that creates groups, which become kernels.
 const FUSION: &str = "@default,fuse{level=2}";
 
-/// What makes many small groups with backward graphs, and then the gradient of what is around them.
+/// The pipeline that creates many small groups with backward graphs, and then the gradient of the
+/// graph around them.
 const GROUPS: &str = "create-autodiff-subgraphs{threshold=1},differentiate,differentiate{eager whole}";
 
 fn tensors(stem: &str, suffix: &str) -> Tensors {
@@ -39,7 +43,7 @@ fn tensors(stem: &str, suffix: &str) -> Tensors {
     read_safetensors(&bytes).expect("tensors")
 }
 
-/// The leaves of what comes out, in order, under the keys of their tensors.
+/// The leaves of the outputs, in order, under the keys of their tensors.
 fn leaves(described: &Described, all: &mut Vec<Option<String>>) {
     match described {
         Described::Tensor(note) => all.push(note.key.clone()),
@@ -55,7 +59,7 @@ fn environment(version: &str, precision: Precision) -> Environment {
     env
 }
 
-/// A case, and what its gradients are compared with.
+/// A case, and its expected gradients.
 struct Case<'a> {
     stem: &'a str,
     version: &'a str,
@@ -138,7 +142,7 @@ impl Case<'_> {
     }
 }
 
-/// Whether kernels had a part in the gradients of one case, or what is wrong with them.
+/// Whether kernels took part in computing the gradients of a case, or why the gradients are wrong.
 fn check(stem: &str, version: &str) -> Result<bool, String> {
     let description = description::parse(&std::fs::read(format!("{stem}.json")).map_err(|why| why.to_string())?);
     let description = description.map_err(|why| why.to_string())?;
@@ -172,7 +176,7 @@ fn check(stem: &str, version: &str) -> Result<bool, String> {
     Ok(kernels.counts().launched > 0)
 }
 
-/// The inputs that a description has, as the params want them.
+/// The described inputs, in the form of the parameters.
 fn inputs_of(graph: &Graph, description: &Description, source: &Source<'_>) -> Result<Vec<IValue>, String> {
     let types = graph.params(graph.root()).map(|param| graph.ty(param));
     let value = |(i, (input, ty)): (usize, (&description::Input, _))| {

@@ -1,7 +1,8 @@
-//! Kernels get operands of the types that schemas declare and of no sense at all: whatever they are, there is an answer or an
-//! exception, never a panic.
+//! Interpreter kernels on nonsensical operands of the declared types: there is always a result or
+//! an exception, never a panic.
 //!
-//! `JITOPT_KERNELS` names the kinds to run by a part of their name, `JITOPT_ROUNDS` how often each overload runs.
+//! `JITOPT_KERNELS` selects kinds by a part of their name, `JITOPT_ROUNDS` sets the number of runs
+//! per overload.
 
 use jitopt_core::interpreter::random::Philox;
 use jitopt_core::interpreter::{Call, Environment, IValue, library};
@@ -132,7 +133,7 @@ fn graph_with(kind: &str) -> Graph {
     text::parse(source.as_bytes(), text::ParseOptions::default()).expect("a node without operands is read").graph
 }
 
-/// The panics of the kernels of a kind: operands and place of each, one per place.
+/// The panics of the kernels of a kind: operands and location, one per location.
 fn panics(kind: &'static str, rounds: usize) -> Vec<String> {
     let mut found = Vec::new();
     let graph = graph_with(kind);

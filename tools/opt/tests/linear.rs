@@ -1,8 +1,8 @@
-//! Every pass is linear: what it does per node of 300,000 is at most half as much again as per node of 20,000, on the five shapes
-//! of the bench.
+//! Every pass is linear: its work per node of 300,000 is at most 1.5 times that per node of 20,000,
+//! on the five shapes of the benchmark.
 //!
-//! Counted is how often rows of the tables of a graph were looked at or edited, not time. Where
-//! assertions are not checked nothing is counted, and this file is empty.
+//! Work is the number of reads and edits of a graph's tables, not time. Without debug assertions
+//! nothing is counted, and this file is empty.
 
 #![cfg(debug_assertions)]
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
@@ -33,11 +33,11 @@ use jitopt_core::pass::{Pipeline, Session, run};
 use jitopt_core::text::{ParseOptions, parse};
 use shapes::Shape;
 
-/// Nodes of the two programs that are compared.
+/// The sizes of the two programs, in nodes.
 const SMALL: u64 = 20_000;
 const LARGE: u64 = 300_000;
 
-/// How much more a node of the large one may cost.
+/// Maximum ratio of the work per node.
 const MOST_GROWTH: f64 = 1.5;
 
 fn program(shape: Shape, nodes: u64) -> Graph {
@@ -46,7 +46,7 @@ fn program(shape: Shape, nodes: u64) -> Graph {
     parse(&text, ParseOptions::default()).expect("a graph").graph
 }
 
-/// Looks and edits of one run, for each node.
+/// Reads and edits of one run, per node.
 fn work(graph: &Graph, pipeline: &Pipeline) -> f64 {
     let mut graph = graph.clone();
     let (nodes, before) = (graph.num_shown_nodes(), visits::count());

@@ -1,7 +1,8 @@
-//! What `--emit=code` prints frees every register once, on every way through it.
+//! The code of `--emit=code` frees every register exactly once, on every path.
 //!
-//! A machine that knows registers only, free or taken, walks the code of every recorded graph, jumping as random bits say. Reading a
-//! free register and ending with a taken one are errors.
+//! An abstract machine that only tracks whether registers are free or in use executes the code of
+//! every recorded graph, with branches decided by random bits. Reading a free register and ending
+//! with one in use are errors.
 
 #[path = "support/recorded.rs"]
 mod recorded;
@@ -11,7 +12,7 @@ use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::verify::verify;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Loops may go on and on: then nothing more is to be seen.
+/// Loops may not terminate: the execution is stopped then.
 const MOST_STEPS: usize = 20_000;
 
 fn walk(code: &[Instruction], mut seed: u64) -> Result<(), String> {

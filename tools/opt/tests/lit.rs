@@ -1,4 +1,5 @@
-//! Every lit file under `testdata` is one case: `cargo test --test lit cse` runs those with `cse` in their path.
+//! Every lit file under `testdata` is one case: `cargo test --test lit cse` runs those with `cse`
+//! in their path.
 
 #![allow(clippy::print_stderr, reason = "a test runner talks to its user")]
 

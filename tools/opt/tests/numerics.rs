@@ -1,10 +1,12 @@
-//! The interpreter against what PyTorch computed: `numerics/VERSION/CASE.*` of the recorded graphs.
+//! The interpreter against the results of PyTorch: `numerics/VERSION/CASE.*` of the recorded
+//! graphs.
 //!
-//! Results have the recorded types and shapes exactly, and elements within the recorded tolerances; inputs that a graph
-//! writes to are what they were afterwards; and computed in doubles, results are within 1e-10 of the largest element of those
-//! that PyTorch computed with the same source in doubles. Gradient graphs are compared in the same way.
+//! Results have the recorded types and shapes exactly, and elements within the recorded tolerances;
+//! inputs that a graph writes have the recorded contents after the run; and in double precision,
+//! results are within 1e-10 of the largest element of those that PyTorch computed from the same
+//! source in double precision. Gradient graphs are compared in the same way.
 //!
-//! `JITOPT_NUMERICS` names the cases to run by a part of their path.
+//! `JITOPT_NUMERICS` selects cases by a part of their path.
 
 #[path = "support/cases.rs"]
 mod cases;
@@ -34,7 +36,7 @@ fn results_are_those_of_pytorch() {
     assert!(failed.is_empty(), "{table}");
 }
 
-/// What is wrong most often first.
+/// Failures by frequency.
 fn table(passed: usize, failed: &BTreeMap<String, Vec<(String, String)>>) -> String {
     let mut classes: Vec<_> = failed.iter().collect();
     classes.sort_by_key(|(_, cases)| std::cmp::Reverse(cases.len()));

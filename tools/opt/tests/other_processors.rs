@@ -1,8 +1,10 @@
-//! Kernels for aarch64 beside those for this processor.
+//! Kernels for aarch64 against those for this processor.
 //!
-//! What `--emit=c` prints is compiled by `cc` and by `aarch64-linux-gnu-gcc`, called by the same small C program on the same memory, natively and under `qemu-aarch64`, and what both leave there
-//! is compared: functions of one element bit for bit, on ordinary numbers and on any bits; folds, whose sums have the order that the width of vectors gives them, within digits. Where one of
-//! the programs is not installed (Debian: `gcc-aarch64-linux-gnu`, `qemu-user`), the test says so and is over.
+//! The output of `--emit=c` is compiled by `cc` and by `aarch64-linux-gnu-gcc`, called by the same
+//! small C program on the same memory, natively and under `qemu-aarch64`, and the results are
+//! compared: elementwise functions bitwise, on ordinary numbers and on arbitrary bits; reductions,
+//! whose order of summation depends on the vector width, within a tolerance. If one of the programs
+//! is not installed (Debian: `gcc-aarch64-linux-gnu`, `qemu-user`), the test says so and ends.
 
 #![allow(clippy::print_stdout, reason = "says what is left out to those who ask with --nocapture")]
 
@@ -13,7 +15,7 @@ use std::process::Command;
 const CROSS: &str = "aarch64-linux-gnu-gcc";
 const QEMU: &str = "qemu-aarch64";
 
-/// Functions of one element, with what they are given behind it.
+/// Elementwise functions, each followed by its operands.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("exp expm1 exp2 log log1p log2 log10 tanh sigmoid erf erfc sin cos tan asin acos atan sinh cosh asinh atanh", ""),
     ("sqrt rsqrt reciprocal lgamma floor ceil round trunc frac abs neg relu silu hardswish hardsigmoid mish", ""),
@@ -25,7 +27,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ("atan2", ", %half"),
 ];
 
-/// A kernel, and the space that it is run in.
+/// A kernel, and its iteration space.
 struct Case {
     name: &'static str,
     text: String,
@@ -33,7 +35,8 @@ struct Case {
     /// How many dimensions are walked from tile to tile, and how many tiles there are.
     kept: usize,
     tiles: usize,
-    /// The strides of each access, and how many elements it has; operands, of which there is one, first.
+    /// The strides of each access, and how many elements it has; operands, of which there is one,
+    /// first.
     accesses: Vec<(&'static [usize], usize)>,
     /// How far results may lie apart, as a share of them.
     apart: f32,
@@ -59,7 +62,7 @@ fn functions() -> Case {
     Case { name: "functions", text, shape: &[4096], kept: 0, tiles: 16, accesses, apart: 0.0 }
 }
 
-/// A softmax, a mean and a variance along one of two dimensions.
+/// A softmax, a mean and a variance over one of two dimensions.
 fn folds(name: &'static str, shape: &'static [usize; 2], dim: usize) -> Case {
     let ty = format!("Float({}, {})", shape[0], shape[1]);
     let text = format!(
@@ -74,7 +77,7 @@ fn folds(name: &'static str, shape: &'static [usize; 2], dim: usize) -> Case {
     Case { name, text, shape, kept, tiles, accesses: vec![whole, whole, (row, rows), (row, rows)], apart: 1e-5 }
 }
 
-/// A program that calls the kernel and writes what it leaves.
+/// A program that calls the kernel and writes its results.
 fn program(case: &Case) -> String {
     let list = |numbers: &mut dyn Iterator<Item = usize>| -> String {
         numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ")
@@ -105,7 +108,7 @@ fn done(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// Compiles the kernel and the program that calls it, and runs that.
+/// Compiles the kernel and its caller, and runs them.
 fn run(case: &Case, folder: &Path, cc: &str, under: Option<&str>) -> Vec<f32> {
     let program = folder.join(format!("{}-{cc}", case.name));
     let sources = [folder.join("kernel.c"), folder.join("main.c")];
@@ -119,12 +122,13 @@ fn run(case: &Case, folder: &Path, cc: &str, under: Option<&str>) -> Vec<f32> {
     bytes.chunks_exact(4).map(|x| f32::from_le_bytes([x[0], x[1], x[2], x[3]])).collect()
 }
 
-/// Whether two results are one: the same bits, both no number, or near enough.
+/// Whether two results are equal: the same bits, both NaN, or within the tolerance.
 fn is_same(a: f32, b: f32, apart: f32) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan() || (a - b).abs() <= apart * a.abs()
 }
 
-/// Whether this processor rounds a product with its sum, as those for aarch64 do: the vector mathematics is a digit better then.
+/// Whether this processor has fused multiply-add, as those for aarch64 do: the vector mathematics
+/// is one digit more accurate then.
 fn has_fma() -> bool {
     #[cfg(target_arch = "x86_64")]
     return std::is_x86_feature_detected!("fma");

@@ -1,13 +1,15 @@
 //! Every rule of the peephole pass, on all small operands.
 //!
-//! A template is a few lines of IR around the pattern of a rule. It is instantiated over the types that its params may have and
-//! what may happen around it (the result is returned, read, written to; an operand is written to in between), and where the
-//! rule applies, graph before and after run on all values of the universe: ranks 0 to 3, extents 0 to 3, broadcast and strided
-//! operands, operands that are one memory, all element types, zeros of both signs, infinities, NaN, denormals, extremes.
-//! Results, element types, shapes and operands afterwards must be the same bits; then every result is written to, and all of it
-//! must still be the same. A failure prints the smallest counterexample that was met first.
+//! A template is a few lines of IR around the pattern of a rule. It is instantiated over the
+//! possible types of its parameters and over contexts (the result is returned, read, written; an
+//! operand is written in between). Where the rule applies, the graphs before and after run on all
+//! values of the universe: ranks 0 to 3, extents 0 to 3, broadcast and strided operands, aliased
+//! operands, all element types, zeros of both signs, infinities, NaN, denormals, extremes. Results,
+//! element types, shapes and operands after the run must be bitwise equal; then every result is
+//! written, and all values must still be equal. A failure prints the first, smallest
+//! counterexample.
 //!
-//! Rules that are wrong, as peephole passes had them, go through the same test and are refused.
+//! Incorrect rules, as peephole passes have had them, go through the same test and must fail it.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -27,8 +29,9 @@ use std::fmt::Write;
 use std::time::Instant;
 use universe::{Choice, choices, compare};
 
-/// Params with their domains, and lines. `{n}` stands for a constant number, `{b}` for a constant bool, `{o}` for an operator.
-/// The result is `%r`, what it is made of `%m`, the first param `%x`.
+/// Parameters with their domains, and lines. `{n}` stands for a constant number, `{b}` for a
+/// constant bool, `{o}` for an operator. The result is `%r`, its operand `%m`, the first parameter
+/// `%x`.
 struct Template {
     params: &'static str,
     lines: &'static str,
@@ -121,7 +124,7 @@ const NUMBERS: &[&str] = &[
     "float = prim::Constant[value=1.]()",
 ];
 
-/// All texts that the first choice `{…}` of a text may become, and so on.
+/// All expansions of the choices `{…}` of a text.
 fn filled(text: &str) -> Vec<String> {
     let Some(open) = text.find('{') else { return vec![text.to_owned()] };
     let close = open + text[open..].find('}').expect("a choice that is closed");
@@ -134,7 +137,7 @@ fn filled(text: &str) -> Vec<String> {
     options.into_iter().flat_map(with).collect()
 }
 
-/// What may happen around the pattern.
+/// The contexts of a pattern.
 fn surroundings(lines: &str) -> Vec<(String, &'static str)> {
     let type_of = |name: &str| {
         let at = lines.find(&format!("%{name} : "))? + name.len() + 4;
@@ -191,7 +194,7 @@ fn one_rule(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError
     Ok(())
 }
 
-/// The graph after a rule, when it applied.
+/// The graph after a rule, if it applied.
 fn applied(graph: &Graph, rule: &'static Rule) -> Option<Graph> {
     RULE.set(Some(rule));
     let registry = Registry { passes: &ONE_RULE, pipelines: &[] };
@@ -201,7 +204,7 @@ fn applied(graph: &Graph, rule: &'static Rule) -> Option<Graph> {
     (after.epoch() != graph.epoch()).then_some(after)
 }
 
-/// What was tried with a rule, and the first counterexample.
+/// The instances tried for a rule, and the first counterexample.
 #[derive(Default)]
 struct Report {
     graphs: usize,
@@ -231,7 +234,7 @@ fn check(rule: &'static Rule, templates: &[Template]) -> Report {
     report
 }
 
-/// Instantiates the params of one text.
+/// Instantiates the parameters of one text.
 fn check_graphs(rule: &'static Rule, params: &str, lines: &str, results: &str, report: &mut Report) {
     let params: Vec<(&str, Vec<Choice>)> = params
         .split(", ")
@@ -319,7 +322,7 @@ fn every_rule_holds_on_the_universe() {
     assert!(idle.is_empty(), "no template has the pattern of {idle:?}");
 }
 
-// ---- rules that are wrong
+// ---- incorrect rules
 
 const fn wrong(
     name: &'static str,

@@ -1,11 +1,13 @@
-//! Random graphs that are left in the middle show what they would have shown.
+//! Random graphs behave the same when a guard fails in the middle of a run.
 //!
-//! Each graph is profiled on its inputs, guarded, and given bailouts; then it runs again and again, and in each run another guard fails, the first time that
-//! the run comes to it and the last time. Results, what was printed, what was written to inputs, and what was raised must be those of the graph
-//! without guards, to the bit. Some bailouts are taken because somebody says so, others because inputs have other shapes and element types. Then the same behind
-//! passes that copy, merge and move nodes around them.
+//! Each graph is profiled on its inputs, guarded, and given bailouts; then it runs repeatedly, and
+//! in each run another guard fails, the first and the last time that the run reaches it. Results,
+//! printed text, writes to inputs, and exceptions must be bitwise those of the graph without
+//! guards. Some bailouts are forced, others are due to inputs with other shapes and element types.
+//! The same is repeated after passes that copy, merge and move nodes around bailouts.
 //!
-//! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few hundred are made.
+//! `JITOPT_SMITH=20000` sets the number of graphs, `JITOPT_SMITH=20000-40000` a range of seeds; the
+//! default is a few hundred graphs.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -29,7 +31,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 const GUARDS: &str = "insert-guards,guard-elimination,insert-bailouts";
-/// What changes around bailouts, and leaves numbers as they are.
+/// Passes that change the code around bailouts, but no results.
 const LATER: [&str; 2] = [
     "constant-pooling,cse,dce,loop-unrolling,cse,dce",
     "inline,lower-simple-tuples,constant-propagation,hoist-loop-invariants,loop-peeling,constant-loop-unrolling,remove-mutation,\
@@ -58,7 +60,7 @@ fn transformed(graph: &Graph, passes: &str, profile: Option<&Profile>, settings:
     Ok(after)
 }
 
-/// What came by in one run; nothing when the run raised.
+/// The observed types of one run; `None` if the run raised.
 fn profile(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<Profile> {
     let instrumented = transformed(graph, "profile-instrument", None, settings).expect("it always works");
     let env = settings.environment(Precision::Typed, &mut Copier::new(Precision::Typed));
@@ -67,7 +69,7 @@ fn profile(graph: &Graph, settings: &Settings, inputs: &[IValue]) -> Option<Prof
     env.recording.take().map(|recording| recording.profile)
 }
 
-/// Takes one bailout, when the run comes there for the n-th time, and counts all.
+/// Forces one bailout at its n-th execution, and counts all.
 #[derive(Default)]
 struct Breaker {
     taken: Option<(i64, u64)>,
@@ -93,7 +95,7 @@ fn same(a: &[IValue], b: &[IValue]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| differences(a, b, exact, "").is_empty())
 }
 
-/// What is different, if anything is.
+/// The difference, if any.
 fn difference(expected: &Outcome, found: &Outcome) -> Option<String> {
     match (&expected.results, &found.results) {
         (Ok(a), Ok(b)) if !same(a, b) => return Some(format!("results\n{a:?}\n{b:?}")),
@@ -108,7 +110,7 @@ fn difference(expected: &Outcome, found: &Outcome) -> Option<String> {
     (expected.printed != found.printed).then(|| format!("what is printed\n{}\n{}", expected.printed, found.printed))
 }
 
-/// Inputs of which one tensor has another rank, or another element type.
+/// Inputs of which one tensor has another rank or element type.
 fn variations(inputs: &[IValue]) -> Vec<Vec<IValue>> {
     let mut all = Vec::new();
     for (i, input) in inputs.iter().enumerate() {
@@ -176,7 +178,7 @@ impl Trial<'_> {
     }
 }
 
-/// What is wrong with one graph, if anything is, and how often it ran and was left.
+/// The failure of one graph, if any, and the numbers of runs and bailouts.
 fn check(seed: u64) -> Result<(u64, u64), String> {
     let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
     let settings = Settings { max_steps: Some(100_000), ..forged.settings() };

@@ -1,6 +1,7 @@
-//! Every pass keeps what random graphs compute.
+//! Every pass preserves the results of random graphs.
 //!
-//! `JITOPT_SMITH=20000` makes so many graphs, `JITOPT_SMITH=20000-40000` those seeds; without it a few thousand are made.
+//! `JITOPT_SMITH=20000` sets the number of graphs, `JITOPT_SMITH=20000-40000` a range of seeds; the
+//! default is a few thousand graphs.
 
 #[path = "support/each_pass.rs"]
 mod each_pass;
@@ -27,7 +28,7 @@ fn seeds() -> std::ops::Range<u64> {
     from.parse().expect("a seed")..to.parse().expect("a number")
 }
 
-/// What is wrong with one graph, if anything is, and how many comparisons were made.
+/// The failure of one graph, if any, and the number of comparisons.
 fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
     let forged = forge(Plan { seed, nodes: 10 + seed as usize % 40, ..Plan::default() });
     let settings = forged.settings();
@@ -63,7 +64,7 @@ fn check(seed: u64, pipelines: &[(String, Pipeline)]) -> Result<usize, String> {
     Ok(judged)
 }
 
-/// A smaller graph that goes wrong, what becomes of it, and the rewrites at fault.
+/// A reduced failing graph, its transformed form, and the rewrites at fault.
 fn smallest(case: Case, pipeline: &Pipeline, settings: &Settings) -> String {
     let wrong = |graph: &Graph, after: &Graph, inputs: &[IValue]| {
         judge(graph, after, settings, inputs, POLICY).is_wrong().then(|| "differs".to_owned())

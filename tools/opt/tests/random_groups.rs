@@ -1,17 +1,22 @@
 //! Kernels of random groups against the interpreter.
 //!
-//! Groups have random operators, element types, constants and numbers that are operands; operands have random shapes that stretch, sizes
-//! 0 and 1, odd tails, strides of 0, permuted and sliced ones, and now and then special values. Half of the groups fold some
-//! of their dimensions, and of those a quarter several times, what is folded being computed with before, with several results: values wait for a later
-//! loop, and are computed again. A third of those that fold sum along other dimensions, too. Results are poisoned before and have canaries around them. What is computed is judged as `jitopt validate` does, and
-//! where that fails with operators that round several times by a tolerance; shapes, strides and element types must be the same.
-//! A third of the units has two to five threads for each launch.
+//! Groups have random operators, element types, constants and scalar operands; operands have random
+//! shapes with broadcasting, sizes 0 and 1, odd tails, strides of 0, permuted and sliced layouts,
+//! and occasionally special values. Half of the groups reduce some of their dimensions. A quarter
+//! of those reduce several times, with computed operands and several results: values are kept for a
+//! later loop or recomputed. A third of the groups with reductions also sum over other dimensions.
+//! Results are poisoned before the launch and have canaries around them. Results are compared as by
+//! `jitopt validate`, and if that fails for operators that round several times, by a tolerance;
+//! shapes, strides and element types must be equal. A third of the units use two to five threads
+//! per launch.
 //!
-//! Fifty groups are one unit for the C compiler. To make vectors of loops takes it most of its time, and most of ours: so one
-//! unit in twenty is compiled as `jitopt run` does it, one for AVX2 and one for any processor of 64 bits, the others to code without vectors.
+//! Fifty groups form one unit for the C compiler. Vectorisation takes most of its time, and most of
+//! the test's: so of twenty units, one is compiled as by `jitopt run`, one for AVX2 and one for
+//! baseline x86-64 processors, the others without vectors.
 //!
-//! `JITOPT_GROUPS=100000` makes so many, `JITOPT_GROUPS=500-600` those seeds; without it 2000 are made. `JITOPT_GROUPS_VECTORS=1` makes
-//! vectors everywhere. Where the compiler has AddressSanitizer, kernels run under it with its library loaded before all else:
+//! `JITOPT_GROUPS=100000` sets the number of groups, `JITOPT_GROUPS=500-600` a range of seeds; the
+//! default is 2000 groups. `JITOPT_GROUPS_VECTORS=1` vectorises all units. If the compiler has
+//! AddressSanitizer, kernels run under it with its library preloaded:
 //!
 //! ```text
 //! LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 CC='gcc -fsanitize=address' cargo test --test random_groups
@@ -38,9 +43,10 @@ use jitopt_judge::verdict::{Policy, Verdict, judge};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What operands an operator takes: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale, `c` a bound or none,
-/// `b` truth values, `d` an element type, `f` false, `z` none, `=` the operand before it, `r` reals and `w` whole
-/// numbers, most often, as PyTorch refuses others, `p` numbers above 0: what is known of `lgamma` below its zeros is that it loses digits.
+/// The operands of an operator: `t` a tensor, `o` a tensor or a number, `n` a number, `1` a scale,
+/// `c` a bound or None, `b` bools, `d` an element type, `f` false, `z` None, `=` the previous
+/// operand, `r` usually floating point and `w` usually integers, because PyTorch refuses others,
+/// `p` numbers above 0: `lgamma` is known to lose digits near its zeros below 0.
 const OPERATORS: &[(&str, &str)] = &[
     ("add", "to1"),
     ("sub", "to1"),
@@ -163,7 +169,7 @@ const OPERATORS: &[(&str, &str)] = &[
     ("hardshrink_backward", "r=n"),
 ];
 
-/// Element types, frequent ones several times.
+/// Element types, frequent ones repeated.
 const DTYPES: &[DType] = &[
     DType::Float,
     DType::Float,
@@ -180,7 +186,7 @@ const DTYPES: &[DType] = &[
     DType::Bool,
 ];
 
-/// A group, and operands for it.
+/// A group, and its operands.
 struct Group {
     text: String,
     inputs: Vec<IValue>,
@@ -233,7 +239,7 @@ fn group(seed: u64) -> Group {
     section.finished(draws, era, shape.len())
 }
 
-/// A section that is being written.
+/// A section under construction.
 #[derive(Default)]
 struct Section {
     params: Vec<(String, &'static str)>,
@@ -573,7 +579,8 @@ impl Section {
         self.computed.extend(known);
     }
 
-    /// Sums along any dimensions what has the shape of the largest operand, for a result that nothing reads.
+    /// Sums along any dimensions what has the shape of the largest operand, for a result that
+    /// nothing reads.
     fn aside(&mut self, draws: &mut Dice) {
         let (x, whole, one) =
             (self.tensor(draws), self.tensors[0].clone(), self.line("int", "prim::Constant[value=1]()"));
@@ -680,7 +687,7 @@ fn numbers(draws: &mut Dice, dtype: DType, n: usize, is_special: bool) -> Vec<f6
     (0..n).map(number).collect()
 }
 
-/// Whether results lie in memory as they do without kernels.
+/// Whether results have the same layout as without kernels.
 fn same_layout(graph: &Graph, inputs: &[IValue], backend: &CpuBackend) -> Result<(), String> {
     let env = Environment::default();
     let run = |machine: Machine<'_>| -> Option<Vec<IValue>> {
@@ -699,14 +706,14 @@ fn same_layout(graph: &Graph, inputs: &[IValue], backend: &CpuBackend) -> Result
     Ok(())
 }
 
-/// Strides of dimensions that are walked.
+/// Strides of dimensions that are iterated.
 fn strides_that_count(x: &Tensor) -> Vec<i64> {
     let walked = x.shape().iter().zip(x.strides()).filter(|(size, _)| **size > 1);
     if x.numel() == 0 { Vec::new() } else { walked.map(|(_, &stride)| stride).collect() }
 }
 
-/// Operators that round several times, which eager kernels do too; the budget knows of one rounding for each operator, too little
-/// where sums cancel. `gelu` keeps digits where that of PyTorch gives 0.
+/// Operators that round several times, as eager kernels do too; the budget assumes one rounding per
+/// operator, too little where sums cancel. `gelu` keeps digits where PyTorch's returns 0.
 const ROUND_TWICE: &[&str] = &[
     "aten::add(",
     "aten::sub(",
@@ -717,26 +724,29 @@ const ROUND_TWICE: &[&str] = &[
     "aten::silu_backward(",
 ];
 
-/// What groups with those are judged by in the end.
+/// The final tolerance of groups with such operators.
 const LOOSE: Tolerance = Tolerance { rtol: 2e-5, atol: 1e-15, of_largest: 1e-6, dtypes: true };
 
-/// Norms of elements that hardly differ lose the digits that these share: kernels keep a mean in the type of the elements, as the eager ones.
+/// Norms of nearly equal elements lose their common digits: kernels keep the mean in the element
+/// type, as eager ones do.
 const NORMS: Tolerance = Tolerance { rtol: 1e-3, atol: 1e-15, of_largest: 1e-4, dtypes: true };
 
-/// How often a group that is wrong is run again: whether it is wrong each time tells a wrong kernel from a launch that went wrong.
+/// Number of times that a failing group runs again: a failure in every run indicates a wrong
+/// kernel, otherwise a wrong launch.
 const AGAIN: usize = 5;
 
-/// Groups that are compiled together.
+/// Number of groups per compilation unit.
 const TOGETHER: usize = 50;
 
-/// How a unit is compiled: to code without vectors, or as `jitopt run` does it, and what the compiler is told beside that.
+/// How a unit is compiled: without vectors, or as by `jitopt run` with additional flags.
 #[derive(Clone, Copy)]
 enum How {
     Scalar,
     Vectors(&'static str),
 }
 
-/// Of twenty units one has the vectors of this processor, one those of AVX2, and one those of the first processors of its kind.
+/// Of twenty units one uses the vectors of this processor, one those of AVX2, and one those of
+/// baseline processors.
 fn how(unit: usize) -> How {
     match unit % 20 {
         0 => How::Vectors(""),
@@ -746,7 +756,7 @@ fn how(unit: usize) -> How {
     }
 }
 
-/// What is known of a group that was checked.
+/// The results of a checked group.
 struct Checked {
     wrong: Option<String>,
     /// The seed, where the tolerance let pass what the budget did not.
@@ -755,7 +765,7 @@ struct Checked {
     reasons: Vec<String>,
 }
 
-/// Compiles groups together and judges each.
+/// Compiles groups together and checks each.
 fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     let unit = seeds[0] / TOGETHER as u64;
     let stream = Some(unit.is_multiple_of(2));
@@ -791,7 +801,7 @@ fn check_together(seeds: &[u64], how: How) -> Vec<Checked> {
     all
 }
 
-/// What is wrong with a group, if anything is; what was counted, and why it ran unfused.
+/// The failure of a group, if any; the counters, and why it was not compiled.
 fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> Checked {
     let (before, said) = (backend.counts(), backend.remarks().len());
     let settings = JudgeSettings { backend: Some(backend.clone()), ..JudgeSettings::default() };
@@ -819,7 +829,8 @@ fn check(seed: u64, graph: &Graph, group: &Group, backend: &Rc<CpuBackend>) -> C
     let reasons = backend.remarks()[said..].to_vec();
     let wrong = match verdict {
         Verdict::Differs(lines) => Some(lines.join("\n")),
-        // The interpreter makes rows of what `where` and `masked_fill` choose, which the kernel does not.
+        // The interpreter makes rows of what `where` and `masked_fill` choose, which the kernel
+        // does not.
         Verdict::Same
             if counts.launched > 0
                 && !["aten::where", "aten::masked_fill"].iter().any(|kind| group.text.contains(kind)) =>

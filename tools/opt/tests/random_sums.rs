@@ -1,11 +1,16 @@
-//! Gradients of random graphs that stretch, with sums where they were and moved: no gradient may be another.
+//! Gradients of random graphs with broadcasting, with `_grad_sum_to_size` in place and moved: no
+//! gradient may change.
 //!
-//! Each graph is random in its operators, in the shapes of its inputs (missing dimensions, sizes of 1 and 0), in how much types tell of them, and in how often a value is read. It is
-//! differentiated; forward and backward graph become one, in which optional sizes are computed from tensors that are there, or constants where types tell them. Gradients of one result
-//! fit together by themselves, so every other graph is none: it has sums, products and sums of sums as they come. What a graph computes in doubles is compared with what it computes
-//! behind `commute-sum-to-size`, alone and with groups of both levels around.
+//! Each graph is random in its operators, in the shapes of its inputs (missing dimensions, sizes of
+//! 1 and 0), in how complete types are, and in how often a value is used. It is differentiated; the
+//! forward and backward graphs are joined, and optional sizes are computed from available tensors,
+//! or are constants if types contain them. Gradients of one result fit together by themselves, so
+//! every other graph is not a gradient: it has random sums, products and sums of sums. The results
+//! of a graph in double precision are compared with those after `commute-sum-to-size`, alone and
+//! within groups of both levels.
 //!
-//! `JITOPT_SMITH=100000` makes so many graphs, `JITOPT_SMITH=500-600` those seeds; without it 300 are made.
+//! `JITOPT_SMITH=100000` sets the number of graphs, `JITOPT_SMITH=500-600` a range of seeds; the
+//! default is 300.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -27,11 +32,11 @@ use jitopt_core::verify::verify;
 use jitopt_passes::REGISTRY;
 use std::collections::BTreeMap;
 
-/// Puts formulas in their places, and types and sizes where they are known.
+/// Inlines formulas, and adds known types and sizes.
 const SETTLED: &str =
     "lower-simple-tuples,shape-analysis{precise},specialize-autogradzero,shape-analysis{precise},peephole,cse,dce";
 
-/// What is compared with the graph without it.
+/// The pipeline under test; the baseline lacks it.
 const MOVED: &[&str] = &[
     "commute-sum-to-size",
     "commute-sum-to-size,cse,dce,fuse",
@@ -44,13 +49,13 @@ fn number(draws: &mut Dice) -> f64 {
     draws.unit() * 8.0 / 3.0 - 4.0 / 3.0
 }
 
-/// A shape that stretches to `whole`.
+/// A shape that broadcasts to `whole`.
 fn stretching(draws: &mut Dice, whole: &[i64]) -> Vec<i64> {
     let skip = if draws.one_in(3) { draws.below(whole.len() + 1) } else { 0 };
     whole[skip..].iter().map(|&n| if draws.one_in(3) { 1 } else { n }).collect()
 }
 
-/// How much a type tells: 0 nothing, 1 the element type, 2 the rank, 3 the sizes.
+/// Completeness of a type: 0 nothing, 1 the element type, 2 the rank, 3 the sizes.
 fn told(shape: &[i64], told: usize) -> String {
     let sizes = |size: &dyn Fn(&i64) -> String| shape.iter().map(size).collect::<Vec<_>>().join(", ");
     match told {
@@ -67,7 +72,7 @@ struct Forward {
     era: Era,
 }
 
-/// What is written down of a forward graph.
+/// A forward graph under construction.
 struct Writer {
     lines: String,
     values: Vec<String>,
@@ -155,14 +160,14 @@ fn forward(seed: u64) -> Forward {
 /// A value of a backward graph, and its shape.
 type Shaped = (String, Vec<i64>);
 
-/// What is written down of a graph that sums right away, as no differentiation would.
+/// A graph under construction that contains sums from the start, unlike a gradient.
 struct Direct {
     lines: String,
     values: Vec<Shaped>,
     made: usize,
 }
 
-/// The shape that two stretch to.
+/// The broadcast shape of two shapes.
 fn stretched(a: &[i64], b: &[i64]) -> Option<Vec<i64>> {
     layout::broadcast(a, b).ok().map(|dims| dims.to_vec())
 }
@@ -346,7 +351,7 @@ fn passed(graph: &mut Graph, pipeline: &str) -> Result<BTreeMap<String, u64>, St
     Ok(session.stats.into_iter().collect())
 }
 
-/// A gradient to begin with: of the shape of the result, and as various.
+/// An initial gradient: of the shape of the result, with random values.
 fn given(result: &IValue) -> Option<IValue> {
     let result = result.tensor()?;
     let numbers: Vec<f64> = result.read::<f64>().into_iter().map(|x| x.cos() * x.cos()).collect();
@@ -358,7 +363,7 @@ fn read(forward: &Forward) -> Result<Graph, String> {
     Ok(parse(forward.text.as_bytes(), options).map_err(|_| "it is not read".to_owned())?.graph)
 }
 
-/// A graph with sums in it, and what goes in.
+/// A graph with sums, and its inputs.
 fn summing(forward: &Forward, is_direct: bool) -> Result<(Graph, Vec<IValue>), String> {
     let (mut graph, mut inputs) = (read(forward)?, forward.inputs.clone());
     if is_direct {
@@ -377,7 +382,7 @@ fn computed(graph: &Graph, inputs: &[IValue]) -> Result<Vec<IValue>, String> {
     Machine::new(graph, &env).run(inputs.to_vec()).map_err(|stop| stop.to_string())
 }
 
-/// The largest number of what was computed, and 1.
+/// The largest magnitude of the results, at least 1.
 fn largest(values: &[IValue]) -> f64 {
     let of = |value: &IValue| match value {
         IValue::Tensor(tensor) => tensor.read::<f64>().iter().fold(1.0, |most: f64, x| most.max(x.abs())),
@@ -391,7 +396,7 @@ fn largest(values: &[IValue]) -> f64 {
     values.iter().map(of).fold(1.0, f64::max)
 }
 
-/// What happened to one graph.
+/// The result of one graph.
 #[derive(Default)]
 struct Outcome {
     rewrites: BTreeMap<String, u64>,

@@ -1,6 +1,8 @@
-//! What a run did, written down, computes what the run computed: `run --grads` differentiates it.
+//! Traces of random graphs compute the results of the traced run; `run --grads` differentiates such
+//! traces.
 //!
-//! Random graphs have branches, loops, lists, tuples, dictionaries and writes in place. `JITOPT_SMITH=20000` makes so many; 2000 without it.
+//! Random graphs have branches, loops, lists, tuples, dictionaries and in-place writes.
+//! `JITOPT_SMITH=20000` sets their number; the default is 2000.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -18,7 +20,7 @@ use jitopt_judge::tracing::{Traced, leaves, trace};
 use jitopt_passes::REGISTRY;
 use std::rc::Rc;
 
-/// What became of a graph.
+/// The result of a graph.
 enum Found {
     Same,
     /// The run raises an exception, calls something, or has no result that is a tensor of reals.
@@ -56,7 +58,8 @@ fn computes_the_same(mut traced: Traced, env: &Environment, inputs: &[IValue]) -
     let operands = copies(inputs, Precision::Typed);
     let operands: Vec<IValue> = operands.iter().flat_map(leaves).chain(traced.held).collect();
     let wanted: Vec<IValue> = traced.results.iter().flat_map(leaves).collect();
-    // What is prepared to be differentiated computes the same still. Numbers that are drawn for nobody stay: turns of a loop draw one behind the other.
+    // What is prepared to be differentiated computes the same still. Numbers that are drawn for
+    // nobody stay: turns of a loop draw one behind the other.
     for passes in ["", "remove-mutation,shape-analysis{precise},functionalize"] {
         let pipeline = Pipeline::parse(passes, &REGISTRY).expect("a pipeline");
         run(&mut traced.graph, &pipeline, &mut Session::default(), &mut []).map_err(|error| error.to_string())?;

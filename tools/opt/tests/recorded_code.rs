@@ -1,8 +1,10 @@
-//! `--emit=python` against what PyTorch prints of the same graphs: `NAME.ir` and `NAME.py` of `testdata/corpus/code`, and of the folder
-//! that `JITOPT_CODE` names, which `tools/pytorch/record_code.py` fills.
+//! `--emit=python` against the code that PyTorch prints for the same graphs: `NAME.ir` and
+//! `NAME.py` of `testdata/corpus/code`, and of the directory `JITOPT_CODE`, which
+//! `tools/pytorch/record_code.py` fills.
 //!
-//! Texts are compared byte for byte. What differs stands in `testdata/corpus/code/differences.txt` with its reason; a line there that is no
-//! longer true is a failure too. In the other folder at least 95 % must be equal, and what differs is listed.
+//! Texts are compared byte for byte. Differences are listed in
+//! `testdata/corpus/code/differences.txt` with their reasons; an outdated line there is a failure
+//! too. In the other directory at least 95 % must be equal, and differences are printed.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -11,7 +13,7 @@ use jitopt_core::text::{ParseOptions, parse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What became of one pair.
+/// The result of one pair.
 enum Outcome {
     Equal,
     /// The first line that differs, ours and theirs.
@@ -55,7 +57,7 @@ fn compare(path: &Path) -> Outcome {
     Outcome::Other(lines.next().map_or("length".to_owned(), |(a, b)| format!("\n  {a}\n  {b}")))
 }
 
-/// Name of a pair to reason.
+/// The reasons by name of the pair.
 fn differences(folder: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(folder.join("differences.txt")).expect("a list of differences");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());

@@ -1,9 +1,13 @@
-//! What `differentiate` makes of recorded graphs against what PyTorch's `_jit_differentiate` made: `CASE.diff.in.ir`, `CASE.diff.f.ir`, `CASE.diff.df.ir` and
-//! `CASE.diff.roles.json` of `testdata/corpus/pipelines`, and of the folder that `JITOPT_CORPUS` names.
+//! `differentiate` on recorded graphs against PyTorch's `_jit_differentiate`: `CASE.diff.in.ir`,
+//! `CASE.diff.f.ir`, `CASE.diff.df.ir` and `CASE.diff.roles.json` of `testdata/corpus/pipelines`,
+//! and of the directory `JITOPT_CORPUS`.
 //!
-//! Two graphs are the same when only names, types and legal order differ. Functions that a recorded graph of 2.x calls are put in their place first, and then it does not count in
-//! which block a constant stands. Up to 1.4 the text shows six digits of floats; 1.4 has tuples and constants where 2.x has them, and operators with more operands than 1.3.1. What ends otherwise stands in
-//! `testdata/corpus/pipelines/gradient_differences.txt` with the reason; a line there that is no longer true is a failure too.
+//! Two graphs are equal if only names, types and legal order differ. Functions that a recorded
+//! graph of 2.x calls are inlined first, and the block of a constant is not compared then. Up to
+//! 1.4 the text shows six digits of floats; 1.4 has tuples and constants where 2.x has them, and
+//! operators with more operands than 1.3.1. Differences are listed in
+//! `testdata/corpus/pipelines/gradient_differences.txt` with the reason; an outdated line there is
+//! a failure too.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -23,10 +27,11 @@ use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The part of the cases of each version that must be equal, those not counted in which PyTorch is wrong.
+/// The fraction of the cases of each release that must be equal, not counting those in which
+/// PyTorch is wrong.
 const ENOUGH: f64 = 0.9;
 
-/// How a reason begins where PyTorch's result is a mistake that ours is not to repeat.
+/// The beginning of a reason where PyTorch's result is a bug that must not be reproduced.
 const WRONG: &str = "wrong in PyTorch";
 
 /// The functions that recorded graphs call.
@@ -49,7 +54,8 @@ fn passed(graph: &mut Graph, pipeline: &str) -> Result<(), String> {
     run(graph, &pipeline, &mut session, &mut []).map_err(|error| error.to_string())
 }
 
-/// What the text of an old version shows: six digits of a float, and in 1.4 the later name of a cast.
+/// The precision of an old release's text: six digits of a float, and in 1.4 the later name of a
+/// cast.
 fn as_shown(graph: &mut Graph, version: &str) {
     let nodes: Vec<Node> = graph.all_nodes().collect();
     for node in nodes {
@@ -86,7 +92,7 @@ fn same(ours: &Graph, theirs: &Graph, version: &str) -> bool {
         && equivalent(&ours, &theirs, Sight::COMPUTATION)
 }
 
-/// The list that an attribute of the group is.
+/// The list in an attribute of the group.
 fn role(graph: &Graph, group: Node, name: Symbol) -> serde_json::Value {
     match graph.attribute(group, name) {
         Some(Attribute::Int(n)) => (*n).into(),
@@ -103,7 +109,7 @@ const ROLES: [Symbol; 5] = [
     attr::DF_OUTPUT_VJPS,
 ];
 
-/// What differs: `f`, `df`, names of roles; or why there is nothing.
+/// The differences: `f`, `df`, names of roles; or why there is no result.
 fn differences(stem: &str, version: &str) -> Vec<String> {
     let path = |end: &str| PathBuf::from(format!("{stem}.diff.{end}"));
     let era = era_of(version);

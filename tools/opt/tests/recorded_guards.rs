@@ -1,10 +1,12 @@
-//! Guards and bailouts against those that PyTorch's profiling executors made of the same graphs: `testdata/corpus`, and the folder that
-//! `JITOPT_CORPUS` names.
+//! Guards and bailouts against those that PyTorch's profiling executors created for the same
+//! graphs: `testdata/corpus`, and the directory `JITOPT_CORPUS`.
 //!
-//! `pipelines/{1.3.1,1.4.0}/profiling` are graphs that the log of the executor shows behind each step. 1.3.1 prints what was seen beside each profile
-//! node. 1.4.0 does not: there the graph is run here, on tensors of the recorded shapes, and our profile stands in. `guards/2.15.0` is what the passes of 2.15
-//! made of texts, by `tools/pytorch/record_guards.py`. Types count, names and legal order do not. What ends otherwise stands in
-//! `testdata/corpus/guards/differences.txt` with the reason; a line there that is no longer true is a failure.
+//! `pipelines/{1.3.1,1.4.0}/profiling` contains the graphs that the executor's log shows after each
+//! step. 1.3.1 prints the observed types at each profile node. 1.4.0 does not: there the graph is
+//! run here, on tensors of the recorded shapes, and our profile is used. `guards/2.15.0` contains
+//! the results of the passes of 2.15 on texts, by `tools/pytorch/record_guards.py`. Types are
+//! compared, names and legal order are not. Differences are listed in
+//! `testdata/corpus/guards/differences.txt` with the reason; an outdated line there is a failure.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -28,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The part of the comparisons that must be equal, of each version and step.
+/// The fraction of equal comparisons required, for each release and step.
 const ENOUGH: f64 = 0.9;
 
 fn graph(path: &Path) -> Graph {
@@ -53,7 +55,7 @@ fn differences() -> BTreeMap<String, String> {
     lines.map(|line| line.split_once(": ").expect("NAME: reason")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
 }
 
-/// What is compared, and how it went.
+/// A comparison, and its result.
 #[derive(Default)]
 struct Comparison {
     /// Of each version and step: equal, all, and equal as texts.
@@ -105,7 +107,7 @@ fn apply(graph: &mut Graph, passes: &str, profile: Option<Rc<Profile>>) {
     run(graph, &pipeline, &mut session, &mut []).unwrap_or_else(|error| panic!("{passes}: {error}"));
 }
 
-/// The graph without nodes that look, and without guards.
+/// The graph without profile nodes and without guards.
 fn stripped(instrumented: &Graph) -> Graph {
     let mut graph = instrumented.clone();
     let tests = |node: &Node| [prim::PROFILE, prim::GUARD].contains(&graph.kind(*node));
@@ -120,7 +122,7 @@ fn stripped(instrumented: &Graph) -> Graph {
     graph
 }
 
-/// The graphs that a log shows, by title, of its first graph: later ones are of what that calls.
+/// The graphs in a log, by title, of its first graph: later ones belong to graphs that it calls.
 fn dumps(stem: &str) -> BTreeMap<String, PathBuf> {
     let index = std::fs::read(format!("{stem}.dumps.json")).unwrap_or_default();
     let index: serde_json::Value = serde_json::from_slice(&index).unwrap_or_default();
@@ -135,14 +137,15 @@ fn dumps(stem: &str) -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// The folder of the version, and the name of the case.
+/// The directory of the release, and the name of the case.
 fn case_of(stem: &str) -> (&str, &str) {
     let mut parts = stem.rsplit('/');
     let case = parts.next().expect("a name");
     (parts.find(|part| part.starts_with(|c: char| c.is_ascii_digit())).expect("a version"), case)
 }
 
-/// Each step behind `ours`, which has guards, and what the log shows behind it: nothing where it changed nothing.
+/// Each step after `ours`, which has guards, and the log's graph after it: `None` if the step
+/// changed nothing.
 fn steps(comparison: &mut Comparison, stem: &str, mut ours: Graph, dumps: &BTreeMap<String, PathBuf>) {
     let (version, case) = case_of(stem);
     let mut theirs = None;
@@ -156,14 +159,15 @@ fn steps(comparison: &mut Comparison, stem: &str, mut ours: Graph, dumps: &BTree
         let Some(theirs) = &theirs else { return };
         let passes = if step == "bailouts" { "insert-bailouts" } else { &format!("guard-elimination{{step={step}}}") };
         apply(&mut ours, passes, None);
-        // Where they are equal ours goes on: it knows in which order values were made, which the text does not tell.
+        // Where they are equal ours goes on: it knows in which order values were made, which the
+        // text does not tell.
         if !comparison.add(version, step, case, &ours, theirs) {
             ours = theirs.clone();
         }
     }
 }
 
-/// Tensors of the shapes that were recorded.
+/// Tensors of the recorded shapes.
 fn inputs(arguments: &Path) -> Option<Vec<IValue>> {
     let described = description::parse(&std::fs::read(arguments).ok()?).expect("a description");
     let value = |described: &Described| match described {
@@ -184,7 +188,7 @@ fn profile(graph: &Graph, inputs: Vec<IValue>) -> Profile {
     env.recording.take().expect("it was recorded").profile
 }
 
-/// 1.3.1: the types that were seen are in the text.
+/// 1.3.1: the observed types are in the text.
 fn profiled_of_1_3(comparison: &mut Comparison, stem: &str) {
     let dumps = dumps(stem);
     let profiled = PathBuf::from(format!("{stem}.run0.ir"));
@@ -203,7 +207,8 @@ fn profiled_of_1_4(comparison: &mut Comparison, stem: &str) {
     let mut ours = stripped(&theirs);
     apply(&mut ours, "profile-instrument", None);
     comparison.add(version, "instrument", case, &ours, &theirs);
-    // Guards were put into another copy, which in some cases has lists where this one has constant chunks.
+    // Guards were put into another copy, which in some cases has lists where this one has constant
+    // chunks.
     let (Some(guarded), Some(inputs)) = (dumps.get("After moveGuardsToDefs"), inputs(&arguments)) else { return };
     let mut plain = stripped(&graph(guarded));
     let mut ours = plain.clone();
@@ -219,7 +224,7 @@ fn profiled_of_1_4(comparison: &mut Comparison, stem: &str) {
     steps(comparison, stem, plain, &dumps);
 }
 
-/// 1.13.1 and 2.15.0: where nodes that look are put.
+/// 1.13.1 and 2.15.0: the positions of profile nodes.
 fn instrumented(comparison: &mut Comparison, stem: &str) {
     let (version, case) = case_of(stem);
     let Some(theirs) = dumps(stem).get("Instrumented Graph").map(|path| graph(path)) else { return };
@@ -228,7 +233,7 @@ fn instrumented(comparison: &mut Comparison, stem: &str) {
     comparison.add(version, "instrument", case, &ours, &theirs);
 }
 
-/// 2.15.0: `CASE.profiled.ir`, and what each step made of it.
+/// 2.15.0: `CASE.profiled.ir`, and the result of each step.
 fn profiled_of_2_15(comparison: &mut Comparison, stem: &str) {
     let (version, case) = case_of(stem);
     let theirs = |step: &str| {
@@ -249,7 +254,8 @@ fn profiled_of_2_15(comparison: &mut Comparison, stem: &str) {
     }
 }
 
-/// The folder of a kind of recorded case, how the files end that it begins with, and how it is compared.
+/// The directory of a kind of recorded cases, the extension of their input files, and their
+/// comparison.
 type Kind = (&'static str, &'static str, fn(&mut Comparison, &str));
 
 const KINDS: [Kind; 5] = [

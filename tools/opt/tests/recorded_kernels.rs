@@ -1,7 +1,7 @@
 //! The fusion groups of recorded graphs, compiled, against the interpreter.
 //!
-//! Every recorded graph with groups that runs on inputs made up for it is judged with kernels as `jitopt validate --backend=cpu` does: two
-//! samples, results poisoned before, canaries around them.
+//! Every recorded graph with groups that runs on generated inputs is validated with kernels as by
+//! `jitopt validate --backend=cpu`: two samples, poisoned results, canaries around them.
 
 #![allow(clippy::print_stdout, reason = "figures are for those who ask with --nocapture")]
 
@@ -23,7 +23,7 @@ use jitopt_judge::verdict::{Policy, Verdict, judge};
 use std::path::Path;
 use std::rc::Rc;
 
-/// What became of a graph.
+/// The result of a graph.
 #[derive(Default)]
 struct Outcome {
     wrong: Option<String>,
@@ -34,7 +34,7 @@ struct Outcome {
 
 const SAMPLES: u64 = 2;
 
-/// Judges a graph; nothing where there are no groups, or what it holds is not read.
+/// Validates a graph; `None` if it has no groups, or contents that cannot be read.
 fn check(path: &Path) -> Option<Outcome> {
     let text = std::fs::read(path).ok()?;
     let marker = b"prim::FusionGroup_";

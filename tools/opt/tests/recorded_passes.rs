@@ -1,9 +1,11 @@
-//! Our passes against what PyTorch's made of the same graphs: `NAME.in.ir`, `NAME.PASS.out.ir` of `testdata/corpus/passes`,
-//! and of the folder that `JITOPT_CORPUS` names.
+//! Passes against those of PyTorch on the same graphs: `NAME.in.ir`, `NAME.PASS.out.ir` of
+//! `testdata/corpus/passes`, and of the directory `JITOPT_CORPUS`.
 //!
-//! The two are the same when only names and legal order differ, see [`jitopt_core::analysis::fingerprints`]; where a pass is about types, those count.
-//! What ends otherwise stands in `testdata/corpus/passes/differences.txt` with the reason; a line there that is no longer true is a
-//! failure too. Entries that PyTorch's own pass breaks are in `verdicts.txt`, and are not compared.
+//! Two graphs are equal if only names and legal order differ, see
+//! [`jitopt_core::analysis::fingerprints`]; for passes on types, types are compared too.
+//! Differences are listed in `testdata/corpus/passes/differences.txt` with the reason; an outdated
+//! line there is a failure too. Entries that PyTorch's own pass breaks are in `verdicts.txt`, and
+//! are not compared.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -24,10 +26,11 @@ use release_table::ReleaseTable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What must be equal.
+/// The compared properties.
 #[derive(Clone, Copy, PartialEq)]
 enum Alike {
-    /// The text, when both sides are renumbered: names and order are what the pass is about, or come out as PyTorch's.
+    /// The text, when both sides are renumbered: names and order are what the pass is about, or
+    /// come out as PyTorch's.
     Text,
     /// All but names and legal order.
     Exactly,
@@ -37,7 +40,7 @@ enum Alike {
 }
 use Alike::{Computation, Exactly, Text};
 
-/// PyTorch's binding, the pass of ours that does the same, and what counts.
+/// PyTorch's binding, the equivalent pass here, and the compared properties.
 const PAIRS: &[(&str, &str, Alike)] = &[
     ("batch_mm", "batch-mm", Exactly),
     ("canonicalize", "canonicalize", Text),
@@ -47,7 +50,8 @@ const PAIRS: &[(&str, &str, Alike)] = &[
     ("canonicalize_renumber", "canonicalize", Text),
     ("constant_loop_unrolling", "constant-loop-unrolling", Exactly),
     ("constant_pooling", "constant-pooling", Text),
-    // PyTorch also makes constants of what callers may write to, and gives them types that say more.
+    // PyTorch also makes constants of what callers may write to, and gives them types that say
+    // more.
     ("constant_propagation", "constant-propagation{escaping}", Exactly),
     ("constant_propagation_immutable_types", "constant-propagation{immutable-only}", Exactly),
     // Types of 1.3 print less than they hold.
@@ -94,11 +98,11 @@ const PAIRS: &[(&str, &str, Alike)] = &[
 const DECOMPOSED: &str = "peephole{trusting,disable-shape},constant-propagation{escaping},\
     peephole{trusting,disable-shape},constant-propagation{escaping}";
 
-/// The parts of a hundred that must be equal: of the entries that PyTorch's pass changed, and of the others. A group of
-/// fewer than twenty may miss one.
+/// The percentages that must be equal: of the entries that PyTorch's pass changed, and of the
+/// others. A group of fewer than twenty may miss one.
 const ENOUGH: [(&str, f64); 2] = [("changed", 0.95), ("unchanged", 0.99)];
 
-/// How a reason begins where PyTorch's result is a mistake that ours is not to repeat.
+/// The beginning of a reason where PyTorch's result is a bug that must not be reproduced.
 const WRONG: &str = "wrong in PyTorch";
 
 /// One output file.
@@ -123,14 +127,14 @@ impl Entry {
     }
 }
 
-/// Small graphs do not show their release; the folder that they are in does.
+/// Small graphs do not identify their release; their directory does.
 fn graph(path: &Path) -> Option<Graph> {
     let release = release(path).as_deref().and_then(numbers);
     let options = ParseOptions { release };
     parse(&std::fs::read(path).ok()?, options).ok().map(|parsed| parsed.graph)
 }
 
-/// The graphs that an `inline` entry was given, by name: `NAME.callee.F.ir`.
+/// The callees of an `inline` entry, by name: `NAME.callee.F.ir`.
 fn callees(input: &Path) -> Session {
     let stem = input.to_string_lossy().replace(".in.ir", ".callee.");
     let mut session = Session::default();
@@ -143,7 +147,8 @@ fn callees(input: &Path) -> Session {
     session
 }
 
-/// Gives params the types of the recorded arguments, with all sizes, as PyTorch's binding of the pass does.
+/// Assigns the types of the recorded arguments to the parameters, with all sizes, as PyTorch's
+/// binding of the pass does.
 fn specialize(graph: &mut Graph, input: &Path) {
     let path = input.to_string_lossy().replace(".in.ir", ".args.json");
     let arguments = std::fs::read(path).map(|text| description::parse(&text).expect("a description"));
@@ -159,7 +164,7 @@ fn calls_what_is_not_recorded(graph: &Graph, session: &Session) -> bool {
     calls && session.callees.is_empty()
 }
 
-/// The recorded differences, by name of the entry, and why.
+/// The recorded differences, by name of the entry, and their reasons.
 fn differences() -> BTreeMap<String, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus/passes/differences.txt");
     let text = std::fs::read_to_string(path).expect("it stands in the tree");
@@ -167,7 +172,7 @@ fn differences() -> BTreeMap<String, String> {
     lines.map(|line| line.split_once(": ").expect("NAME: reason")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
 }
 
-/// The outputs that compute something else than what the pass was given.
+/// Outputs that do not compute the same as the input of the pass.
 fn broken() -> BTreeSet<String> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus/passes/verdicts.txt");
     let text = std::fs::read_to_string(own).expect("it stands in the tree");
@@ -199,7 +204,7 @@ fn is_alike(ours: &Graph, theirs: &Graph, alike: Alike) -> bool {
     }
 }
 
-/// Nothing when ours is what PyTorch's made; both otherwise.
+/// `None` if our result equals PyTorch's; both otherwise.
 fn difference(entry: &Entry, expected: &Graph, mut before: Graph, session: &mut Session) -> Option<String> {
     let (_, passes, alike) = *entry.pair;
     let stem = entry.input.to_string_lossy().replace(".in.ir", "");
@@ -226,13 +231,14 @@ impl Tally {
     }
 }
 
-/// Whether a file is one of the folder `versions` of the whole corpus.
+/// Whether a file is in the directory `versions` of the whole corpus.
 fn is_of_corpus(path: &Path) -> bool {
     let whole = std::env::var_os("JITOPT_CORPUS").is_some_and(|folder| path.starts_with(folder));
     whole && ReleaseTable::holds(path)
 }
 
-/// Where the table in the tree is not what was found; nothing without the whole corpus.
+/// Differences between the table in the repository and the results; `None` without the whole
+/// corpus.
 fn table_problem(table: &ReleaseTable) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/releases/table.md");
     std::env::var_os("JITOPT_CORPUS")?;
@@ -244,7 +250,7 @@ fn table_problem(table: &ReleaseTable) -> Option<String> {
     (written != text).then(|| format!("{} says something else; this is right:\n{text}", path.display()))
 }
 
-/// One line for each release.
+/// One line per release.
 fn print_releases(tallies: &BTreeMap<(&str, String, &str), Tally>) {
     let mut releases: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for ((_, version, _), tally) in tallies {

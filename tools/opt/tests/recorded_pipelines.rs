@@ -1,9 +1,12 @@
-//! What PyTorch's executors made of a graph for given arguments, `CASE.nograd.optimized.ir`, against our pipelines of their names.
+//! The graphs of PyTorch's executors for given arguments, `CASE.nograd.optimized.ir`, against the
+//! pipelines of the same names.
 //!
-//! The graphs stand in `testdata/corpus/pipelines`, and in the folder that `JITOPT_CORPUS` names. Params get the types of the recorded
-//! arguments, as the executor's specialisation gives them: element type, rank, device. Names, legal order and types of values may differ, nothing
-//! else: later executors know of more values that they want no gradient. Graphs that the profiling executor had put bailouts in stand in
-//! `pipelines/1.4.0/profiling`. What ends otherwise stands in `differences.txt` with the reason, and a line there that is no longer true is a failure.
+//! The graphs are in `testdata/corpus/pipelines`, and in the directory `JITOPT_CORPUS`. Parameters
+//! get the types of the recorded arguments, as in the executor's specialisation: element type,
+//! rank, device. Only names, legal order and types of values may differ: later executors know of
+//! more values that they require no gradient. Graphs in which the profiling executor inserted
+//! bailouts are in `pipelines/1.4.0/profiling`. Differences are listed in `differences.txt` with
+//! the reason; an outdated line there is a failure.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -25,10 +28,11 @@ use recorded::files;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// What the profiling executor of 1.4 made of `.dumpNN.….ir`, the graph that its log shows with bailouts.
+/// The pipeline of 1.4's profiling executor for `.dumpNN.….ir`, the graph that its log shows with
+/// bailouts.
 const PROFILED: &str = "/profiling/";
 
-/// The part of the entries that must be equal.
+/// The fraction of the entries that must be equal.
 const ENOUGH: f64 = 0.95;
 
 fn graph(path: &Path, era: Era) -> Graph {
@@ -47,7 +51,7 @@ fn specialize(graph: &mut Graph, arguments: &Path) {
     }
 }
 
-/// The graphs of functions that are called were not recorded.
+/// The graphs of called functions were not recorded.
 fn calls(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| graph.kind(node).as_str() == "prim::CallFunction")
 }
@@ -59,7 +63,8 @@ fn differences() -> BTreeMap<String, String> {
     lines.map(|line| line.split_once(": ").expect("NAME: reason")).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
 }
 
-/// Runs the pipelines of executors over recorded inputs for recorded arguments, and compares; `wanted` chooses by the version.
+/// Runs the pipelines of executors on recorded inputs for recorded arguments, and compares;
+/// `wanted` selects by release.
 fn compare_executions(suffix: &str, wanted: impl Fn(&str) -> (Era, &'static str)) {
     let (known, mut seen, mut equal, mut wrong) = (differences(), BTreeSet::new(), 0, Vec::new());
     let mut not_wanted = 0;
@@ -97,7 +102,7 @@ fn compare_executions(suffix: &str, wanted: impl Fn(&str) -> (Era, &'static str)
     assert!(seen.len() > 15 && (enough || std::env::var_os("JITOPT_CORPUS").is_none()), "{equal} of {}", seen.len());
 }
 
-/// Leaves of differentiable subgraphs what PyTorch prints.
+/// Reduces differentiable subgraphs to what PyTorch prints.
 fn hide_gradients(graph: &mut Graph) {
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH).collect();
     for group in groups {
@@ -121,7 +126,8 @@ fn pipelines_make_what_executors_made_for_gradients() {
     });
 }
 
-/// Gives params the types of those of a plan. Up to 2.15 a size that may be None, and was not None in that call, has lost its question mark.
+/// Assigns the parameter types of a plan. Up to 2.15 an optional size that was not None in the
+/// recorded call has lost its question mark.
 fn specialize_as(graph: &mut Graph, plan: &Graph) {
     let params: Vec<Value> = graph.params(graph.root()).collect();
     for (param, planned) in params.into_iter().zip(plan.params(plan.root())) {
@@ -163,13 +169,13 @@ fn backward_graphs_become_what_executors_made() {
     assert!(seen.len() > 5 && enough, "{equal} of {}", seen.len());
 }
 
-/// The era of a version, and what its executor ran for arguments that want no gradient.
+/// The era of a release, and its executor's pipeline for arguments that require no gradient.
 fn executor(version: &str) -> (Era, &'static str) {
     let old = ["1.3.1", "1.4.0"].contains(&version);
     if old { (Era::V1_3, "@torch-1.3-inference") } else { (Era::V2, "@torch-2-legacy") }
 }
 
-/// The graph that the log shows behind this title.
+/// The graph after this title in the log.
 fn dumped(stem: &str, title: &str) -> Option<PathBuf> {
     let index = std::fs::read(format!("{stem}.dumps.json")).ok()?;
     let index: serde_json::Value = serde_json::from_slice(&index).expect("an index");

@@ -1,8 +1,9 @@
-//! Every pass keeps what recorded graphs compute.
+//! Every pass preserves the results of recorded graphs.
 //!
-//! Each graph that can run gets inputs: those recorded with it where there are some, then made-up ones in several styles. What
-//! the text does not show is made up too. Each pass runs on it alone, and what the graph shows afterwards is compared. Reads
-//! `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set; `JITOPT_SOUND` names graphs by a part of their path.
+//! Each executable graph gets inputs: the recorded ones, if any, then generated ones in several
+//! styles. Contents that the text omits are generated too. Each pass runs on it alone, and the
+//! behaviour after it is compared. Reads `testdata/corpus`, and the directory `JITOPT_CORPUS` if it
+//! is set; `JITOPT_SOUND` selects graphs by a part of their path.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -31,27 +32,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::rc::Rc;
 
-/// One erases every `aten::expand`, also one whose result is seen: right only where sizes are the same, as its page says. The other
-/// makes graphs for exporters, of which params and results are tensors that were numbers. The last does what files say.
+/// One erases every `aten::expand`, even if its result is observable: correct only for equal sizes,
+/// as its documentation states. The second creates graphs for exporters, whose parameters and
+/// results are tensors that were numbers. The last is controlled by files.
 const NOT_ALWAYS_RIGHT: &[&str] = &["remove-expands", "erase-number-types", "subgraph-rewrite"];
 
-/// The text of a tensor without dimensions, `Double() = prim::Constant[value={1}]`, leaves its element type to the type that
-/// this pass erases, as PyTorch's does. In PyTorch's memory it stays.
+/// The text of a zero-dimensional tensor, `Double() = prim::Constant[value={1}]`, relies for its
+/// element type on the type that this pass erases, as PyTorch's does. PyTorch keeps it in memory.
 const ERASING: &str = "erase-shape-information";
 
-/// Numbers in the inputs of one sample, weights included, from which on a graph is judged on one sample, and only where the
-/// whole corpus is: a run takes seconds.
+/// Number of elements in the inputs of one sample, weights included, above which a graph is
+/// compared on one sample only, and only with the whole corpus: a run takes seconds.
 const LARGE: usize = 4 << 20;
 
-/// Numbers that one run reads and writes, from which on a large graph is judged after `@default` alone.
+/// Number of elements that one run reads and writes, above which a graph is compared after
+/// `@default` only.
 const LONG: u64 = 1_000_000_000;
 
-/// Most nodes of a run: a loop that made-up numbers keep going is no graph that runs.
+/// Maximum number of nodes of a run: a loop that generated numbers prolong indefinitely does not
+/// count as executable.
 const MOST_STEPS: u64 = 200_000;
 
-/// What became of a graph.
+/// The result of a graph.
 enum Fate {
-    /// How many comparisons were made, how many could not be, how often a pass would not work on it, and what is wrong.
+    /// How many comparisons were made, how many could not be, how often a pass would not work on
+    /// it, and what is wrong.
     Ran { compared: usize, not: usize, declined: usize, wrong: Vec<String> },
     /// Why it does not run, in words that others may share.
     CannotRun(String),
@@ -66,7 +71,7 @@ fn graph(path: &Path) -> Option<Graph> {
     parse(&std::fs::read(path).ok()?, ParseOptions { release: era.map(Release::of) }).ok().map(|parsed| parsed.graph)
 }
 
-/// The graphs that are recorded beside one, by name.
+/// The recorded callees of a graph, by name.
 fn callees(path: &str) -> BTreeMap<String, Graph> {
     let Some(stem) = path.strip_suffix(".in.ir").map(|stem| format!("{stem}.callee.")) else { return BTreeMap::new() };
     let folder = std::fs::read_dir(Path::new(path).parent().unwrap_or(Path::new(""))).into_iter().flatten().flatten();
@@ -86,7 +91,7 @@ fn settings(path: &str) -> Settings {
     settings
 }
 
-/// The inputs that PyTorch ran it on.
+/// The inputs of PyTorch's run.
 fn recorded_inputs(path: &str, graph: &Graph) -> Option<(Description, Vec<IValue>)> {
     let stem = path.strip_suffix(".ir").filter(|stem| stem.contains("/numerics/") && !stem.contains(".diff."))?;
     let description = description::parse(&std::fs::read(format!("{stem}.json")).ok()?).ok()?;
@@ -100,7 +105,7 @@ fn recorded_inputs(path: &str, graph: &Graph) -> Option<(Description, Vec<IValue
     inputs.map(|inputs| (description, inputs))
 }
 
-/// What it is run on. Contents that are made up for the first sample stay for all.
+/// The samples. Contents generated for the first sample are kept for all.
 fn samples(path: &str, graph: &Graph, settings: &mut Settings, rounds: usize) -> Vec<Sample> {
     let recorded = recorded_inputs(path, graph);
     let mut hints = BTreeMap::new();
@@ -131,7 +136,7 @@ fn is_large(samples: &[Sample], settings: &Settings) -> bool {
     numbers > LARGE
 }
 
-/// How much work a run is.
+/// The cost of a run.
 fn effort<'a>(graph: &Graph, settings: &Settings, mut samples: impl Iterator<Item = (&'a Sample, &'a Outcome)>) -> u64 {
     let mut effort = Effort::default();
     let Some((sample, _)) = samples.next() else { return 0 };
@@ -139,7 +144,7 @@ fn effort<'a>(graph: &Graph, settings: &Settings, mut samples: impl Iterator<Ite
     effort.0
 }
 
-/// A reason without what is particular to one graph.
+/// A reason without details of the particular graph.
 fn class(stop: &Stop) -> String {
     let text = match &stop.reason {
         Reason::Raised(exception) => format!("raised {}: {}", exception.class, exception.message),
@@ -205,7 +210,7 @@ fn is_whole() -> bool {
     std::env::var_os("JITOPT_CORPUS").is_some()
 }
 
-/// Whether it has a constant that is a tensor without dimensions.
+/// Whether it has a zero-dimensional tensor constant.
 fn has_bare_number(graph: &Graph) -> bool {
     String::from_utf8_lossy(&print(graph, PrintOptions::default())).contains("[value={")
 }
@@ -216,7 +221,7 @@ fn pipelines() -> Vec<(String, Pipeline)> {
     names.map(|name| (name.clone(), Pipeline::parse(&name, &REGISTRY).expect("a pipeline"))).collect()
 }
 
-/// Graphs of which each is there once.
+/// The distinct graphs.
 fn paths() -> Vec<String> {
     let wanted = std::env::var("JITOPT_SOUND").unwrap_or_default();
     let judged = |path: &str| {

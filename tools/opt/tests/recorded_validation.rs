@@ -1,8 +1,10 @@
-//! Passes of PyTorch, judged: `jitopt validate IN OUT` on what was recorded before and after them.
+//! Validation of PyTorch's passes: `jitopt validate IN OUT` on the graphs recorded before and after
+//! them.
 //!
-//! For some recorded passes it is known whether a run gave the same result afterwards. Those that did not are to be caught,
-//! the others are not to be blamed. Without `JITOPT_CORPUS` the entries in `testdata/corpus/passes/verdicts.txt` are judged,
-//! and each is to be right; with it those that its `manifest.json` marks with `same_result_when_run`.
+//! For some recorded passes it is known whether the result of a run changed. Changes must be
+//! detected, and unchanged results must not be reported. Without `JITOPT_CORPUS` the entries in
+//! `testdata/corpus/passes/verdicts.txt` are checked, and each must be right; with it, those that
+//! its `manifest.json` marks with `same_result_when_run`.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -15,7 +17,7 @@ use jitopt_driver::{World, exit};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Graphs that calls run, by version and name: `passes/VERSION/CASE.callee.NAME.ir`.
+/// Callees by release and name: `passes/VERSION/CASE.callee.NAME.ir`.
 type Callees = BTreeMap<(String, String), PathBuf>;
 
 /// A recorded pass.
@@ -26,7 +28,7 @@ struct Entry {
     same: bool,
 }
 
-/// Entries and the folder that they are in.
+/// Entries and their directory.
 fn entries() -> (Vec<Entry>, bool) {
     match std::env::var_os("JITOPT_CORPUS").map(PathBuf::from) {
         Some(folder) => (marked(&folder), true),
@@ -69,7 +71,7 @@ fn callees() -> Callees {
     recorded::files().into_iter().filter_map(named).collect()
 }
 
-/// What a command line ends with, and what it says.
+/// The exit code and the messages of a command line.
 fn jitopt(argv: &[String]) -> (i32, String) {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut world = World {
@@ -91,7 +93,7 @@ fn wanted(said: &str) -> Option<&str> {
     said.split_once("the graph of `").and_then(|(_, rest)| rest.split_once("` is not given")).map(|(name, _)| name)
 }
 
-/// Judges an entry; callees are given as they are asked for.
+/// Validates an entry; callees are added as messages ask for them.
 fn judge(entry: &Entry, callees: &Callees) -> (i32, String) {
     let version = version(&entry.before);
     let torch = if version.starts_with("1.") { "--torch=1.3" } else { "--torch=2.15" };
@@ -112,7 +114,7 @@ fn judge(entry: &Entry, callees: &Callees) -> (i32, String) {
     }
 }
 
-/// How many of those marked one way are judged so, and what is said of the others.
+/// The number of entries of one mark with the expected verdict, and the messages of the others.
 fn tally(judged: &[(&Entry, (i32, String))], same: bool) -> (usize, usize, String) {
     let wanted = if same { exit::YES } else { exit::MISMATCH };
     let all: Vec<_> = judged.iter().filter(|(entry, _)| entry.same == same).collect();
@@ -128,7 +130,8 @@ fn recorded_passes_are_judged_as_their_runs_were() {
     let ((entries, whole), callees) = (entries(), callees());
     let verdicts = parallel::each(&entries, |entry| judge(entry, &callees));
     let judged: Vec<_> = entries.iter().zip(verdicts).collect();
-    // Of the whole: a shape that broadcasts shows that erasing an expand is not always right, and not every callee was recorded.
+    // Of the whole: a shape that broadcasts shows that erasing an expand is not always right, and
+    // not every callee was recorded.
     let (least_other, least_same) = if whole { (95, 98) } else { (100, 100) };
     for (same, least) in [(false, least_other), (true, least_same)] {
         let (right, all, wrong) = tally(&judged, same);

@@ -1,6 +1,6 @@
-//! Every corpus file is printed back byte for byte, also after its layout was disturbed.
+//! Every corpus file is printed back byte for byte, also after its layout was changed.
 //!
-//! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
+//! Reads `testdata/corpus`, and the directory `JITOPT_CORPUS` if it is set.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -28,7 +28,7 @@ fn first_difference(a: &[u8], b: &[u8]) -> String {
     })
 }
 
-/// Blank lines, trailing blanks, CRLF and another indentation.
+/// Empty lines, trailing blanks, CRLF and another indentation.
 fn disturbed(text: &[u8]) -> Vec<u8> {
     let mut out = b"\xef\xbb\xbf\r\n".to_vec();
     for (i, line) in text.split(|b| *b == b'\n').enumerate() {
@@ -79,8 +79,8 @@ fn a_disturbed_layout_is_printed_canonically() {
     });
 }
 
-/// What PyTorch prints for the graph that its own reader made of the text. Its reader drops sections, we do not: files
-/// with sections are left out.
+/// The text that PyTorch prints after its own reader parsed the graph. That reader drops sections:
+/// files with sections are skipped.
 #[test]
 fn canonical_is_what_pytorch_reprints() {
     let mut compared = 0;
@@ -96,7 +96,7 @@ fn canonical_is_what_pytorch_reprints() {
     assert!(compared > 0, "no file has a reprint beside it");
 }
 
-/// Names that PyTorch accepts and that a lexer of identifiers would not.
+/// Names that PyTorch accepts but a lexer of identifiers would not.
 const NAMES: [&str; 8] = ["w-", "x?", "a b", "1e5.", "in.", "y:z", "é", "self.0.weight_"];
 
 fn rename(graph: &mut Graph) {
@@ -122,7 +122,7 @@ fn renamed_values_come_back_with_their_new_names() {
     });
 }
 
-/// The resident graph: 250 bytes a node at most, beside the text of names and locations.
+/// Memory use of a graph: at most 250 bytes per node, besides the text of names and locations.
 #[test]
 fn a_graph_takes_few_bytes_a_node() {
     let nodes = 100_000;

@@ -1,22 +1,18 @@
-//! Every operator that the interpreter runs and that makes tensors: what `shape-analysis{precise}`
-//! infers is what comes out.
+//! For every operator that the interpreter runs and that creates tensors, the types that
+//! `shape-analysis{precise}` infers match the results.
 //!
-//! Operands of each overload are generated, and then changed step by step: sizes of 0 and 1, ranks,
-//! element types, negative
-//! dimensions, `keepdim`, optional operands that are None, words, lengths of lists. Each set of
-//! operands on which the node runs is
-//! checked twice. Where everything is known of the operands, element type and sizes of all results
-//! have to be inferred, and to be
-//! right; only rows of the shape table that say that values decide (`ShapeRow::by_values`) may
-//! leave something open. Where less is
-//! known, what is inferred has to be right.
+//! Operands of each overload are generated, and then varied step by step: sizes of 0 and 1, ranks,
+//! element types, negative dimensions, `keepdim`, optional operands that are None, string operands,
+//! lengths of lists. Each set of operands on which the node runs is checked twice. With complete
+//! operand types, element type and sizes of all results must be inferred correctly; only rows of
+//! the shape table that depend on values (`ShapeRow::by_values`) may leave something open. With
+//! partial operand types, all inferred types must be correct.
 //!
-//! Kinds of which that is not so, or for which no operands run, are in `shape_coverage.txt`, a line
-//! for each with the reason. `BLESS=1` writes it and keeps the reasons; a kind that is better or
-//! worse than it says is an error, and so is a line without a reason.
-//! `JITOPT_UNIVERSE=1` takes ten times as many steps; `JITOPT_SHAPES=aten::index,…` is about some
-//! kinds only;
-//! `JITOPT_SHAPES_DUMP=FILE` writes what ran as lines that PyTorch can be asked about.
+//! Kinds for which that fails, or for which no operands run, are in `shape_coverage.txt`, one line
+//! each with the reason. `BLESS=1` writes it and keeps the reasons; a kind that is better or worse
+//! than listed is an error, and so is a line without a reason. `JITOPT_UNIVERSE=1` takes ten times
+//! as many steps; `JITOPT_SHAPES=aten::index,…` selects kinds; `JITOPT_SHAPES_DUMP=FILE` writes the
+//! nodes that ran as lines that can be run in PyTorch.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -52,21 +48,20 @@ use jitopt_passes::REGISTRY;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Kinds of which not everything is inferred yet, with their state, see [`state`].
+/// Kinds with incomplete inference, with their state, see [`state`].
 const OPEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/shape_coverage.txt");
 
-/// How many changes are tried from each set of operands that was generated.
+/// Number of variations tried per generated set of operands.
 fn steps() -> usize {
     if std::env::var_os("JITOPT_UNIVERSE").is_some() { 400 } else { 40 }
 }
 
 // ---- a node as text
 
-/// How many results there are of what a node makes: one for a tensor, one for each element of a
-/// list.
+/// The number of results for an output: one for a tensor, one per element of a list.
 type Lengths = Vec<Option<usize>>;
 
-/// One node on operands.
+/// One node with operands.
 struct Subject<'a> {
     kind: &'a str,
     returns: Vec<String>,
@@ -177,8 +172,7 @@ impl Subject<'_> {
     }
 }
 
-/// The elements of a list, by `prim::ListUnpack`, and the last one by `aten::__getitem__` in place
-/// of that.
+/// The elements of a list, by `prim::ListUnpack`, or the last one by `aten::__getitem__`.
 fn unpacked(text: &mut Text, list: &str, n: usize) -> Vec<String> {
     let mut names: Vec<String> = (0..n).map(|i| format!("{list}_{i}")).collect();
     if n == 0 {
@@ -192,9 +186,9 @@ fn unpacked(text: &mut Text, list: &str, n: usize) -> Vec<String> {
     names
 }
 
-// ---- what is known
+// ---- type information
 
-/// What may be known of a tensor: everything, element type and rank, element type, nothing.
+/// The completeness of tensor types: everything, element type and rank, element type, nothing.
 fn known_type(tensor: &Tensor, how: usize) -> Type {
     let strides = if tensor.rank() == 0 { Strides::Unknown } else { Strides::Known(tensor.strides().into()) };
     let full = TensorType {
@@ -215,7 +209,7 @@ fn known_type(tensor: &Tensor, how: usize) -> Type {
     Type::new(TypeKind::Tensor(ty))
 }
 
-/// What is missing in a type of which everything should be known.
+/// The missing parts of a type that should be complete.
 fn missing(ty: Type, value: &IValue) -> Option<String> {
     let (TypeKind::Tensor(known), IValue::Tensor(tensor)) = (ty.kind(), value) else { return None };
     let number = |dim: &Dim| matches!(dim, Dim::Known(_));
@@ -225,7 +219,7 @@ fn missing(ty: Type, value: &IValue) -> Option<String> {
 
 // ---- a kind
 
-/// What came of the operands of a kind.
+/// The result for the operands of a kind.
 #[derive(Default)]
 struct Tally {
     ran: usize,
@@ -254,12 +248,12 @@ fn has_tensor(ty: Type) -> bool {
     }
 }
 
-/// Whether it makes tensors, and writes to none.
+/// Whether the kind creates tensors and writes to none.
 fn is_tried(schema: &Schema) -> bool {
     schema.returns.iter().any(|formal| has_tensor(formal.ty)) && !schema.is_writing() && !schema.varret
 }
 
-/// Whether the table says that values of these operands decide about sizes.
+/// Whether, according to the table, sizes depend on the values of these operands.
 fn decided_by_values(schema: &'static Schema, operands: &[Operand]) -> bool {
     let operand = |name: &str| schema.formal(name).and_then(|at| operands.get(at));
     let is_mask = |spec: &&Spec| matches!(spec.dtype, DType::Bool | DType::Byte);
@@ -275,7 +269,7 @@ fn decided_by_values(schema: &'static Schema, operands: &[Operand]) -> bool {
     }
 }
 
-/// Operands in two words per operand, to name a case.
+/// Operands in two words each, to name a case.
 fn shown(kind: &str, operands: &[Operand]) -> String {
     let spec = |spec: &Spec| format!("{}{:?}", spec.dtype.name(), spec.shape);
     let one = |operand: &Operand| match operand {
@@ -438,7 +432,7 @@ impl Trial<'_> {
     }
 }
 
-/// What a graph makes of its inputs. An operator that panics is an error of its own.
+/// The results of a graph on its inputs. A panicking operator is reported as an error of its own.
 fn outcome(graph: &Graph, inputs: &[IValue]) -> Option<Vec<IValue>> {
     let ran = || Outcome::of(graph, &Settings::default(), inputs, Precision::Typed).results.ok();
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(ran)).unwrap_or_else(|_| {
@@ -454,7 +448,7 @@ thread_local! {
     static PANICS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// How many tensors are in a list.
+/// The number of tensors in a list.
 fn length(value: &IValue) -> Option<usize> {
     if let IValue::List(list) = value { Some(list.borrow().len()) } else { None }
 }
@@ -490,10 +484,9 @@ fn lines<'a>(all: impl Iterator<Item = &'a String>, most: usize) -> String {
     all.take(most).map(|line| format!("  {line}\n")).collect()
 }
 
-/// What is to be said of a kind: `wrong` where a type contradicts a run, mostly one on operands
-/// that PyTorch refuses and the
-/// interpreter takes; `missing` where a type says less than a run; `untried` where no operands ran.
-/// Nothing when all is inferred and right.
+/// The state of a kind: `wrong` if a type contradicts a run, mostly one on operands that PyTorch
+/// refuses and the interpreter accepts; `missing` if a type is less complete than a run; `untried`
+/// if no operands ran. `None` if all is inferred correctly.
 fn state(tally: &Tally) -> Option<&'static str> {
     match () {
         () if tally.panics > 0 => Some("panics"),

@@ -1,10 +1,12 @@
 //! Every shape rule against the interpreter, on small operands.
 //!
-//! A template is one node. Its tensors take all small shapes and some element types; what is known of them is everything, element type
-//! and rank, or nothing. The pass runs, the graph runs, and what the pass says of the result must be what it is. A rule that says nothing where
-//! everything is known of the operands is counted: it may not be most of them.
+//! A template is one node. Its tensors take all small shapes and some element types; their types
+//! are complete, contain element type and rank, or nothing. The pass runs, the graph runs, and the
+//! inferred types must match the results. Rules that infer nothing from complete operand types are
+//! counted: they must not be the majority.
 //!
-//! `JITOPT_UNIVERSE=1` runs all of it; otherwise every eleventh combination is run, another one for each node.
+//! `JITOPT_UNIVERSE=1` runs all combinations; otherwise every eleventh is run, at a different
+//! offset for each node.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -99,7 +101,7 @@ const CONSTANTS: &str = "  %n : NoneType = prim::Constant()
   %none : int[] = prim::ListConstruct()
 ";
 
-/// All texts that the choices `{a|b}` of a text may become.
+/// All expansions of the choices `{a|b}` of a text.
 fn filled(text: &str) -> Vec<String> {
     let Some(open) = text.find('{') else { return vec![text.to_owned()] };
     let close = open + text[open..].find('}').expect("a choice that is closed");
@@ -107,7 +109,8 @@ fn filled(text: &str) -> Vec<String> {
     text[open + 1..close].split('|').flat_map(with).collect()
 }
 
-/// A graph of one node; none where no overload takes these operands. Two results of what has two.
+/// A graph of one node; `None` if no overload accepts these operands. Nodes with two outputs return
+/// both.
 fn graph(node: &str, era: Era) -> Option<Graph> {
     let (mut node, mut list) = (node.to_owned(), String::new());
     if let (Some(open), Some(close)) = (node.find('['), node.find(']')) {
@@ -148,7 +151,7 @@ fn tensor(dtype: DType, shape: &[i64]) -> IValue {
     Tensor::of(&all, dtype, shape, Precision::Typed).into()
 }
 
-/// What may be known of a value: everything, element type and rank, nothing.
+/// The completeness of a type: everything, element type and rank, nothing.
 fn types(value: &IValue) -> [Type; 3] {
     let IValue::Tensor(tensor) = value else { panic!("a tensor of the test") };
     let strides = if tensor.rank() == 0 { Strides::Unknown } else { Strides::Known(tensor.strides().into()) };
@@ -176,7 +179,7 @@ struct Tally {
     wrong: Vec<String>,
 }
 
-/// Runs one graph on operands, with all that may be known of them.
+/// Runs one graph on operands, with all degrees of type information.
 fn check(before: &Graph, node: &str, inputs: &[IValue], pipelines: &[Pipeline], tally: &mut Tally) {
     let mask = tensor(DType::Bool, &[1, 1]);
     let inputs: Vec<IValue> = inputs.iter().cloned().chain([mask]).collect();

@@ -1,7 +1,9 @@
-//! Cached transformations of recorded graphs: what comes out of the cache is what the passes make, byte for byte, for the graph itself,
-//! for twins with other names and comments, for twins with other shapes, and for mutants, which are no twins.
+//! Cached transformations of recorded graphs: results from the cache equal those of the passes byte
+//! for byte, for the graph itself, for structurally equal graphs with other names and comments, for
+//! those with other shapes, and for mutants, which must miss the cache.
 //!
-//! `JITOPT_TWINS` is how many mutants are made (20,000), `JITOPT_CORPUS` a folder of more graphs.
+//! `JITOPT_TWINS` sets the number of mutants (20,000), `JITOPT_CORPUS` a directory of additional
+//! graphs.
 
 #![allow(clippy::print_stdout, reason = "a test tells its figures")]
 
@@ -28,7 +30,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// Whole pipelines beside the single passes.
+/// Complete pipelines, besides the single passes.
 const PIPELINES: &[&str] = &[
     "@default",
     "@torch-1.3-inference",
@@ -79,7 +81,8 @@ fn values(graph: &Graph) -> Vec<Value> {
     params.chain(graph.all_nodes().flat_map(|node| graph.outputs(node))).collect()
 }
 
-/// Other names, numbers and comments. Names that pass on suffixes to each other are as likely as names that are far apart.
+/// Other names, numbers and comments. Names that share numbering suffixes are as likely as
+/// unrelated ones.
 fn renamed(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut twin = graph.clone();
     for value in values(&twin) {
@@ -124,7 +127,7 @@ fn tensor(draws: &mut Dice) -> Type {
     }))
 }
 
-/// Other facts about all tensors but constants.
+/// Other type facts for all tensors but constants.
 fn reshaped(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut twin = graph.clone();
     for value in values(graph) {
@@ -136,7 +139,7 @@ fn reshaped(graph: &Graph, draws: &mut Dice) -> Graph {
     twin
 }
 
-/// What went otherwise than it should.
+/// The failures.
 #[derive(Default)]
 struct Tally {
     hits: usize,
@@ -165,7 +168,8 @@ impl Tally {
                 self.misses += usize::from(lookup == Lookup::Miss);
             }
             (Err(wanted), Err(found)) if wanted == found.to_string() => {}
-            // A graph of which a twin could be transformed, although what the pass asks for is missing, is no harm.
+            // A graph of which a twin could be transformed, although what the pass asks for is
+            // missing, is no harm.
             (wanted, found) => self.failures.push(format!(
                 "{what}, {pipeline}: {:?} and {:?}",
                 wanted.map(|_| ()),
@@ -208,7 +212,7 @@ fn twins_come_out_as_the_passes_make_them() {
     assert!(hits > 10_000 || files.len() < 300, "{hits} hits");
 }
 
-/// Files in memory.
+/// A store in memory.
 #[derive(Clone, Default)]
 struct Shelf {
     files: Arc<Mutex<BTreeMap<String, Vec<u8>>>>,
@@ -227,7 +231,7 @@ impl EntryStore for Shelf {
     }
 }
 
-/// What one process writes another one reads, whatever its graph is called.
+/// An entry that one process writes is read by another, whatever the names in its graph are.
 #[test]
 fn entries_serve_other_processes() {
     let files = recorded::files();
@@ -259,7 +263,7 @@ fn entries_serve_other_processes() {
     assert!(unwritten <= 5 || files.len() > 888, "{unwritten} results have no text");
 }
 
-/// An entry that was cut off, changed, or moved to the name of another is left aside, and the passes run.
+/// An entry that was truncated, changed, or renamed to another key is ignored, and the passes run.
 #[test]
 fn damaged_entries_are_written_anew() {
     let pipeline = Pipeline::parse("lower-simple-tuples,dce", &REGISTRY).expect("a pipeline");
@@ -299,7 +303,7 @@ fn damaged_entries_are_written_anew() {
     assert_eq!(troubles, [StoreTrouble::Unreadable(Unreadable::Foreign)]);
 }
 
-/// One thing is otherwise: a kind, an operand, a constant, a type, the place of a node.
+/// A mutation: of a kind, an operand, a constant, a type, or the position of a node.
 fn mutated(graph: &Graph, draws: &mut Dice) -> Graph {
     let mut mutant = graph.clone();
     let nodes: Vec<Node> = graph.all_nodes().collect();
@@ -336,8 +340,8 @@ fn mutated(graph: &Graph, draws: &mut Dice) -> Graph {
     mutant
 }
 
-/// A hit must be the result that the passes would have made. Streams are compared whole, so that no number of mutants can find
-/// another; this looks whether what the stream holds is enough.
+/// A hit must equal the result of the passes. Encodings are compared completely, so no number of
+/// mutants can find a false hit; this checks that the encoding itself is sufficient.
 #[test]
 fn no_mutant_is_taken_for_its_original() {
     let wanted: usize = std::env::var("JITOPT_TWINS").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000);
@@ -375,10 +379,12 @@ fn no_mutant_is_taken_for_its_original() {
     assert!(mutants > wanted / 2, "{mutants} of {wanted} mutants");
 }
 
-/// A pass that is said to read shapes really does: else graphs of other shapes would run through it for nothing.
+/// A pass declared to read shapes really does: otherwise graphs of other shapes would miss the
+/// cache needlessly.
 #[test]
 fn columns_are_not_set_for_nothing() {
-    // No graph of this repository shows it, but they ask for types, or run operators on constants of them.
+    // No graph of this repository shows it, but they ask for types, or run operators on constants
+    // of them.
     const UNSEEN: &[&str] = &[
         "batch-mm",
         "canonicalize-ops",

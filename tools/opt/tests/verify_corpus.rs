@@ -1,7 +1,7 @@
-//! What PyTorch printed is meaningful, but for what one of its passes broke.
+//! Graphs that PyTorch printed pass the verifier, except those that one of its passes broke.
 //!
-//! Reads `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set. With `JITOPT_VERIFY_WARNINGS` the
-//! warnings are listed by what they say.
+//! Reads `testdata/corpus`, and the directory `JITOPT_CORPUS` if it is set. With
+//! `JITOPT_VERIFY_WARNINGS` the warnings are listed by message.
 
 #[path = "support/recorded.rs"]
 mod recorded;
@@ -13,17 +13,18 @@ use recorded::files;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What `_jit_pass_remove_inplace_ops` of PyTorch 2.15 leaves when the value is read in a place that it does not rewrite.
+/// The message for graphs of PyTorch 2.15's `_jit_pass_remove_inplace_ops` if the value is read in
+/// a place that it does not rewrite.
 const BROKEN_BY_PYTORCH: &str = ".remove_inplace_ops.out.ir";
 
-/// The message without what is in backticks and without names.
+/// The message without quoted text and names.
 fn class(message: &str) -> String {
     let outside = message.split('`').step_by(2).collect::<Vec<_>>().join("`..`");
     let words = outside.split(' ').map(|word| if word.starts_with('%') { "%" } else { word });
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Every finding has a place in the text.
+/// Every finding has a location in the text.
 fn check_positions(path: &Path, graph: &Graph, report: &Report) {
     let places = positions(graph, report);
     assert_eq!(places.len(), report.findings.len());

@@ -1,11 +1,11 @@
-//! What is there is tested: every pass has lit files, every flag is used by one.
+//! Test coverage: every pass has lit files, and a lit file uses every flag.
 
 use crate::Tree;
 use crate::rust_text::{closing, code, regex};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// The rows of `passes! { … }` in `passes/lib.rs`, in their order.
+/// The rows of `passes! { … }` in `passes/lib.rs`, in order.
 pub fn pass_rows(registry: &str) -> Vec<String> {
     let code = code(registry);
     let Some(open) = code.find("\npasses! {").map(|at| at + "\npasses! ".len()) else { return Vec::new() };
@@ -13,11 +13,11 @@ pub fn pass_rows(registry: &str) -> Vec<String> {
     body.split(',').map(str::trim).filter(|row| !row.is_empty()).map(str::to_owned).collect()
 }
 
-/// Passes without a folder of lit files, and folders of no pass.
+/// Passes without a directory of lit files, and directories without a pass.
 pub fn check_passes(tree: &Tree) -> Vec<String> {
     let rows = pass_rows(tree.text("passes/lib.rs").unwrap_or_default());
     if rows.is_empty() {
-        return vec!["passes/lib.rs:1: there are no rows in `passes! { … }`".to_owned()];
+        return vec!["passes/lib.rs:1: `passes! { … }` has no rows".to_owned()];
     }
     let is_tested =
         |row: &&String| !lit_files(tree).any(|(path, _)| path.starts_with(&format!("testdata/passes/{row}/")));
@@ -26,7 +26,7 @@ pub fn check_passes(tree: &Tree) -> Vec<String> {
     for (path, _) in tree.files() {
         let folder = path.strip_prefix("testdata/passes/").and_then(|rest| rest.split_once('/'));
         if let Some((folder, _)) = folder.filter(|(folder, _)| !rows.iter().any(|row| row == folder)) {
-            wrong.push(format!("testdata/passes/{folder}/: there is no pass of this name"));
+            wrong.push(format!("testdata/passes/{folder}/: no pass has this name"));
         }
     }
     wrong.dedup();
@@ -40,13 +40,13 @@ fn lit_files(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The long flags that a text printed by `--help` lists.
+/// The long flags in a `--help` text.
 pub fn flags(help: &str) -> Vec<String> {
     static FLAG: LazyLock<Regex> = LazyLock::new(|| regex(r"(?m)^\s+(?:-\w, )?(--[a-z][a-z0-9-]*)"));
     FLAG.captures_iter(help).filter_map(|flag| Some(flag.get(1)?.as_str().to_owned())).collect()
 }
 
-/// The subcommands that it lists.
+/// The subcommands in it.
 pub fn subcommands(help: &str) -> Vec<String> {
     let list = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| line.starts_with("  "));
     let names = list.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
@@ -80,7 +80,7 @@ mod tests {
         ]);
         assert_eq!(
             check_passes(&tree),
-            ["testdata/passes/b/: has no lit file", "testdata/passes/c/: there is no pass of this name"]
+            ["testdata/passes/b/: has no lit file", "testdata/passes/c/: no pass has this name"]
         );
     }
 

@@ -1,4 +1,4 @@
-//! Documents say what is the case.
+//! Consistency of documents with the code.
 
 use crate::Tree;
 use crate::rust_text::regex;
@@ -12,7 +12,7 @@ pub const PASS_CHAPTER: &str = "tools/opt/guide/passes.md";
 /// Begins and ends the list of passes there.
 pub const MARKER: &str = "<!-- passes -->";
 
-/// The text with `list` between its two markers; `None` where there are not two.
+/// The text with `list` between its two markers; `None` if there are not two.
 pub fn with_pass_list(text: &str, list: &str) -> Option<String> {
     let (before, rest) = text.split_once(MARKER)?;
     let (_, after) = rest.split_once(MARKER)?;
@@ -47,7 +47,7 @@ pub fn check_code_map(tree: &Tree) -> Vec<String> {
     let Some(text) = tree.text(file) else { return vec![format!("{file}: is missing")] };
     let named: Vec<regex::Match<'_>> = PATH.captures_iter(text).filter_map(|path| path.get(1)).collect();
     if named.is_empty() {
-        return vec![format!("{file}: names no file, a code map does")];
+        return vec![format!("{file}: names no file, unlike a code map")];
     }
     let leads_nowhere = |path: &str| !tree.exists(path) && !tree.exists(&format!("src/{path}"));
     let lost = named.into_iter().filter(|path| leads_nowhere(path.as_str()));

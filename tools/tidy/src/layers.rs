@@ -1,7 +1,7 @@
-//! Imports point down.
+//! Checks that imports follow the layers.
 //!
-//! A module of the core names only modules that stand before it in [`LAYERS`]; passes name none behind `pass`. Comments
-//! may name anything: a link in the documentation is no dependency.
+//! A module of the core uses only modules before it in [`LAYERS`]; passes use none after `pass`.
+//! Comments may mention anything: a link in the documentation is not a dependency.
 
 use crate::Tree;
 use crate::rust_text::{closing, code, regex};
@@ -33,14 +33,14 @@ pub const LAYERS: [&str; 19] = [
     "translation",
 ];
 
-/// What points up, or to a module that is not in the list.
+/// Uses of a higher layer, or of a module that is not in the list.
 pub fn check(tree: &Tree) -> Vec<String> {
     let macros = macros(tree);
     let mut wrong = Vec::new();
     for (path, text) in tree.sources() {
         let Some(limit) = limit(path) else { continue };
         if limit == usize::MAX {
-            wrong.push(format!("{path}:1: `{}` is missing in the list of layers", top(path)));
+            wrong.push(format!("{path}:1: `{}` is missing from the list of layers", top(path)));
             continue;
         }
         let code = code(text);
@@ -49,7 +49,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
             let name = macros.get(&name).cloned().unwrap_or(name);
             if height(&name).is_some_and(|height| height > limit) {
                 let line = line_of(text, at);
-                wrong.push(format!("{path}:{line}: `{}` names `{name}`, which stands above it", top(path)));
+                wrong.push(format!("{path}:{line}: `{}` uses `{name}`, which is in a higher layer", top(path)));
             }
         }
     }
@@ -61,13 +61,14 @@ fn height(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| *layer == module)
 }
 
-/// The module directly below the root that a file belongs to.
+/// The top-level module that a file belongs to.
 fn top(path: &str) -> &str {
     let inside = path.strip_prefix("src/").unwrap_or(path);
     inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs")
 }
 
-/// The highest layer that a file may name: none for files that may name all, out of reach for one of no known layer.
+/// The highest layer that a file may use: `None` for unrestricted files, the maximum for a file of
+/// no known layer.
 fn limit(path: &str) -> Option<usize> {
     match path.split('/').next()? {
         "src" if path != "src/lib.rs" => Some(height(top(path)).unwrap_or(usize::MAX)),
@@ -76,7 +77,7 @@ fn limit(path: &str) -> Option<usize> {
     }
 }
 
-/// Exported macros live at the root of the crate: the layer that each comes from.
+/// The layer of each exported macro: macros are accessed through the crate root.
 fn macros(tree: &Tree) -> BTreeMap<String, String> {
     static EXPORTED: LazyLock<Regex> =
         LazyLock::new(|| regex(r"#\[macro_export\]\s*(?:#\[[^\]]*\]\s*)*macro_rules!\s*(\w+)"));
@@ -100,7 +101,8 @@ fn macro_uses(code: &str, macros: &BTreeMap<String, String>) -> Vec<(usize, Stri
         .collect()
 }
 
-/// What is named directly below the root of the core, and where: by `crate::`, `jitopt_core::`, or enough `super::`.
+/// The top-level modules of the core that a file uses, and where: through `crate::`,
+/// `jitopt_core::`, or enough `super::`.
 fn paths(path: &str, code: &str) -> Vec<(usize, String)> {
     static ROOT: LazyLock<Regex> = LazyLock::new(|| regex(r"\b(crate|jitopt_core|(?:super::)*super)::"));
     let modules = inline_modules(code);
@@ -120,13 +122,13 @@ fn paths(path: &str, code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Where `mod name { … }` stands.
+/// The ranges of `mod name { … }`.
 fn inline_modules(code: &str) -> Vec<std::ops::Range<usize>> {
     static HEAD: LazyLock<Regex> = LazyLock::new(|| regex(r"\bmod\s+\w+\s*\{"));
     HEAD.find_iter(code).map(|head| head.start()..closing(code, head.end() - 1)).collect()
 }
 
-/// The name at `at`, or those that a group `{a::b, c}` begins with.
+/// The name at `at`, or the first names of a group `{a::b, c}`.
 fn first_names(code: &str, at: usize) -> Vec<String> {
     let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     if !code[at..].starts_with('{') {

@@ -1,7 +1,8 @@
-//! Checks on the source tree itself: what a reviewer would have to look for, and so would miss.
+//! Checks of the source tree itself, which are tedious for a reviewer.
 //!
-//! Every check is a function from a [`Tree`] to a list of complaints, `file:line: what is wrong`. `tests/tidy.rs` runs
-//! them on the repository; their own tests plant a violation in a tree of a few lines and see it caught.
+//! Every check is a function from a [`Tree`] to a list of complaints, `file:line: message`.
+//! `tests/tidy.rs` runs them on the repository; their unit tests plant a violation in a small tree
+//! and check that it is found.
 
 pub mod coverage;
 pub mod documents;

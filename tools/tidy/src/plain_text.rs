@@ -1,20 +1,20 @@
-//! Files that tools and people can read: no tabs, no trailing blanks, not too long.
+//! Text file hygiene: no tabs, no trailing blanks, limited length.
 
 use crate::Tree;
 
-/// Bytes that a file may have.
+/// Maximum size of a file in bytes.
 const LARGEST: usize = 1 << 20;
-/// Lines that a source file may have: above that there are two files in it.
+/// Maximum number of lines of a source file; a longer file should be split.
 const LONGEST: usize = 900;
-/// What is written by hand here.
+/// Extensions of files written by hand.
 const WRITTEN: [&str; 6] = ["rs", "md", "toml", "sh", "py", "ir"];
 
-/// Whether a file is kept as PyTorch wrote it, or is what a tool printed.
+/// Whether a file contains recorded output of PyTorch or of a tool.
 fn is_recorded(path: &str) -> bool {
     path.starts_with("testdata/corpus/") || path.contains("/tests/data/")
 }
 
-/// Files that break one of the rules.
+/// Violations of these rules.
 pub fn check(tree: &Tree) -> Vec<String> {
     let large = tree.files().filter(|(_, bytes)| bytes.len() > LARGEST);
     let mut wrong: Vec<String> = large.map(|(path, _)| format!("{path}: is larger than 1 MB")).collect();
@@ -26,7 +26,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
         wrong.extend(bad_lines(path, text));
         let lines = text.lines().count();
         if lines > LONGEST && matches!(extension, "rs" | "py" | "sh") {
-            wrong.push(format!("{path}: has {lines} lines, {LONGEST} are enough"));
+            wrong.push(format!("{path}: has {lines} lines, more than {LONGEST}"));
         }
     }
     wrong
@@ -38,13 +38,13 @@ fn bad_lines(path: &str, text: &str) -> Vec<String> {
         if line.contains('\t') {
             wrong.push(format!("{path}:{number}: has a tab"));
         }
-        // A snapshot holds what was printed.
+        // A snapshot contains the printed output unchanged.
         if line.ends_with([' ', '\t', '\r']) && !line.starts_with("# |") {
             wrong.push(format!("{path}:{number}: ends in a blank"));
         }
     }
     if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
-        wrong.push(format!("{path}: does not end in one line end"));
+        wrong.push(format!("{path}: does not end in exactly one newline"));
     }
     wrong
 }
@@ -63,8 +63,8 @@ mod tests {
             [
                 "a.rs:1: has a tab",
                 "a.rs:2: ends in a blank",
-                "a.rs: does not end in one line end",
-                "b.rs: has 901 lines, 900 are enough"
+                "a.rs: does not end in exactly one newline",
+                "b.rs: has 901 lines, more than 900"
             ]
         );
     }

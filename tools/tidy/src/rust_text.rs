@@ -1,10 +1,11 @@
-//! Just enough of Rust's lexical structure: what is code, and where functions begin and end.
+//! A minimal lexer for Rust: separates code from comments and literals, and finds functions.
 
 use regex::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// The code alone: comments and the insides of literals become blanks, line ends and offsets stay.
+/// The code without comments and contents of literals, which are replaced by blanks; newlines and
+/// offsets are kept.
 pub fn code(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = bytes.to_vec();
@@ -21,7 +22,7 @@ pub fn code(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// How many bytes of comment or literal begin here.
+/// The length in bytes of the comment or literal that starts here.
 fn inert(text: &[u8], at: usize) -> usize {
     let rest = &text[at..];
     match rest[0] {
@@ -72,7 +73,7 @@ fn raw_string(rest: &[u8]) -> usize {
     inside.windows(close.len()).position(|w| w == close).map_or(rest.len(), |n| 2 + hashes + n + close.len())
 }
 
-/// A character literal; a lifetime is none.
+/// A character literal; lifetimes are not literals.
 fn character(rest: &[u8]) -> usize {
     match rest {
         [_, b'\\', ..] => rest[3.min(rest.len())..].iter().position(|b| *b == b'\'').map_or(0, |n| n + 4),
@@ -86,7 +87,8 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// Behind the bracket that closes the one at `open`; the end of the text when none does.
+/// The offset after the bracket that closes the one at `open`; the end of the text if there is
+/// none.
 pub fn closing(code: &str, open: usize) -> usize {
     let mut depth = 0usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
@@ -102,13 +104,13 @@ pub fn closing(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// The functions with bodies: name, and first to last byte. `code` comes from [`code`].
+/// The functions with bodies: name and byte range. `code` comes from [`code`].
 pub fn functions(code: &str) -> Vec<(&str, Range<usize>)> {
     static HEAD: LazyLock<Regex> = LazyLock::new(|| regex(r"\bfn\s+([a-z_A-Z0-9]+)"));
     let mut found = Vec::new();
     for head in HEAD.captures_iter(code) {
         let (Some(whole), Some(name)) = (head.get(0), head.get(1)) else { continue };
-        // Past the params, as a `;` may stand in an array type there.
+        // Skips the parameters, because an array type in them may contain a `;`.
         let params = code[whole.end()..].find('(').map_or(code.len(), |n| whole.end() + n);
         let behind = closing(code, params.min(code.len()));
         let Some(body) = code[behind..].find(['{', ';']).map(|n| behind + n) else { continue };
@@ -119,7 +121,7 @@ pub fn functions(code: &str) -> Vec<(&str, Range<usize>)> {
     found
 }
 
-/// A regular expression that is part of this program.
+/// Compiles a constant regular expression.
 pub(crate) fn regex(text: &str) -> Regex {
     Regex::new(text).expect("a valid regular expression")
 }

@@ -1,9 +1,9 @@
-//! A file is known by its stem: it is the key that `JIT_LOG_LEVEL` takes, and what messages say.
+//! File stems are unique: `JIT_LOG_LEVEL` and messages identify files by them.
 
 use crate::Tree;
 use std::collections::BTreeMap;
 
-/// Stems that say nothing and that no pass has.
+/// Uninformative stems, which no pass has.
 const ORDINARY: [&str; 3] = ["main", "lib", "build"];
 
 /// Stems that two files share, and files called `mod.rs`.
@@ -19,7 +19,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
         }
     }
     let shared = by_stem.into_iter().filter(|(_, paths)| paths.len() > 1);
-    wrong.extend(shared.map(|(stem, paths)| format!("{}: the stem `{stem}` is taken twice", paths.join(", "))));
+    wrong.extend(shared.map(|(stem, paths)| format!("{}: the stem `{stem}` is used twice", paths.join(", "))));
     wrong
 }
 
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn stems_are_unique_but_for_the_ordinary() {
         let tree = Tree::of(&[("src/a/b.rs", ""), ("passes/b.rs", ""), ("src/lib.rs", ""), ("passes/lib.rs", "")]);
-        assert_eq!(check(&tree), ["passes/b.rs, src/a/b.rs: the stem `b` is taken twice"]);
+        assert_eq!(check(&tree), ["passes/b.rs, src/a/b.rs: the stem `b` is used twice"]);
         assert_eq!(check(&Tree::of(&[("src/a/mod.rs", "")])).len(), 1);
     }
 }

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Folders that tools fill.
+/// Directories of generated files.
 const SKIPPED: [&str; 4] = ["target", "proptest-regressions", "artifacts", "node_modules"];
-/// Hidden files and folders that belong to the repository all the same.
+/// Hidden files and directories that belong to the repository.
 const SHOWN: [&str; 4] = [".cargo", ".ci", ".github", ".gitignore"];
 
-/// Path, with `/` between its parts, to content.
+/// File contents by path, with `/` as separator.
 #[derive(Debug, Default)]
 pub struct Tree {
     files: BTreeMap<String, Vec<u8>>,
 }
 
 impl Tree {
-    /// All files below `root`. What cannot be read is left out.
+    /// Reads all files below `root`; unreadable files are skipped.
     pub fn read(root: &Path) -> Tree {
         let mut files = BTreeMap::new();
         let mut folders = vec![(root.to_owned(), String::new())];
@@ -46,7 +46,7 @@ impl Tree {
         self.files.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()))
     }
 
-    /// The files that are text, with their text.
+    /// The text files.
     pub fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files().filter_map(|(path, bytes)| Some((path, std::str::from_utf8(bytes).ok()?)))
     }
@@ -66,7 +66,7 @@ impl Tree {
         std::str::from_utf8(self.files.get(path)?).ok()
     }
 
-    /// Whether there is such a file, or a folder with files in it.
+    /// Whether there is such a file, or a directory with files in it.
     pub fn exists(&self, path: &str) -> bool {
         let folder = format!("{}/", path.trim_end_matches('/'));
         self.files.contains_key(path)
@@ -74,7 +74,7 @@ impl Tree {
     }
 }
 
-/// The line, counted from 1, that byte `at` of a text stands in.
+/// The line, counted from 1, of byte `at`.
 pub fn line_of(text: &str, at: usize) -> usize {
     1 + text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count()
 }

@@ -1,16 +1,16 @@
-//! What the repository never says: where somebody's copy lies, what is left to do.
+//! Texts that the repository must not contain: absolute paths of a machine, and reminders.
 
 use crate::Tree;
 use crate::rust_text::regex;
 use crate::tree::line_of;
 use regex::Regex;
 
-/// Folders that paths on somebody's machine begin with.
+/// Directories at the start of machine-specific paths.
 const MACHINE: [&str; 6] = ["home", "root", "tmp", "mnt", "srv", "Users"];
-/// Notes to oneself, in two halves, as this file is checked too.
+/// Reminders, each split in two, because this file is checked too.
 const NOTES: [(&str, &str); 4] = [("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK")];
 
-/// Where one of them stands. What PyTorch printed may say anything but a path.
+/// The occurrences. Recorded output of PyTorch may contain anything but paths.
 pub fn check(tree: &Tree) -> Vec<String> {
     let whole = |words: &[(&str, &str)]| {
         words.iter().map(|(a, b)| regex::escape(&format!("{a}{b}"))).collect::<Vec<_>>().join("|")
@@ -19,9 +19,9 @@ pub fn check(tree: &Tree) -> Vec<String> {
     let note = regex(&format!(r"\b({})\b", whole(&NOTES)));
     let mut wrong = Vec::new();
     for (file, text) in tree.texts() {
-        wrong.extend(hits(file, text, &path, "a path of one machine"));
+        wrong.extend(hits(file, text, &path, "a machine-specific path"));
         if !file.starts_with("testdata/corpus/") {
-            wrong.extend(hits(file, text, &note, "a note that belongs elsewhere"));
+            wrong.extend(hits(file, text, &note, "a reminder, which belongs in an issue"));
         }
     }
     wrong

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 static TREE: LazyLock<Tree> = LazyLock::new(|| Tree::read(Path::new(ROOT)));
 
-/// What `jitopt` prints for these arguments.
+/// The output of `jitopt` for these arguments.
 fn jitopt(arguments: &[&str]) -> String {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let mut world = World {
@@ -50,7 +50,7 @@ fn every_pass_has_lit_files() {
 #[test]
 fn every_flag_is_used_by_a_lit_file() {
     let help = jitopt(&["--help"]);
-    // What `filecheck` takes is its own affair: it has the options of LLVM's.
+    // `filecheck` is skipped: its options are those of LLVM's FileCheck.
     let commands = coverage::subcommands(&help);
     assert!(commands.contains(&"extract".to_owned()), "{help}");
     let of_commands = commands.iter().filter(|name| *name != "filecheck").map(|name| jitopt(&[name, "--help"]));

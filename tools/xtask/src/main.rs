@@ -1,4 +1,4 @@
-//! `cargo xtask`: the chores of the repository.
+//! `cargo xtask`: maintenance tasks of the repository.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool")]
 
 mod new_pass;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 const HELP: &str = "\
-cargo xtask check                     all that ci/check.sh checks
-cargo xtask fmt                       format, passes and fuzz targets included
-cargo xtask bless [FILTER]            write snapshots of lit tests and generated text
-cargo xtask new-pass NAME [SUMMARY]   begin a pass: its file, its row, its lit file
-cargo xtask mutate HOURS [SEEDS...]   mutants for so many hours, on all but one core; see tools/mutation
-cargo xtask sizes [BASE]              lines and function lengths, with the change since a git revision
+cargo xtask check                     run all checks of ci/check.sh
+cargo xtask fmt                       format the code, including passes and fuzz targets
+cargo xtask bless [FILTER]            update snapshots of lit tests and generated text
+cargo xtask new-pass NAME [SUMMARY]   create a pass: its file, its registry row, its lit file
+cargo xtask mutate HOURS [SEEDS...]   run mutation tests for HOURS on all but one core; see tools/mutation
+cargo xtask sizes [BASE]              print line counts and function lengths, with the change since a Git revision
 ";
 
 fn main() -> ExitCode {
@@ -45,11 +45,11 @@ fn chore(arguments: &[&str]) -> Result<()> {
             print!("{HELP}");
             Ok(())
         }
-        _ => bail!("no chore is called `{}`\n{HELP}", arguments.join(" ")),
+        _ => bail!("there is no task `{}`\n{HELP}", arguments.join(" ")),
     }
 }
 
-/// A failure about which the command that failed has said all there is to say.
+/// A failure that the failed command already reported.
 #[derive(Debug)]
 struct Told;
 
@@ -61,13 +61,13 @@ impl std::fmt::Display for Told {
 
 impl std::error::Error for Told {}
 
-/// The folder of the repository.
+/// The root directory of the repository.
 fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here).to_owned()
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     match command.status()? {
         status if status.success() => Ok(()),
@@ -75,18 +75,19 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     }
 }
 
-/// Tries mutants for hours; what fails is in `target/mutants`.
+/// Runs mutation tests for hours; failing mutants are saved in `target/mutants`.
 fn mutate(root: &Path, hours: &str, seeds: &[&str]) -> Result<()> {
     let jobs = std::thread::available_parallelism().map_or(1, |n| n.get().saturating_sub(1).max(1)).to_string();
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_secs().to_string();
     let mut command = Command::new("cargo");
     command.args(["run", "--release", "-p", "jitopt-mutation", "--", "--hours", hours, "--jobs", &jobs]);
-    // Other hours try other mutants.
+    // The seed is the time, so that each run tries other mutants.
     command.args(["--seed", &since, "--failures"]).arg(root.join("target/mutants")).args(seeds);
     run(command.current_dir(root))
 }
 
-/// `cargo fmt` follows `mod` only: passes are declared by a macro, and the fuzz targets are no members.
+/// `cargo fmt` only follows `mod`: passes are declared by a macro, and the fuzz targets are not
+/// workspace members.
 fn format(root: &Path) -> Result<()> {
     run(Command::new("cargo").args(["fmt", "--all"]).current_dir(root))?;
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! `cargo xtask new-pass`: a pass that works, to be changed into another.
+//! `cargo xtask new-pass`: creates a working pass as a starting point.
 
 use anyhow::{Context, Result, bail, ensure};
 use jitopt_passes::PASSES;
@@ -10,13 +10,13 @@ use std::path::Path;
 const PASS: &str = include_str!("../templates/pass.rs.txt");
 const LIT: &str = include_str!("../templates/basic.ir.txt");
 
-/// Writes the file, the row and the lit file of the pass `name`.
+/// Writes the file, the registry row and the lit file of the pass `name`.
 pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
     let (name, stem) = (name.replace('_', "-"), name.replace('-', "_"));
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     ensure!(
         name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain),
-        "`{name}` is no name for a pass: write it like `loop-unrolling`"
+        "`{name}` is not a valid pass name: expected the form `loop-unrolling`"
     );
     ensure!(!summary.is_empty() && !summary.ends_with('.'), "a summary is one line without a full stop");
     check_name(&name)?;
@@ -26,7 +26,7 @@ pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
     let registry = with_row(&registry, &stem)?;
     let (file, lit) = (format!("passes/{stem}.rs"), format!("testdata/passes/{stem}/basic.ir"));
     for path in [&file, &lit] {
-        ensure!(!root.join(path).exists(), "{path} is there already");
+        ensure!(!root.join(path).exists(), "{path} already exists");
     }
     let fill = |template: &str| template.replace("{name}", &name).replace("{summary}", &summary.replace('"', "'"));
     fs::create_dir_all(root.join("testdata/passes").join(&stem))?;
@@ -34,48 +34,49 @@ pub(crate) fn begin(root: &Path, name: &str, summary: &str) -> Result<()> {
     fs::write(root.join(&lit), fill(LIT))?;
     fs::write(registry_path, registry)?;
     println!("wrote {file}, {lit} and the row `{stem}` in passes/lib.rs");
-    println!("\nnext: say in {file} what it does, with IR before and after, and do it");
+    println!("\nnext: document and implement the transformation in {file}, with IR before and after");
     println!("      cargo run -- test {lit}");
     println!("      cargo run -- --list-passes");
     println!("      cargo xtask bless, then cargo xtask check");
     Ok(())
 }
 
-/// Words that Rust keeps for itself, so that no module can be called so.
+/// Rust keywords, which cannot be module names.
 const KEYWORDS: &str = "abstract as async await become box break const continue crate do dyn else enum extern false final fn \
     for gen if impl in let loop macro match mod move mut override priv pub ref return self static struct super trait true try \
     type typeof unsafe unsized use virtual where while yield";
 
-/// A name must not lead to two passes.
+/// A name must identify one pass.
 fn check_name(name: &str) -> Result<()> {
     let same = |known: &str| known.replace('_', "-") == name;
     if let Some(pass) = PASSES.iter().find(|pass| pass.names().any(same)) {
-        bail!("`{name}` is a name of the pass `{}` in {}", pass.name, pass.file);
+        bail!("`{name}` already names the pass `{}` in {}", pass.name, pass.file);
     }
     Ok(())
 }
 
-/// A stem must be a name for a module, and no other file's: it is what `JIT_LOG_LEVEL` takes.
+/// A stem must be a valid module name that no other file has: `JIT_LOG_LEVEL` identifies files by
+/// it.
 fn check_stem(stem: &str, tree: &Tree) -> Result<()> {
-    ensure!(!KEYWORDS.split_whitespace().any(|word| word == stem), "`{stem}` is a word that Rust keeps for itself");
+    ensure!(!KEYWORDS.split_whitespace().any(|word| word == stem), "`{stem}` is a Rust keyword");
     let file = format!("{stem}.rs");
     let taken = tree.sources().find(|(path, _)| path.rsplit('/').next() == Some(&file));
     if let Some((path, _)) = taken {
-        bail!("the stem `{stem}` is taken by {path}");
+        bail!("the stem `{stem}` is already used by {path}");
     }
     Ok(())
 }
 
-/// The registry with one row more, in its place.
+/// The registry with an additional row, in order.
 fn with_row(registry: &str, stem: &str) -> Result<String> {
     let rows = pass_rows(registry);
-    ensure!(!rows.iter().any(|row| row == stem), "there is a pass called `{stem}`");
+    ensure!(!rows.iter().any(|row| row == stem), "there is already a pass `{stem}`");
     let open = registry.find("\npasses! {\n").context("passes/lib.rs has no `passes! {`")? + "\npasses! {\n".len();
     let at = match rows.iter().find(|row| row.as_str() > stem) {
         Some(next) => registry[open..].find(&format!("    {next},\n")),
         None => registry[open..].find("}\n"),
     };
-    let at = open + at.context("the rows of `passes! {` stand on lines of their own")?;
+    let at = open + at.context("each row of `passes! {` must be on its own line")?;
     Ok(format!("{}    {stem},\n{}", &registry[..at], &registry[at..]))
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask sizes`: a mirror, not a gate.
+//! `cargo xtask sizes`: code size statistics, for information only.
 
 use anyhow::{Context, Result, ensure};
 use jitopt_tidy::Tree;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What one part of the repository measures.
+/// The size of one part of the repository.
 #[derive(Default)]
 struct Size {
     lines: usize,
-    /// Lengths in lines, ascending once it is complete.
+    /// Lengths in lines, sorted once complete.
     functions: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ impl Size {
     }
 }
 
-/// Prints the table; with a git revision, how many lines more than there.
+/// Prints the table; with a Git revision, also the change in lines since then.
 pub(crate) fn print(root: &Path, base: Option<&str>) -> Result<()> {
     let now = Tree::read(root);
     let sizes = measure(now.sources());

@@ -1,4 +1,4 @@
-//! Memory that several values share, and writes to it.
+//! Aliased memory, and writes to it.
 
 use super::{Known, O, Smith};
 use jitopt_core::interpreter::IValue;
@@ -9,7 +9,7 @@ use jitopt_core::types::Type;
 use jitopt_core::types::spelling::parse_all;
 
 impl Smith {
-    /// A view of a view, a write through one of them, and a look at another.
+    /// A view of a view, a write through one of them, and a read of another.
     pub(super) fn write_through(&mut self) {
         if self.pure {
             return;
@@ -50,7 +50,8 @@ impl Smith {
         }
     }
 
-    /// The same twice, of what is random or has several results, and the difference of the two.
+    /// Two equal nodes that are random or have several results, and the difference of their
+    /// results.
     pub(super) fn twins(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
         let (none, no) = (self.constant(IValue::None), self.constant(IValue::Bool(false)));
@@ -77,7 +78,7 @@ impl Smith {
         self.made_of("aten::sub", &[a, b, one]);
     }
 
-    /// Constants that are one another's equal and may be written to.
+    /// Equal constants that may be written.
     pub(super) fn equal_constants(&mut self) {
         let mut made: Vec<Known> = Vec::new();
         if self.chance(4) {
@@ -154,13 +155,13 @@ impl Smith {
         }
     }
 
-    /// Makes a node and gives its first result.
+    /// Creates a node and returns its first result.
     pub(super) fn made_of(&mut self, kind: &str, operands: &[Known]) -> Option<Known> {
         let at = self.known.len();
         if self.run(kind, operands) { self.known.get(at).cloned() } else { None }
     }
 
-    /// A tensor in the text, `{1}`.
+    /// A tensor constant with its element in the text, `{1}`.
     pub(super) fn tensor_constant(&mut self) -> Option<Known> {
         let number = self.draws.int(0, 2);
         self.tensor_of(number)
@@ -172,7 +173,7 @@ impl Smith {
             (jitopt_core::tensor::DType::Float, "Float()"),
             (jitopt_core::tensor::DType::Long, "Long()"),
         ]);
-        // With a point, for the text alone has to tell what element type it is.
+        // With a decimal point, because the text alone determines the element type.
         let scalar = if ty == "Float()" { Scalar::Float(number as f64 + 0.5) } else { Scalar::Int(number) };
         let value = IValue::Tensor(Tensor::scalar(scalar, dtype, Precision::Typed));
         let node = self.graph.create(prim::CONSTANT);
@@ -183,16 +184,18 @@ impl Smith {
         Some(known)
     }
 
-    /// What tracing inserts before an operator that broadcasts: nobody but that operator looks at it.
+    /// An expansion like those that tracing inserts before a broadcasting operator, which is its
+    /// only user.
     pub(super) fn expand(&mut self) {
-        // What is right for one shape is wrong for another.
+        // An expansion that fits one shape does not fit another.
         if !self.is_certain() {
             return;
         }
         let (Some(large), Some(small)) = (self.earlier(O::Tensor), self.earlier(O::Tensor)) else { return };
         let IValue::Tensor(wanted) = &large.1 else { return };
         let sizes = IValue::list(wanted.shape().iter().map(|&n| IValue::Int(n)).collect::<Vec<_>>());
-        // One number without a dimension does not decide the element type, and would once it is expanded.
+        // A zero-dimensional tensor does not take part in type promotion, but would after the
+        // expansion.
         if wanted.rank() == 0 || small.1.tensor().is_none_or(|small| small.rank() == 0) {
             return;
         }
@@ -211,14 +214,14 @@ impl Smith {
                 self.run(["aten::sub", "aten::add"][kind - 1], &[a, b, one])
             }
         };
-        // Repeating it would need the expanded value again.
+        // Repeating the operator would use the expanded value again.
         self.made.truncate(self.made.len() - usize::from(done));
         if !done {
             self.take_back(first, last);
         }
     }
 
-    /// Running statistics that are written, or not.
+    /// A batch norm whose running statistics are updated, or not.
     pub(super) fn batch_norm(&mut self) {
         let Some((x, IValue::Tensor(input))) = self.earlier(O::Tensor) else { return };
         if input.rank() < 2 || !input.dtype().is_float() {
@@ -229,7 +232,7 @@ impl Smith {
         let mean = self.statistics(x, &input, channels, "aten::zeros_like");
         let var = self.statistics(x, &input, channels, "aten::ones_like");
         let (Some(mean), Some(var)) = (mean, var) else { return self.take_back(first, last) };
-        // Norms are left alone whose operands may be of other element types.
+        // Passes skip norms whose operands may have different element types.
         [&mean, &var].into_iter().for_each(|known| self.declare(known));
         let none = self.constant(IValue::None);
         let training = self.operand(O::Bool);

@@ -1,4 +1,4 @@
-//! Tuples, lists and dicts, put together and taken apart again.
+//! Construction and unpacking of tuples, lists and dicts.
 
 use super::{Known, O, Smith, returned};
 use jitopt_core::interpreter::IValue;
@@ -7,7 +7,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
 
 impl Smith {
-    /// A tuple of a few things, of other tuples too.
+    /// A tuple of a few values, which may be tuples.
     pub(super) fn tuple(&mut self) {
         let n = 1 + self.draws.below(3);
         let parts: Option<Vec<Known>> = (0..n).map(|_| self.part()).collect();
@@ -38,7 +38,7 @@ impl Smith {
         if all.is_empty() { None } else { Some(self.pick(&all)) }
     }
 
-    /// Takes a tuple apart: all of it, one element, or a part.
+    /// Unpacks a tuple: all elements, one element, or a slice.
     pub(super) fn untuple(&mut self) {
         let Some((tuple, IValue::Tuple(parts))) = self.earlier_tuple() else { return };
         let types = self.graph.ty(tuple).tuple_elements().unwrap_or_default();

@@ -1,5 +1,6 @@
-//! What programs write and passes make less of: sums with nothing, numbers that were tensors for a while, questions whose
-//! answers are known. With the cases that look like them and are others.
+//! Redundant code that programs contain and passes simplify: neutral operands, numbers converted to
+//! tensors and back, conditions with known outcomes; together with similar code that must not be
+//! simplified.
 
 use super::{Known, O, Smith, refined, returned};
 use jitopt_core::interpreter::IValue;
@@ -9,7 +10,7 @@ use jitopt_core::tensor::DType;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
 impl Smith {
-    /// One of them.
+    /// One of these idioms.
     pub(super) fn idiom(&mut self) {
         let made = match self.draws.below(10) {
             0 | 1 => self.with_neutral(),
@@ -23,12 +24,12 @@ impl Smith {
             _ => self.real_numbers(),
         };
         let Some(made) = made else { return };
-        // What would share memory with something else must not be returned itself.
+        // A result that may alias another value is not returned itself.
         let last = if self.chance(3) { None } else { self.made_of("aten::neg", std::slice::from_ref(&made)) };
         self.shown(last.unwrap_or(made).0);
     }
 
-    /// A tensor whose type tells all that there is to tell.
+    /// A tensor with a complete type.
     fn exact(&mut self) -> Option<Known> {
         let x = self.earlier(O::Tensor)?;
         let zero = IValue::Float(if self.chance(2) { -0.0 } else { 0.0 });
@@ -53,7 +54,7 @@ impl Smith {
         self.constant(if whole { IValue::Int(x as i64) } else { IValue::Float(x) })
     }
 
-    /// `x + 0`, `x - 0`, `x * 1`, `x / 1`, and what is nearly that.
+    /// `x + 0`, `x - 0`, `x * 1`, `x / 1`, and near misses.
     fn with_neutral(&mut self) -> Option<Known> {
         let x = self.exact()?;
         match self.draws.below(4) {
@@ -71,7 +72,7 @@ impl Smith {
         }
     }
 
-    /// What was put together is put together with more.
+    /// A concatenation of concatenations.
     fn joined_twice(&mut self) -> Option<Known> {
         let (x, element) = (self.exact()?, Type::tensor());
         let kind = self.pick(&["aten::neg", "aten::alias", "aten::relu"]);
@@ -102,7 +103,7 @@ impl Smith {
         self.made_of("aten::to", &[x, dtype, no.clone(), no, none])
     }
 
-    /// The last value of a key counts.
+    /// A dict with a duplicate key: the last value counts.
     fn same_key_twice(&mut self) -> Option<Known> {
         let (a, b) = (self.earlier(O::Tensor)?, self.earlier(O::Tensor)?);
         let keys = [self.constant(IValue::from("a")), self.constant(IValue::from("a"))];
@@ -124,7 +125,7 @@ impl Smith {
         self.made_of("aten::type_as", &[x, y])
     }
 
-    /// A branch that takes the place of its condition, and one that asks it again.
+    /// A branch that is equivalent to its condition, and one that tests the condition again.
     fn asked_twice(&mut self) -> Option<Known> {
         let condition = self.earlier(O::Bool)?;
         let answers = self.pick(&[[true, false], [true, false], [false, true], [true, true]]);
@@ -135,7 +136,7 @@ impl Smith {
         self.filled_with(&made, &x)
     }
 
-    /// A branch whose blocks are constants; what is taken.
+    /// A branch with constant blocks; `taken` is the one that runs.
     fn branch_of(&mut self, condition: &Known, results: &[Vec<IValue>], taken: usize) -> Option<Known> {
         let node = self.graph.create(prim::IF);
         self.graph.add_input(node, condition.0);
@@ -153,7 +154,7 @@ impl Smith {
         Some((output, value))
     }
 
-    /// A number that is made visible in a tensor.
+    /// Makes a number observable in a tensor.
     fn filled_with(&mut self, number: &Known, x: &Known) -> Option<Known> {
         let none = self.constant(IValue::None);
         let more = std::iter::repeat_n(none, 5);
@@ -161,7 +162,7 @@ impl Smith {
         self.made_of("aten::full_like", &operands)
     }
 
-    /// A list is as long as the branch says that is only taken then; the other branch must not believe it.
+    /// A branch on the length of a list: the length is known in one branch only.
     fn length_asked(&mut self) -> Option<Known> {
         let parts: Vec<Known> = (0..1 + self.draws.below(3)).filter_map(|_| self.earlier(O::Tensor)).collect();
         let list = self.list(&parts, Type::tensor())?;
@@ -186,7 +187,7 @@ impl Smith {
         Some((output, length.1))
     }
 
-    /// A number becomes a tensor and a number again, of the same kind or of another.
+    /// A number becomes a tensor and a number again, of the same type or of another.
     fn number_as_tensor(&mut self) -> Option<Known> {
         let n = self.number_among(&[2.5, 3.0, -1.5, 0.0]);
         let tensor = self.made_of("prim::NumToTensor", &[n])?;
@@ -196,7 +197,8 @@ impl Smith {
         self.filled_with(&number, &x)
     }
 
-    /// What constants alone decide, or do not: draws, and numbers that a text has not all digits of.
+    /// Values that depend on constants alone, and others that only seem to: random numbers, and
+    /// rounded constants.
     fn of_constants(&mut self) -> Option<Known> {
         let constant = self.tensor_constant()?;
         match self.draws.below(3) {
@@ -224,7 +226,7 @@ impl Smith {
         }
     }
 
-    /// Numbers of the program that are no whole numbers: zeros of both signs, NaN that is not itself.
+    /// Floating-point scalars: zeros of both signs, and NaN, which differs from itself.
     fn real_numbers(&mut self) -> Option<Known> {
         let x = self.earlier(O::Tensor)?;
         let zero = self.number_among(&[-0.0, 0.0]);

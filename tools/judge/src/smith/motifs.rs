@@ -1,7 +1,9 @@
-//! Where one rewrite ends and something else begins: a few nodes each, of params of their own, nearly what a pass looks for, or just that.
+//! Boundary cases of rewrites: a few nodes each, with parameters of their own, that match the
+//! pattern of a pass exactly or nearly.
 //!
-//! Chance makes such graphs too seldom, and what stands around them keeps passes from looking. So here little stands around them, and
-//! what they read is finite, of sizes that fit, and written to by nobody else.
+//! Random choice rarely generates such graphs, and surrounding nodes keep passes from matching. So
+//! these motifs have few surrounding nodes, and their operands are finite, have fitting sizes, and
+//! are written by no other node.
 
 mod each_turn;
 mod given_gradients;
@@ -19,7 +21,7 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::types::Type;
 use jitopt_core::types::spelling::parse_all;
 
-/// Makes one; what cannot be made halfway leaves nodes that nobody reads.
+/// Generates a motif; a partial one leaves dead nodes.
 type Motif = fn(&mut Smith) -> Option<()>;
 
 const MOTIFS: &[Motif] = &[
@@ -76,11 +78,11 @@ const MOTIFS: &[Motif] = &[
     Smith::neutral_of_bools,
 ];
 
-/// Motifs after which the graph raises an exception of its own.
+/// Motifs after which the graph raises an exception itself.
 const ENDS: &[Motif] = &[Smith::products_around_a_raise, Smith::raises_each_turn];
 
 impl Smith {
-    /// A graph of some motifs, and a little else.
+    /// A graph of several motifs and a few other nodes.
     pub(super) fn with_motifs(&mut self, nodes: usize) {
         self.pure = true;
         self.fill(nodes / 6);
@@ -123,20 +125,20 @@ impl Smith {
         IValue::Tensor(Tensor::of(&elements, dtype, shape, Precision::Typed))
     }
 
-    /// A tensor whose type tells all of it.
+    /// A tensor with a complete type.
     fn told(&mut self, shape: &[i64], dtype: DType) -> Known {
         let value = self.tensor_of_shape(shape, dtype);
         let ty = value.tensor().map_or(Type::tensor(), refined);
         self.given(value, ty)
     }
 
-    /// A tensor whose type tells nothing.
+    /// A tensor with an unrefined type.
     fn untold(&mut self, shape: &[i64], dtype: DType) -> Known {
         let value = self.tensor_of_shape(shape, dtype);
         self.given(value, Type::tensor())
     }
 
-    /// A matrix whose type tells that it is one of floats, and no sizes.
+    /// A floating-point matrix whose type does not contain sizes.
     fn half_told(&mut self, shape: &[i64]) -> Known {
         let value = self.tensor_of_shape(shape, DType::Float);
         self.given(value, parse_all(b"Float(*, *)").unwrap_or(Type::tensor()))
@@ -148,7 +150,8 @@ impl Smith {
 
     // ---- nodes
 
-    /// Lets the type of a tensor tell all, where it is computed once and of params of a motif alone.
+    /// Gives a tensor its complete type, if it is computed once, from parameters of one motif
+    /// alone.
     fn tell(&mut self, known: &Known) {
         if let Some(tensor) = known.1.tensor() {
             self.graph.set_type(known.0, refined(tensor));
@@ -159,7 +162,7 @@ impl Smith {
         self.constant(IValue::Int(1))
     }
 
-    /// Memory of its own with the numbers of `x`, but for negative ones.
+    /// Fresh memory with the numbers of `x`, negative ones replaced by 0.
     fn rectified(&mut self, x: &Known) -> Option<Known> {
         self.made_of("aten::relu", std::slice::from_ref(x))
     }
@@ -173,13 +176,13 @@ impl Smith {
         self.made_of("aten::add", &[a.clone(), b.clone(), one])
     }
 
-    /// Adds one to what is there.
+    /// Adds one in place.
     fn grow(&mut self, x: &Known) -> Option<Known> {
         let one = self.one();
         self.made_of("aten::add_", &[x.clone(), one.clone(), one])
     }
 
-    /// A node that is not run now: it would raise, or it is not reached.
+    /// A node that does not run now: it would raise, or is not reached.
     fn unrun(&mut self, kind: &str, operands: &[Value], ty: Type) -> Value {
         let node = self.graph.create_op(jitopt_core::symbol::Symbol::new(kind), operands, ty);
         self.graph.append(self.block, node);
@@ -191,7 +194,7 @@ impl Smith {
         Some(())
     }
 
-    /// A number of the program, seen in a tensor, whose elements tell what kind of number it is.
+    /// Makes a number observable in a tensor whose element type shows the type of the number.
     fn see_number(&mut self, number: &Known) -> Option<()> {
         let tensor = self.of("prim::NumToTensor", number)?;
         self.see(&tensor)
@@ -199,7 +202,7 @@ impl Smith {
 
     // ---- blocks
 
-    /// A branch: what both sides return, with the values of the side that is taken.
+    /// A branch: the results of both blocks, with the values of the one taken.
     fn either(
         &mut self,
         condition: &Known,
@@ -229,7 +232,8 @@ impl Smith {
         Some(values.into_iter().map(|value| known(self, value)).collect())
     }
 
-    /// A loop on a state, which has the value of one turn afterwards: nobody is to compute with it but what any value does for.
+    /// A loop with a carried value; its known content is that after one iteration, so later nodes
+    /// must accept any value.
     fn turns(
         &mut self,
         trips: &Known,

@@ -1,5 +1,5 @@
-//! Patterns that passes must see through: a write between two looks, identities that hold for most numbers only, the same
-//! computed twice on both sides of a block.
+//! Patterns that passes must analyse correctly: a write between two reads, identities that hold for
+//! most numbers only, equal computations inside and outside of a block.
 
 use super::{Known, O, Smith, returned};
 use jitopt_core::interpreter::IValue;
@@ -8,7 +8,7 @@ use jitopt_core::symbol::prim;
 use jitopt_core::tensor::Precision;
 use jitopt_core::types::Type;
 
-/// Kinds, and the operand behind the tensor.
+/// Operator kinds, and the operand after the tensor.
 const IDENTITIES: &[(&str, Option<f64>)] = &[
     ("aten::mul", Some(1.0)),
     ("aten::div", Some(1.0)),
@@ -27,7 +27,7 @@ const IDENTITIES: &[(&str, Option<f64>)] = &[
 ];
 
 impl Smith {
-    /// Returns a value from the graph, where it is in scope there.
+    /// Returns a value from the graph, if it is in scope there.
     pub(super) fn shown(&mut self, value: Value) {
         if self.block == self.graph.root() && !self.inside {
             self.graph.add_result(self.block, value);
@@ -47,7 +47,7 @@ impl Smith {
         self.made_of("aten::clone", &[base, none])
     }
 
-    /// Looks at memory, writes to it by another way, and looks again.
+    /// Reads memory, writes to it through an alias, and reads it again.
     pub(super) fn look_write_look(&mut self) {
         let Some(base) = self.copied() else { return };
         let other = self.copied();
@@ -72,10 +72,10 @@ impl Smith {
         }
     }
 
-    /// Another value that is the same memory, or may be.
+    /// Another value that is, or may be, the same memory.
     fn another_way(&mut self, base: &Known, other: Option<Known>) -> Option<Known> {
         let zero = self.constant(IValue::Int(0));
-        // Where nothing else writes, calls do.
+        // In graphs without other writes, calls write.
         let way = if self.pure { self.pick(&[10, 10, 11, 14]) } else { self.draws.below(15) };
         match way {
             13 => other,
@@ -141,7 +141,7 @@ impl Smith {
         Some((self.graph.output(node, 0), base.1.clone()))
     }
 
-    /// One or the other; which one is decided by something that passes do not look at.
+    /// Selects one of two values by a condition that passes do not analyse.
     fn by_branch(&mut self, base: &Known, other: Known) -> Option<Known> {
         let condition = self.operand(O::Bool)?;
         let taken = matches!(condition.1, IValue::Bool(true));
@@ -150,7 +150,7 @@ impl Smith {
         Some((output, if taken { first.1 } else { second.1 }))
     }
 
-    /// What goes round in a loop: the two change places, or one comes out that did not go in there.
+    /// Loop-carried values: the two swap, or a result is not the value that was passed in.
     fn by_loop(&mut self, base: &Known, other: Known) -> Option<Known> {
         let trips = self.draws.int(0, 4);
         let (most, condition) = (self.constant(IValue::Int(trips)), self.constant(IValue::Bool(true)));
@@ -176,7 +176,8 @@ impl Smith {
         Some((outputs[i], values[i].clone()))
     }
 
-    /// A loop in which a turn reads what the turn before wrote, and nobody reads it afterwards.
+    /// A loop in which an iteration reads what the previous one wrote; there is no read after the
+    /// loop.
     pub(super) fn written_for_the_next_turn(&mut self) {
         let (Some(memory), Some(sum)) = (self.copied(), self.copied()) else { return };
         let none = self.constant(IValue::None);
@@ -226,7 +227,7 @@ impl Smith {
         self.shown(shown);
     }
 
-    /// A condition that hangs on memory which was written before.
+    /// A condition that depends on memory which was written before.
     fn goes_on(&mut self, memory: &Known) -> Option<Known> {
         if !self.chance(3) {
             return None;
@@ -239,7 +240,7 @@ impl Smith {
         self.made_of("aten::Bool", &[sum])
     }
 
-    /// Writes in a branch to what may come from outside.
+    /// Writes in a branch to memory that may come from outside.
     pub(super) fn write_outside(&mut self) {
         let (Some(fresh), Some(other)) = (self.copied(), self.earlier(O::Tensor)) else { return };
         let Some(joined) = self.by_branch(&fresh, other) else { return };
@@ -262,7 +263,7 @@ impl Smith {
         self.graph.add_result(block, condition.0);
     }
 
-    /// Memory that is made and written in a branch and comes out of it.
+    /// Memory created and written in a branch that returns it.
     pub(super) fn made_in_a_branch(&mut self) {
         let (Some(condition), Some(base)) = (self.operand(O::Bool), self.earlier(O::Tensor)) else { return };
         let node = self.graph.create(prim::IF);
@@ -290,7 +291,7 @@ impl Smith {
         self.shown(output);
     }
 
-    /// Something that holds for most numbers and element types.
+    /// An identity that holds for most numbers and element types.
     pub(super) fn identity(&mut self) {
         let (kind, number) = self.pick(IDENTITIES);
         let Some(mut x) = self.earlier(O::Tensor) else { return };
@@ -348,7 +349,7 @@ impl Smith {
         ["aten::ne", "aten::eq", "aten::maximum"][self.known.len() % 3]
     }
 
-    /// The same computed in a block and around it, both shown.
+    /// Equal computations in a block and around it, both observable.
     pub(super) fn across(&mut self) {
         let (Some(x), Some(condition)) = (self.earlier(O::Tensor), self.operand(O::Bool)) else { return };
         let (zero, no) = (self.constant(IValue::Int(0)), self.constant(IValue::Bool(false)));

@@ -1,14 +1,15 @@
-//! Products of matrices: sums of them, many with a common factor, sums with something else.
+//! Products of matrices: sums of them, several with a common factor, sums with other values.
 
 use super::{Known, O, Smith};
 use jitopt_core::interpreter::IValue;
 
-/// The most products of one sum, and of one factor. Passes begin at four and at eight.
+/// Maximum numbers of products in a sum, and with a common factor. Passes start at four and at
+/// eight.
 const MOST_OF_SUM: usize = 6;
 const MOST_OF_FACTOR: usize = 9;
 
 impl Smith {
-    /// Many products that passes may make one of.
+    /// Many products that passes may merge.
     pub(super) fn products(&mut self) {
         let Some((x, transposed)) = self.matrices() else { return };
         let seen = self.known.len();
@@ -17,7 +18,7 @@ impl Smith {
             1 => self.common_factor(&x, &transposed),
             _ => self.product_and_sum(&x, &transposed),
         }
-        // Passes want that nobody else reads what is in between.
+        // Passes require that intermediate values have no other users.
         if let Some(last) = self.known.last().cloned().filter(|_| self.known.len() > seen && !self.chance(4)) {
             self.known.truncate(seen);
             self.known.push(last.clone());
@@ -25,7 +26,7 @@ impl Smith {
         }
     }
 
-    /// A matrix of reals, and one that it can be multiplied with on either side.
+    /// A floating-point matrix, and one that it can be multiplied with on either side.
     fn matrices(&mut self) -> Option<(Known, Known)> {
         let is_matrix = |(_, value): &&Known| match value {
             IValue::Tensor(tensor) => tensor.rank() == 2 && tensor.dtype().is_float() && tensor.numel() <= 64,
@@ -57,7 +58,7 @@ impl Smith {
             self.declare(&b);
         }
         if self.chance(5) {
-            // The same, transposed: `(ab)ᵀ = bᵀaᵀ`.
+            // The transposed product: `(ab)ᵀ = bᵀaᵀ`.
             let (ta, tb) = (self.made_of("aten::t", &[a])?, self.made_of("aten::t", &[b])?);
             let turned = self.made_of("aten::mm", &[tb, ta])?;
             return self.made_of("aten::t", &[turned]);
@@ -67,7 +68,7 @@ impl Smith {
             self.declare(&product);
         }
         if !self.pure && self.chance(8) {
-            // What was multiplied changes before the sum is made.
+            // An operand of a product is written before the sum.
             let one = self.constant(IValue::Int(1));
             self.made_of("aten::add_", &[a, one.clone(), one]);
         }
@@ -89,7 +90,7 @@ impl Smith {
         for _ in 0..n {
             parts.extend(self.product(x, y));
         }
-        // Trees of any form: the last two become one, or the first and the last.
+        // Trees of any shape: the last two parts are joined, or the first and the last.
         while parts.len() > 1 {
             let at = if self.chance(2) { 0 } else { parts.len() - 2 };
             let (b, a) = (parts.pop(), parts.get(at).cloned());
@@ -122,10 +123,11 @@ impl Smith {
         }
     }
 
-    /// `add(mm(a, b), c)` either way round, with sums that broadcast or do not.
+    /// `add(mm(a, b), c)` in either operand order, with sums that broadcast or do not.
     fn product_and_sum(&mut self, x: &Known, y: &Known) {
         let (Some(product), Some(other)) = (self.product(x, y), self.earlier(O::Tensor)) else { return };
-        // Not what it may cancel with: rounding alone would be left, and one of the two may be rounded less than the other.
+        // The summand must not cancel the product: only rounding errors would remain, and they may
+        // differ between the two graphs.
         let kind = self.pick(&["aten::relu", "aten::tanh", "aten::sigmoid"]);
         let other = if self.chance(2) { self.made_of(kind, std::slice::from_ref(&product)) } else { Some(other) };
         if let Some(other) = other {

@@ -1,4 +1,4 @@
-//! Graphs in graphs: what is forked, and what is called.
+//! Graphs within graphs: forks and calls.
 
 use super::{Known, O, Smith, returned};
 use jitopt_core::interpreter::ivalue::Object;
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 const CLASS: &str = "__torch__.M";
 
-/// An object that methods can be called on; it has no attributes.
+/// A module object for method calls; it has no attributes.
 pub(super) fn module() -> IValue {
     IValue::Object(Rc::new(Object { class: Symbol::new(CLASS), attributes: RefCell::default() }))
 }
@@ -22,7 +22,8 @@ fn share_memory(a: &IValue, b: &IValue) -> bool {
 }
 
 impl Smith {
-    /// A graph of its own, run on these values as it is made; `extra` params come first and are not used.
+    /// A separate graph, run on these values while it is generated; `extra` parameters come first
+    /// and are unused.
     fn body(&mut self, extra: &[IValue], arguments: &[Known], results: usize) -> Option<(Graph, Vec<IValue>)> {
         let release = self.graph.release();
         let outer = std::mem::replace(&mut self.graph, Graph::new());
@@ -42,8 +43,8 @@ impl Smith {
         self.depth -= 1;
         self.fill(nodes);
         self.depth += 1;
-        // Two calls hand back one memory where that is a constant; copies of the graph have a constant each, for the text of a
-        // constant does not say which memory it is.
+        // Two calls may return the same memory if it is a constant of the callee, but inlined
+        // copies have a constant each: the text of a constant does not identify its memory.
         let mut found = self.known.clone();
         found.retain(|(_, value)| !self.constants.iter().any(|(_, constant)| share_memory(value, constant)));
         let found = self.results(&found, &vec![Type::tensor(); results]);
@@ -54,7 +55,7 @@ impl Smith {
         Some((body, found?.into_iter().map(|known| known.1).collect()))
     }
 
-    /// Some values to hand over.
+    /// Some values to pass as arguments.
     fn arguments(&mut self) -> Option<Vec<Known>> {
         let n = 1 + self.draws.below(3);
         let kinds: Vec<_> = (0..n).map(|i| if i > 0 && self.chance(4) { O::Int } else { O::Tensor }).collect();
@@ -92,7 +93,7 @@ impl Smith {
         self.known.push((self.graph.output(node, 0), value));
     }
 
-    /// What a call, or a fork that is waited for, hands back: its argument, which it may write to.
+    /// The result of a call or of a fork that is waited for: its argument, which it may write.
     pub(super) fn by_call(&mut self, base: &Known, forks: bool) -> Option<Known> {
         let release = self.graph.release();
         let outer = std::mem::replace(&mut self.graph, Graph::new());
@@ -146,7 +147,7 @@ impl Smith {
         self.known.get(at).cloned()
     }
 
-    /// Calls a function or a method, a new one or one that was called before.
+    /// Calls a function or a method, a new one or an existing one.
     pub(super) fn call(&mut self) {
         let objects: Vec<Known> =
             self.known.iter().filter(|(_, value)| matches!(value, IValue::Object(_))).cloned().collect();
@@ -165,7 +166,7 @@ impl Smith {
         };
         let mut callees: BTreeMap<String, Graph> = (*self.env.callees).clone();
         if object.is_some() {
-            // One of the same short name that is another.
+            // Another function with the same short name.
             let plain = callees.get("f0").cloned().unwrap_or_else(|| body.clone());
             callees.insert(format!("m{count}"), plain);
         }
@@ -205,7 +206,7 @@ impl Smith {
         self.graph.output(node, 0)
     }
 
-    /// Calls what was called before, on other values; false when that does not run.
+    /// Calls an existing callee on other values; false if that fails.
     fn call_again(&mut self, object: Option<Known>) -> bool {
         let prefix = if object.is_some() { CLASS } else { "f" };
         let names: Vec<String> = self.env.callees.keys().filter(|name| name.starts_with(prefix)).cloned().collect();

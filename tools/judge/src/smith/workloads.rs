@@ -1,4 +1,5 @@
-//! What programs are full of and chance does not make: norms, gradients, ints that are compared, chunks.
+//! Typical code of programs that random choice does not generate: norms, gradients, int
+//! comparisons, chunks.
 
 use super::{Known, O, Smith, refined, returned};
 use jitopt_core::interpreter::IValue;
@@ -8,7 +9,7 @@ use jitopt_core::tensor::{DType, Precision, Scalar, Tensor};
 use jitopt_core::types::Type;
 
 impl Smith {
-    /// One of them, of values that there are.
+    /// One workload on existing values.
     pub(super) fn workload(&mut self) {
         match self.draws.below(5) {
             0 => self.norm(),
@@ -19,7 +20,7 @@ impl Smith {
         }
     }
 
-    /// Some square matrices of reals.
+    /// Some square floating-point matrices.
     fn squares(&mut self) -> Option<Vec<Known>> {
         let is_matrix = |(_, value): &&Known| match value {
             IValue::Tensor(tensor) => tensor.rank() == 2 && tensor.dtype().is_float() && tensor.numel() > 0,
@@ -34,7 +35,7 @@ impl Smith {
         Some(vec![a, b, c])
     }
 
-    /// Ones, of two sizes.
+    /// A matrix of ones, of one of two sizes.
     fn matrix(&mut self) -> Option<Known> {
         let parts = [IValue::Int(2), IValue::Int(3)].map(|size| self.constant(size));
         let shape = self.list(&parts, Type::int())?;
@@ -66,15 +67,17 @@ impl Smith {
         let (Some(weight), Some(bias)) = (row(self, &matrices[1]), row(self, &matrices[2])) else { return };
         let how = self.draws.below(4);
         let (x, weight, bias) = match how {
-            // Halves beside floats, which the norm takes: its result is of halves.
+            // Half-precision input with single-precision weights: the norm's result is half
+            // precision.
             0 => (self.halves(&matrices[0]), weight, bias),
             1 => (matrices[0].clone(), self.constant(IValue::None), bias),
-            // Near the largest of halves, where a norm by nodes would overflow before it is scaled.
+            // Near the largest value of half precision, where a decomposed norm would overflow
+            // before it is scaled.
             2 => (self.scaled(&matrices[2], 65000.0), self.scaled(&bias, 0.5), self.halves(&bias)),
             _ => (matrices[0].clone(), weight, bias),
         };
         let IValue::Tensor(tensor) = &x.1 else { return };
-        // Norms are left alone whose operands may be of other element types.
+        // Passes skip norms whose operands may have different element types.
         [&x, &weight, &bias].into_iter().for_each(|known| self.declare(known));
         let (eps, no) = (self.constant(IValue::Float(0.5)), self.constant(IValue::Bool(false)));
         let made = if self.chance(2) && how != 2 {
@@ -106,7 +109,7 @@ impl Smith {
         self.made_of("aten::to", &[of.clone(), half, no, copy, format]).unwrap_or_else(|| of.clone())
     }
 
-    /// So many times a tensor, in half precision.
+    /// A multiple of a tensor, in half precision.
     fn scaled(&mut self, of: &Known, times: f64) -> Known {
         let times = self.constant(IValue::Float(times));
         let scaled = self.made_of("aten::mul", &[of.clone(), times]);
@@ -142,7 +145,7 @@ impl Smith {
         (self.graph.output(node, 0), value)
     }
 
-    /// A formula on two gradients that computes something of a tensor.
+    /// A gradient formula with two gradients and a tensor.
     pub(super) fn formula(&mut self, a: Known, b: Known, of: &Known) -> Known {
         let node = self.graph.create(prim::GRAD_OF);
         [a.0, b.0].into_iter().for_each(|value| self.graph.add_input(node, value));
@@ -200,7 +203,7 @@ impl Smith {
         self.show(behind);
     }
 
-    /// A constant tensor without dimensions in arithmetic, and a chunk that is unpacked.
+    /// A constant zero-dimensional tensor in arithmetic, and an unpacked chunk.
     fn numbers_and_chunks(&mut self) {
         let Some(x) = self.earlier(O::Tensor) else { return };
         let IValue::Tensor(_) = &x.1 else { return };

@@ -1,4 +1,4 @@
-//! Recurrent layers as their steps, which have gradients where the layers have none.
+//! Unrolls recurrent layers into steps, which have gradient formulas while the layers have none.
 //!
 //! ```text
 //! %y, %h, %c = aten::lstm(%x, %hx, %params, …)   =>   %h.1, %c.1 = aten::lstm_cell(%x0, [%h0, %c0], …)
@@ -6,8 +6,9 @@
 //!                                                     %y = aten::stack([%h.1, %h.2], %0)
 //! ```
 //!
-//! How many layers, directions and steps there are is known when the layer has run. Of packed sequences fewer and fewer take part in a step; the states of those that have
-//! ended wait for the end. Layers between which elements are dropped, and those with projections, stay.
+//! The number of layers, directions and steps is known after the layer has run. With packed
+//! sequences, ever fewer sequences take part in a step; the states of finished sequences are kept
+//! until the end. Layers with dropout between them, and layers with projections, are not unrolled.
 
 use super::Tracer;
 use jitopt_core::interpreter::{IValue, Outs, Stop};
@@ -15,7 +16,7 @@ use jitopt_core::ir::{Attribute, Node, Value};
 use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::Type;
 
-/// Layers, and their steps.
+/// Layers, and the operators of their steps.
 const CELLS: &[(&str, &str)] = &[
     ("aten::lstm", "aten::lstm_cell"),
     ("aten::gru", "aten::gru_cell"),
@@ -23,34 +24,35 @@ const CELLS: &[(&str, &str)] = &[
     ("aten::rnn_relu", "aten::rnn_relu_cell"),
 ];
 
-/// Whether an operator is such a layer.
+/// Whether an operator is a recurrent layer.
 pub(super) fn is_recurrent(kind: Symbol) -> bool {
     CELLS.iter().any(|row| row.0 == kind.as_str())
 }
 
-/// What a layer is made of.
+/// The operands of a layer.
 struct Layers {
     cell: Symbol,
-    /// What goes into each step.
+    /// The inputs of the steps.
     steps: Vec<Value>,
-    /// How steps are put together.
+    /// The arrangement of the steps.
     arranged: Arranged,
-    /// The initial hidden state, and the cell state of an LSTM; one below the other for all layers and directions.
+    /// The initial hidden state, and the cell state of an LSTM; each stacks all layers and
+    /// directions.
     states: Vec<Value>,
-    /// For each layer and direction.
+    /// The weights, for each layer and direction.
     weights: Vec<Vec<Value>>,
     directions: usize,
 }
 
-/// How rows of steps lie in a layer's operand and result.
+/// The layout of steps in a layer's operand and result.
 enum Arranged {
-    /// Along this dimension.
+    /// One index of this dimension per step.
     Along(i64),
-    /// One behind the other, as many for each step as there are sequences that long.
+    /// Concatenated; a step has as many rows as there are sequences of that length.
     Packed(Vec<i64>),
 }
 
-/// What layers of both kinds are told last.
+/// The trailing operands that both kinds of layers have.
 struct Told<'a> {
     params: &'a [IValue],
     biases: bool,
@@ -60,7 +62,7 @@ struct Told<'a> {
 }
 
 impl Tracer<'_> {
-    /// Writes a recurrent layer down step by step; nothing where it is none, or one that stays.
+    /// Unrolls a recurrent layer; `None` if the node is not one, or is not supported.
     pub(super) fn unrolled(&mut self, node: Node, outputs: &Outs) -> Result<Option<Vec<Value>>, Stop> {
         let kind = self.source.kind(node);
         let Some((_, cell)) = CELLS.iter().find(|row| row.0 == kind.as_str()) else { return Ok(None) };
@@ -113,7 +115,7 @@ impl Tracer<'_> {
         Ok(Some(Layers { cell, steps, arranged, states, weights, directions: 1 + usize::from(*both) }))
     }
 
-    /// The weights of each layer and direction; nothing where there are others than those of plain cells.
+    /// The weights of each layer and direction; `None` if they are not those of plain cells.
     fn weights(&mut self, told: &Told) -> Result<Option<Vec<Vec<Value>>>, Stop> {
         let each = if told.biases { 4 } else { 2 };
         let count = (1 + usize::from(told.both)) * usize::try_from(told.layers).unwrap_or(0);
@@ -134,7 +136,7 @@ impl Tracer<'_> {
         Ok(Some(weights))
     }
 
-    /// The results of the layer.
+    /// Emits the steps; returns the results of the layer.
     fn run_through(&mut self, layers: Layers) -> Vec<Value> {
         let mut steps = layers.steps.clone();
         let mut last: Vec<Vec<Value>> = vec![Vec::new(); layers.states.len()];
@@ -208,7 +210,7 @@ impl Tracer<'_> {
         (hidden.into_iter().flatten().collect(), state)
     }
 
-    /// A step: the next state.
+    /// Emits a step; returns the next state.
     fn step(&mut self, cell: Symbol, x: Value, state: &[Value], weights: &[Value]) -> Vec<Value> {
         let held = match state {
             [only] => *only,

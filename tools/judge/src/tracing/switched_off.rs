@@ -1,9 +1,11 @@
-//! What is computed where gradients are off, as inside of `torch.no_grad()`.
+//! Computations with gradients disabled, as in `torch.no_grad()`.
 //!
-//! Nothing that is made there has a gradient, and nobody needs to know how it came to be: it is followed as a tensor, which may be written to there as often as the program likes, and is
-//! held as a param when something outside reads it, with what is in it then.
+//! Their results have no gradient, so their history is irrelevant: the tensor of the run itself is
+//! tracked, may be written any number of times, and becomes a parameter with its current elements
+//! when a node outside reads it.
 //!
-//! What had a gradient before keeps it when it is written to there: eager mode changes the elements and does not record that. So the gradient goes past the write.
+//! A tensor with a gradient keeps it when it is written with gradients disabled: eager mode changes
+//! the elements without recording that. So the gradient bypasses the write.
 //!
 //! ```text
 //! with torch.no_grad():              %copy = aten::clone(%y)              the elements that are written
@@ -12,7 +14,7 @@
 //!                                    aten::copy_(%y, %now)
 //! ```
 //!
-//! Elements that are infinite or no number count as 0 in the difference, and have no gradient.
+//! Infinite and NaN elements count as 0 in the difference, and have no gradient.
 
 use super::{Tracer, is_real, may_write};
 use crate::sharing::copies;
@@ -24,17 +26,18 @@ use jitopt_core::tensor::Tensor;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type};
 
-/// What a token stands for.
+/// The meaning of a token.
 #[derive(Clone)]
 pub(super) enum Meaning {
     /// A value of the copy.
     Value(Value),
-    /// What was made where gradients are off: the tensor itself, and where it is a view of what the copy computes, that view.
+    /// A tensor created with gradients disabled; the value is its counterpart in the copy if it is
+    /// a view of memory that the copy computes.
     Unseen(Tensor, Option<Value>),
 }
 
 impl Meaning {
-    /// What the copy computes in this memory.
+    /// The value of the copy in this memory.
     fn traced(&self) -> Option<Value> {
         match self {
             Meaning::Value(value) => Some(*value),
@@ -43,23 +46,23 @@ impl Meaning {
     }
 }
 
-/// Whether something may be written to where gradients are off.
+/// Whether the graph may contain writes with gradients disabled.
 pub(super) fn may_be_written_to(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| is_about_grad_mode(graph, node))
         && graph.all_nodes().any(|node| may_write(graph, node))
 }
 
 impl Tracer<'_> {
-    /// The value that a token stands for, with what is in it now.
+    /// The value that a token stands for, with its current elements.
     pub(super) fn meant(&mut self, token: &Tensor) -> Result<Value, Stop> {
         match self.tokens.get(&token.storage().address()).map(|(_, meaning)| meaning.clone()) {
             Some(Meaning::Value(value)) => Ok(value),
             Some(Meaning::Unseen(tensor, _)) => Ok(self.held(tensor)),
-            None => Err(Stop::unsupported("a tensor that nothing made")),
+            None => Err(Stop::unsupported("a tensor of unknown origin")),
         }
     }
 
-    /// A param for what a tensor holds now.
+    /// A parameter with the current elements of a tensor.
     fn held(&mut self, tensor: Tensor) -> Value {
         let now = copies(&[IValue::Tensor(tensor)], self.env.precision).remove(0);
         let param = self.made.add_param(self.made.root(), now.ty());
@@ -67,7 +70,7 @@ impl Tracer<'_> {
         param
     }
 
-    /// Follows what an operator made.
+    /// Tracks the results of an operator.
     pub(super) fn unseen(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
         if may_write(self.source, node) && self.writes_past(node)? {
             return self.go_past(node, outputs);
@@ -90,13 +93,14 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// What a value of the source is in the copy, or what it is a view of there.
+    /// The value of the copy that a source value is, or is a view of.
     fn traced(&self, value: Value) -> Option<Value> {
         let token = self.shadows.get(&value).and_then(IValue::tensor)?;
         self.tokens.get(&token.storage().address()).and_then(|(_, meaning)| meaning.traced())
     }
 
-    /// The view that an operator makes, of what the copy computes: it may be written through.
+    /// The view that an operator creates of memory that the copy computes: it may be written
+    /// through.
     fn traced_view(&mut self, node: Node, given: &[IValue], outputs: &Outs) -> Result<Option<Value>, Stop> {
         let (Some(IValue::Tensor(own)), [IValue::Tensor(made)]) = (given.first(), &outputs[..]) else {
             return Ok(None);
@@ -123,7 +127,8 @@ impl Tracer<'_> {
         Ok(copy)
     }
 
-    /// Whether an operator writes to what the copy computes, and not to what was made where gradients are off.
+    /// Whether an operator writes to memory that the copy computes, not to memory created with
+    /// gradients disabled.
     fn writes_past(&self, node: Node) -> Result<bool, Stop> {
         let is_own =
             |value: &IValue| value.tensor().is_none_or(|tensor| self.unseen.contains_key(&tensor.storage().address()));
@@ -135,12 +140,12 @@ impl Tracer<'_> {
         match self.source.inputs(node).next().and_then(|value| self.traced(value)) {
             Some(_) if in_place => Ok(true),
             _ => Err(Stop::unsupported(
-                "what is written to through a view that was made where gradients are off, or by an operator that is handed its result, has those that it had before",
+                "a write with gradients disabled through a view, or by an operator that receives its result",
             )),
         }
     }
 
-    /// Writes to a copy, and puts that where the gradient goes past it.
+    /// Redirects a write to a copy, so that the gradient bypasses it.
     fn go_past(&mut self, node: Node, outputs: &Outs) -> Result<(), Stop> {
         let (Some(IValue::Tensor(written)), Some(operand)) = (self.given.first(), self.source.inputs(node).next())
         else {
@@ -153,7 +158,7 @@ impl Tracer<'_> {
         let (copy, past) = (self.copied(there), self.finite(there));
         let written = self.copied_onto(node, operand, copy)?;
         let (new, detached) = (self.made.output(written, 0), self.detached(past));
-        // What is written to is read by a copy: whoever hands it on may look into it.
+        // The source of the write is copied: later readers may alias it.
         let new = self.copied(new);
         let new = self.detached(new);
         let one = self.constant(Attribute::Int(1), Type::int());
@@ -176,7 +181,7 @@ impl Tracer<'_> {
         self.append(Symbol::new("aten::detach"), &[value], Type::tensor())
     }
 
-    /// What is finite of a value, and 0 elsewhere; before 1.8 there is no such operator.
+    /// The finite elements of a value, and 0 elsewhere; there is no such operator before 1.8.
     fn finite(&mut self, value: Value) -> Value {
         if self.made.era == Era::V1_3 {
             return self.copied(value);
@@ -186,7 +191,7 @@ impl Tracer<'_> {
         self.append(Symbol::new("aten::nan_to_num"), &[value, zero, zero, zero], Type::tensor())
     }
 
-    /// Makes values of the copy of what an operator is about to write to where gradients are on.
+    /// Creates values of the copy for operands that are about to be written with gradients enabled.
     pub(super) fn about_to_write(&mut self, node: Node) {
         if self.unseen.is_empty() || !self.env.grad_enabled() || !may_write(self.source, node) {
             return;

@@ -1,4 +1,5 @@
-//! What PyTorch computed, and whether the interpreter computes the same: `numerics/VERSION/CASE.*` of the recorded graphs.
+//! Recorded results of PyTorch, and their comparison with the interpreter:
+//! `numerics/VERSION/CASE.*` of the recorded graphs.
 
 use jitopt_core::interpreter::comparison::{Tolerance, differences};
 use jitopt_core::interpreter::description::{self, Described, Description, Source, fitted};
@@ -13,7 +14,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Kinds, and element types that an operand or a result of such a node had.
+/// Kinds, with the element types of their operands and results.
 #[derive(Default)]
 pub struct Seen(pub BTreeSet<(&'static str, DType)>);
 
@@ -26,10 +27,11 @@ impl Watch for Seen {
     }
 }
 
-/// How far results in doubles may be from those of PyTorch, as a part of the largest element.
+/// Tolerance of results in double precision, relative to the largest element.
 const IN_DOUBLES: f64 = 1e-10;
 
-/// Cases whose results in doubles cannot be met, and why not. What is no longer true here fails.
+/// Cases whose double-precision results cannot be reproduced, and why. An outdated entry is a
+/// failure.
 pub const NOT_IN_DOUBLES: &[(&str, &str)] = &[
     ("1.3.1/block_gelu_erf", "1.3.1 prints constants with six digits; PyTorch computed with all of them"),
     ("1.3.1/block_gelu_tanh", "1.3.1 prints constants with six digits; PyTorch computed with all of them"),
@@ -39,7 +41,7 @@ pub const NOT_IN_DOUBLES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Why a case did not pass: in a few words that others may share, and in full.
+/// Why a case failed: a short reason that others may share, and the details.
 #[allow(dead_code, reason = "not every test tells why")]
 pub struct Failure {
     /// What it is called.
@@ -62,7 +64,7 @@ impl<T, E: std::fmt::Display> OrFail<T> for Result<T, E> {
     }
 }
 
-/// How the graph of a case is changed before it runs, and who runs the groups in it.
+/// How the graph of a case is transformed before it runs, and the backend of its groups.
 pub type Prepared<'a> = (&'a dyn Fn(&mut Graph), &'a CpuBackend);
 
 /// The files of a case.
@@ -180,7 +182,8 @@ fn check_doubles(case: &Case<'_>, found: &IValue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `CASE.diff.f.ir`, `CASE.diff.df.ir`, `CASE.diff.df_specialized.ir`, described in `CASE.diff.json`.
+/// `CASE.diff.f.ir`, `CASE.diff.df.ir`, `CASE.diff.df_specialized.ir`, described in
+/// `CASE.diff.json`.
 fn check_gradient(case: &Case<'_>, graph: &str) -> Result<(), Failure> {
     let json = case.bytes(".diff.json")?;
     let list = |what: &str| description::parse_list(&json, &format!("{graph}_{what}")).or_fail("a broken description");
@@ -199,7 +202,7 @@ fn check_gradient(case: &Case<'_>, graph: &str) -> Result<(), Failure> {
     compare("other results", &expected, &found, tolerance, "out")
 }
 
-/// Runs a case; what was seen when all is as it should be.
+/// Runs a case; returns the observed kinds if it passes.
 fn run_guarded(path: &str, prepared: Option<Prepared<'_>>) -> Result<Seen, Failure> {
     let release = if path.contains("/1.3.1/") { Release(1, 3) } else { Release(2, 15) };
     let era = Some(if release.0 == 1 { Era::V1_3 } else { Era::V2 });
@@ -222,13 +225,13 @@ fn run_guarded(path: &str, prepared: Option<Prepared<'_>>) -> Result<Seen, Failu
     Ok(case.seen.into_inner())
 }
 
-/// Runs a case; what was seen when all is as it should be. A panic is a failure.
+/// Runs a case; returns the observed kinds if it passes. A panic is a failure.
 #[allow(dead_code, reason = "not every test runs cases as they are")]
 pub fn run(path: &str) -> Result<Seen, Failure> {
     catch_unwind(|| run_guarded(path, None)).unwrap_or_else(|_| failure("a panic", "see above"))
 }
 
-/// Changes the graph of a case before it is run, and runs it with kernels.
+/// Transforms the graph of a case before it is run, and runs it with kernels.
 #[allow(dead_code, reason = "not every test changes graphs")]
 pub fn run_prepared(path: &str, prepared: Prepared<'_>) -> Result<(), Failure> {
     let run = AssertUnwindSafe(|| run_guarded(path, Some(prepared)).map(drop));

@@ -1,6 +1,6 @@
-//! Random numbers that are the same in each run, for tests that draw their subjects.
+//! Reproducible random numbers, for tests with random subjects.
 
-/// Splitmix64: each seed, also a small one, gives numbers without pattern.
+/// SplitMix64: each seed, even a small one, gives a sequence without patterns.
 pub struct Dice(pub u64);
 
 #[allow(dead_code)] // No test throws all of them.

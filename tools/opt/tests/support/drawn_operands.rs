@@ -1,5 +1,5 @@
-//! Operands of an overload as data that can be written into a graph, drawn at random, and changed a
-//! little.
+//! Operands of an overload as data that can be written into a graph, generated at random and
+//! varied.
 
 use super::dice::Dice;
 use jitopt_core::interpreter::IValue;
@@ -8,7 +8,7 @@ use jitopt_core::tensor::quantizer::Quantizer;
 use jitopt_core::tensor::{C128, DType, Precision, Tensor};
 use jitopt_core::types::TypeKind;
 
-/// A tensor but for its elements, which follow from it.
+/// A tensor without its elements, which are derived from it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     pub dtype: DType,
@@ -35,7 +35,7 @@ pub enum Operand {
     Made(String, Vec<Operand>),
 }
 
-/// Words that operators take.
+/// String operands of operators.
 const WORDS: &[&str] = &[
     "none",
     "mean",
@@ -80,7 +80,7 @@ const DTYPES: &[DType] = &[
 ];
 const SIZES: &[i64] = &[0, 1, 1, 2, 2, 3, 4, 5];
 const INTS: &[i64] = &[-3, -2, -1, -1, 0, 0, 1, 1, 2, 3, 4];
-/// Most elements of a tensor.
+/// Maximum number of elements of a tensor.
 const MOST: i64 = 4096;
 
 impl Spec {
@@ -193,7 +193,7 @@ impl Operand {
     }
 }
 
-/// A tensor as `long:2x3`; the second is none of the word `none`.
+/// A tensor as `long:2x3`; the inner `None` stands for the word `none`.
 #[allow(clippy::option_option, reason = "a word that is none of both is an error")]
 fn spec_of(word: &str) -> Option<Option<Spec>> {
     let (kind, shape) = word.split_once(':').unwrap_or(("", word));
@@ -221,7 +221,7 @@ fn spec_of(word: &str) -> Option<Option<Spec>> {
     Some(Some(Spec { dtype, shape: shape?, limit }))
 }
 
-// ---- changes
+// ---- variations
 
 /// Operands that differ in one respect; they may not fit together any more.
 pub fn changed(schema: &Schema, operands: &[Operand], dice: &mut Dice) -> Vec<Operand> {
@@ -266,7 +266,7 @@ fn int(formal: &Formal, dice: &mut Dice) -> i64 {
     }
 }
 
-/// A value for an optional that was None.
+/// A value for an optional operand that was None.
 fn given(formal: &Formal, spec: &Spec, dice: &mut Dice) -> Operand {
     let TypeKind::Optional(inner) = formal.ty.kind() else { return Operand::None };
     match inner.to_string().replace("SymInt", "int").as_str() {
@@ -335,7 +335,7 @@ fn change_dtypes(operands: &mut [Operand], dice: &mut Dice) {
     }
 }
 
-/// Another number for all sizes that are equal, or for one.
+/// Another size for all equal sizes, or for one.
 fn change_size(operands: &mut [Operand], dice: &mut Dice) {
     let mut sizes: Vec<&mut i64> =
         operands.iter_mut().flat_map(Operand::specs_mut).flat_map(|spec| spec.shape.iter_mut()).collect();
@@ -351,7 +351,7 @@ fn change_size(operands: &mut [Operand], dice: &mut Dice) {
     }
 }
 
-/// One dimension more or less of all tensors, or of one.
+/// One dimension more or less for all tensors, or for one.
 fn change_rank(operands: &mut [Operand], dice: &mut Dice) {
     let mut specs: Vec<&mut Spec> = operands.iter_mut().flat_map(Operand::specs_mut).collect();
     let (at, alone, how, size) = (dice.below(specs.len()), dice.one_in(2), dice.below(4), dice.pick(SIZES));

@@ -3,21 +3,22 @@
 use jitopt_core::pass::Pipeline;
 use jitopt_passes::REGISTRY;
 
-/// One makes graphs for exporters, of which params and results are tensors that were numbers. Others want files, see [`RULE`], or profiles,
-/// see [`SPECULATION`], or refuse graphs that have no gradient, see [`GRADIENTS`].
+/// Skipped passes: one creates graphs for exporters, whose parameters and results are tensors that
+/// were numbers. Others require files, see [`RULE`], or profiles, see [`SPECULATION`], or refuse
+/// graphs without gradients, see [`GRADIENTS`].
 const NOT_BY_NAME: &[&str] = &["erase-number-types", "insert-guards", "subgraph-rewrite", "differentiate"];
 
-/// Guards are made of what was seen.
+/// Guards are created from observed types.
 const SPECULATION: &str = "profile-instrument,insert-guards,guard-elimination,insert-bailouts";
 
 /// Subgraphs with their backward graphs.
 const GRADIENTS: &str = "create-autodiff-subgraphs,differentiate{groups-only}";
 
-/// A rule that makes one memory of two.
+/// A rule that replaces separate memory by an alias.
 const RULE: &str = "subgraph-rewrite{pattern=RULES/twice_negated.ir replacement=RULES/itself.ir}";
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/passes/subgraph_rewrite/Inputs");
 
-/// All passes that keep what a graph computes, and `@default`.
+/// All passes that preserve the results of a graph, and `@default`.
 pub fn pipelines() -> Vec<(String, Pipeline)> {
     let names = REGISTRY.passes.iter().map(|pass| pass.name).filter(|name| !NOT_BY_NAME.contains(name));
     names.chain([RULE, SPECULATION, GRADIENTS, "@default"]).map(parsed).collect()

@@ -1,7 +1,8 @@
-//! What goes into the operators of `gradient_universe.rs` where it is not found by chance.
+//! Operands for the operators of `gradient_universe.rs` that random generation does not find.
 
-/// Operands that are not found by chance: kinds, and for each formal in order a shape (`2x3`; `long:`, `bool:` and `zeros:` before it), a list
-/// of those (`list:long:3,none`) or a constant.
+/// Operands that random generation does not find: kinds, and for each formal parameter in order a
+/// shape (`2x3`; `long:`, `bool:` and `zeros:` before it), a list of shapes (`list:long:3,none`) or
+/// a constant.
 pub const OPERANDS: &[(&str, &str)] = &[
     ("aten::conv2d", "2x2x4x5 3x2x3x2 3 ints:[1,1] ints:[0,0] ints:[1,1] int:1"),
     ("aten::conv2d", "1x2x5x5 4x1x2x2 none ints:[2,1] ints:[1,0] ints:[1,2] int:2"),

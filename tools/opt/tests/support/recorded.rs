@@ -1,10 +1,10 @@
-//! The recorded graphs: `testdata/corpus`, and the folder that `JITOPT_CORPUS` names when it is set.
+//! The recorded graphs: `testdata/corpus`, and the directory `JITOPT_CORPUS` if it is set.
 
 use jitopt_core::types::release::Release;
 use std::path::{Path, PathBuf};
 
-/// Which release printed a file: the folder that is called by a version, `1.12.1-profiling` and
-/// `logs-1.12` among them.
+/// The release that printed a file: the directory named by a version, such as `1.12.1-profiling` or
+/// `logs-1.12`.
 #[allow(dead_code, reason = "not every test asks")]
 pub fn release(path: &Path) -> Option<String> {
     let named = |name: &str| name.trim_start_matches("logs-").starts_with(|c: char| c.is_ascii_digit());
@@ -12,13 +12,13 @@ pub fn release(path: &Path) -> Option<String> {
     names.find(|name| named(name)).map(str::to_owned)
 }
 
-/// The release that such a name stands for.
+/// The release of such a name.
 #[allow(dead_code, reason = "not every test asks")]
 pub fn numbers(release: &str) -> Option<Release> {
     release.trim_start_matches("logs-").split('-').next()?.parse().ok()
 }
 
-/// All of them, sorted; patterns of rewrites are no graphs of their own.
+/// All recorded graphs, sorted; patterns of rewrites are not graphs of their own.
 pub fn files() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/corpus");
     let other = std::env::var_os("JITOPT_CORPUS").map(PathBuf::from);

@@ -1,5 +1,5 @@
-//! The table of what was checked per release, `testdata/releases/table.md`: of the graphs of the
-//! corpus's folder `versions`.
+//! The table of checks per release, `testdata/releases/table.md`: of the graphs in the corpus's
+//! directory `versions`.
 
 use super::recorded::{numbers, release};
 use jitopt_core::text::{ParseOptions, PrintOptions, parse, print};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What was checked of the graphs of a folder.
+/// The checks on the graphs of a directory.
 #[derive(Default)]
 struct Row {
     graphs: usize,
@@ -19,7 +19,7 @@ struct Row {
     incomparable: usize,
 }
 
-/// All folders.
+/// All directories.
 #[derive(Default)]
 pub struct ReleaseTable {
     rows: BTreeMap<String, Row>,

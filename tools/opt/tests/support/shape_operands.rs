@@ -1,5 +1,5 @@
-//! Operands of `shape_coverage.rs` that neither the generator nor `gradient_operands.rs` has; the
-//! words are the same. `made:KIND(A|B)` is what a node makes of operands.
+//! Operands of `shape_coverage.rs` that neither the generator nor `gradient_operands.rs` provides,
+//! in the same syntax. `made:KIND(A|B)` is the result of a node on operands.
 
 /// Kinds, and a word for each operand.
 pub const OPERANDS: &[(&str, &str)] = &[

@@ -1,4 +1,4 @@
-//! What mutants are looked for with: random graphs, and recorded ones that run.
+//! Subjects for mutation tests: random graphs, and executable recorded ones.
 
 use super::recorded;
 use jitopt_core::interpreter::description::{self, Source, fitted};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
-/// All passes and the one with the wrong rules.
+/// All passes, and the pass with the incorrect rules.
 pub fn registry() -> &'static Registry {
     static ALL: OnceLock<Registry> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -36,7 +36,7 @@ fn copy(pass: &'static PassInfo) -> PassInfo {
     PassInfo { name, aliases, summary, example, options, required, reads_shapes, run, file }
 }
 
-/// A graph that runs, and what it shows.
+/// An executable graph, and its behaviour.
 pub struct Subject {
     pub name: String,
     pub graph: Graph,
@@ -46,7 +46,7 @@ pub struct Subject {
     pub expected: Expected,
 }
 
-/// Most nodes of one run.
+/// Maximum number of nodes of a run.
 const MOST_STEPS: u64 = 20_000;
 
 impl Subject {
@@ -115,7 +115,8 @@ fn made_up(graph: &Graph, callees: &BTreeMap<String, Graph>) -> Vec<IValue> {
     Generator::new(1).inputs(graph, &env)
 }
 
-/// Graphs with sums of gradients between operators, of which random and recorded ones have too few.
+/// Graphs with sums of gradients between operators, which are rare among random and recorded
+/// graphs.
 fn written() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/passes/commute_sum_to_size");
     let mut files: Vec<PathBuf> =
@@ -124,7 +125,7 @@ fn written() -> Vec<PathBuf> {
     files
 }
 
-/// Some random graphs, then the recorded ones, then more random ones. They are made when they are asked for.
+/// Some random graphs, then the recorded ones, then more random ones. They are generated on demand.
 pub struct Subjects {
     made: Vec<Subject>,
     recorded: Vec<PathBuf>,
@@ -132,7 +133,7 @@ pub struct Subjects {
     seed: u64,
 }
 
-/// Random graphs before the recorded ones.
+/// Number of random graphs before the recorded ones.
 const FIRST: u64 = 100;
 
 impl Subjects {

@@ -1,4 +1,4 @@
-//! Small values of every kind, and exact comparison of what two graphs do to them.
+//! Small values of every kind, and an exact comparison of two graphs on them.
 
 use jitopt_core::interpreter::IValue;
 use jitopt_core::ir::Graph;
@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A type that a param may have, and all values of the universe that fit it.
+/// A parameter type, and all values of the universe that fit it.
 #[derive(Clone)]
 pub struct Choice {
     /// As printed.
@@ -37,7 +37,7 @@ const INTS: &[i64] = &[0, 1, -1, 2, i64::MAX, i64::MIN];
 const FLOATS: &[f64] =
     &[-0.0, 0.0, 1.0, -1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 5e-324, f64::MAX, 3.0, 1e-40, 6e-8, -65504.0];
 
-/// The choices of a domain; made once.
+/// The choices of a domain, computed once.
 pub fn choices(domain: &str) -> Vec<Choice> {
     thread_local! {
         static MADE: RefCell<BTreeMap<String, Vec<Choice>>> = const { RefCell::new(BTreeMap::new()) };
@@ -82,7 +82,7 @@ fn sizes() -> Vec<IValue> {
         .collect()
 }
 
-/// All shapes of so many ranks and extents.
+/// All shapes of these ranks and extents.
 fn shapes(rank: usize, extent: i64) -> Vec<Vec<i64>> {
     let mut all = vec![vec![]];
     let mut last = all.clone();
@@ -105,7 +105,7 @@ enum Layout {
     Gaps,
 }
 
-/// A tensor that holds special values, counted from one of them.
+/// A tensor of special values, starting at one of them.
 fn tensor(dtype: DType, shape: &[i64], layout: Layout, from: usize) -> Tensor {
     let laid_out = match layout {
         Layout::Plain => shape.to_vec(),
@@ -137,7 +137,7 @@ fn filled(dtype: DType, shape: &[i64], n: usize, from: usize) -> Tensor {
     Tensor::of(&all, dtype, shape, Precision::Typed)
 }
 
-/// Tensors under all that a type may say of them: nothing, element type and rank, everything.
+/// Tensors under all degrees of type information: nothing, element type and rank, everything.
 fn tensors(shapes: &[Vec<i64>], layouts: &[Layout]) -> Vec<Choice> {
     let mut choices: BTreeMap<String, Vec<IValue>> = BTreeMap::new();
     for &dtype in DTYPES {
@@ -206,7 +206,8 @@ fn exact(shapes: &[Vec<i64>], dtypes: &[DType]) -> Vec<Choice> {
     typed.chain([untyped]).collect()
 }
 
-/// Tensors to be joined: of unequal element types too, large numbers that some of them cannot hold.
+/// Tensors to be concatenated: also of unequal element types, with large numbers that some of them
+/// cannot represent.
 fn joined() -> Vec<Choice> {
     let shapes = [vec![0], vec![2], vec![2, 2]];
     let dtypes = [DType::Long, DType::Half, DType::Float];
@@ -223,8 +224,9 @@ fn joined() -> Vec<Choice> {
 
 // ---- comparing
 
-/// What differs between two graphs on these inputs: what they return, what they leave of the inputs, and the same again after
-/// everything that was returned was written to. Where the first one fails, nothing is asked of the second.
+/// The difference between two graphs on these inputs: in their results, in the inputs after the
+/// run, and in both again after every result was written. If the first graph fails, the second is
+/// not compared.
 pub fn compare(before: &Graph, after: &Graph, inputs: &[IValue]) -> Option<String> {
     let settings = Settings::default();
     let of = |graph: &Graph| Outcome::of(graph, &settings, inputs, Precision::Typed);
@@ -248,7 +250,7 @@ pub fn compare(before: &Graph, after: &Graph, inputs: &[IValue]) -> Option<Strin
     })
 }
 
-/// Writes to what was returned.
+/// Writes to all results.
 fn poke(value: &IValue, number: i64) {
     match value {
         IValue::Tensor(tensor) if tensor.numel() > 0 => tensor.fill(Scalar::Int(number)),
@@ -265,7 +267,7 @@ fn shown(results: &[IValue], inputs: &[IValue]) -> String {
     format!("({}) with inputs ({})", all(results), all(inputs))
 }
 
-/// A value to the bit; every NaN is the same.
+/// A value by its bits; all NaNs are equal.
 pub fn show(value: &IValue) -> String {
     let float = |x: f64| if x.is_nan() { "nan".to_owned() } else { format!("{x:?}") };
     match value {

@@ -1,4 +1,4 @@
-//! Loops in which every turn does the same, or nearly.
+//! Loops whose iterations do the same, or nearly the same.
 
 use super::super::Smith;
 use jitopt_core::interpreter::IValue;
@@ -7,7 +7,7 @@ use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 
 impl Smith {
-    /// Each turn draws numbers of its own.
+    /// Each iteration uses random numbers of its own.
     pub(super) fn draws_each_turn(&mut self) -> Option<()> {
         let (x, start, trips) = (self.reals(&[3, 2]), self.reals(&[3, 2]), self.few_turns());
         let end = self.turns(&trips, &start, &|smith, _, state| {
@@ -27,7 +27,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// Each turn makes a tensor of its own, and all of them are in a list afterwards.
+    /// Each iteration creates a tensor, and all of them are in a list after the loop.
     pub(super) fn made_each_turn(&mut self) -> Option<()> {
         let (x, start, trips) = (self.reals(&[3]), self.reals(&[3]), self.few_turns());
         let list = self.list(std::slice::from_ref(&start), Type::tensor())?;
@@ -40,14 +40,14 @@ impl Smith {
         self.see(&end)
     }
 
-    /// A sum with a product of matrices that do not go together.
+    /// A sum with a product of matrices whose sizes do not fit.
     fn plus_product(&mut self, state: Value, x: Value, misfit: Value) -> Value {
         let one = self.one();
         let product = self.unrun("aten::mm", &[x, misfit], Type::tensor());
         self.unrun("aten::add", &[state, product, one.0], Type::tensor())
     }
 
-    /// What would fail is in a loop that does not run.
+    /// An operator that would fail is in a loop without iterations.
     pub(super) fn fails_in_no_turn(&mut self) -> Option<()> {
         let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
         let none = IValue::Int(self.draws.int(-1, 1));
@@ -58,7 +58,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// The program raises an exception before an operator of the same turn would.
+    /// The program raises an exception before an operator of the same iteration would.
     pub(super) fn raises_each_turn(&mut self) -> Option<()> {
         let (x, misfit, start) = (self.reals(&[2, 3]), self.untold(&[2, 3], DType::Float), self.reals(&[2]));
         let (trips, always) = (self.few_turns(), self.given(IValue::Bool(true), Type::bool()));
@@ -69,7 +69,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// How many turns there are is not known before; there may be less than none.
+    /// The number of iterations is not known statically; it may be negative.
     pub(super) fn counted_by_a_param(&mut self) -> Option<()> {
         let (start, trips) = (self.reals(&[2]), IValue::Int(self.draws.int(-12, 20)));
         let trips = self.given(trips, Type::int());
@@ -81,7 +81,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// A constant of the body is one object in all turns.
+    /// A constant of the body is the same object in all iterations.
     pub(super) fn constant_written_each_turn(&mut self) -> Option<()> {
         let (start, trips) = (self.reals(&[2]), self.few_turns());
         let end = self.turns(&trips, &start, &|smith, _, state| {
@@ -92,7 +92,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// What one side of a branch in the body hands on was made before the loop, and each turn writes to it.
+    /// A branch in the body returns a value from before the loop, and each iteration writes to it.
     pub(super) fn made_before_the_loop(&mut self) -> Option<()> {
         let (x, start, trips, flag) = (self.reals(&[2]), self.reals(&[2]), self.few_turns(), self.flag());
         let memory = self.rectified(&x)?;
@@ -109,7 +109,7 @@ impl Smith {
         self.see(&end)
     }
 
-    /// Parts of what a pattern may hold stand before the loop, and parts in it.
+    /// Some nodes of a pattern are before the loop, the others in it.
     pub(super) fn view_each_turn(&mut self) -> Option<()> {
         let (x, start, trips) = (self.told(&[2, 3], DType::Float), self.reals(&[2, 3]), self.few_turns());
         if self.chance(2) {

@@ -1,4 +1,4 @@
-//! Gradients that are given, of which some are not defined.
+//! Gradients that are parameters, some of them undefined.
 
 use super::super::{Known, Smith};
 use jitopt_core::interpreter::IValue;
@@ -8,7 +8,8 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::spelling::parse_all;
 
 impl Smith {
-    /// Formulas and sums of gradients: params, zeros, and what hands either of them on.
+    /// Gradient formulas and sums of gradients: parameters, zeros, and values that forward either
+    /// of them.
     pub(super) fn gradients_given(&mut self) -> Option<()> {
         let x = self.untold(&[2, 2], DType::Float);
         let zero = self.unrun("prim::AutogradZero", &[], Type::tensor());
@@ -22,7 +23,7 @@ impl Smith {
                 1 => self.one_of(a, b),
                 _ => self.formula(a, b, &x),
             };
-            // What is not defined is shown in a sum with what is.
+            // An undefined gradient is observable in a sum with a defined one.
             let seen = self.gradient_sum(made.clone(), x.clone());
             self.see(&seen)?;
             gradients.push(made);
@@ -30,14 +31,14 @@ impl Smith {
         Some(())
     }
 
-    /// Up to 1.4 the type of a param tells that it is not defined.
+    /// Up to 1.4 the type of a parameter states that it is undefined.
     fn undefined(&mut self) -> Known {
         let says = self.graph.era == Era::V1_3 || self.chance(3);
         let ty = if says { parse_all(b"Tensor[Undefined]").unwrap_or(Type::tensor()) } else { Type::tensor() };
         self.given(IValue::Undefined, ty)
     }
 
-    /// A branch that hands on one of two gradients.
+    /// A branch that returns one of two gradients.
     fn one_of(&mut self, a: Known, b: Known) -> Known {
         let flag = self.flag();
         let output = self.handed_on(&flag, [a.0, b.0], Type::tensor());

@@ -1,4 +1,4 @@
-//! Products of matrices in sums, beside each other, with something added.
+//! Products of matrices in sums, with common factors, and with summands.
 
 use super::super::{Known, Smith};
 use jitopt_core::interpreter::IValue;
@@ -6,9 +6,9 @@ use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 
 impl Smith {
-    /// `AB + (CD)ᵀ + …`, where one side may be scaled, or written to before it is added on.
+    /// `AB + (CD)ᵀ + …`, where one operand may be scaled, or written before it is added.
     pub(super) fn sum_of_matrices(&mut self) -> Option<()> {
-        // Square, so that what is turned wrongly still runs.
+        // Square, so that wrongly transposed products still run.
         let n = self.draws.int(2, 5);
         let mut parts = Vec::new();
         for _ in 0..4 + self.draws.below(3) {
@@ -42,7 +42,8 @@ impl Smith {
         self.made_of("aten::mm", &[a.clone(), b.clone()])
     }
 
-    /// Many products with one matrix; one of the others is computed of what was written to after the first product.
+    /// Many products with a common factor; the other factor of one depends on a write after the
+    /// first product.
     pub(super) fn factors_between_writes(&mut self) -> Option<()> {
         let (common, left) = (self.reals(&[2, 3]), self.chance(2));
         let (first, second) = (self.reals(&[3, 2]), self.reals(&[3, 2]));
@@ -64,7 +65,8 @@ impl Smith {
         Some(())
     }
 
-    /// An exception of the program between products with one matrix, and behind it a product that fails.
+    /// An exception of the program between products with a common factor, followed by a product
+    /// that fails.
     pub(super) fn products_around_a_raise(&mut self) -> Option<()> {
         let (common, other, misfit) = (self.reals(&[2, 3]), self.reals(&[3, 2]), self.untold(&[4, 2], DType::Float));
         let always = self.given(IValue::Bool(true), Type::bool());
@@ -80,7 +82,7 @@ impl Smith {
         Some(())
     }
 
-    /// A product and a summand that types tell all of, and which of the two is scaled.
+    /// A product and a summand with complete types, one of which is scaled.
     pub(super) fn scaled_summand(&mut self) -> Option<()> {
         let (a, b) = (self.told(&[2, 3], DType::Float), self.told(&[3, 4], DType::Float));
         let shape: &[i64] = self.pick(&[&[2, 4][..], &[4], &[1, 4]]);
@@ -101,12 +103,12 @@ impl Smith {
         self.see(&sum)
     }
 
-    /// A product and a summand that may be larger than it: types tell no sizes.
+    /// A product and a summand that may be larger than it: types contain no sizes.
     pub(super) fn sizes_not_told(&mut self) -> Option<()> {
         let rows = self.draws.int(1, 3);
         let (a, b, other) = (self.half_told(&[1, 3]), self.half_told(&[3, 4]), self.half_told(&[rows, 4]));
         let product = self.made_of("aten::mm", &[a.clone(), b.clone()])?;
-        // Of the same sizes, for those who give sizes names.
+        // Of equal sizes, for symbolic shapes.
         let like_it = self.made_of("aten::mm", &[a, b])?;
         let positive = self.rectified(&like_it)?;
         let summand = self.sum(&positive, &other)?;
@@ -117,7 +119,7 @@ impl Smith {
         self.see(&sum)
     }
 
-    /// Windows that move over an image.
+    /// Sliding windows over an image.
     pub(super) fn windows(&mut self) -> Option<()> {
         let (image, weight) = (self.told(&[1, 2, 5, 5], DType::Float), self.told(&[3, 2, 2, 2], DType::Float));
         let stride = self.draws.int(1, 3);
@@ -130,7 +132,8 @@ impl Smith {
         self.see(&made)
     }
 
-    /// A linear layer, or not: with factors, a write on the way, a product that is read besides.
+    /// A linear layer or a near miss: with scale factors, a write in between, a product with other
+    /// users.
     pub(super) fn nearly_linear(&mut self) -> Option<()> {
         let (x, weight, bias) = (self.reals(&[2, 3]), self.reals(&[4, 3]), self.reals(&[4]));
         let x = self.rectified(&x)?;

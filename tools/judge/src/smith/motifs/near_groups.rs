@@ -1,4 +1,5 @@
-//! Pointwise operators, with chunks, joins, draws and sizes between them, and writes to what they read.
+//! Pointwise operators, interrupted by chunks, concatenations, random operators, size queries, and
+//! writes to their operands.
 
 use super::super::{Known, Smith, returned};
 use jitopt_core::interpreter::IValue;
@@ -21,7 +22,8 @@ impl Smith {
         Some([part(0), part(1)].map(|value| (self.graph.add_output(node, returned(&value)), value)))
     }
 
-    /// Halves of what an operator computes: one that broadcasts, one that does not, one that draws. What it reads may be written to.
+    /// The halves of a computed value, with broadcasting, without it, or random. Its operands may
+    /// be written.
     pub(super) fn computed_and_divided(&mut self) -> Option<()> {
         let (x, shape) = (self.reals(&[2, 4]), self.pick(&[&[2, 4][..], &[4], &[3, 2, 4]]));
         let dtype = self.pick(&[DType::Float, DType::Double]);
@@ -51,7 +53,7 @@ impl Smith {
         self.made_of("aten::rand_like", &std::iter::once(x.clone()).chain(more).collect::<Vec<_>>())
     }
 
-    /// Rows and columns of one matrix.
+    /// Chunks of one matrix by rows and by columns.
     pub(super) fn divided_both_ways(&mut self) -> Option<()> {
         let x = self.reals(&[2, 2]);
         let other = if self.chance(3) { 0 } else { 1 };
@@ -61,7 +63,7 @@ impl Smith {
         self.see(&product)
     }
 
-    /// The size of what is computed on the way is asked.
+    /// A size query on an intermediate value.
     pub(super) fn size_on_the_way(&mut self) -> Option<()> {
         let (x, shape) = (self.reals(&[2, 4]), self.pick(&[&[4][..], &[3, 2, 4], &[3, 2, 4]]));
         let y = self.untold(shape, DType::Double);
@@ -73,7 +75,7 @@ impl Smith {
         self.see(&size)
     }
 
-    /// What is in a list is written to before the list is joined.
+    /// An element of a list is written before the list is concatenated.
     pub(super) fn joined_after_a_write(&mut self) -> Option<()> {
         let (x, y) = (self.reals(&[2, 4]), self.reals(&[2, 4]));
         let (a, b) = (self.made_of("aten::mul", &[x.clone(), y.clone()])?, self.made_of("aten::mul", &[y, x])?);
@@ -86,7 +88,7 @@ impl Smith {
         self.see(&joined)
     }
 
-    /// Draws among what is pointwise.
+    /// Random operators among pointwise ones.
     pub(super) fn drawn_on_the_way(&mut self) -> Option<()> {
         let x = self.reals(&[2, 4]);
         let like = self.of("aten::abs", &x)?;

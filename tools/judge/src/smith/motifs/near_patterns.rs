@@ -1,9 +1,10 @@
-//! Chains of operators that patterns hold, disturbed in one way or another.
+//! Operator chains that match patterns of passes, with perturbations.
 
 use super::super::Smith;
 
 impl Smith {
-    /// A rectified matrix, transposed: with a write before the transposition, and the matrix read besides.
+    /// A rectified and transposed matrix, with a write before the transposition, or another use of
+    /// the matrix.
     pub(super) fn rectified_and_turned(&mut self) -> Option<()> {
         let x = self.reals(&[2, 3]);
         let x = self.of("aten::tanh", &x)?;
@@ -18,7 +19,7 @@ impl Smith {
         self.see(&turned)
     }
 
-    /// Rectified several times: patterns of two overlap.
+    /// Several rectifications: matches of two patterns overlap.
     pub(super) fn rectified_often(&mut self) -> Option<()> {
         let x = self.reals(&[2, 3]);
         let mut last = self.of("aten::tanh", &x)?;
@@ -31,7 +32,7 @@ impl Smith {
         self.see(&last)
     }
 
-    /// Negated twice is the same, but no more the same memory.
+    /// A double negation has an equal value but different memory.
     pub(super) fn negated_twice(&mut self) -> Option<()> {
         let x = self.reals(&[2, 3]);
         let x = self.of("aten::tanh", &x)?;

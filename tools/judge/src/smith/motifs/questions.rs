@@ -1,4 +1,4 @@
-//! Numbers that are compared, identities that hold for some numbers, what constants decide.
+//! Comparisons of numbers, identities that hold for some numbers only, and constant conditions.
 
 use super::super::{Known, Smith, returned};
 use jitopt_core::interpreter::IValue;
@@ -7,13 +7,13 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::types::{Type, TypeKind};
 
 impl Smith {
-    /// A number of the program that nobody knows before.
+    /// An int of the program that is not known statically.
     fn unknown(&mut self, value: IValue) -> Known {
         let ty = returned(&value);
         self.given(value, ty)
     }
 
-    /// A real that is compared with a whole number is no whole number.
+    /// A float compared with an int is not an int.
     pub(super) fn real_compared(&mut self) -> Option<()> {
         let value = self.pick(&[3.0, 3.0, 2.5]);
         let (real, three) = (self.unknown(IValue::Float(value)), self.constant(IValue::Int(3)));
@@ -26,7 +26,7 @@ impl Smith {
         self.see_number(&results[0])
     }
 
-    /// Who comes past an exception knows something, or nothing.
+    /// Code after a conditional exception may assume its condition to be false, or nothing.
     pub(super) fn raises_otherwise(&mut self) -> Option<()> {
         let value = self.draws.int(1, 4);
         let (equals, when) = (self.chance(2), self.chance(2));
@@ -42,7 +42,7 @@ impl Smith {
         self.see_number(&behind)
     }
 
-    /// A real less a zero of either sign.
+    /// A float minus a zero of either sign.
     pub(super) fn real_less_zero(&mut self) -> Option<()> {
         let values = [self.pick(&[-0.0, -0.0, 0.0, 1.5]), self.pick(&[-0.0, -0.0, 0.0])];
         let (real, zero) = (self.unknown(IValue::Float(values[0])), self.constant(IValue::Float(values[1])));
@@ -50,7 +50,7 @@ impl Smith {
         self.see_number(&difference)
     }
 
-    /// Sums to sizes one after the other, where the last may be None.
+    /// Consecutive `_grad_sum_to_size` operators, where the last size may be None.
     pub(super) fn summed_to_sizes(&mut self) -> Option<()> {
         let x = self.reals(&[2, 3]);
         let list = |sizes: &[i64]| IValue::list(sizes.iter().map(|&n| IValue::Int(n)));
@@ -63,12 +63,12 @@ impl Smith {
         self.see(&outer)
     }
 
-    /// `x / 1`, `x · 1`, `x ¹` of whole numbers.
+    /// `x / 1`, `x · 1`, `x ¹` of integers.
     pub(super) fn neutral_of_whole_numbers(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Long, DType::Int, DType::Float]);
         let one = self.pick(&[IValue::Int(1), IValue::Int(1), IValue::Float(1.0)]);
         let (x, one) = (self.told(&[3], dtype), self.constant(one));
-        // Memory of its own, which nobody sees.
+        // Fresh memory that no other value aliases.
         let x = self.rectified(&x)?;
         self.tell(&x);
         let kind = self.pick(&["aten::div", "aten::mul", "aten::pow"]);
@@ -77,7 +77,7 @@ impl Smith {
         self.see(&made)
     }
 
-    /// What holds of finite numbers: that they are themselves, and nothing when they are taken from themselves.
+    /// Identities of finite numbers: `x == x`, and `x - x == 0`.
     pub(super) fn infinite_in_identities(&mut self) -> Option<()> {
         let numbers = [f64::INFINITY, f64::NAN, -1.5, f64::NEG_INFINITY];
         let value = IValue::Tensor(Tensor::of(&numbers, DType::Float, &[4], Precision::Typed));
@@ -91,7 +91,7 @@ impl Smith {
         self.see(&made)
     }
 
-    /// Whether bools are multiplied and added to types do not tell.
+    /// Types do not show whether operands of multiplications and additions are bools.
     pub(super) fn neutral_of_bools(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Bool, DType::Bool, DType::Float]);
         let (x, one, zero) = (self.untold(&[3], dtype), self.one(), self.constant(IValue::Int(0)));
@@ -107,7 +107,7 @@ impl Smith {
         self.see(&made)
     }
 
-    /// The length of a list that nobody knows, asked again where it is known.
+    /// The unknown length of a list, queried again where it is known.
     pub(super) fn list_length_asked(&mut self) -> Option<()> {
         let parts: Vec<IValue> = (0..2).map(|_| self.tensor_of_shape(&[2], DType::Float)).collect();
         let list = self.given(IValue::list(parts), Type::list(Type::tensor()));
@@ -123,7 +123,7 @@ impl Smith {
         self.see_number(&results[0])
     }
 
-    /// Attention with elements left out by chance, or with none, twice.
+    /// Two equal attention operators, with or without dropout.
     pub(super) fn attended_twice(&mut self) -> Option<()> {
         let x = self.reals(&[1, 2, 3, 2]);
         let rate = self.pick(&[0.5, 0.5, 0.25, 0.0]);
@@ -139,7 +139,7 @@ impl Smith {
         self.see(&difference)
     }
 
-    /// What is drawn of constants is drawn all the same.
+    /// Random operators with constant operands are not constant.
     pub(super) fn draws_of_constants(&mut self) -> Option<()> {
         let sizes = self.constant(IValue::list([IValue::Int(8)]));
         let (half, none) = (self.constant(IValue::Float(0.5)), self.constant(IValue::None));
@@ -153,7 +153,7 @@ impl Smith {
         self.see(&sum)
     }
 
-    /// A norm of zeros, whose sign is that of the weight where there is no bias.
+    /// A norm of zeros: without a bias, their sign is that of the weight.
     pub(super) fn norm_of_zeros(&mut self) -> Option<()> {
         let (x, weight, mean) =
             (self.told(&[3, 2], DType::Float), self.told(&[2], DType::Float), self.told(&[2], DType::Float));
@@ -170,7 +170,8 @@ impl Smith {
         self.see(&made)
     }
 
-    /// Statistics of a norm that it writes, in the memory of its weight, its bias, or of their own.
+    /// Running statistics that a norm updates, in the memory of its weight, of its bias, or of
+    /// their own.
     pub(super) fn norm_that_trains(&mut self) -> Option<()> {
         let x = self.told(&[3, 2], DType::Float);
         let [weight, bias, mean, variance] = [(); 4].map(|()| self.told(&[2], DType::Float));
@@ -186,7 +187,7 @@ impl Smith {
         self.see(&mean)
     }
 
-    /// A norm of elements that have no place for its epsilon.
+    /// A norm whose element type is too small for its epsilon.
     pub(super) fn norm_of_few_bits(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Half, DType::BFloat16, DType::Float]);
         let x = self.told(&[3, 2], dtype);
@@ -201,7 +202,8 @@ impl Smith {
         self.see(&made)
     }
 
-    /// Sums, differences and products of numbers that nobody knows, whole or real: what a rule says of one kind only.
+    /// Sums, differences and products of unknown numbers, integers or floats: rules that apply to
+    /// one of them only.
     pub(super) fn whole_numbers_in_patterns(&mut self) -> Option<()> {
         let whole = self.chance(2);
         let number = |smith: &mut Smith, n: f64| match whole {

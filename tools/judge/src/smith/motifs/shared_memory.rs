@@ -1,4 +1,4 @@
-//! Who shares memory with whom, and who writes to it in between.
+//! Aliased memory, with writes in between.
 
 use super::super::{Known, Smith};
 use jitopt_core::interpreter::IValue;
@@ -6,7 +6,7 @@ use jitopt_core::tensor::{DType, Precision, Tensor};
 use jitopt_core::types::Type;
 
 impl Smith {
-    /// A branch returns memory under two names; one of them is written to.
+    /// A branch returns the same memory as two results; one of them is written.
     pub(super) fn branch_of_two_names(&mut self) -> Option<()> {
         let (x, flag) = (self.reals(&[2, 3]), self.flag());
         let view = self.pick(&["aten::t", "aten::alias", "aten::neg"]);
@@ -21,7 +21,7 @@ impl Smith {
         self.see(&both[1])
     }
 
-    /// What is written keeps its element type, whatever is written to it.
+    /// An in-place operator keeps the element type of its destination, whatever the source is.
     pub(super) fn written_in_wider_elements(&mut self) -> Option<()> {
         let (x, wider) = (self.reals(&[2]), self.told(&[2], DType::Double));
         let memory = self.rectified(&x)?;
@@ -37,7 +37,8 @@ impl Smith {
         self.see(&written)
     }
 
-    /// What was joined is joined with more: along another dimension, of other elements, with a write in between.
+    /// Concatenations of concatenations: along another dimension, of another element type, with a
+    /// write in between.
     pub(super) fn joined_of_joined(&mut self) -> Option<()> {
         let (first, second, last) = self.pick(&[
             (DType::Float, DType::Float, DType::Float),
@@ -56,7 +57,7 @@ impl Smith {
         if first == last && self.chance(2) {
             self.grow(&b)?;
         }
-        // Along the other dimension it fits too.
+        // A concatenation along the other dimension fits too.
         let shape = if dims[0] == 0 { [4, 2] } else { [2, 4] };
         let more = self.told(&shape, last);
         let parts = if self.chance(2) { [joined, more] } else { [more, joined] };
@@ -66,7 +67,7 @@ impl Smith {
         self.see(&all)
     }
 
-    /// Whole numbers that are too large for halves, where they are whole.
+    /// Integers beyond the range of half precision, if the element type is an integer type.
     fn large(&mut self, dtype: DType) -> Known {
         if dtype.is_float() {
             return self.told(&[2, 2], dtype);
@@ -77,7 +78,7 @@ impl Smith {
         known
     }
 
-    /// A list that was constructed grows before what is in it is joined.
+    /// A list grows between its construction and its concatenation.
     pub(super) fn list_grows(&mut self) -> Option<()> {
         let [a, b, c] = [(); 3].map(|()| self.told(&[2, 3], DType::Float));
         let list = self.list(&[a, b], Type::tensor())?;
@@ -92,7 +93,7 @@ impl Smith {
         self.see(&joined)
     }
 
-    /// A cast may be its operand itself, and that is written to through it.
+    /// A cast may return its operand itself, which is then written through it.
     pub(super) fn perhaps_itself(&mut self) -> Option<()> {
         let dtype = self.pick(&[DType::Float, DType::Float, DType::Double]);
         let (x, like) = (self.untold(&[2, 3], DType::Float), self.untold(&[2, 3], dtype));
@@ -105,7 +106,7 @@ impl Smith {
         self.see(&memory)
     }
 
-    /// The same twice is in a tuple that is returned: two tensors, that each may be written to.
+    /// Two equal nodes in a returned tuple: two tensors that may be written independently.
     pub(super) fn held_by_a_tuple(&mut self) -> Option<()> {
         let x = self.reals(&[2]);
         let twice = [self.of("aten::neg", &x)?, self.of("aten::neg", &x)?];
@@ -115,7 +116,7 @@ impl Smith {
         Some(())
     }
 
-    /// What is nearly its operand is in a list that is returned beside the operand.
+    /// A near copy of an operand is in a list that is returned together with the operand.
     pub(super) fn held_by_a_list(&mut self) -> Option<()> {
         let (x, one) = (self.told(&[2], DType::Float), self.one());
         let memory = self.rectified(&x)?;
@@ -127,7 +128,7 @@ impl Smith {
         self.see(&other)
     }
 
-    /// A call, or a fork, hands back memory that it was given, and may write to it. So does who gets it.
+    /// A call or a fork returns memory of its argument, and may write to it; so may the caller.
     pub(super) fn handed_back(&mut self) -> Option<()> {
         let (x, forks) = (self.reals(&[2]), self.chance(2));
         let memory = self.rectified(&x)?;
