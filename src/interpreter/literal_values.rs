@@ -64,7 +64,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
             _ => unbound(env, name_of(env, text, name), ty)?,
         },
         (Attribute::Opaque(text), TypeKind::Simple(Simple::Int)) if is_whole(text) => {
-            return Err(Stop::unsupported(format!("{text} is out of range: integers have 64 bits")));
+            return Err(Stop::unsupported(format!("{text} exceeds the range of integers, which have 64 bits")));
         }
         (Attribute::Opaque(text), _) => {
             let name = name_of(env, text, name);

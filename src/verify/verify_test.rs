@@ -118,7 +118,7 @@ fn erased_definers() {
     let node = graph.first(graph.root()).expect("a node");
     graph.detach(node);
     let report = verify(&graph);
-    assert_eq!(report.findings[0].message, "%1 belongs to a `aten::relu` that is not in the graph any more");
+    assert_eq!(report.findings[0].message, "%1 belongs to a `aten::relu` that is no longer in the graph");
 }
 
 // ---- arity
@@ -127,7 +127,7 @@ fn erased_definers() {
 fn blocks() {
     check("%1 : Tensor = aten::relu(%x)\nblock0():\n-> ()", &["error 7:17 `aten::relu` has 1 block, expected 0"]);
     check("%1 : Tensor = my::op(%x)\nblock0(%i : int):\n-> ()", &[]);
-    check("prim::If(%b)\nblock0():\n-> ()", &["warning 7:6 this `prim::If` has one block, and two are expected"]);
+    check("prim::If(%b)\nblock0():\n-> ()", &["warning 7:6 this `prim::If` has 1 block, expected 2"]);
     let lines = "%o : Tensor = prim::If(%b)\nblock0(%i : int):\n-> (%x)\nblock1():\n-> ()";
     let expected = [
         "error 8:5 a block of `prim::If` takes no values, this one takes 1",
@@ -160,9 +160,9 @@ fn loops() {
 fn constants() {
     check("%1 : int = prim::Constant[value=1](%x)", &["error 7:38 a constant has no operands, this one has 1"]);
     check("%1 : int, %2 : int = prim::Constant[value=1]()", &["error 7:24 a constant has one output, this one has 2"]);
-    check("%1 : str = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is no `str`"]);
-    check("%1 : int[] = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is no `int[]`"]);
-    check("%1 : int = prim::Constant[what=1]()", &["warning 7:14 a constant without a value"]);
+    check("%1 : str = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is not of type `str`"]);
+    check("%1 : int[] = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is not of type `int[]`"]);
+    check("%1 : int = prim::Constant[what=1]()", &["warning 7:14 this constant has no value"]);
     check("%1 : int? = prim::Constant()\n%2 : Function = prim::Constant[name=\"f\"]()", &[]);
 }
 
@@ -315,7 +315,7 @@ fn what_passes_through_blocks() {
     let expected = [
         "warning 7:33 %l, a `Tensor[]`, is carried into %s, a `Tensor`",
         "warning 9:15 %x, a `Tensor`, is returned as %o, a `str`",
-        "warning 9:11 whether the loop goes on is a `(Tensor, int)`, expected `bool`",
+        "warning 9:11 the condition of the loop is a `(Tensor, int)`, expected `bool`",
     ];
     check(carried, &expected);
 }
