@@ -654,8 +654,10 @@ fn note_departure(env: &Environment, (graph, node): (&Graph, Node), value: &IVal
         Then::Again { at, most, .. } => Some(format!(", in iteration {at} of {most}")),
         _ => None,
     });
-    departures
-        .push(format!("%{tested} is {found}; the template continues after it{}\n  {line}", turns.collect::<String>()));
+    departures.push(format!(
+        "%{tested} is {found}; the run continues in the template{}, after\n  {line}",
+        turns.collect::<String>()
+    ));
 }
 
 /// The outputs of a node from the results of its graph.

@@ -220,7 +220,8 @@ fn planned_labels(sources: &Sources, places: &[u32]) -> Option<(Vec<LabelSource>
 
 impl Graph {
     /// Linear in the blueprint: replaces this graph, whose survey is given, by the result of the
-    /// blueprint. Nodes held by the caller belong to no graph afterwards, and lineage starts anew.
+    /// blueprint. Node ids held by the caller are invalid afterwards, and lineage starts
+    /// anew.
     ///
     /// # Panics
     /// When the blueprint does not fit the survey, see [`Blueprint::fits`].

@@ -293,15 +293,14 @@ impl GraphWords {
         }
     }
 
-    /// A section is encoded in full, names and comments included: passes keep the section in their
-    /// results.
+    /// A section is encoded in full, names and comments included: results keep it verbatim.
     fn section(&mut self, section: &Graph) {
         let mut inner = GraphWords::default();
         let read = inner.read(section, Detail::Whole);
         self.words.extend([inner.words.len() as u32, section.next_number]);
         self.words.append(&mut inner.words);
         if read.is_err() {
-            // Unique while it lives: never equal to another value.
+            // A number unique to this section: it equals no other encoding.
             self.words.push(END);
             self.long(section.id().number());
         }
