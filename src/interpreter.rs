@@ -1,23 +1,29 @@
-//! Runs graphs: the oracle that passes and kernels are judged by.
+//! The interpreter: runs graphs, as the reference for passes and kernels.
 //!
-//! Eager semantics of PyTorch, computed the plainest way that is right: views share memory, writes are seen through all of
-//! them, types promote, integers wrap, NaN goes where it goes. Nothing here is shared with the rewrite rules and kernels
-//! that are judged.
+//! It implements PyTorch's eager semantics in the most direct correct way: views share memory,
+//! writes are visible through all of them, types promote, integers wrap, NaN propagates. It shares
+//! no code with the rewrite rules and kernels that it judges.
 //!
-//! - [`ivalue`] what flows along the edges, [`literal_values`] how literals become it, [`exact_literals`] the way back
-//! - [`machine`] steps through blocks with a stack of its own, and asks a [`Backend`] first where there is one; [`plan`] is made once per graph: which kernel a node runs, and
-//!   which values nobody reads after it
-//! - [`call`] is what a kernel gets; [`library`] finds the kernel of a kind; `operators/` has one file per family
-//! - [`stop`] why a run ended early; [`random`] the draws of random operators; [`environment`] what holds for a run
-//! - [`content_names`] what contents are called that the text does not show, wherever passes put them
+//! - [`ivalue`] run-time values, [`literal_values`] values of literals, [`exact_literals`] literals
+//!   of values
+//! - [`machine`] steps through blocks with a stack of its own, and offers sections to a [`Backend`]
+//!   first if there is one; [`plan`] is made once per graph: the kernel of each node, and the values
+//!   without later uses
+//! - [`call`] is the interface of a kernel; [`library`] finds the kernel of a kind; `operators/`
+//!   has one file per family
+//! - [`stop`] the reason why a run ended early; [`random`] the draws of random operators;
+//!   [`environment`] the settings and side effects of a run
+//! - [`content_names`] names of contents that the text does not show, wherever passes move them
 //! - [`shown_values`] values as `print` shows them, `tensor_format` tensors among them
-//! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] whether two are near enough
-//! - [`resumption`] where a run goes on that leaves its graph
-//! - [`profile`] what tensors came by where a graph looks at them
-//! - [`generator`] makes up inputs that a graph runs on; [`sketch`] what they are but for their numbers, [`tailoring`] what layers
-//!   want of their weights, [`usage_hints`] what uses say of a value; [`effort`] how much work a run is
+//! - [`files`] tensors in files, [`description`] values in JSON, [`comparison`] comparison of
+//!   values within tolerances
+//! - [`resumption`] the point at which a run continues after it leaves its graph
+//! - [`profile`] tensor types observed at profiling nodes
+//! - [`generator`] generates inputs that a graph runs on; [`sketch`] values without their numbers,
+//!   [`tailoring`] constraints of layers on their weights, [`usage_hints`] constraints from the uses
+//!   of a value; [`effort`] the amount of work of a run
 //!
-//! `interpreter/coverage.md` has a table of operators and element types: met, run, refused.
+//! `interpreter/coverage.md` has a table of operators and element types: observed, run, refused.
 //!
 //! ```
 //! use jitopt_core::interpreter::{Environment, IValue, Machine};

@@ -7,9 +7,10 @@
 //!   return (%y)                            the results are inputs of a hidden prim::Return
 //! ```
 //!
-//! Rows live in dense tables of the [`Graph`]; what passes hold are four-byte ids. Every edit goes through a method of
-//! `Graph`, is O(1) or says otherwise in its first line, bumps the [`Epoch`], and is journaled in the lineage of the nodes
-//! it makes. A graph knows no schemas: unknown operators make a legal graph.
+//! Rows live in dense tables of the [`Graph`]; passes hold four-byte ids. Every edit goes through a
+//! method of `Graph`, is O(1) or states its cost in its first line, bumps the [`Epoch`], and is
+//! journaled in the lineage of the nodes it makes. A graph knows no schemas: unknown operators make
+//! a legal graph.
 
 mod assembly;
 mod attribute;

@@ -1,8 +1,9 @@
-//! What is known of operators: their overloads, effects, randomness and aliasing.
+//! The operator table: overloads, effects, randomness and aliasing of operators.
 //!
-//! One table for all passes, so that no pass matches on kinds to find out what an operator does. [`operator`] gives the row of
-//! a kind: the schemas that PyTorch declares ([`catalog`], [`schema`]) and the columns that a schema does not hold
-//! ([`rules`], [`formulas`]). [`Operator::resolve`] finds the overload of a node.
+//! One table for all passes, so that no pass matches on kinds to determine the semantics of an
+//! operator. [`operator`] gives the row of a kind: the schemas that PyTorch declares ([`catalog`],
+//! [`schema`]) and the columns that a schema does not have ([`rules`], [`formulas`]).
+//! [`Operator::resolve`] finds the overload of a node.
 //!
 //! ```
 //! use jitopt_core::{ops, symbol::Symbol, types::{Type, era::Era}};
@@ -12,8 +13,9 @@
 //! assert!(found.schema().is_some_and(|schema| schema.overload == "Tensor" && add.is_pure(Some(schema))));
 //! ```
 //!
-//! **Unknown operators are legal.** Their row says that they read and write everything, may do anything and never do the
-//! same twice. PyTorch takes an unknown `prim::` kind for harmless; it knows all of them, we cannot.
+//! **Unknown operators are legal.** Their row is the worst case: they read and write everything,
+//! may have any effect and never give the same result twice. PyTorch takes an unknown `prim::` kind
+//! to be harmless; it knows all of them, this table cannot.
 
 pub mod catalog;
 pub mod declaration;
@@ -47,27 +49,29 @@ use std::sync::{LazyLock, Mutex, OnceLock};
 pub struct Operator {
     /// The kind.
     pub kind: Symbol,
-    /// The era it was asked for.
+    /// The era of the lookup.
     pub era: Era,
-    /// Its overloads in that era, or, when it has none, in the other one; empty when the kind is unknown.
+    /// Its overloads in that era or, if it has none, in the other one; empty if the kind is
+    /// unknown.
     pub schemas: &'static [Schema],
-    /// What the schemas do not say.
+    /// The facts that schemas lack.
     pub rule: Rule,
     /// Whether a user declared it, or an overload of it; see [`declared`].
     pub is_declared: bool,
     elsewhere: OnceLock<&'static [Schema]>,
-    /// The nondeterminism of the worst overload: read from names of formals, so found out once.
+    /// The nondeterminism of the worst overload: derived from the names of formals, so computed
+    /// once.
     worst: OnceLock<Nondeterminism>,
 }
 
 type Rows = RefCell<Vec<Option<&'static Operator>>>;
 
 thread_local! {
-    /// The rows that this thread has met, by era and kind.
+    /// The rows that this thread has looked up, by era and kind.
     static SEEN: [Rows; 2] = const { [RefCell::new(Vec::new()), RefCell::new(Vec::new())] };
 }
 
-/// Whether a kind is called as a section is, `prim::FusionGroup_0`.
+/// Whether a kind has the form of a section name, `prim::FusionGroup_0`.
 pub fn names_section(era: Era, kind: Symbol) -> bool {
     let base = kind.as_str().trim_end_matches(|c: char| c.is_ascii_digit()).strip_suffix('_');
     base.is_some_and(|base| operator(era, Symbol::new(base)).rule.carries != rules::Carries::Nothing)
@@ -75,7 +79,7 @@ pub fn names_section(era: Era, kind: Symbol) -> bool {
 
 /// The row of `kind`. There is one for every kind; see [`Operator::is_known`].
 ///
-/// The first question for a kind costs microseconds. Later ones index a vector of the thread.
+/// The first lookup of a kind costs microseconds. Later ones index a vector of the thread.
 pub fn operator(era: Era, kind: Symbol) -> &'static Operator {
     SEEN.with(|seen| {
         let mut seen = seen[era as usize].borrow_mut();
@@ -89,7 +93,7 @@ pub fn operator(era: Era, kind: Symbol) -> &'static Operator {
     })
 }
 
-/// Makes this the row of `kind` in this thread; the one before it comes back.
+/// Sets the row of `kind` in this thread; returns the previous one.
 fn replace(era: Era, kind: Symbol, row: Option<&'static Operator>) -> Option<&'static Operator> {
     SEEN.with(|seen| {
         let mut seen = seen[era as usize].borrow_mut();
@@ -105,7 +109,7 @@ pub fn resolve(era: Era, kind: Symbol, operands: &[Type]) -> Resolution {
     operator(era, kind).resolve(operands)
 }
 
-/// The row that all threads share, made when it is new.
+/// The row that all threads share, made on first use.
 fn shared(era: Era, kind: Symbol) -> &'static Operator {
     static ALL: LazyLock<Mutex<FxHashMap<(Era, Symbol), &'static Operator>>> = LazyLock::new(Mutex::default);
     let mut all = ALL.lock().expect("no holder of this lock panics");
@@ -122,20 +126,22 @@ impl Operator {
         Operator { kind, era, schemas, rule, is_declared: false, elsewhere, worst }
     }
 
-    /// The overloads of other versions: those between the two lists have operators of both, and a few of their own.
+    /// The overloads of other versions: those between the two lists have operators of both, and a
+    /// few of their own.
     pub fn elsewhere(&self) -> &'static [Schema] {
         let lists = [catalog::LIST_BETWEEN, catalog::list(self.era.other())];
         let load = || lists.into_iter().flat_map(|list| catalog::schemas(list, self.kind)).collect::<Vec<_>>().leak();
         self.elsewhere.get_or_init(|| load())
     }
 
-    /// Whether anything is known of the kind.
+    /// Whether the kind is known.
     pub fn is_known(&self) -> bool {
         self.rule.effect != Effect::Unknown
     }
 
-    /// Whether a node of this kind must stay, and must not be crossed by other such nodes. What happens in its blocks and
-    /// its subgraph is not counted: `prim::If` has no effect, what is in it may have.
+    /// Whether a node of this kind must be kept, and must not be reordered with other such nodes.
+    /// Effects inside its blocks and its subgraph do not count: `prim::If` has no effect, its
+    /// contents may have.
     pub fn has_side_effects(&self) -> bool {
         planted!(
             "ops.effects", self.rule.effect.is_side_effect(),
@@ -145,7 +151,8 @@ impl Operator {
         )
     }
 
-    /// Whether the same operands give the same result. Without a schema the worst of all overloads is answered.
+    /// Whether the same operands give the same result. Without a schema the result is the worst of
+    /// all overloads.
     pub fn nondeterminism(&self, schema: Option<&Schema>) -> Nondeterminism {
         match (self.rule.nondeterminism, schema) {
             (None, _) if planted!("ops.random", false, "never" => true) => Nondeterminism::Deterministic,
@@ -157,20 +164,22 @@ impl Operator {
         }
     }
 
-    /// Whether a node of this kind may be replaced by its results when its operands are constants, as far as the kind decides.
+    /// Whether a node of this kind may be replaced by its results if its operands are constants, as
+    /// far as the kind decides.
     pub fn is_folded(&self) -> bool {
         let counted = || !self.schemas.is_empty() && !self.schemas.iter().any(|schema| schema.vararg);
         self.rule.folded.unwrap_or_else(counted)
     }
 
-    /// Whether a node of this kind never fails, whatever operands of these types it is given.
+    /// Whether a node of this kind never fails for operands of these types.
     pub fn is_total(&self, operands: &[Type]) -> bool {
         let number = |ty: &Type| ty.is(Simple::Int) || ty.is(Simple::Float);
         self.rule.total || self.rule.total_of_numbers && operands.iter().all(number)
     }
 
-    /// How the results relate to the operands. Without a schema, a kind that has no rule of its own is treated as if it
-    /// were unknown: the overload may be one of another version. [`AliasRule::MayReturn`] is only answered where the schema does not say more.
+    /// The memory relation of results and operands. Without a schema, a kind that has no rule of
+    /// its own is treated as unknown: the overload may be one of another version.
+    /// [`AliasRule::MayReturn`] is only returned if the schema is not more precise.
     pub fn alias_rule(&self, schema: Option<&Schema>) -> AliasRule {
         let rule = planted!(
             "ops.alias-rule", self.rule.alias,
@@ -187,7 +196,8 @@ impl Operator {
         }
     }
 
-    /// Whether it may write to memory that its operands reach. Without a schema that is so unless a row says how it aliases.
+    /// Whether it may write to memory reachable from its operands. Without a schema that is assumed
+    /// unless a row gives its aliasing.
     pub fn may_write(&self, schema: Option<&Schema>) -> bool {
         planted!(
             "ops.may-write", self.alias_rule(schema).writes() || schema.is_some_and(Schema::is_writing),
@@ -197,8 +207,9 @@ impl Operator {
         )
     }
 
-    /// No effect, no write, and the same result every time: what it computes may be computed once, earlier, or not at all,
-    /// as long as nobody writes to what it reads. Never said of nodes with blocks or subgraphs.
+    /// No effect, no write, and the same result every time: the node may be computed once, earlier,
+    /// or not at all, as long as its operands are not written to. Never true for nodes with blocks
+    /// or subgraphs.
     pub fn is_pure(&self, schema: Option<&Schema>) -> bool {
         self.rule.effect == Effect::None
             && !self.may_write(schema)

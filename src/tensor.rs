@@ -1,13 +1,16 @@
 //! Tensors: strided views of shared storage.
 //!
-//! A [`Tensor`] is a shape, strides and an offset into a [`Storage`](storage::Storage) that other tensors may look into as well: a write
-//! through one is seen by all. Strides may be 0 (one element stands for many) and are counted in elements. Device and
-//! `requires_grad` are notes that programs can ask for; everything is in main memory.
+//! A [`Tensor`] is a shape, strides and an offset into a [`Storage`](storage::Storage) that other
+//! tensors may share: a write through one is visible through all. Strides may be 0 (one element is
+//! broadcast) and are counted in elements. Device and `requires_grad` are properties that programs
+//! can query; all data is in main memory.
 //!
-//! - [`dtype`] the element types, [`buffer`] rows of elements and the three types that computing is done in
-//! - [`storage`] memory and where it is, [`strided`] the tensor itself and its views, [`layout`] shapes and strides
-//! - [`blocks`] walks over one or several tensors in blocks of wide numbers, [`gemm`] products of matrices, [`promotion`] the type of a result
-//! - [`quantizer`] what the integers of quantised tensors stand for
+//! - [`dtype`] the element types, [`buffer`] contiguous elements and the three types of arithmetic
+//! - [`storage`] memory and its location, [`strided`] the tensor itself and its views, [`layout`]
+//!   shapes and strides
+//! - [`blocks`] traversal of one or several tensors in blocks of wide numbers, [`gemm`] matrix
+//!   products, [`promotion`] the type of a result
+//! - [`quantizer`] the numbers that the integers of quantised tensors represent
 
 pub mod blocks;
 pub mod buffer;

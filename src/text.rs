@@ -1,8 +1,9 @@
-//! The textual IR: reading what PyTorch printed since 1.0, printing it back byte for byte, and saying what is wrong.
+//! The textual IR: a reader of what PyTorch has printed since 1.0, a printer that gives it back
+//! byte for byte, and diagnostics.
 //!
-//! Printing is from the model, never from kept source text. Layout (indentation, blank lines, CRLF, a byte order mark) is
-//! read in any form and printed canonically; everything else survives: names, locations, scopes, the order of sections
-//! and attributes, odd literals.
+//! Printing is from the model, never from kept source text. Layout (indentation, blank lines, CRLF,
+//! a byte order mark) is read in any form and printed canonically; everything else survives: names,
+//! locations, scopes, the order of sections and attributes, odd literals.
 
 mod bytes;
 pub mod diagnostic;

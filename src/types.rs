@@ -1,11 +1,12 @@
 //! Types, interned for the life of the process.
 //!
-//! A [`Type`] is an address: copying, comparing and hashing it is one machine word, matching on what it is goes through
-//! [`Type::kind`]. Refining a tensor type makes another type. The memory of a type is never given back; a graph has few
-//! distinct types, and a process that reads many files shares them.
+//! A [`Type`] is an address: copying, comparing and hashing it costs one machine word;
+//! [`Type::kind`] gives its structure. Refining a tensor type makes another type. The memory of a
+//! type is never freed; a graph has few distinct types, and a process that reads many files shares
+//! them.
 //!
-//! [`spelling`] reads and prints the spelling of every PyTorch since 1.0, [`relations`] knows subtyping, joins and type
-//! variables.
+//! [`spelling`] reads and prints the spelling of every PyTorch since 1.0; [`relations`] has
+//! subtyping, joins and type variables.
 
 pub mod era;
 pub mod gaps;
@@ -25,7 +26,7 @@ use std::sync::{LazyLock, Mutex};
 #[derive(Clone, Copy)]
 pub struct Type(&'static TypeKind);
 
-/// What a type is.
+/// The structure of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TypeKind {
     /// `Tensor` and its refinements, `Float(2, *, requires_grad=0)`.
@@ -67,7 +68,7 @@ pub struct Field {
     pub name: Symbol,
     /// Its type.
     pub ty: Type,
-    /// Its default as printed: strings have no quotes there.
+    /// Its default as printed, where strings have no quotes.
     pub default: Option<Symbol>,
 }
 
@@ -80,7 +81,7 @@ macro_rules! simple_types {
         impl Simple {
             /// All of them.
             pub const ALL: &[Simple] = &[$(Simple::$name,)*];
-            /// How it is written (today, for [`Simple::None`]).
+            /// Its spelling (the newest one, for [`Simple::None`]).
             pub fn name(self) -> &'static str {
                 match self { $(Simple::$name => $text,)* }
             }
@@ -109,7 +110,7 @@ pub enum Dim {
     Symbolic(i64),
 }
 
-/// What is known of the strides of a tensor type.
+/// The known strides of a tensor type.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Strides {
     /// Nothing.
@@ -121,14 +122,14 @@ pub enum Strides {
     Marked(Box<[bool]>),
 }
 
-/// What is known of a tensor. Everything `None` is plain `Tensor`.
+/// The known properties of a tensor. If all are `None`, it is plain `Tensor`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TensorType {
     /// Element type.
     pub dtype: Option<DType>,
     /// Sizes; `None` when even the rank is unknown.
     pub sizes: Option<Box<[Dim]>>,
-    /// Strides; only ever more than unknown when the rank is known.
+    /// Strides; unknown if the rank is unknown.
     pub strides: Strides,
     /// Whether it takes part in differentiation.
     pub requires_grad: Option<bool>,
@@ -136,7 +137,7 @@ pub struct TensorType {
     pub device: Option<Symbol>,
     /// Whether it is autograd's undefined tensor.
     pub undefined: Option<bool>,
-    /// Whether it is the profiled type of PyTorch 1.2, which has a spelling of its own.
+    /// Whether it is the profiled type of PyTorch 1.2, which has its own spelling.
     pub profiled: bool,
 }
 
@@ -147,7 +148,8 @@ impl TensorType {
     }
 }
 
-/// Bound on how deep types nest: beyond it the reader refuses, so that no walk over a type can exhaust the stack.
+/// The maximal nesting of types: the parser refuses deeper ones, so that no traversal of a type can
+/// exhaust the stack.
 pub const MAX_DEPTH: usize = 10_000;
 
 struct Table {
@@ -170,13 +172,13 @@ impl Type {
         Type(kept)
     }
 
-    /// What it is.
+    /// Its structure.
     #[inline]
     pub fn kind(self) -> &'static TypeKind {
         self.0
     }
 
-    /// `Tensor`, of which nothing is known.
+    /// `Tensor` without known properties.
     pub fn tensor() -> Type {
         static TENSOR: LazyLock<Type> = LazyLock::new(|| Type::new(TypeKind::Tensor(TensorType::default())));
         *TENSOR
@@ -219,17 +221,17 @@ impl Type {
         Type::new(TypeKind::Tuple(elements.into()))
     }
 
-    /// The tensor type behind it, when it is one.
+    /// Its properties, if it is a tensor type.
     pub fn as_tensor(self) -> Option<&'static TensorType> {
         if let TypeKind::Tensor(tensor) = self.0 { Some(tensor) } else { None }
     }
 
-    /// Whether it is a tensor of any refinement.
+    /// Whether it is a tensor type, refined or not.
     pub fn is_tensor(self) -> bool {
         matches!(self.0, TypeKind::Tensor(_))
     }
 
-    /// Whether it is exactly this type without parts.
+    /// Whether it is this type without parts.
     pub fn is(self, simple: Simple) -> bool {
         matches!(self.0, TypeKind::Simple(s) if *s == simple)
     }
@@ -255,7 +257,8 @@ impl Type {
         }
     }
 
-    /// The same type with `f` applied to every tensor in it; only tuples, lists, optionals, dicts and futures are walked.
+    /// The same type with `f` applied to every tensor type in it; only tuples, lists, optionals,
+    /// dicts and futures are traversed.
     pub fn map_tensors(self, f: &mut dyn FnMut(&TensorType) -> Type) -> Type {
         use TypeKind::*;
         match self.0 {
@@ -278,7 +281,7 @@ impl Type {
 }
 
 impl Type {
-    /// Tensor type number `i` of those that [`Type::map_tensors`] meets.
+    /// Tensor type number `i` in the order of [`Type::map_tensors`].
     pub fn tensor_part(self, i: usize) -> Option<Type> {
         let (mut at, mut found) = (0, None);
         self.map_tensors(&mut |tensor| {
@@ -292,7 +295,7 @@ impl Type {
         found
     }
 
-    /// A number that no other type has in this process.
+    /// A number unique to this type in this process.
     #[inline]
     pub fn number(self) -> usize {
         std::ptr::from_ref(self.0).addr()

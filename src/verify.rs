@@ -1,7 +1,7 @@
-//! Whether a graph means something: scoping, arity, types, all that is wrong at once.
+//! The verifier: scoping, arity and types of a graph, all errors in one run.
 //!
-//! [`verify`] walks a graph and its sections once, in printed order, and reports what it finds; [`render`] draws the report
-//! into the text of the graph:
+//! [`verify`] traverses a graph and its sections once, in printed order, and reports its findings;
+//! [`render`] draws the report into the text of the graph:
 //!
 //! ```text
 //!   %5 : Tensor = aten::add(%x, %9, %1)
@@ -9,13 +9,15 @@
 //!                                  note: `aten::mul` defines it further down
 //! ```
 //!
-//! An **error** makes the graph meaningless, so that no pass may run on it: values that are not defined or out of scope,
-//! blocks and sections whose arity does not fit, broken links. What PyTorch's own reader and lint accept is a **warning**
-//! at most: operands that no overload takes, results of another type than the schema says, a name defined twice. Unknown
-//! operators are no finding at all, unless they look like a slip of the pen.
+//! An **error** makes the graph meaningless, so that no pass may run on it: values that are
+//! undefined or out of scope, blocks and sections whose arity does not match, broken links. Text
+//! that PyTorch's own reader and lint accept gets at most a **warning**: operands that no overload
+//! takes, results of another type than the schema's, a name defined twice. Unknown operators are
+//! not reported at all, unless they look like a misspelling.
 //!
-//! Time is linear in nodes and operands, and nothing recurses: blocks and sections may nest as deep as they like. Overloads
-//! are looked up once for each combination of kind and types. In debug builds the links of the graph are checked as well.
+//! The running time is linear in nodes and operands, and nothing recurses: blocks and sections may
+//! nest to any depth. Overloads are looked up once for each combination of kind and types. In debug
+//! builds the links of the graph are checked as well.
 
 mod arity;
 mod carriers;
@@ -39,17 +41,18 @@ use crate::ir::Graph;
 use scoping::Walk;
 use typing::TypeTable;
 
-/// Everything that is wrong with a graph and its sections.
+/// Checks structure and types of a graph and its sections.
 pub fn verify(graph: &Graph) -> Report {
     check(graph, Some(TypeTable::default()))
 }
 
-/// As [`verify`] without a look at types and schemas: what must hold after every pass.
+/// As [`verify`] without types and schemas: the properties that must hold after every pass.
 pub fn verify_structure_only(graph: &Graph) -> Report {
     check(graph, None)
 }
 
-/// The graphs in the order in which they are printed: sections of a section follow it directly.
+/// Checks the graphs in the order in which they are printed: sections of a section follow it
+/// directly.
 fn check(graph: &Graph, mut types: Option<TypeTable>) -> Report {
     let mut report = Report::default();
     let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];

@@ -1,4 +1,5 @@
-//! What a kernel gets: operands by the names that the schema gives them, so that one kernel serves all overloads and versions.
+//! The interface of a kernel: operands by their names in the schema, so that one kernel serves all
+//! overloads and versions.
 
 use super::environment::{Environment, Release};
 use super::ivalue::IValue;
@@ -11,9 +12,9 @@ use crate::tensor::{DType, Device, Precision, Scalar, Tensor};
 use crate::text::number::parse_float;
 use smallvec::SmallVec;
 
-/// What comes back from a kernel: a value for each output of the node.
+/// The results of a kernel: a value for each output of the node.
 pub type Outs = SmallVec<[IValue; 2]>;
-/// Or an exception.
+/// The results, or the reason for the stop.
 pub type Answer = Result<Outs, Stop>;
 /// Computes the outputs of a node from its operands.
 pub type Kernel = fn(&Call<'_>) -> Answer;
@@ -39,7 +40,7 @@ pub struct Call<'a> {
     pub schema: Option<&'static Schema>,
     /// The operands.
     pub args: &'a [IValue],
-    /// What holds for the run.
+    /// The settings and side effects of the run.
     pub env: &'a Environment,
 }
 
@@ -54,12 +55,12 @@ impl<'a> Call<'a> {
         self.schema.map_or("", |schema| schema.overload)
     }
 
-    /// How many bits of reals to keep.
+    /// The precision of stored floating point numbers.
     pub fn precision(&self) -> Precision {
         self.env.precision
     }
 
-    /// Whose semantics hold.
+    /// The release whose semantics apply.
     pub fn release(&self) -> Release {
         self.env.release.unwrap_or(self.graph.release())
     }
@@ -83,7 +84,7 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Stop::unsupported(format!("`{}` with {} operands", self.kind(), self.args.len())))
     }
 
-    /// An operand; the default of the schema where the node has fewer.
+    /// An operand; if the node has fewer, the default of the schema.
     pub fn get(&self, name: &str) -> Option<IValue> {
         let i = self.schema?.formal(name)?;
         match self.args.get(i) {
@@ -92,13 +93,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An operand, without a clone; only those that the node has.
+    /// An operand of the node itself, without a clone.
     pub fn look(&self, name: &str) -> Option<&'a IValue> {
         self.args.get(self.schema?.formal(name)?)
     }
 
-    /// The operands that an overload such as `max.dim_max` or `add.out` writes its results to: as many as it has results,
-    /// the last ones.
+    /// The operands that receive the results of an overload such as `max.dim_max` or `add.out`: the
+    /// last ones, as many as it has results.
     pub fn outs(&self) -> Option<&'a [IValue]> {
         let schema = self.schema.filter(|schema| !schema.returns.is_empty())?;
         let from = schema.formals.len().checked_sub(schema.returns.len()).filter(|&from| from >= schema.positional)?;
@@ -112,7 +113,8 @@ impl<'a> Call<'a> {
         Stop::unsupported(format!("`{}` gets {found} for `{name}`, not {wanted}", self.kind()))
     }
 
-    /// A tensor. A number stands for a tensor without dimensions, as where numbers were erased.
+    /// A tensor. A number counts as a zero-dimensional tensor, as in graphs with erased number
+    /// types.
     pub fn tensor(&self, name: &str) -> Result<Tensor, Stop> {
         match self.look(name) {
             Some(IValue::Tensor(tensor)) => Ok(tensor.clone()),
@@ -145,7 +147,7 @@ impl<'a> Call<'a> {
             .collect()
     }
 
-    /// A list of tensors with gaps.
+    /// A list of tensors and `None`.
     pub fn opt_tensors(&self, name: &str) -> Result<Vec<Option<Tensor>>, Stop> {
         Ok(self.elements(name)?.iter().map(|value| value.tensor().cloned()).collect())
     }
@@ -159,7 +161,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A number; a tensor of one element stands for it.
+    /// A number, or the element of a one-element tensor.
     pub fn scalar(&self, name: &str) -> Result<Scalar, Stop> {
         self.opt_scalar(name)?.ok_or_else(|| self.wrong(name, "a number"))
     }
@@ -173,32 +175,32 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn int(&self, name: &str) -> Result<i64, Stop> {
         self.opt_int(name)?.ok_or_else(|| self.wrong(name, "an int"))
     }
 
-    /// A whole number or `None`.
+    /// An integer or `None`.
     pub fn opt_int(&self, name: &str) -> Result<Option<i64>, Stop> {
         Ok(self.opt_scalar(name)?.map(Scalar::int))
     }
 
-    /// A real number.
+    /// A floating point number.
     pub fn float(&self, name: &str) -> Result<f64, Stop> {
         Ok(self.scalar(name)?.real())
     }
 
-    /// A real number or `None`.
+    /// A floating point number or `None`.
     pub fn opt_float(&self, name: &str) -> Result<Option<f64>, Stop> {
         Ok(self.opt_scalar(name)?.map(Scalar::real))
     }
 
-    /// A truth value; false where the schema has no such formal.
+    /// A bool; false if the schema has no such formal.
     pub fn bool(&self, name: &str) -> Result<bool, Stop> {
         Ok(self.opt_scalar(name)?.is_some_and(Scalar::truth))
     }
 
-    /// A text.
+    /// A string.
     pub fn str(&self, name: &str) -> Result<String, Stop> {
         match self.get(name) {
             Some(IValue::Str(text)) => Ok(text.to_string()),
@@ -206,7 +208,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A text or `None`.
+    /// A string or `None`.
     pub fn opt_str(&self, name: &str) -> Result<Option<String>, Stop> {
         match self.get(name) {
             Some(IValue::Str(text)) => Ok(Some(text.to_string())),
@@ -214,12 +216,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A list of whole numbers; one number stands for a list of it.
+    /// A list of integers; one integer counts as a list of length 1.
     pub fn ints(&self, name: &str) -> Result<Vec<i64>, Stop> {
         self.opt_ints(name)?.ok_or_else(|| self.wrong(name, "a list of ints"))
     }
 
-    /// A list of whole numbers or `None`.
+    /// A list of integers or `None`.
     pub fn opt_ints(&self, name: &str) -> Result<Option<Vec<i64>>, Stop> {
         let int = |value: &IValue| match value {
             IValue::Tensor(tensor) if tensor.numel() == 1 => Ok(tensor.item().int()),
@@ -237,13 +239,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A list of whole numbers, one per spatial dimension: a list of one stands for all.
+    /// A list of integers, one per spatial dimension: a list of length 1 applies to all.
     pub fn spatial(&self, name: &str, n: usize) -> Result<Vec<i64>, Stop> {
         let list = self.ints(name)?;
         Ok(if list.len() == 1 { vec![list[0]; n] } else { list })
     }
 
-    /// A list of real numbers or `None`.
+    /// A list of floating point numbers or `None`.
     pub fn opt_floats(&self, name: &str) -> Result<Option<Vec<f64>>, Stop> {
         match self.get(name) {
             None | Some(IValue::None) => Ok(None),
@@ -261,7 +263,7 @@ impl<'a> Call<'a> {
         let Some(code) = self.opt_int(name)? else { return Ok(None) };
         match DType::from_code(code).filter(|dtype| dtype.arithmetic().is_some()) {
             Some(dtype) => Ok(Some(dtype)),
-            None => Err(Stop::unsupported(format!("there are no tensors of dtype {code} here"))),
+            None => Err(Stop::unsupported(format!("tensors of dtype {code} do not exist here"))),
         }
     }
 
@@ -276,7 +278,7 @@ impl<'a> Call<'a> {
 
     // ---- results
 
-    /// A tensor of numbers in logical order.
+    /// A tensor with these elements in logical order.
     pub fn made<W: crate::tensor::buffer::Wide>(&self, elements: &[W], dtype: DType, shape: &[i64]) -> Tensor {
         Tensor::of(elements, dtype, shape, self.precision())
     }
@@ -287,7 +289,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A default as the schema writes it. Those that stand for an enum are its numbers.
+/// The value of a default in a schema. Names of enum members become their numbers.
 fn default_value(text: &'static str) -> IValue {
     match text {
         "None" => IValue::None,

@@ -1,4 +1,4 @@
-//! Whether two values are the same, or near enough.
+//! Comparison of values within tolerances.
 
 use super::ivalue::{IValue, Object};
 use super::literal_values::PATH;
@@ -6,56 +6,56 @@ use crate::tensor::{C128, Kind, Scalar, Tensor};
 use std::fmt;
 use std::rc::Rc;
 
-/// How near is near enough.
+/// The tolerance of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
-    /// Allowed per element, as a part of it.
+    /// Relative tolerance per element.
     pub rtol: f64,
-    /// Allowed everywhere.
+    /// Absolute tolerance.
     pub atol: f64,
-    /// Allowed everywhere, as a part of the largest element of the tensor.
+    /// Absolute tolerance as a fraction of the largest element of the tensor.
     pub of_largest: f64,
-    /// Whether element types must be the same.
+    /// Whether element types must be equal.
     pub dtypes: bool,
 }
 
 impl Tolerance {
-    /// As `torch.allclose` takes it: `atol + rtol * |expected|`.
+    /// The tolerance of `torch.allclose`: `atol + rtol * |expected|`.
     pub fn of(rtol: f64, atol: f64) -> Tolerance {
         Tolerance { rtol, atol, of_largest: 0.0, dtypes: true }
     }
 
-    /// A part of the largest element, whatever the element types are: how shadows are judged.
+    /// A fraction of the largest element, regardless of element types: used for reference runs.
     pub fn of_largest(part: f64) -> Tolerance {
         Tolerance { rtol: 0.0, atol: 0.0, of_largest: part, dtypes: false }
     }
 }
 
-/// How far apart the elements of two tensors are.
+/// The difference between the elements of two tensors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distance {
-    /// Elements that are too far apart.
+    /// The number of elements outside the tolerance.
     pub wrong: usize,
-    /// Elements.
+    /// The number of elements.
     pub of: usize,
-    /// Where the worst of them is.
+    /// The index of the worst of them.
     pub at: Vec<i64>,
-    /// What was expected there.
+    /// The expected element there.
     pub expected: C128,
-    /// What was found there.
+    /// The found element there.
     pub found: C128,
     /// The largest difference.
     pub most: f64,
 }
 
-/// One place where two values differ.
+/// One difference between two values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
-    /// Where: `out.0`
+    /// The path: `out.0`
     pub path: String,
-    /// What differs, but for elements.
+    /// The difference, except for elements.
     pub what: String,
-    /// How far elements are apart.
+    /// The differences between elements.
     pub distance: Option<Distance>,
 }
 
@@ -73,14 +73,14 @@ fn number(z: C128) -> String {
     if z.im == 0.0 { z.re.to_string() } else { z.to_string() }
 }
 
-/// All places where the second value is not the first.
+/// All differences of the second value from the first.
 pub fn differences(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str) -> Vec<Difference> {
     let mut all = All::default();
     compare(expected, found, tolerance, path, &mut all);
     all.differences
 }
 
-/// What was found so far, and the objects that were looked into: they may hold one another in circles.
+/// The differences so far, and the objects visited: they may refer to each other in cycles.
 #[derive(Default)]
 struct All {
     differences: Vec<Difference>,
@@ -92,7 +92,7 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
         (IValue::Tensor(a), IValue::Tensor(b)) => return all.differences.extend(of_tensors(a, b, tolerance, path)),
         (IValue::List(a), IValue::List(b)) => return elements(&a.borrow(), &b.borrow(), tolerance, path, all),
         (IValue::Tuple(a), IValue::Tuple(b)) => return elements(a, b, tolerance, path, all),
-        // What is a list in a graph may be a tuple in Python: `chunk`, `split`, `unbind`.
+        // A list in a graph may be a tuple in Python: `chunk`, `split`, `unbind`.
         (IValue::List(a), IValue::Tuple(b)) => return elements(&a.borrow(), b, tolerance, path, all),
         (IValue::Tuple(a), IValue::List(b)) => return elements(a, &b.borrow(), tolerance, path, all),
         (IValue::Dict(a), IValue::Dict(b)) => return items(&a.borrow(), &b.borrow(), tolerance, path, all),
@@ -117,7 +117,7 @@ fn compare(expected: &IValue, found: &IValue, tolerance: Tolerance, path: &str, 
     all.differences.push(Difference { path: path.to_owned(), what, distance: None });
 }
 
-/// A value in a few words.
+/// A short description of a value.
 fn shown(value: &IValue) -> String {
     match value {
         IValue::Tensor(tensor) => format!("a tensor {}", typed(tensor)),
@@ -166,7 +166,7 @@ fn items(
     }
 }
 
-/// Attributes that were set. Objects among them are also there when they were only read.
+/// Attributes that were set. Objects among them are also present if they were only read.
 fn attributes(a: &Rc<Object>, b: &Rc<Object>, tolerance: Tolerance, path: &str, all: &mut All) {
     if all.seen.contains(&Rc::as_ptr(a)) {
         return;
@@ -189,7 +189,7 @@ fn attributes(a: &Rc<Object>, b: &Rc<Object>, tolerance: Tolerance, path: &str, 
     }
 }
 
-/// Where two tensors differ, if they do. Strides are no part of a value.
+/// The difference between two tensors, if any. Strides are not part of a value.
 pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path: &str) -> Option<Difference> {
     let dtypes = tolerance.dtypes && expected.dtype() != found.dtype();
     if dtypes || expected.shape() != found.shape() {
@@ -208,7 +208,7 @@ pub fn of_tensors(expected: &Tensor, found: &Tensor, tolerance: Tolerance, path:
     Some(Difference { path: path.to_owned(), what: "elements differ".to_owned(), distance: Some(distance) })
 }
 
-/// Whole numbers are the same or not.
+/// Integers are equal or different, without a tolerance.
 fn whole_distance(expected: &Tensor, found: &Tensor) -> Option<Distance> {
     let (a, b): (Vec<i64>, Vec<i64>) = (expected.read(), found.read());
     let mut wrong = (0..a.len()).filter(|&i| a[i] != b[i]);
@@ -243,7 +243,7 @@ fn distance(expected: &[C128], found: &[C128], tolerance: Tolerance, shape: &[i6
     (wrong > 0).then(|| Distance { wrong, of, at, expected: expected[worst], found: found[worst], most })
 }
 
-/// NaN is near NaN, and an infinity only near itself.
+/// NaN matches NaN, and an infinity only itself.
 fn is_near(a: C128, b: C128, allowed: f64) -> bool {
     let part = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
     let finite = |z: C128| z.re.is_finite() && z.im.is_finite();

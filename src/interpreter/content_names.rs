@@ -1,8 +1,9 @@
-//! What contents are called that the text of a graph does not show.
+//! Names of contents that the text of a graph does not show.
 //!
-//! Names begin anew in each section, so that several constants may be called `%w`: one of a section is `prim::fork_0/%w`, as flags spell it,
-//! that of a callee `name/%w`, and a part of a list or tuple `%w[1]`. Passes copy, move and rename constants, into sections and out of them;
-//! copies of an attribute share its text, and by that the content is found again.
+//! Names restart in each section, so that several constants may be called `%w`: one of a section is
+//! `prim::fork_0/%w`, as options spell it, that of a callee `name/%w`, and an element of a list or
+//! tuple `%w[1]`. Passes copy, move and rename constants, into sections and out of them; copies of
+//! an attribute share its text, which identifies the content.
 
 use crate::ir::{Attribute, Graph, Value};
 use crate::symbol::{attr, prim};
@@ -11,10 +12,10 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A text that does not show all, or is a list that has such parts, and what it is called.
+/// A text that does not show its full content, or a list with such elements, and its name.
 #[derive(Debug)]
 pub struct Content<'g> {
-    /// `w`, `prim::fork_0/%w`, `w[1]`: as flags spell it, without the first `%`.
+    /// `w`, `prim::fork_0/%w`, `w[1]`: in the spelling of options, without the first `%`.
     pub name: String,
     /// The text.
     pub text: Arc<str>,
@@ -24,54 +25,55 @@ pub struct Content<'g> {
     pub graph: &'g Graph,
     /// The constant.
     pub constant: Value,
-    /// Whether it is all of the constant.
+    /// Whether it is the whole constant.
     pub is_whole: bool,
 }
 
-/// Names of contents, by the texts that stand for them.
+/// Names of contents, by the texts that represent them.
 #[derive(Clone, Debug, Default)]
 pub struct ContentNames(FxHashMap<usize, (Arc<str>, String)>);
 
 impl ContentNames {
-    /// Those of a graph, of its sections, and of the graphs that it calls.
+    /// The names of a graph, of its sections, and of the graphs that it calls.
     pub fn of(graph: &Graph, callees: &BTreeMap<String, Graph>) -> ContentNames {
         ContentNames::default().and_of(graph, callees)
     }
 
-    /// These, and those of another graph that have no name here.
+    /// These names, and those of another graph for contents without a name here.
     pub fn and_of(mut self, graph: &Graph, callees: &BTreeMap<String, Graph>) -> ContentNames {
         for (path, graph) in all_graphs(graph, callees) {
             for content in contents(&path, graph) {
-                // A callee may stand there twice, under a short and a long name.
+                // A callee may be listed twice, under a short and a long name.
                 self.0.entry(address(&content.text)).or_insert((content.text, content.name));
             }
         }
         self
     }
 
-    /// What the content is called for which this text stands.
+    /// The name of the content that this text represents.
     pub fn get(&self, text: &Arc<str>) -> Option<&str> {
         self.0.get(&address(text)).map(|(_, name)| name.as_str())
     }
 
-    /// Whether there is none. Then contents go by the names of the values that they define.
+    /// Whether there are no names. Contents then have the names of the values that they define.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// Texts are kept, so that no other one gets the address.
+/// The address of a text. Texts are kept alive, so that no other one gets the address.
 fn address(text: &Arc<str>) -> usize {
     Arc::as_ptr(text).cast::<u8>().addr()
 }
 
-/// The sections of a graph, as its text calls them: `prim::FusionGroup_0`.
+/// The sections of a graph with their names in the text: `prim::FusionGroup_0`.
 pub fn sections(graph: &Graph) -> impl Iterator<Item = (String, &Graph)> {
     let owners = graph.all_nodes().filter_map(|node| Some((node, graph.subgraph(node)?)));
     owners.enumerate().map(|(i, (node, section))| (format!("{}_{i}", graph.kind(node).as_str()), section))
 }
 
-/// A graph and all that flags may name values of, each with what stands before the `%`: nothing, `prim::fork_0/`, `name/`.
+/// A graph and all graphs whose values options may name, each with the prefix of the `%`: nothing,
+/// `prim::fork_0/`, `name/`.
 pub fn all_graphs<'g>(graph: &'g Graph, callees: &'g BTreeMap<String, Graph>) -> Vec<(String, &'g Graph)> {
     let mut callees: Vec<(String, &Graph)> =
         callees.iter().map(|(name, callee)| (format!("{name}/"), callee)).collect();
@@ -87,7 +89,8 @@ pub fn all_graphs<'g>(graph: &'g Graph, callees: &'g BTreeMap<String, Graph>) ->
     all
 }
 
-/// The contents of one graph, without its sections, that its text does not show or shows in few digits.
+/// The contents of one graph, without its sections, that its text does not show or shows in few
+/// digits.
 pub fn contents<'g>(path: &str, graph: &'g Graph) -> Vec<Content<'g>> {
     let mut all = Vec::new();
     for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
@@ -106,12 +109,12 @@ pub fn contents<'g>(path: &str, graph: &'g Graph) -> Vec<Content<'g>> {
     all
 }
 
-/// What a part of a content is called.
+/// The name of an element of a content.
 pub fn part_name(name: &str, i: usize) -> String {
     format!("{name}[{i}]")
 }
 
-/// Whether a text stands for a content, or for one of a part.
+/// Whether an attribute is a text for a content, or has such an element.
 pub fn has_text(attribute: &Attribute) -> bool {
     match attribute {
         Attribute::Tensor(_) | Attribute::Opaque(_) => true,
@@ -121,10 +124,11 @@ pub fn has_text(attribute: &Attribute) -> bool {
     }
 }
 
-/// Told an attribute that is a text, the text, what it is called, and how deep it is in containers.
+/// Receives an attribute that is a text, the text, its name, and its depth in containers.
 type Visit<'f> = dyn FnMut(&Attribute, &Arc<str>, String, usize) + 'f;
 
-/// Calls `f` with every text in an attribute, what is called so, and how deep it is in containers. Lists that are texts come before their parts.
+/// Calls `f` with every text in an attribute, its name, and its depth in containers. A list that is
+/// a text precedes its elements.
 fn each_text(attribute: &Attribute, name: String, f: &mut Visit<'_>) {
     let mut work = vec![(attribute.clone(), name, 0)];
     while let Some((attribute, name, depth)) = work.pop() {

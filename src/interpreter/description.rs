@@ -1,12 +1,13 @@
-//! Values as JSON describes them: what goes into a graph, what came out, and how near is near enough.
+//! Values described in JSON: inputs of a graph, its outputs, and tolerances.
 //!
-//! Tensors are named by a `key` and lie in a file beside the description; everything else is written out. `inf`, `-inf` and
-//! `nan` are texts. Two tensors of one key are the same tensor; `storage` names a tensor whose memory one looks into, from
-//! `offset` on. A description may be an object with `inputs`, `outputs` and tolerances, or only the list of inputs.
+//! Tensors are named by a `key` and stored in a file next to the description; all other values are
+//! written out. `inf`, `-inf` and `nan` are strings. Two tensors with one key are the same tensor;
+//! `storage` names a tensor that this one is a view of, from `offset` on. A description may be an
+//! object with `inputs`, `outputs` and tolerances, or only the list of inputs.
 //!
-//! Of a quantised tensor, `"dtype": "qint8"`, the file and `values` have the integers; `scale` and
-//! `zero_point` say what
-//! they stand for: a number each, or lists of them with the `axis` that they go along.
+//! For a quantised tensor, `"dtype": "qint8"`, the file and `values` have the integers; `scale` and
+//! `zero_point` map them to numbers: one number each, or lists of them with the `axis` that they
+//! apply to.
 
 use super::comparison::Tolerance;
 use super::files::{FormatError, Result, Tensors, refuse};
@@ -21,12 +22,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A value, but for the elements of its tensors.
+/// A value without the elements of its tensors.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "the variants are the kinds")]
 pub enum Described {
     None,
-    /// An undefined tensor: what the gradient of something that has none is.
+    /// An undefined tensor, such as a gradient that does not exist.
     Undefined,
     Bool(bool),
     Int(i64),
@@ -44,35 +45,35 @@ pub enum Described {
     },
 }
 
-/// What a description says of a tensor.
+/// The description of a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorNote {
-    /// Its name in the file; where it stands in the value when there is none.
+    /// Its name in the file; if absent, its path in the value.
     pub key: Option<String>,
     /// Its element type.
     pub dtype: DType,
     /// Its shape.
     pub shape: Dims,
-    /// Its strides, where they are not those of elements in a row.
+    /// Its strides, if it is not contiguous.
     pub strides: Option<Dims>,
     /// The device that programs see.
     pub device: Option<String>,
-    /// Whether programs see it as taking part in differentiation; nothing where that is not said, which counts as no for them.
+    /// The `requires_grad` that programs see; `None`, if it is not given, counts as false.
     pub requires_grad: Option<bool>,
-    /// The tensor of the file that is its memory, and where in it the first element is.
+    /// The tensor of the file that is its memory, and the offset of the first element in it.
     pub storage: Option<(String, i64)>,
-    /// Its elements in logical order, where they are written out.
+    /// Its elements in logical order, if they are written out.
     pub values: Option<Vec<Described>>,
-    /// What its integers stand for, if it is quantised.
+    /// The mapping of its integers to numbers, if it is quantised.
     pub quantizer: Option<Quantizer>,
 }
 
 /// An input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
-    /// The parameter that it is for, if that is said.
+    /// The name of its parameter, if given.
     pub name: Option<String>,
-    /// What it is.
+    /// The value.
     pub value: Described,
 }
 
@@ -83,20 +84,20 @@ pub struct Description {
     pub inputs: Vec<Input>,
     /// The value of the outputs.
     pub outputs: Option<Described>,
-    /// How near outputs come.
+    /// The tolerance of the outputs.
     pub tolerance: Option<Tolerance>,
 }
 
-/// Reads JSON, and what Python writes where JSON has no word: `NaN`, `Infinity`, `-Infinity`.
+/// Parses JSON, and Python's spellings of values that JSON lacks: `NaN`, `Infinity`, `-Infinity`.
 fn json_of(bytes: &[u8]) -> Result<Value> {
     let plain = serde_json::from_slice(bytes);
     plain.or_else(|error| {
         let quoted = quoted_words(bytes);
-        serde_json::from_slice(&quoted).map_err(|_| FormatError(format!("this is no JSON: {error}")))
+        serde_json::from_slice(&quoted).map_err(|_| FormatError(format!("invalid JSON: {error}")))
     })
 }
 
-/// The same text with those words in quotes, where they stand outside of texts.
+/// The same text with those words in quotes, outside of strings.
 fn quoted_words(bytes: &[u8]) -> Vec<u8> {
     const WORDS: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
     let (mut quoted, mut at, mut within) = (Vec::with_capacity(bytes.len()), 0, false);
@@ -111,22 +112,23 @@ fn quoted_words(bytes: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Names of fields that hold a list of values of their own: gradients have them.
+/// The values of a field that holds a list, such as gradients.
 pub fn parse_list(bytes: &[u8], field: &str) -> Result<Vec<Described>> {
     let json = json_of(bytes)?;
     match json.get(field) {
         Some(list) => list_of(list, field),
-        None => refuse(format!("there is no field `{field}`")),
+        None => refuse(format!("missing field `{field}`")),
     }
 }
 
-/// Which of these graphs a description of several describes: `f`, in the fields `f_inputs` and `f_outputs`.
+/// The graph that a description of several graphs describes: `f`, in the fields `f_inputs` and
+/// `f_outputs`.
 pub fn part_in<'p>(bytes: &[u8], parts: &[&'p str]) -> Option<&'p str> {
     let json = json_of(bytes).ok()?;
     parts.iter().copied().find(|part| json.get("inputs").is_none() && json.get(format!("{part}_inputs")).is_some())
 }
 
-/// Reads what a description of several graphs says of one. Outputs are a tuple, also of one.
+/// Parses the description of one of several graphs. Outputs are a tuple, also a single one.
 pub fn parse_part(bytes: &[u8], part: &str) -> Result<Description> {
     let list = |what: &str| parse_list(bytes, &format!("{part}_{what}"));
     let inputs = list("inputs")?.into_iter().map(|value| Input { name: None, value }).collect();
@@ -134,7 +136,7 @@ pub fn parse_part(bytes: &[u8], part: &str) -> Result<Description> {
     Ok(Description { inputs, outputs, ..parse(bytes)? })
 }
 
-/// Reads a description.
+/// Parses a description.
 pub fn parse(bytes: &[u8]) -> Result<Description> {
     let json = json_of(bytes)?;
     match &json {
@@ -142,13 +144,13 @@ pub fn parse(bytes: &[u8]) -> Result<Description> {
         Value::Object(fields) => {
             let inputs = match fields.get("inputs") {
                 Some(Value::Array(list)) => inputs_of(list)?,
-                Some(_) => return refuse("`inputs` is no list"),
+                Some(_) => return refuse("`inputs` is not a list"),
                 None => Vec::new(),
             };
             let outputs = fields.get("outputs").map(|value| read(value, "outputs")).transpose()?;
             Ok(Description { inputs, outputs, tolerance: tolerance_of(fields)? })
         }
-        _ => refuse("this describes no values: an object with `inputs` or a list of inputs does"),
+        _ => refuse("expected an object with `inputs` or a list of inputs"),
     }
 }
 
@@ -157,7 +159,7 @@ fn tolerance_of(fields: &Map<String, Value>) -> Result<Option<Tolerance>> {
         None => Ok(None),
         Some(value) => match value.as_f64().filter(|x| *x >= 0.0) {
             Some(x) => Ok(Some(x)),
-            None => refuse(format!("`{name}` is no number from 0 on")),
+            None => refuse(format!("`{name}` is not a non-negative number")),
         },
     };
     Ok(match (one("rtol")?, one("atol")?) {
@@ -198,7 +200,7 @@ fn read(json: &Value, path: &str) -> Result<Described> {
         return refuse(format!("{path} has no `kind`"));
     };
     let value = json.get("value").unwrap_or(&Value::Null);
-    let wrong = || FormatError(format!("{path}: `value` is no {kind}"));
+    let wrong = || FormatError(format!("{path}: `value` is not of kind {kind}"));
     Ok(match kind {
         "None" => Described::None,
         "undefined" => Described::Undefined,
@@ -220,7 +222,7 @@ fn read(json: &Value, path: &str) -> Result<Described> {
         _ => {
             let near = did_you_mean(kind, KINDS.iter().copied());
             let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format!("{path}: `{kind}` is no kind of value{hint}"));
+            return refuse(format!("{path}: unknown kind of value `{kind}`{hint}"));
         }
     })
 }
@@ -255,7 +257,7 @@ fn items_of(json: &Value, path: &str) -> Result<Vec<(Described, Described)>> {
         Some([key, value]) => {
             Ok((read(key, &format!("{path}: key {i}"))?, read(value, &format!("{path}: value {i}"))?))
         }
-        _ => refuse(format!("{path}: item {i} is no pair")),
+        _ => refuse(format!("{path}: item {i} is not a pair")),
     };
     items.iter().enumerate().map(item).collect()
 }
@@ -264,13 +266,13 @@ fn object_of(json: &Value, path: &str) -> Result<Described> {
     let class = json.get("class").and_then(Value::as_str);
     let attributes = json.get("attributes").and_then(Value::as_object);
     let (Some(class), Some(attributes)) = (class, attributes) else {
-        return refuse(format!("{path} has no `class`, or no `attributes`"));
+        return refuse(format!("{path} lacks `class` or `attributes`"));
     };
     let attributes = attributes.iter().map(|(name, value)| Ok((name.clone(), read(value, &format!("{path}.{name}"))?)));
     Ok(Described::Object { class: class.to_owned(), attributes: attributes.collect::<Result<_>>()? })
 }
 
-/// What may be said of a tensor; recorded descriptions have the name and the type of its parameter beside it.
+/// The fields of a tensor; recorded descriptions also have the name and the type of its parameter.
 const OF_TENSORS: &[&str] = &[
     "kind",
     "key",
@@ -289,22 +291,22 @@ const OF_TENSORS: &[&str] = &[
     "type",
 ];
 
-/// Whether gradients are asked for, if that is said.
+/// Whether a gradient is required, if given.
 fn wants_gradient(json: &Value, dtype: DType, path: &str) -> Result<Option<bool>> {
     match json.get("requires_grad") {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Bool(false)) => Ok(Some(false)),
         Some(Value::Bool(true)) if dtype.is_float() || dtype.is_complex() => Ok(Some(true)),
         Some(Value::Bool(true)) => refuse(format!(
-            "{path}: `requires_grad` of {}: only real and complex tensors have gradients",
+            "{path}: `requires_grad` of {}: only floating point and complex tensors have gradients",
             dtype.python_name()
         )),
         Some(_) => refuse(format!("{path}: `requires_grad` is neither true nor false")),
     }
 }
 
-/// `"scale": 0.1, "zero_point": 3` of a quantised tensor; lists of them and an `axis` where slices
-/// have their own.
+/// `"scale": 0.1, "zero_point": 3` of a quantised tensor; lists of them and an `axis` if they
+/// differ by slice.
 fn quantizer_of(json: &Value, dtype: DType, rank: usize, path: &str) -> Result<Option<Quantizer>> {
     let (scale, zero, axis) = (json.get("scale"), json.get("zero_point"), json.get("axis"));
     if !dtype.is_quantized() {
@@ -324,7 +326,7 @@ fn quantizer_of(json: &Value, dtype: DType, rank: usize, path: &str) -> Result<O
             Ok(Some(Quantizer::Channels { scales, zeros, axis, floats }))
         }
         _ => refuse(format!(
-            "{path}: {} has a `scale` and a `zero_point`, or as many of both in lists, and the `axis` they go along",
+            "{path}: {} requires `scale` and `zero_point`, or equally long lists of both with their `axis`",
             dtype.python_name()
         )),
     }
@@ -335,32 +337,33 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
     if let Some(lost) = names.find(|name| !OF_TENSORS.contains(name)) {
         let near = did_you_mean(lost, OF_TENSORS.iter().copied());
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-        return refuse(format!("{path}: `{lost}` says nothing of a tensor{near}"));
+        return refuse(format!("{path}: unknown field `{lost}` of a tensor{near}"));
     }
     let text = |name: &str| match json.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => refuse(format!("{path}: `{name}` is no text")),
+        Some(_) => refuse(format!("{path}: `{name}` is not a string")),
     };
     let dims = |name: &str| match json.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(list) => match list.as_array().and_then(|list| list.iter().map(Value::as_i64).collect::<Option<Dims>>()) {
             Some(dims) if dims.iter().all(|&n| n >= 0) => Ok(Some(dims)),
-            _ => refuse(format!("{path}: `{name}` is no list of whole numbers from 0 on")),
+            _ => refuse(format!("{path}: `{name}` is not a list of non-negative integers")),
         },
     };
     let name = text("dtype")?.unwrap_or_else(|| "float32".to_owned());
     let Some(dtype) = DType::from_python(&name).filter(|dtype| dtype.memory().arithmetic().is_some()) else {
-        return refuse(format!("{path}: there are no tensors of `{name}` here"));
+        return refuse(format!("{path}: unsupported element type `{name}`"));
     };
     let Some(shape) = dims("shape")? else { return refuse(format!("{path} has no `shape`")) };
     let strides = dims("strides")?;
     if strides.as_ref().is_some_and(|strides| strides.len() != shape.len()) {
-        return refuse(format!("{path}: `strides` are not as many as the dimensions of `shape`"));
+        return refuse(format!("{path}: `strides` and `shape` differ in length"));
     }
     let offset = json.get("offset").map_or(Some(0), Value::as_i64);
-    let offset =
-        offset.filter(|&n| n >= 0).ok_or_else(|| FormatError(format!("{path}: `offset` is no number from 0 on")))?;
+    let offset = offset
+        .filter(|&n| n >= 0)
+        .ok_or_else(|| FormatError(format!("{path}: `offset` is not a non-negative integer")))?;
     let values = json.get("values").map(|values| elements_of(values, dtype.memory(), path)).transpose()?;
     let quantizer = quantizer_of(json, dtype, shape.len(), path)?;
     let requires_grad = wants_gradient(json, dtype, path)?;
@@ -378,7 +381,7 @@ fn tensor_note(json: &Value, path: &str) -> Result<TensorNote> {
     })
 }
 
-/// Elements in nested lists, in order. Depth says nothing that the shape does not.
+/// Elements in nested lists, in order. The nesting adds nothing to the shape.
 fn elements_of(json: &Value, dtype: DType, path: &str) -> Result<Vec<Described>> {
     let mut work = vec![json];
     let mut elements = Vec::new();
@@ -393,14 +396,16 @@ fn elements_of(json: &Value, dtype: DType, path: &str) -> Result<Vec<Described>>
             value if dtype.is_complex() => complex(value).map(Described::Complex),
             value => real(value).map(Described::Float),
         };
-        elements.push(element.ok_or_else(|| FormatError(format!("{path}: {value} is no {}", dtype.python_name())))?);
+        elements.push(
+            element.ok_or_else(|| FormatError(format!("{path}: {value} is not of type {}", dtype.python_name())))?,
+        );
     }
     Ok(elements)
 }
 
 // ---- values
 
-/// Makes values of descriptions, with the tensors of a file.
+/// Makes values from descriptions, with the tensors of a file.
 #[derive(Debug)]
 pub struct Source<'a> {
     tensors: &'a Tensors,
@@ -411,22 +416,23 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// With these tensors, and reals of so many bits.
+    /// A source with these tensors, and floating point numbers of a precision.
     pub fn new(tensors: &'a Tensors, precision: Precision) -> Source<'a> {
         Source { tensors, precision, trusting: false, made: RefCell::default(), used: RefCell::default() }
     }
 
-    /// Tensors of the file may be others than the description says.
+    /// Accepts tensors of the file that differ from the description.
     pub fn trusting(self) -> Source<'a> {
         Source { trusting: true, ..self }
     }
 
-    /// The tensors that no description asked for.
+    /// The tensors that no description used.
     pub fn unused(&self) -> Vec<&'a str> {
         self.tensors.keys().map(String::as_str).filter(|name| !self.used.borrow().contains(*name)).collect()
     }
 
-    /// The value. `key` is the name of a tensor that has none, and the beginning of the names of those in containers.
+    /// The value. `key` is the name of a tensor without one, and the prefix of the names of those
+    /// in containers.
     pub fn value(&self, described: &Described, key: &str) -> Result<IValue> {
         let elements = |list: &[Described]| {
             list.iter()
@@ -483,12 +489,12 @@ impl<'a> Source<'a> {
         Ok(tensor)
     }
 
-    /// The tensor of the file, if it is as described.
+    /// The tensor of the file, if it matches the description.
     fn stored(&self, key: &str, note: &TensorNote) -> Result<Tensor> {
         let Some(tensor) = self.tensors.get(key) else {
             let near = did_you_mean(key, self.tensors.keys().map(String::as_str));
             let hint = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
-            return refuse(format!("there is no tensor `{key}` in the file{hint}"));
+            return refuse(format!("the file has no tensor `{key}`{hint}"));
         };
         self.used.borrow_mut().insert(key.to_owned());
         let shadow = tensor.dtype() == DType::Double && note.dtype.is_float() && self.precision == Precision::Double;
@@ -506,14 +512,14 @@ impl<'a> Source<'a> {
         Ok(tensor.clone())
     }
 
-    /// A view of a tensor of the file, which others may look into as well.
+    /// A view of a tensor of the file, which other tensors may share.
     fn look_into(&self, note: &TensorNote, storage: &str, offset: i64, key: &str) -> Result<Tensor> {
         let known = self.made.borrow().get(storage).cloned();
         let memory = match (known, self.tensors.get(storage)) {
             (Some(memory), _) => memory,
             (None, Some(memory)) => memory.copied().converted(note.dtype, self.precision),
             (None, None) => {
-                return refuse(format!("there is no tensor `{storage}` in the file, the memory of `{key}`"));
+                return refuse(format!("the file has no tensor `{storage}`, the memory of `{key}`"));
             }
         };
         self.used.borrow_mut().insert(storage.to_owned());
@@ -521,13 +527,13 @@ impl<'a> Source<'a> {
         let strides = note.strides.clone().unwrap_or_else(|| layout::contiguous(&note.shape));
         let fits = extent(&note.shape, &strides).is_some_and(|n| n.checked_add(offset).is_some());
         if memory.dtype() != note.dtype || !fits {
-            return refuse(format!("`{key}` does not fit into the memory of `{storage}`"));
+            return refuse(format!("`{key}` exceeds the memory of `{storage}`"));
         }
         memory.as_strided(&note.shape, &strides, offset).map_err(|error| FormatError(format!("`{key}`: {error}")))
     }
 }
 
-/// How many elements lie between the first and the end of the last.
+/// The number of elements from the first to the end of the last.
 fn extent(shape: &[i64], strides: &[i64]) -> Option<i64> {
     if shape.contains(&0) {
         return Some(0);
@@ -536,12 +542,15 @@ fn extent(shape: &[i64], strides: &[i64]) -> Option<i64> {
     steps.chain([Some(1)]).try_fold(0i64, |total, step| total.checked_add(step?))
 }
 
-/// The tensor in memory of its own, with the strides that the description wants.
+/// The tensor in memory of its own, with the strides of the description.
 fn placed(tensor: &Tensor, note: &TensorNote, precision: Precision, key: &str) -> Result<Tensor> {
     let contiguous = layout::contiguous(&note.shape);
     let strides = note.strides.as_ref().unwrap_or(&contiguous);
     let Some(n) = extent(&note.shape, strides).filter(|&n| n <= layout::MAX_ELEMENTS) else {
-        return refuse(format!("tensor `{key}` with strides {:?} is larger than this interpreter makes", &strides[..]));
+        return refuse(format!(
+            "tensor `{key}` with strides {:?} exceeds the interpreter's limit on elements",
+            &strides[..]
+        ));
     };
     let view = Tensor::zeros(note.dtype, &[n], precision).as_strided(&note.shape, strides, 0);
     let view = view.map_err(|error| FormatError(format!("tensor `{key}`: {error}")))?;
@@ -570,12 +579,13 @@ fn written_out(note: &TensorNote, values: &[Described], key: &str) -> Result<Ten
     });
     Ok(match dtype.is_complex() {
         true => Tensor::of(&complex.collect::<Vec<C128>>(), dtype, shape, typed),
-        // In doubles, so that a shadow gets what is written.
+        // In doubles, so that a reference run gets the exact values.
         false => Tensor::of(&complex.map(|z| z.re).collect::<Vec<f64>>(), DType::Double, shape, typed),
     })
 }
 
-/// The value as a parameter of a type takes it: whole numbers stand for reals, and `None` for a tensor is an undefined one.
+/// The value converted to the type of a parameter: integers become floats, and `None` for a tensor
+/// becomes an undefined one.
 pub fn fitted(value: IValue, ty: Type) -> Result<IValue> {
     let fits = match (&value, ty.kind()) {
         (_, TypeKind::Optional(inner)) if !value.is_none() => return fitted(value, *inner),
@@ -595,15 +605,15 @@ pub fn fitted(value: IValue, ty: Type) -> Result<IValue> {
         (IValue::Object(_), TypeKind::Class(_) | TypeKind::Interface(_)) => true,
         _ => value.is_a(ty),
     };
-    if fits { Ok(value) } else { refuse(format!("it is a {}, and {ty} is wanted", value.kind_name())) }
+    if fits { Ok(value) } else { refuse(format!("expected {ty}, found a {}", value.kind_name())) }
 }
 
 // ---- writing
 
-/// Most elements of a tensor that are written out.
+/// The maximal number of elements of a tensor that are written out.
 pub const MOST_WRITTEN: usize = 64;
 
-/// Describes a value; its tensors are put among the others under their keys.
+/// Describes a value; its tensors are added to the others under their keys.
 pub fn describe(value: &IValue, key: &str, tensors: &mut Tensors) -> Described {
     let all = |list: &[IValue], tensors: &mut Tensors| {
         list.iter().enumerate().map(|(i, value)| describe(value, &format!("{key}.{i}"), tensors)).collect()
@@ -636,7 +646,7 @@ pub fn describe(value: &IValue, key: &str, tensors: &mut Tensors) -> Described {
             };
             Described::Dict(dict.iter().enumerate().map(&mut item).collect())
         }
-        // Objects may hold one another in circles.
+        // Objects may refer to each other in cycles.
         IValue::Object(object) => Described::Object { class: object.class.as_str().to_owned(), attributes: Vec::new() },
     }
 }
@@ -661,7 +671,7 @@ fn elements_in(tensor: &Tensor) -> Vec<Described> {
     match tensor.dtype() {
         DType::Bool => tensor.read().into_iter().map(|n: i64| Described::Bool(n != 0)).collect(),
         dtype if dtype.is_complex() => tensor.read().into_iter().map(Described::Complex).collect(),
-        // As short as tells it from its neighbours.
+        // The shortest text that distinguishes it from its neighbours.
         DType::Float if tensor.kept() == DType::Float => tensor.read().into_iter().map(short_single).collect(),
         dtype if dtype.is_float() => tensor.read().into_iter().map(Described::Float).collect(),
         _ => tensor.read().into_iter().map(Described::Int).collect(),
@@ -700,7 +710,7 @@ impl Described {
         }
     }
 
-    /// An element of a tensor, which says no kind.
+    /// An element of a tensor, without its kind.
     fn element(&self) -> Value {
         match self {
             Described::Bool(b) => json!(b),
@@ -758,7 +768,7 @@ impl TensorNote {
     }
 }
 
-/// Elements in as many brackets as there are dimensions.
+/// Elements in nested lists, one level per dimension.
 fn nested(elements: &[Value], shape: &[i64]) -> Value {
     match shape {
         [] => elements.first().cloned().unwrap_or(Value::Null),
@@ -809,9 +819,9 @@ mod tests {
     fn mistakes_are_told() {
         for (text, said) in [
             ("{", "JSON"),
-            ("3", "describes no values"),
+            ("3", "expected an object with `inputs`"),
             (r#"[{"kind": "flot", "value": 1}]"#, "did you mean `float`?"),
-            (r#"[{"kind": "int", "value": 1.5}]"#, "inputs[0]: `value` is no int"),
+            (r#"[{"kind": "int", "value": 1.5}]"#, "inputs[0]: `value` is not of kind int"),
             (r#"[{"kind": "list", "elements": [{}]}]"#, "inputs[0][0] has no `kind`"),
             (r#"[{"kind": "Tensor", "dtype": "float31", "shape": []}]"#, "`float31`"),
             (r#"[{"kind": "Tensor", "shape": [-1]}]"#, "`shape`"),

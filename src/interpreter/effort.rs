@@ -1,4 +1,5 @@
-//! How much work a run is: numbers that are read and written, counted and not timed, so that it is the same everywhere.
+//! The amount of work of a run, in numbers read and written: counted and not timed, so that it is
+//! the same on every machine.
 
 use super::ivalue::IValue;
 use super::machine::Watch;
@@ -6,12 +7,13 @@ use super::stop::Stop;
 use crate::ir::{Graph, Node};
 use crate::tensor::{Tensor, layout};
 
-/// Adds up the work of a run.
+/// The accumulated work of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort(pub u64);
 
 impl Effort {
-    /// Adds what a node did. An element of a product of matrices or a convolution reads a row of the weights.
+    /// Adds the work of a node. An element of a matrix product or a convolution reads a row of the
+    /// weights.
     pub fn add(&mut self, operands: &[IValue], outputs: &[IValue]) {
         let numbers = |values: &[IValue]| {
             let mut n = 0u64;
@@ -25,7 +27,7 @@ impl Effort {
     }
 }
 
-/// Whether what came out looks like a product with a weight: it is no element by element, nor a list.
+/// Whether the result looks like a product with a weight: neither elementwise nor a list.
 fn is_product(operands: &[IValue], weight: &Tensor, outputs: &[IValue]) -> bool {
     let (Some(x), Some(out)) = (operands[0].tensor(), outputs.first().and_then(IValue::tensor)) else { return false };
     weight.rank() > 1 && layout::broadcast(x.shape(), weight.shape()).ok().is_none_or(|shape| shape[..] != *out.shape())

@@ -1,4 +1,4 @@
-//! What holds for a run.
+//! The settings and side effects of a run.
 
 use super::content_names::ContentNames;
 use super::ivalue::IValue;
@@ -14,90 +14,92 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Makes a value up, given the name of the value that wants it and its type.
+/// Generates a value, given the name and type of the value that requires it.
 pub type Invent = fn(&Environment, &str, Type) -> Option<IValue>;
 
-/// What a run may use, and what it leaves behind besides results.
+/// The resources of a run, and its effects other than results.
 #[derive(Debug, Default)]
 pub struct Environment {
-    /// How many bits of reals are kept.
+    /// The precision of stored floating point numbers.
     pub precision: Precision,
-    /// The release whose semantics hold; that of the graph when none is given.
+    /// The release whose semantics apply; `None` for the release of the graph.
     pub release: Option<Release>,
-    /// Seed of random operators.
+    /// The seed of random operators.
     pub seed: u64,
     /// Graphs of functions and methods, by qualified name.
     pub callees: Rc<BTreeMap<String, Graph>>,
-    /// Contents of constants and objects that the text does not show, by the name of the value that they define.
+    /// Contents of constants and objects that the text does not show, by the name of the value that
+    /// they define.
     pub bindings: RefCell<BTreeMap<String, IValue>>,
-    /// What contents are called that the text does not show, of the graph that they were bound for; without, they go by the names of values.
+    /// Names of contents that the text does not show, of the graph that they were bound for;
+    /// without them, contents have the names of values.
     pub content_names: Rc<ContentNames>,
-    /// Most nodes to run.
+    /// The maximal number of nodes to run.
     pub max_steps: Option<u64>,
-    /// When to give up.
+    /// The time at which the run gives up.
     pub deadline: Option<std::time::Instant>,
-    /// What the program printed.
+    /// The output of the program.
     pub printed: RefCell<String>,
-    /// What forks raised, waited for or not.
+    /// Exceptions raised in forks, waited for or not.
     pub held: RefCell<Vec<Exception>>,
-    /// What it warned of.
+    /// The warnings of the program.
     pub warned: RefCell<String>,
-    /// An operator that releases which print such text run differently, and how.
+    /// An operator that runs differently in the releases that print such text, with the
+    /// differences.
     pub ambiguity: RefCell<Option<String>>,
-    /// What comes by at nodes that look, when somebody records that.
+    /// The types observed at profiling nodes, if they are recorded.
     pub recording: RefCell<Option<Recording>>,
-    /// Where graphs were left for their templates, and why, when somebody wants to know.
+    /// Where and why graphs were left for their templates, if that is recorded.
     pub departures: RefCell<Option<Vec<String>>>,
-    /// Contents that were invented, with their types.
+    /// Contents that were generated, with their types.
     pub invented: RefCell<BTreeMap<String, Type>>,
-    /// Callees whose results were made up.
+    /// Callees whose results were generated.
     pub made_up_calls: RefCell<BTreeSet<String>>,
-    /// Invents what nobody bound, given the name of the value and its type.
+    /// Generates unbound contents, given the name of the value and its type.
     pub invent: Option<Invent>,
-    /// Seed of what is invented.
+    /// The seed of generated contents.
     pub invent_seed: u64,
-    /// Random draws go by kind and source location of a node instead of its lineage.
+    /// Whether random draws are keyed by the kind and source location of a node instead of its
+    /// lineage.
     pub draw_by_origin: bool,
-    /// How often a node drew, by its place and the iterations that it ran in.
+    /// The number of draws of a node, by its lineage and the iterations that it ran in.
     draws: RefCell<FxHashMap<(usize, u64), u64>>,
-    /// The iterations of loops of the file that the node runs in which draws next.
+    /// The iterations of loops of the file that the next drawing node runs in.
     turns: RefCell<Turns>,
-    /// Where loops ended that others go on for.
+    /// The ends of loops that other loops continue.
     loop_ends: RefCell<FxHashMap<usize, u64>>,
     default_dtype: Cell<Option<DType>>,
     grad_disabled: Cell<bool>,
 }
 
 impl Environment {
-    /// The type of real numbers where none is asked for.
+    /// The floating point type used when none is given.
     pub fn default_dtype(&self) -> DType {
         self.default_dtype.get().unwrap_or(DType::Float)
     }
 
-    /// Changes it.
+    /// Sets it.
     pub fn set_default_dtype(&self, dtype: DType) {
         self.default_dtype.set(Some(dtype));
     }
 
-    /// Whether the program may ask for gradients: it may until it says otherwise, as in PyTorch, though a run computes none.
+    /// Whether the program has gradients enabled: initially true, as in PyTorch, though a run
+    /// computes none.
     pub fn grad_enabled(&self) -> bool {
         !self.grad_disabled.get()
     }
 
-    /// Changes it.
+    /// Sets it.
     pub fn set_grad_enabled(&self, enabled: bool) {
         self.grad_disabled.set(!enabled);
     }
 
-    /// The random numbers of the next execution of a node in these iterations, told apart by the
-    /// root of its
-    /// lineage, so that passes that copy, move or erase nodes leave the draws of others as they
-    /// are: also
-    /// those of other iterations of a loop that was unrolled.
+    /// The random numbers of the next execution of a node in these iterations. The key is the root
+    /// of its lineage, so that passes that copy, move or erase nodes leave the draws of others
+    /// unchanged, including those of other iterations of an unrolled loop.
     pub fn draws(&self, root: usize, turns: &[Turn]) -> Philox {
-        // The order in which loops nest does not count, and neither does a loop that is in its
-        // first iteration: one
-        // that runs once may have been dissolved.
+        // The order in which loops nest does not count, and neither does a loop in its first
+        // iteration: a loop that runs once may have been replaced by its body.
         let mixed = turns.iter().filter(|turn| turn.at > 0).map(|turn| {
             let hash = (turn.of as u64).wrapping_mul(0x9e37_79b1_85eb_ca87) ^ turn.at;
             hash.wrapping_mul(0xc2b2_ae3d_27d4_eb4f).rotate_left(31).wrapping_mul(0x9e37_79b1_85eb_ca87)
@@ -109,12 +111,12 @@ impl Environment {
         Philox::new(self.seed, root as u64 ^ turns, *n)
     }
 
-    /// The iterations of loops of the file that the node runs in which draws.
+    /// The iterations of loops of the file that the drawing node runs in.
     pub fn turns(&self) -> Turns {
         self.turns.borrow().clone()
     }
 
-    /// Tells in which iterations the node runs that draws next.
+    /// Sets the iterations that the next drawing node runs in.
     pub fn set_turns(&self, turns: &[Turn]) {
         let ends = self.loop_ends.borrow();
         let mut merged = Turns::new();
@@ -128,9 +130,9 @@ impl Environment {
         *self.turns.borrow_mut() = merged;
     }
 
-    /// Notes that a loop has ended which another one goes on for. One that ran nothing after a
-    /// loop that was peeled off
-    /// ends where that did, which may have run fewer iterations than were taken off.
+    /// Records the end of a loop that another one continues. A loop that ran no iteration after a
+    /// loop that was peeled off it ends where that did, which may have run fewer iterations than
+    /// were peeled.
     pub fn end_loop(&self, mut end: Turn, ran: bool) {
         let mut ends = self.loop_ends.borrow_mut();
         if !ran && !end.continues && ends.get(&end.of).is_some_and(|&before| before < end.at) {
@@ -142,12 +144,12 @@ impl Environment {
         ends.insert(end.of, end.at);
     }
 
-    /// Whether the time is up.
+    /// Whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|end| std::time::Instant::now() > end)
     }
 
-    /// Forgets what a run left behind, so that the next starts as the first.
+    /// Clears the effects of a run, so that the next starts like the first.
     pub fn reset(&self) {
         self.draws.borrow_mut().clear();
         self.turns.borrow_mut().clear();

@@ -1,8 +1,9 @@
-//! Literals of values: the way back from [`literal_values`], where nothing is lost on it.
+//! Exact literals of values: the inverse of [`literal_values`].
 //!
-//! A constant that a pass makes is read again from its text, so a literal is only given when reading it gives the same
-//! value, bit for bit. Tensors print as PyTorch prints them, with four decimals and up to ten elements: `3.5000` is exact,
-//! a third is not. Which values can be constants at all differs by era: 1.3 had no constant tuples, dicts or lists of reals.
+//! A constant that a pass makes is read again from its text, so a literal is only given if reading
+//! it gives the same value, bit for bit. Tensors print as PyTorch prints them, with four decimals
+//! and up to ten elements: `3.5000` is exact, a third is not. The kinds of values that can be
+//! constants differ by era: 1.3 had no constant tuples, dicts or lists of floats.
 
 use super::environment::Environment;
 use super::ivalue::IValue;
@@ -15,26 +16,26 @@ use crate::types::era::Era;
 use crate::types::release::Release;
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 
-/// Why there is no literal.
+/// The reason why there is no literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Constants of this era are of other kinds, or it is too large.
+    /// The era has no constants of this kind, or the value is too large.
     Kind,
-    /// The text of such a constant says less than its value.
+    /// The text of such a constant is less precise than its value.
     Rounded,
 }
 
-/// The attribute of a constant, none for `None`, and its type.
+/// The attribute of a constant, `None` for `None`, and its type.
 pub type Literal = (Option<Attribute>, Type);
 
-/// Most parts of a container, nested ones included, and how deep they nest.
+/// The maximal number of elements of a container, nested ones included, and of nesting.
 const MOST_PARTS: usize = 1 << 12;
 const MOST_DEPTH: usize = 64;
-/// Longest text.
+/// The longest text in bytes.
 const MOST_BYTES: usize = 1 << 16;
-/// Most elements of a tensor that PyTorch prints in a constant.
+/// The maximal number of elements of a tensor that PyTorch prints in a constant.
 const MOST_ELEMENTS: usize = 10;
-/// Widest line that it does not break into columns.
+/// The widest line that PyTorch does not break into columns.
 const MOST_COLUMNS: usize = 80;
 
 /// The literal of `value` for an output of type `declared`.
@@ -61,7 +62,7 @@ pub fn of(value: &IValue, declared: Type, release: Release) -> Result<Literal, R
     }
 }
 
-/// Whether a value can be looked at part by part in little time.
+/// Whether a value is small enough to be compared element by element.
 fn is_small(value: &IValue) -> bool {
     let (mut parts, mut work) = (0, vec![(value.clone(), 0)]);
     while let Some((value, depth)) = work.pop() {
@@ -93,7 +94,7 @@ fn same_container(value: &IValue, ty: Type) -> bool {
     )
 }
 
-/// A value as it stands in a container, or alone where that is the same.
+/// A value as an element of a container, or alone if the form is the same.
 fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal> {
     let parts = |values: &[IValue], types: &[Type]| -> Result<Box<[Attribute]>, Refusal> {
         values.iter().zip(types).map(|(value, &ty)| part(value, ty, release)).collect()
@@ -134,7 +135,7 @@ fn part(value: &IValue, ty: Type, release: Release) -> Result<Attribute, Refusal
     })
 }
 
-/// 1.5 has constant lists of these alone.
+/// The element types of constant lists in 1.5.
 fn is_plain(element: Type) -> bool {
     element.is_tensor()
         || matches!(element.kind(), TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool | Simple::Str))
@@ -144,7 +145,7 @@ fn element_of(ty: Type) -> Type {
     if let TypeKind::List(element) = ty.kind() { *element } else { Type::simple(Simple::Any) }
 }
 
-/// A floating point number, in the style of the release where that shows all of it.
+/// A floating point number, in the style of the release if that is exact.
 pub fn float(value: f64, release: Release) -> Float {
     let usual = Float { value, style: FloatStyle::of(release) };
     let exact = || parse_float(&printed(usual)).is_some_and(|read| read.to_bits() == value.to_bits());
@@ -160,7 +161,7 @@ fn printed(float: Float) -> Vec<u8> {
     out
 }
 
-/// `List[Optional[int]]`: a type as Python annotates it.
+/// `List[Optional[int]]`: a type in Python's notation.
 fn annotation(ty: Type) -> Option<String> {
     Some(match ty.kind() {
         TypeKind::Tensor(_) => "Tensor".to_owned(),
@@ -182,7 +183,7 @@ fn annotation(ty: Type) -> Option<String> {
 fn comes_back(literal: &Literal, value: &IValue) -> bool {
     let Some(attribute) = &literal.0 else { return value.is_none() };
     let env = Environment::default();
-    // A tensor is read from its text; so is a real number of six digits.
+    // A tensor is read from its text; so is a float of six digits.
     literal_values::of(&env, attribute, literal.1, "").is_ok_and(|read| is_same(&read, value))
 }
 
@@ -222,7 +223,7 @@ fn same_tensor(a: &Tensor, b: &Tensor) -> bool {
     a.dtype() == b.dtype() && a.shape() == b.shape() && a.strides() == b.strides() && same
 }
 
-/// A tensor as PyTorch prints it in a constant.
+/// A tensor in PyTorch's print of a constant.
 fn of_tensor(tensor: &Tensor, release: Release) -> Result<Literal, Refusal> {
     let plain = tensor.device().name() == "cpu" && tensor.is_contiguous() && !tensor.dtype().is_complex();
     if !plain || tensor.requires_grad() {
@@ -236,7 +237,7 @@ fn of_tensor(tensor: &Tensor, release: Release) -> Result<Literal, Refusal> {
     Ok((Some(Attribute::Tensor(text.into())), type_of(tensor, release)))
 }
 
-/// The type that such a constant has: complete from 1.5 on, element type and sizes before.
+/// The type of such a constant: complete from 1.5 on, element type and sizes before.
 fn type_of(tensor: &Tensor, release: Release) -> Type {
     let known = |n: &i64| Dim::Known(*n);
     let new = release.era() != Era::V1_3;
@@ -277,7 +278,8 @@ fn scientific(value: f64) -> String {
     }
 }
 
-/// ` 1  2  3 [ CPULongType{3} ]`: all elements in one format, lines joined by blanks. None where it would break lines.
+/// ` 1  2  3 [ CPULongType{3} ]`: all elements in one format, lines joined by blanks. `None` if
+/// PyTorch would break lines.
 fn elements(tensor: &Tensor, release: Release) -> Option<String> {
     let values: Vec<f64> = tensor.read();
     let (width, format) = format_of(&values)?;
@@ -293,11 +295,11 @@ fn elements(tensor: &Tensor, release: Release) -> Option<String> {
     Some(text.join(" "))
 }
 
-/// Writes a number.
+/// Prints a number.
 type Format = fn(f64) -> String;
 
-/// The width of a column and how a number is written in it. The greatest is looked for among numbers with their sign, the
-/// smallest among those without, as PyTorch does.
+/// The width of a column and the format of its numbers. As in PyTorch, the largest number is found
+/// with signs, the smallest without.
 fn format_of(values: &[f64]) -> Option<(usize, Format)> {
     let finite = || values.iter().copied().filter(|x| x.is_finite());
     let digits = |x: f64| if x == 0.0 { 1.0 } else { x.log10().floor() + 1.0 };
@@ -310,19 +312,21 @@ fn format_of(values: &[f64]) -> Option<(usize, Format)> {
         false if most - least > 4.0 => {
             Some((if most.abs() > 99.0 || least.abs() > 99.0 { 12 } else { 11 }, scientific))
         }
-        // All numbers are divided by one that stands in front.
+        // All numbers are divided by a common factor, printed before them.
         false if !(0.0..=5.0).contains(&most) => None,
         false => Some((if most == 0.0 { 7 } else { most as usize + 6 }, |x| format!("{x:.4}"))),
     }
 }
 
-/// Whether the elements of a printed tensor are all in its text: whole numbers, none of them shortened to six digits.
+/// Whether the text of a printed tensor has all of its elements exactly: integers, none shortened
+/// to six digits.
 pub fn prints_all_elements(text: &str, dtype: Option<DType>) -> bool {
     let body = text.rsplit_once('[').map_or(text, |(body, _)| body);
     dtype.is_some_and(DType::is_integral) && !body.contains(['.', 'e'])
 }
 
-/// Whether the text of a tensor is likely to lack digits: those behind the fourth place, or behind the sixth of a single number.
+/// Whether the text of a tensor probably lacks digits: those after the fourth decimal, or after the
+/// sixth digit of a single number.
 pub fn may_be_rounded(text: &str) -> bool {
     let body = text.rsplit_once('[').map_or(text, |(body, _)| body);
     let is_single = body.trim().starts_with('{');

@@ -1,7 +1,7 @@
 //! Tensors in files: safetensors, and the formats of NumPy.
 //!
-//! Functions from bytes to tensors and back; whoever calls them opens the files. Bytes come from anywhere, so that whatever
-//! they say is checked before memory is asked for.
+//! Functions from bytes to tensors and back; callers open the files. Bytes may come from anywhere,
+//! so that every field is checked before memory is allocated.
 
 use crate::tensor::buffer::Buffer;
 use crate::tensor::layout::{self, Dims};
@@ -17,7 +17,7 @@ use std::io::{Cursor, Read, Write};
 /// Tensors by name, in order of names.
 pub type Tensors = BTreeMap<String, Tensor>;
 
-/// Why bytes are not what they are taken for.
+/// The reason why bytes are not in a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError(pub String);
 
@@ -29,7 +29,7 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
-/// What a reader gives.
+/// The result of a reader.
 pub type Result<T> = std::result::Result<T, FormatError>;
 
 /// Refuses with a message.
@@ -37,10 +37,11 @@ pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(FormatError(message.into()))
 }
 
-/// Most bytes that an archive may unpack to.
+/// The maximal size of an unpacked archive, in bytes.
 const MOST_UNPACKED: u64 = 1 << 32;
 
-/// Reads any of the formats, told apart by their first bytes. The tensor of a `.npy` file has an empty name.
+/// Reads any of the formats, recognised by their first bytes. The tensor of a `.npy` file has an
+/// empty name.
 pub fn read_any(bytes: &[u8]) -> Result<Tensors> {
     if bytes.starts_with(MAGIC) {
         return Ok(Tensors::from([(String::new(), read_npy(bytes)?)]));
@@ -72,14 +73,14 @@ const SAFE: &[(DType, Dtype)] = &[
 pub fn read_safetensors(bytes: &[u8]) -> Result<Tensors> {
     let file = match SafeTensors::deserialize(bytes) {
         Ok(file) => file,
-        Err(error) => return refuse(format!("this is no file of safetensors, or a part of one: {error}")),
+        Err(error) => return refuse(format!("not a safetensors file, or a truncated one: {error}")),
     };
     file.iter().map(|(name, view)| Ok((name.to_owned(), of_view(name, &view)?))).collect()
 }
 
 fn of_view(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     let Some((dtype, _)) = SAFE.iter().find(|(_, theirs)| *theirs == view.dtype()) else {
-        return refuse(format!("tensor `{name}` is of {:?}, which tensors here cannot be", view.dtype()));
+        return refuse(format!("tensor `{name}` has the unsupported element type {:?}", view.dtype()));
     };
     let shape: Dims = view.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
     let buffer =
@@ -87,14 +88,14 @@ fn of_view(name: &str, view: &TensorView<'_>) -> Result<Tensor> {
     Ok(Tensor::new(buffer, *dtype, &shape).in_lines())
 }
 
-/// Writes tensors, with the elements that memory holds: a shadow is written as doubles.
+/// Writes tensors, with the elements in memory: a reference tensor is written as doubles.
 pub fn write_safetensors(tensors: &Tensors) -> Result<Vec<u8>> {
     let rows: Vec<(&String, Dtype, Vec<usize>, Vec<u8>)> = tensors
         .iter()
         .map(|(name, tensor)| {
             let Some((_, dtype)) = SAFE.iter().find(|(ours, _)| *ours == tensor.kept()) else {
                 let dtype = tensor.kept().python_name();
-                return refuse(format!("tensor `{name}` is of {dtype}, which the format does not have; .npz has it"));
+                return refuse(format!("tensor `{name}` is of {dtype}, which safetensors lacks; use .npz"));
             };
             let shape = tensor.shape().iter().map(|&n| n.max(0) as usize).collect();
             Ok((name, *dtype, shape, bytes_of(tensor)))
@@ -111,7 +112,7 @@ pub fn write_safetensors(tensors: &Tensors) -> Result<Vec<u8>> {
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Element types as NumPy writes them behind the order of bytes.
+/// Element types in NumPy's spelling, after the byte order.
 const NUMPY: &[(DType, &str)] = &[
     (DType::Bool, "b1"),
     (DType::Byte, "u1"),
@@ -126,21 +127,21 @@ const NUMPY: &[(DType, &str)] = &[
     (DType::ComplexDouble, "c16"),
 ];
 
-/// Reads a `.npy` file of version 1, 2 or 3. What lies there in Fortran's order has such strides.
+/// Reads a `.npy` file of version 1, 2 or 3. Data in Fortran order gets the corresponding strides.
 pub fn read_npy(bytes: &[u8]) -> Result<Tensor> {
     let (header, body) = npy_parts(bytes)?;
     let descr = quoted_after(header, "'descr':");
-    let Some(descr) = descr else { return refuse("the header names no element type, or one with several fields") };
+    let Some(descr) = descr else { return refuse("the header has no element type, or one with several fields") };
     let (order, name) = descr.split_at(descr.len().min(usize::from(descr.starts_with(['<', '>', '|', '=']))));
     let Some((dtype, _)) = NUMPY.iter().find(|(_, theirs)| *theirs == name) else {
-        return refuse(format!("elements of NumPy's type `{descr}` are not supported"));
+        return refuse(format!("unsupported NumPy element type `{descr}`"));
     };
     let fortran = match after(header, "'fortran_order':").map(str::trim_start) {
         Some(rest) if rest.starts_with("True") => true,
         Some(rest) if rest.starts_with("False") => false,
-        _ => return refuse("the header does not say the order of dimensions"),
+        _ => return refuse("the header has no order of dimensions"),
     };
-    let Some(shape) = shape_of(header) else { return refuse("the header does not say the shape") };
+    let Some(shape) = shape_of(header) else { return refuse("the header has no shape") };
     let swapped = if order == ">" { in_our_order(*dtype, body) } else { body.to_vec() };
     let buffer = elements(*dtype, &swapped, &shape)?;
     let strides = match fortran {
@@ -153,7 +154,7 @@ pub fn read_npy(bytes: &[u8]) -> Result<Tensor> {
 /// The header, and the elements.
 fn npy_parts(bytes: &[u8]) -> Result<(&str, &[u8])> {
     let cut = || FormatError("the file ends within its header".to_owned());
-    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| FormatError("this is no .npy file".to_owned()))?;
+    let rest = bytes.strip_prefix(MAGIC).ok_or_else(|| FormatError("not a .npy file".to_owned()))?;
     let (version, rest) = rest.split_at_checked(2).ok_or_else(cut)?;
     let width = match version[0] {
         1 => 2,
@@ -163,7 +164,7 @@ fn npy_parts(bytes: &[u8]) -> Result<(&str, &[u8])> {
     let (len, rest) = rest.split_at_checked(width).ok_or_else(cut)?;
     let len = len.iter().rev().fold(0, |n, &byte| n << 8 | usize::from(byte));
     let (header, body) = rest.split_at_checked(len).ok_or_else(cut)?;
-    let header = std::str::from_utf8(header).map_err(|_| FormatError("the header is no text".to_owned()))?;
+    let header = std::str::from_utf8(header).map_err(|_| FormatError("the header is not UTF-8".to_owned()))?;
     Ok((header, body))
 }
 
@@ -181,17 +182,17 @@ fn shape_of(header: &str) -> Option<Dims> {
     sizes.map(|size| size.parse().ok()).collect()
 }
 
-/// Turns big-endian numbers around.
+/// Converts big-endian elements.
 fn in_our_order(dtype: DType, bytes: &[u8]) -> Vec<u8> {
     let width = if dtype.is_complex() { dtype.size() / 2 } else { dtype.size() };
     bytes.chunks(width).flat_map(|number| number.iter().rev().copied()).collect()
 }
 
-/// Writes a `.npy` file, in C's order.
+/// Writes a `.npy` file, in C order.
 pub fn write_npy(tensor: &Tensor) -> Result<Vec<u8>> {
     let dtype = tensor.kept();
     let Some((_, name)) = NUMPY.iter().find(|(ours, _)| *ours == dtype) else {
-        return refuse(format!("NumPy has no {}; safetensors has it", dtype.python_name()));
+        return refuse(format!("NumPy has no {}; use safetensors", dtype.python_name()));
     };
     let order = if dtype.size() == 1 { '|' } else { '<' };
     let sizes: String = tensor.shape().iter().map(|n| format!("{n}, ")).collect();
@@ -230,7 +231,7 @@ pub fn read_npz(bytes: &[u8]) -> Result<Tensors> {
     Ok(tensors)
 }
 
-/// Writes a `.npz` file, not compressed, as `numpy.savez` does.
+/// Writes a `.npz` file, uncompressed, as `numpy.savez` does.
 pub fn write_npz(tensors: &Tensors) -> Result<Vec<u8>> {
     let failed = |error: &dyn fmt::Display| FormatError(format!("the archive cannot be written: {error}"));
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
@@ -256,7 +257,7 @@ fn elements(dtype: DType, bytes: &[u8], shape: &[i64]) -> Result<Buffer> {
     Ok(decoded(dtype, bytes))
 }
 
-/// An element type that is a few bytes.
+/// An element type with a byte representation.
 trait Bytes: Sized {
     fn of(bytes: &[u8]) -> Self;
     fn push(&self, out: &mut Vec<u8>);

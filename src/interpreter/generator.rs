@@ -1,9 +1,10 @@
-//! Makes up inputs that a graph can run on.
+//! The generator of inputs that a graph can run on.
 //!
-//! Types say little: a plain `Tensor` may have any shape. So shapes are proposed, the graph is run, and where it raises an
-//! exception, what the failing node depends on is changed; a change is kept when the run gets as far or farther. All sizes are
-//! the same at first, for that is what most operators agree to; when the graph runs, sizes are told apart as far as it still
-//! does. Everything is decided by the seed, and ends after a bounded number of tries.
+//! Types are not precise: a plain `Tensor` may have any shape. The generator therefore proposes
+//! shapes and runs the graph; if the run raises an exception, it changes the inputs on which the
+//! failing node depends, and keeps a change if the run gets as far or farther. All sizes are equal
+//! at first, since most operators accept that; when the graph runs, sizes are made different as far
+//! as it still runs. The seed determines everything, and the number of tries is bounded.
 
 use super::description::Described;
 use super::effort::Effort;
@@ -29,50 +30,51 @@ use sources::{sizes_in, sources_of, unbound_places, unwritten};
 mod sketch_changes;
 mod sources;
 
-/// Makes up inputs.
+/// A generator of inputs.
 #[derive(Clone, Debug, Default)]
 pub struct Generator {
     /// Decides everything.
     pub seed: u64,
-    /// What numbers and shapes are like.
+    /// The distribution of numbers and shapes.
     pub style: Style,
-    /// Shapes that are wanted, by the name of the param, or the path of what nobody bound.
+    /// Required shapes, by the name of the param, or the path of the unbound content.
     pub shapes: BTreeMap<String, Dims>,
-    /// What is known of params, by position.
+    /// Known properties of params, by position.
     pub hints: BTreeMap<usize, Described>,
 }
 
-/// How often the search starts again, for it may lead into a corner.
+/// The number of restarts of the search, which may reach a dead end.
 const ATTEMPTS: u64 = 4;
-/// Most runs to find shapes that fit, and then to tell sizes apart.
+/// The maximal number of runs to find shapes, and again to make sizes different.
 const MOST_TRIES: usize = 400;
 const MOST_REFINEMENTS: usize = 40;
-/// The same while layers get the weights they want, which leads somewhere; and the most elements of such a weight.
+/// The same while layers get their weights, which makes steady progress; and the maximal number of
+/// elements of such a weight.
 const MOST_TAILORED: u64 = 1_000_000_000;
 const MOST_WANTED: i64 = 1 << 26;
-/// Most rounds in which layers get the weights they want.
+/// The maximal number of rounds in which layers get their weights.
 const ROUNDS: usize = 200;
-/// Most nodes that are run, and numbers that are read, in all tries together.
+/// The maximal number of nodes run and numbers read, in all tries together.
 const MOST_WORK: u64 = 50_000_000;
-/// Most elements of a tensor whose shape is searched for.
+/// The maximal number of elements of a tensor whose shape is searched.
 const MOST_ELEMENTS: i64 = 1 << 20;
-/// What convolutions and pools say of images of which nothing would be left.
+/// The messages of convolutions and pools for images that are too small.
 const TOO_SMALL: &[&str] =
     &["Kernel size can't be greater than actual input size", "Calculated output size is too small"];
-/// Tries for each sketch that a failing node depends on.
+/// The number of tries for each sketch that a failing node depends on.
 const TRIES_FOR_EACH: usize = 100;
-/// Sizes that all free dimensions are given in turn, before those that the graph mentions; and how
-/// many.
+/// Sizes that all free dimensions are given, one after another, before those that the graph
+/// mentions; and their number.
 const EVEN_SIZES: &[i64] = &[8, 4, 12, 16];
 const MOST_EVEN_SIZES: usize = 8;
 const MOST_EVEN: i64 = 64;
-/// How much work it is to draw a number, counted in numbers that are read.
+/// The work of drawing a number, in numbers read.
 const DEAR: u64 = 8;
-/// Most runs in which layers get the weights they want after something else was changed.
+/// The maximal number of runs in which layers get their weights after another change.
 const FOLLOW_UPS: usize = 6;
-/// What is said of indices that are too large, or too far below 0.
+/// The messages for indices that are too large, or too far below 0.
 const OUT_OF_RANGE: &[&str] = &["out of range", "out of bounds"];
-/// A run of so many nodes is taken to fit.
+/// A run of this many nodes counts as successful.
 const LONG: u64 = 100_000;
 
 impl Generator {
@@ -81,19 +83,20 @@ impl Generator {
         Generator { seed, ..Generator::default() }
     }
 
-    /// Inputs for all params. What cannot be made to fit is as near as was found.
+    /// Inputs for all params. If no matching inputs are found, the result is the best attempt.
     pub fn inputs(&self, graph: &Graph, env: &Environment) -> Vec<IValue> {
         let none = vec![None; graph.params(graph.root()).len()];
         self.complete(graph, env, none).into_iter().map(|value| value.unwrap_or(IValue::None)).collect()
     }
 
-    /// Fills the gaps between given inputs. Contents that the environment may invent are bound in it.
+    /// Fills the gaps between given inputs. Contents that the environment may generate are bound in
+    /// it.
     pub fn complete(&self, graph: &Graph, env: &Environment, given: Vec<Option<IValue>>) -> Vec<Option<IValue>> {
         let mut search = Search::new(self, graph, env, given);
         let (first, invented) = (search.sketches.clone(), env.invented.borrow().clone());
         for attempt in 0..ATTEMPTS {
             search.sketches = first.clone();
-            // What an attempt before invented is not known to this one.
+            // Contents generated by an earlier attempt are not known to this one.
             env.invented.borrow_mut().clone_from(&invented);
             search.draws = Philox::new(self.seed, u64::MAX - 1, attempt);
             if search.fit() {
@@ -107,7 +110,7 @@ impl Generator {
     }
 }
 
-// ---- what is invented without a search
+// ---- contents generated without a search
 
 /// Random contents.
 pub fn invent_random(env: &Environment, name: &str, ty: Type) -> Option<IValue> {
@@ -136,30 +139,30 @@ fn filled(value: IValue, with: i64) -> Option<IValue> {
     })
 }
 
-/// The stream of a name.
+/// The random stream for a name.
 fn place_of(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 // ---- the search
 
-/// Which sketch: that of a param, or of something that is not bound.
+/// The owner of a sketch: a param, or an unbound content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
     Param(usize),
     Unbound(String),
 }
 
-/// How a run went.
+/// The outcome of a run.
 struct Run {
     steps: u64,
-    /// The node of the graph itself that was being run, if it failed.
+    /// The failing node of the graph itself, if any.
     failed: Option<Node>,
-    /// Whether nothing that could be made up helps.
+    /// Whether no generated value can help.
     hopeless: bool,
-    /// What it said.
+    /// The message.
     message: String,
-    /// Whether that is a key, which a dict does not have.
+    /// Whether the message is a key that a dict lacks.
     lacks_key: bool,
     shapes: BTreeMap<Value, Dims>,
 }
@@ -170,7 +173,7 @@ impl Run {
     }
 }
 
-/// Notes where a run is.
+/// Tracks the progress of a run.
 struct Tracker<'e> {
     env: &'e Environment,
     graph: u64,
@@ -197,7 +200,7 @@ impl Watch for Tracker<'_> {
 
     fn after(&mut self, _: &Graph, _: Node, operands: &[IValue], outputs: &[IValue]) -> Result<(), Stop> {
         self.effort.add(operands, outputs);
-        // A single operator may take long; the machine looks at the clock seldom.
+        // A single operator may take long; the machine checks the clock rarely.
         match self.env.is_late() {
             true => Err(Stop::new(Reason::Budget("time is up".to_owned()))),
             false => Ok(()),
@@ -222,19 +225,19 @@ struct Search<'a> {
     graph: &'a Graph,
     env: &'a Environment,
     sketches: BTreeMap<Source, Sketch>,
-    /// What was bound before, which runs may write to.
+    /// Earlier bindings, which runs may write to.
     bound: BTreeMap<String, IValue>,
     draws: Philox,
-    /// Sizes that the graph mentions.
+    /// Sizes that occur in the graph.
     sizes: Vec<i64>,
     spent: u64,
     /// Whether the graph runs on the sketches.
     fits: bool,
-    /// The sketches that values are, unchanged.
+    /// The sketches that values are equal to.
     direct: BTreeMap<Value, Source>,
-    /// The tensors that were made last, and what they were made of.
+    /// The most recent tensors, and their sketches.
     made: BTreeMap<Source, (TensorSketch, IValue)>,
-    /// What no node writes to, not even through something that shares its memory.
+    /// Sources that no node writes to, not even through shared memory.
     unwritten: BTreeSet<Source>,
 }
 
@@ -274,7 +277,7 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// Sizes that the style starts with.
+    /// Applies the sizes that the style starts with.
     fn style_shapes(&mut self) {
         if self.generator.style == Style::Tiny {
             self.sketches.values_mut().for_each(|sketch| {
@@ -288,7 +291,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Values to begin with, in memory of their own; contents that are not bound are bound.
+    /// Initial values, in memory of their own; unbound contents are bound.
     fn start(&mut self) -> Vec<IValue> {
         self.values(&|_| false)
     }
@@ -328,8 +331,7 @@ impl<'a> Search<'a> {
         inputs
     }
 
-    /// What a sketch stands for; a tensor as it was made for a run before, where its sketch is the
-    /// same.
+    /// The value of a sketch; if the sketch is unchanged, the tensor made for an earlier run.
     fn value(
         &self,
         source: &Source,
@@ -353,8 +355,8 @@ impl<'a> Search<'a> {
         if shared { value } else { maker.copy(&value) }
     }
 
-    /// The shape comes from the sketch; what is in what nobody bound, from the environment's way to
-    /// invent.
+    /// The shape comes from the sketch; the content of an unbound value from the generator of the
+    /// environment.
     fn content(&self, source: &Source, value: IValue) -> IValue {
         let same = |invent: Invent| self.env.invent.is_some_and(|ours| std::ptr::fn_addr_eq(ours, invent));
         let filled = match source {
@@ -387,12 +389,12 @@ impl<'a> Search<'a> {
         };
         let failed = tracker.last.filter(|_| matches!(reason, Some(Reason::Raised(_))));
         let hopeless = matches!(reason, Some(Reason::Unsupported(_) | Reason::Unbound(_) | Reason::Budget(_)));
-        // An exception that no node raised is about the graph, not about values.
+        // An exception that no node raised concerns the graph, not the values.
         let hopeless = hopeless || (failed.is_none() && matches!(reason, Some(Reason::Raised(_))));
         Run { steps, failed, hopeless, message, lacks_key, shapes: tracker.shapes }
     }
 
-    /// Sketches for what the environment invented in the last run.
+    /// Adds sketches for contents that the environment generated in the last run.
     fn note_unbound(&mut self) {
         let invented = self.env.invented.borrow().keys().cloned().collect::<Vec<_>>();
         for name in invented {
@@ -400,40 +402,44 @@ impl<'a> Search<'a> {
                 continue;
             }
             let value = self.env.bindings.borrow().get(&name).cloned();
-            // What is not bound is a list of tensors that the text does not show: empty, as long as nobody wants more.
+            // The unbound content is a list of tensors that the text does not show: empty, unless a
+            // node requires elements.
             let sketch = value.map_or(Sketch::List(Vec::new()), |value| self.sketch_unbound(&name, &value));
             self.sketches.insert(Source::Unbound(name), sketch);
         }
     }
 
-    /// A sketch of what was invented: its type was seen by whoever invented it.
+    /// A sketch of a generated value, whose type is known to the environment.
     fn sketch_unbound(&self, name: &str, value: &IValue) -> Sketch {
         let place =
             unbound_places(self.graph, self.env).into_iter().find(|(path, _)| path == name).map(|(_, value)| value);
         let declared = place.map(|value| (self.graph.ty(value), hint(self.graph, value)));
         let sketch = match declared {
-            // Layers have what is optional in few cases: biases of keys, say.
+            // Optional contents of layers, such as biases of keys, are usually absent.
             Some((ty, hint)) => match hinted(Sketch::of_type(ty, name, hint.rank.unwrap_or(2)), hint) {
                 Sketch::Optional(sketch, _) => Sketch::Optional(sketch, true),
                 sketch => sketch,
             },
-            // Of a callee, whose graph no sketch follows. What is there now the run may have written to.
+            // The result of a callee, whose graph no sketch follows. The run may have written to
+            // its present value.
             None => Sketch::Fixed(self.invented_first(name).unwrap_or_else(|| value.clone())),
         };
         with_shape(sketch, self.generator.shapes.get(name))
     }
 
-    /// What was invented under a name, as it was before anything ran.
+    /// The value generated under a name, before any run.
     fn invented_first(&self, name: &str) -> Option<IValue> {
         let ty = *self.env.invented.borrow().get(name)?;
         self.env.invent.and_then(|invent| invent(self.env, name, ty))
     }
 
-    /// Changes sketches until the graph runs, or for so long. Whether there is nothing left to try.
+    /// Changes sketches until the graph runs or the limit is reached. Returns whether there is
+    /// nothing left to try.
     fn fit(&mut self) -> bool {
         let mut best = self.fit_evenly();
         let most = MOST_TRIES.min(TRIES_FOR_EACH * self.free_sources(&best).len().max(1));
-        // Where the run first came so far: changes that bring nothing are not piled up for ever.
+        // The state at which the run first got this far: changes without progress do not
+        // accumulate.
         let mut anchor = self.sketches.clone();
         for _ in 0..most {
             self.fits = best.fits();
@@ -449,7 +455,7 @@ impl<'a> Search<'a> {
             }
             let run = self.followed_up();
             if run.hopeless || (!run.fits() && run.steps < best.steps) {
-                // What was invented meanwhile stays known.
+                // Contents generated meanwhile stay known.
                 self.sketches.extend(before);
                 continue;
             }
@@ -462,8 +468,8 @@ impl<'a> Search<'a> {
         self.fits
     }
 
-    /// Gives layers the weights that they want while all other sizes are the same, for one size
-    /// after another: what is split into heads, say, needs a multiple of their number.
+    /// Gives layers their weights while all other sizes are equal, for one size after another: a
+    /// dimension that is split into heads, for example, must be a multiple of their number.
     fn fit_evenly(&mut self) -> Run {
         let first = self.sketches.clone();
         let mut best = self.tailored();
@@ -479,14 +485,14 @@ impl<'a> Search<'a> {
             let run = self.tailored();
             match run.fits() {
                 true => best = run,
-                // A size with which only more nodes run may be one with which the others never do.
+                // A size with which more nodes run, but not all, may be a dead end.
                 false => self.sketches.extend(before),
             }
         }
         best
     }
 
-    /// Gives layers the weights that they want, round by round.
+    /// Gives layers their weights, round by round.
     fn tailored(&mut self) -> Run {
         let mut best = self.run();
         for _ in 0..ROUNDS {
@@ -499,7 +505,7 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// The sketches that the failing node depends on, and that may be changed.
+    /// The changeable sketches that the failing node depends on.
     fn free_sources(&self, run: &Run) -> Vec<Source> {
         let Some(node) = run.failed else { return Vec::new() };
         let operands = self.operands_around(node);
@@ -508,7 +514,7 @@ impl<'a> Search<'a> {
         sources
     }
 
-    /// A run after a change: layers after it get the weights that they want now.
+    /// A run after a change, in which later layers get their new weights.
     fn followed_up(&mut self) -> Run {
         let mut run = self.run();
         for _ in 0..FOLLOW_UPS {
@@ -521,13 +527,13 @@ impl<'a> Search<'a> {
         run
     }
 
-    /// What an exception is raised for stands in the conditions around it.
+    /// An exception is raised because of the conditions around the node.
     fn operands_around(&self, node: Node) -> Vec<Value> {
         let around = std::iter::successors(Some(node), |&node| self.graph.enclosing(node));
         around.flat_map(|node| self.graph.inputs(node)).collect()
     }
 
-    /// Changes something that the failing node depends on; false when there is nothing.
+    /// Changes a value that the failing node depends on; returns false if there is none.
     fn change(&mut self, run: &Run) -> bool {
         let Some(node) = run.failed else { return false };
         let (operands, sources) = (self.operands_around(node), self.free_sources(run));
@@ -558,7 +564,8 @@ impl<'a> Search<'a> {
         true
     }
 
-    /// Gives all layers the weights that they want, but for those that made what their types say, and a dict the key that it lacks.
+    /// Gives all layers their weights, except those that follow declared types, and a dict the key
+    /// that it lacks.
     fn tailor_all(&mut self, run: &Run) -> bool {
         let graph = self.graph;
         let mut changed = run.failed.is_some_and(|node| run.lacks_key && self.add_key(node, &run.message));
@@ -576,8 +583,8 @@ impl<'a> Search<'a> {
         changed
     }
 
-    /// Gives operands of a layer the shapes that it wants of them, of so many elements at most;
-    /// false where that changes nothing.
+    /// Gives operands of a layer the shapes that it requires, with at most `most` elements; returns
+    /// false if nothing changes.
     fn tailor(&mut self, node: Node, run: &Run, most: i64) -> bool {
         let mut changed = false;
         let is_free = |value: Value| {
@@ -595,7 +602,7 @@ impl<'a> Search<'a> {
         changed
     }
 
-    /// The param that a layer's images are computed of, past the layers before it.
+    /// The param that a layer's images are computed from, through the layers before it.
     fn source_of_images(&self, node: Node) -> Option<Source> {
         let (mut work, mut seen) = (vec![self.graph.inputs(node).next()?], BTreeSet::new());
         while let Some(value) = work.pop().filter(|_| seen.len() < MOST_TRIES) {
@@ -611,8 +618,8 @@ impl<'a> Search<'a> {
         None
     }
 
-    /// Doubles the free sizes of the images of a layer, or of all among the params where it is not
-    /// plain which those are; false when there are none, or they are large.
+    /// Doubles the free sizes of the images of a layer, or of all images among the params if that
+    /// is unclear; returns false if there are none, or they are large.
     fn enlarge_images(&mut self, node: Node) -> bool {
         let mut enlarged = false;
         let images = self.source_of_images(node);
@@ -632,7 +639,7 @@ impl<'a> Search<'a> {
         enlarged
     }
 
-    /// Puts the key that a program looks for into a dict.
+    /// Adds the key that a program looks up to a dict.
     fn add_key(&mut self, node: Node, wanted: &str) -> bool {
         let mut added = false;
         for source in sources_of(self.graph, self.env, &self.operands_around(node)) {
@@ -641,7 +648,7 @@ impl<'a> Search<'a> {
         added
     }
 
-    /// Gives integers another range.
+    /// Sets the range of integers.
     fn change_ranges(&mut self, sources: &[Source], range: (i64, i64)) {
         for source in sources {
             let Some(sketch) = self.sketches.get_mut(source) else { continue };
@@ -735,7 +742,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A size that may be the right one: seen at the node, mentioned by the graph, or small.
+    /// A candidate for a size: seen at the node, mentioned by the graph, or small.
     fn some_size(&mut self, seen: &[Dims]) -> i64 {
         let near: Vec<i64> = seen.iter().flat_map(|shape| shape.iter().copied()).filter(|&n| n > 0).collect();
         match self.draws.below(4) {
@@ -745,7 +752,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Makes sizes differ where the graph still runs: what is square or equal hides mistakes.
+    /// Makes sizes different if the graph still runs: square or equal sizes hide mistakes.
     fn tell_apart(&mut self) {
         if !self.fits {
             return;
@@ -761,7 +768,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Gives all free sizes that are the same as one of them another value: operators tie them together.
+    /// Changes all free sizes equal to the given one: operators tie them together.
     fn resize_equal(&mut self, size: i64, wanted: &dyn Fn(&Source) -> bool) {
         let mut all = BTreeSet::new();
         self.each_free_size(wanted, &mut |n| all.extend([*n]));
@@ -780,7 +787,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Gives one free size, or two, or all that are the same, another value; false when none is free.
+    /// Changes one free size, two, or all equal ones; returns false if none is free.
     fn resize_some(&mut self) -> bool {
         let mut free = 0;
         self.each_free_size(&|_| true, &mut |_| free += 1);
@@ -837,7 +844,7 @@ fn with_shape(mut sketch: Sketch, shape: Option<&Dims>) -> Sketch {
     sketch
 }
 
-/// Numbers in a message, and products of those in brackets: one of them may be the size that is wanted.
+/// Numbers in a message, and products of those in brackets: one of them may be the required size.
 fn sizes_said(message: &str) -> Option<Dims> {
     let mut sizes = Dims::new();
     for part in message.split(['[', ']', '(', ')']) {
@@ -850,7 +857,7 @@ fn sizes_said(message: &str) -> Option<Dims> {
     (!sizes.is_empty()).then_some(sizes)
 }
 
-/// Whether anything about it may be changed.
+/// Whether any part of it may be changed.
 fn is_free(sketch: &Sketch) -> bool {
     match sketch {
         Sketch::Tensor(tensor) => {

@@ -1,4 +1,4 @@
-//! What flows along the edges of a graph when it runs.
+//! Run-time values.
 
 use super::stop::Stop;
 use crate::symbol::Symbol;
@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// A list, shared by all who hold it.
+/// A list, shared by its holders.
 pub type List = Rc<RefCell<Vec<IValue>>>;
-/// A dict in insertion order, shared by all who hold it.
+/// A dict in insertion order, shared by its holders.
 pub type Dict = Rc<RefCell<IndexMap<Key, IValue>>>;
 
 /// A value. Cloning shares tensors, containers and objects; nothing is copied.
@@ -47,9 +47,10 @@ pub enum IValue {
     Enum(Rc<EnumMember>),
     /// A function, by qualified name.
     Function(Symbol),
-    /// What will come: has come, for forks run when they are made. What they raised comes when somebody waits.
+    /// The result of a fork, which runs when it is created. An exception in it is raised by the
+    /// node that waits.
     Future(Rc<Result<IValue, Stop>>),
-    /// What nobody reads.
+    /// A value that is never read.
     Uninitialized,
 }
 
@@ -69,7 +70,7 @@ pub struct EnumMember {
     pub class: Symbol,
     /// `RED`
     pub name: String,
-    /// What it stands for; not in the text of constants.
+    /// Its value; not in the text of constants.
     pub value: Option<IValue>,
 }
 
@@ -141,7 +142,7 @@ impl IValue {
         matches!(self, IValue::None)
     }
 
-    /// What kind of value it is, for messages.
+    /// The kind of value, for messages.
     pub fn kind_name(&self) -> &'static str {
         match self {
             IValue::None => "None",
@@ -164,7 +165,7 @@ impl IValue {
         }
     }
 
-    /// What kind of value it is, as PyTorch's messages say it.
+    /// The kind of value, in the words of PyTorch's messages.
     pub fn tag(&self) -> &'static str {
         match self {
             IValue::None => "None",
@@ -186,7 +187,7 @@ impl IValue {
         }
     }
 
-    /// The type that operators resolve by. Of an empty list nothing is known but that it is one.
+    /// The type used for overload resolution. An empty list has an unknown element type.
     pub fn ty(&self) -> Type {
         let simple = |simple| Type::new(TypeKind::Simple(simple));
         match self {
@@ -217,7 +218,7 @@ impl IValue {
         }
     }
 
-    /// Whether the value may be of a declared type: what `prim::isinstance` asks.
+    /// Whether the value may be of a declared type, as in `prim::isinstance`.
     pub fn is_a(&self, ty: Type) -> bool {
         match (self, ty.kind()) {
             (_, TypeKind::Optional(inner)) => self.is_none() || self.is_a(*inner),

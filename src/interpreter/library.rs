@@ -1,4 +1,4 @@
-//! Which kernel runs a kind.
+//! The table of kernels by kind.
 
 use super::call::{Answer, Call, Kernel, one};
 use super::environment::Release;
@@ -15,12 +15,13 @@ use std::sync::LazyLock;
 /// A kind and its kernel.
 pub type Row = (&'static str, Kernel);
 
-/// The kernels of a kind, and how their result is used.
+/// The kernels of a kind, and the use of their result.
 #[derive(Clone, Copy, Default)]
 pub struct Found {
     of_values: Option<Kernel>,
     of_tensors: Option<Kernel>,
-    /// Whether the result is written over the first operand: `aten::add_` runs the kernel of `aten::add`.
+    /// Whether the result is written over the first operand: `aten::add_` runs the kernel of
+    /// `aten::add`.
     in_place: bool,
 }
 
@@ -41,7 +42,8 @@ static KERNELS: LazyLock<FxHashMap<Symbol, Found>> = LazyLock::new(|| {
     all
 });
 
-/// The kernels of a kind. What has none of its own and ends in one underscore is done by those of the kind without.
+/// The kernels of a kind. A kind without its own that ends in one underscore uses those of the kind
+/// without it.
 pub fn find(kind: Symbol) -> Option<Found> {
     let own = KERNELS.get(&kind).copied();
     if own.is_some_and(|found| found.of_tensors.is_some()) {
@@ -61,7 +63,7 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 }
 
 impl Found {
-    /// The kernel that these operands want, and whether it is the one of tensors.
+    /// The kernel for these operands, and whether it is the one for tensors.
     fn kernel(self, call: &Call<'_>) -> (Kernel, bool) {
         let of_tensors = |value: &IValue| matches!(value, IValue::Tensor(_) | IValue::Undefined);
         match (self.of_values, self.of_tensors) {
@@ -72,7 +74,8 @@ impl Found {
         }
     }
 
-    /// Whether the kernel that these operands want computes with tensors; the others look at numbers, and move values in and out of containers.
+    /// Whether the kernel for these operands computes with tensors; others inspect numbers, and
+    /// move values in and out of containers.
     pub fn computes(self, call: &Call<'_>) -> bool {
         self.kernel(call).1
     }
@@ -97,7 +100,8 @@ impl Found {
     }
 }
 
-/// An operator in place reads other tensors while it writes: those may be the same elements, but not some of them.
+/// An in-place operator reads other tensors while it writes: they may be the same elements, but
+/// must not overlap partially.
 pub fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
     let mut tensors = call.args.iter().filter_map(IValue::tensor);
     let Some(target) = tensors.next().filter(|_| call.release() >= Release(1, 7)) else { return Ok(()) };
@@ -119,7 +123,8 @@ pub fn refuse_overlap(call: &Call<'_>) -> Result<(), Stop> {
     }
 }
 
-/// Writes results over the operands of an `out=` overload. Where there are fewer, the rest is not computed.
+/// Writes results into the operands of an `out=` overload. If there are fewer operands, the
+/// remaining results are not written.
 fn write_outs(call: &Call<'_>, outs: &[IValue], results: &[IValue]) -> Answer {
     if outs.len() > results.len() {
         return Err(Stop::unsupported(format!("`{}.{}`", call.kind(), call.overload())));
@@ -127,7 +132,7 @@ fn write_outs(call: &Call<'_>, outs: &[IValue], results: &[IValue]) -> Answer {
     for (out, result) in outs.iter().zip(results) {
         let (Some(out), Some(result)) = (out.tensor(), result.tensor()) else {
             return Err(Stop::unsupported(format!(
-                "`{}.{}` on something that is no tensor",
+                "`{}.{}` on a value that is not a tensor",
                 call.kind(),
                 call.overload()
             )));
@@ -143,13 +148,14 @@ fn write_outs(call: &Call<'_>, outs: &[IValue], results: &[IValue]) -> Answer {
     Ok(outs.into())
 }
 
-/// Operators in place that do not ask whether several elements are one: what they choose is written, whoever else it is.
+/// In-place operators that do not check for elements that share an address: the selected elements
+/// are written, whatever else shares them.
 const WRITES_SHARED_ELEMENTS: &[&str] =
     &["aten::masked_fill_", "aten::index_fill_", "aten::threshold_", "aten::tril_", "aten::triu_"];
 
 fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Outs) -> Answer {
     let (Some(target), Some(result)) = (target, results.first().and_then(IValue::tensor)) else {
-        return Err(Stop::unsupported(format!("`{}` on something that is no tensor", call.kind())));
+        return Err(Stop::unsupported(format!("`{}` on a value that is not a tensor", call.kind())));
     };
     let is_same = result.shape() == target.shape() && result.dtype() == target.dtype();
     if is_same && has_shared_elements(target) && WRITES_SHARED_ELEMENTS.contains(&call.kind().as_str()) {
@@ -160,7 +166,7 @@ fn write_over(call: &Call<'_>, target: Option<&Tensor>, results: super::call::Ou
     one(target.clone())
 }
 
-/// Writes a result over a tensor, whose type and shape stay.
+/// Writes a result into a tensor, whose type and shape are kept.
 pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
     if !can_cast(result.dtype(), target.dtype()) {
         return Err(Stop::raised(format!(
@@ -180,7 +186,8 @@ pub fn write_into(target: &Tensor, result: &Tensor) -> Result<(), Stop> {
     Ok(target.copy_from(result)?)
 }
 
-/// Whether a result of one type may be written over a tensor of another: a kind never falls.
+/// Whether a result of one type may be written into a tensor of another: the kind must not be
+/// lower.
 pub fn can_cast(from: DType, to: DType) -> bool {
     from.arithmetic() <= to.arithmetic() || (from.is_integral() && to.is_integral() && to != DType::Bool)
 }

@@ -1,4 +1,4 @@
-//! Values of constants, and of what the text does not show.
+//! Values of constants, and of contents that the text does not show.
 
 use super::content_names::{has_text, part_name};
 use super::environment::Environment;
@@ -30,7 +30,8 @@ pub fn constant(graph: &Graph, env: &Environment, node: Node) -> Result<IValue, 
     }
 }
 
-/// The value of a literal of a constant of this type; `name` is what the value is called, for what the text does not show and no name is known of.
+/// The value of a literal of a constant of this type; `name` is the name of the value, used for
+/// hidden contents without a known name.
 pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<IValue, Stop> {
     let ty = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
     Ok(match (value, ty.kind()) {
@@ -58,12 +59,12 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
         }
         (Attribute::Enum(member), _) => member_of(*member),
         (Attribute::Tensor(text), kind) => match printed_tensor(text, kind, env) {
-            // What is bound has the digits that the text lacks.
+            // A bound value has the digits that the text lacks.
             Some(tensor) if !is_bound(env, text, name) => tensor,
             _ => unbound(env, name_of(env, text, name), ty)?,
         },
         (Attribute::Opaque(text), TypeKind::Simple(Simple::Int)) if is_whole(text) => {
-            return Err(Stop::unsupported(format!("{text} is too big: numbers have 64 bits")));
+            return Err(Stop::unsupported(format!("{text} exceeds the range of integers, which have 64 bits")));
         }
         (Attribute::Opaque(text), _) => {
             let name = name_of(env, text, name);
@@ -83,7 +84,7 @@ pub fn of(env: &Environment, value: &Attribute, ty: Type, name: &str) -> Result<
     })
 }
 
-/// Whether a text is that of a whole number.
+/// Whether a text is that of an integer.
 fn is_whole(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
@@ -110,34 +111,37 @@ fn of_parts(env: &Environment, parts: &[Attribute], types: &[Type], name: &str) 
     parts.iter().zip(types).enumerate().map(|(i, (part, &ty))| of_part(env, part, ty, (name, i))).collect()
 }
 
-/// A part of what is called `name`. Few parts have contents that must be called something.
+/// An element of the constant `name`. Few elements have contents that need a name.
 fn of_part(env: &Environment, part: &Attribute, ty: Type, (name, i): (&str, usize)) -> Result<IValue, Stop> {
     if has_text(part) { of(env, part, ty, &part_name(name, i)) } else { of(env, part, ty, name) }
 }
 
-/// Whether the text of a part of a list tells no dimensions: one element, `{1}`. Types of lists tell none either.
+/// Whether the text of a list element shows no dimensions: one element, `{1}`. Types of lists show
+/// none either.
 pub fn is_unshaped(part: &Attribute) -> bool {
     matches!(part, Attribute::Tensor(text) if text.starts_with('{'))
 }
 
-/// What such a part is taken for: `x[:, [-1]]` has one dimension.
+/// The type assumed for such an element: `x[:, [-1]]` has one dimension.
 fn one_element() -> Type {
     Type::new(TypeKind::Tensor(TensorType { sizes: Some([Dim::Known(1)].into()), ..TensorType::default() }))
 }
 
-/// What the content is called for which a text stands.
+/// The name of the content that a text represents.
 fn name_of<'a>(env: &'a Environment, text: &Arc<str>, name: &'a str) -> &'a str {
     env.content_names.get(text).unwrap_or(name)
 }
 
-/// Whether somebody bound the content of a tensor that the text shows. Values that passes made are not meant, whatever they are called.
+/// Whether the content of a tensor that the text shows is bound. Values made by passes do not
+/// count, whatever their names.
 fn is_bound(env: &Environment, text: &Arc<str>, name: &str) -> bool {
     let known = env.content_names.get(text);
     let name = if env.content_names.is_empty() || name.ends_with(']') { known.or(Some(name)) } else { known };
     name.is_some_and(|name| env.bindings.borrow().contains_key(name))
 }
 
-/// What is made up for a list of which the text tells no part: lists of tensors become constants when they are empty, others hold what is computed.
+/// The generated value of a list whose text shows no elements: lists of tensors become constants
+/// when they are empty, others hold computed values.
 fn hidden(env: &Environment, text: &str, ty: Type, name: &str) -> Option<IValue> {
     let is_list = matches!(ty.kind(), TypeKind::List(_)) && text == "[<Tensors>]";
     if !is_list || env.invent.is_none() || env.bindings.borrow().contains_key(name) {
@@ -153,7 +157,7 @@ fn member_of(member: Symbol) -> IValue {
     IValue::Enum(Rc::new(EnumMember { class: Symbol::new(class), name: name.to_owned(), value: None }))
 }
 
-/// What stands for a value that is not in the text: bound by the user, or invented when that was asked for.
+/// A value that is not in the text: bound by the user, or generated if that was requested.
 pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> {
     if let Some(value) = env.bindings.borrow().get(name) {
         return Ok(value.clone());
@@ -171,30 +175,30 @@ pub fn unbound(env: &Environment, name: &str, ty: Type) -> Result<IValue, Stop> 
             let what = how_to_bind(ty);
             let spelled = spelled(name);
             Err(Stop::new(Reason::Unbound(format!(
-                "the text does not show what `{spelled}` holds (a {ty}); bind it with --bind '{spelled}={what}, or invent it with --fill-unknown=random"
+                "the text does not show the value of `{spelled}` (a {ty}); bind it with --bind '{spelled}={what}, or generate it with --fill-unknown=random"
             ))))
         }
     }
 }
 
-/// What a content is called in flags: `%w`, `prim::fork_0/%w`.
+/// The name of a content in options: `%w`, `prim::fork_0/%w`.
 pub fn spelled(name: &str) -> String {
     if name.contains("/%") { name.to_owned() } else { format!("%{name}") }
 }
 
-/// What stands behind `=` in `--bind`.
+/// The text after `=` in `--bind`.
 fn how_to_bind(ty: Type) -> String {
     match (ty.kind(), example(ty)) {
         (TypeKind::Simple(Simple::Int | Simple::Float | Simple::Bool), _) => "VALUE'".to_owned(),
         (TypeKind::Optional(_), Some(example)) => format!("VALUE', such as {example}, or =None"),
         (_, Some(example)) => format!("VALUE', such as {example}"),
-        (TypeKind::List(_), None) => "FILE', whose tensors are called `0`, `1`, …".to_owned(),
+        (TypeKind::List(_), None) => "FILE', with tensors named `0`, `1`, …".to_owned(),
         (TypeKind::Optional(_), None) => "FILE', or =None".to_owned(),
         _ => "FILE'".to_owned(),
     }
 }
 
-/// A literal of a type, of those that have no tensors.
+/// An example literal of a type without tensors.
 pub fn example(ty: Type) -> Option<String> {
     Some(match ty.kind() {
         TypeKind::Simple(Simple::Int) => "1".to_owned(),
@@ -218,11 +222,11 @@ pub fn object(class: Symbol, path: &str) -> IValue {
     IValue::Object(Rc::new(Object { class, attributes }))
 }
 
-/// The attribute under which an object keeps where it was found; no program can name it.
+/// The attribute in which an object records its path; no program can name it.
 pub const PATH: &str = "(path)";
 
-/// The elements of a tensor that PyTorch printed. Whole numbers are exact. Reals were rounded when they were printed; what is
-/// printed is taken for them.
+/// The elements of a tensor that PyTorch printed. Integers are exact. Floating point numbers were
+/// rounded when they were printed; the printed numbers are used.
 fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IValue> {
     let declared = if let TypeKind::Tensor(tensor) = kind { tensor.dtype } else { None };
     let (body, dtype, shape) = match text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
@@ -247,7 +251,7 @@ fn printed_tensor(text: &str, kind: &TypeKind, env: &Environment) -> Option<IVal
     })
 }
 
-/// How many dimensions the declared type tells, where all its sizes are 1.
+/// The rank that the declared type implies, if all its sizes are 1.
 fn declared_rank(kind: &TypeKind) -> usize {
     let TypeKind::Tensor(TensorType { sizes: Some(sizes), .. }) = kind else { return 0 };
     if sizes.iter().all(|&size| size == Dim::Known(1)) { sizes.len() } else { 0 }
@@ -259,8 +263,10 @@ fn printed_dtype(name: &str) -> Option<DType> {
     DType::ALL.iter().copied().find(|dtype| dtype.name() == name)
 }
 
-/// The numbers of a tensor in order, as PyTorch prints them with lines put together: `0.001 *  1.5410 -0.2934`, where the factor holds for a slice, and slices of what has more than two
-/// dimensions have their places before them, `(1,.,.) =`. Nothing of what is printed in blocks of columns.
+/// The numbers of a tensor in order, as PyTorch prints them with lines joined: `0.001 *  1.5410
+/// -0.2934`, where the factor applies to a slice, and slices of tensors with more than two
+/// dimensions have their indices before them, `(1,.,.) =`. `None` for text printed in blocks of
+/// columns.
 fn printed_numbers(body: &str) -> Option<Vec<f64>> {
     let (mut scale, mut numbers) = (1.0, Vec::new());
     let mut words = body.split_whitespace().peekable();

@@ -1,7 +1,8 @@
-//! Steps through the blocks of a graph, with a stack of its own.
+//! The interpreter loop, with a stack of its own.
 //!
-//! A [`Machine`] holds one activation for each graph that is being run (the graph, those of sections, callees) and one frame for each block. Ending a block
-//! hands its results to whoever entered it. Values are dropped after the last node that reads them.
+//! A [`Machine`] holds one activation for each running graph (the graph itself, sections, callees)
+//! and one frame for each block. The end of a block passes its results to the frame that entered
+//! it. Values are dropped after their last use.
 
 use super::call::{Call, Outs};
 use super::environment::Environment;
@@ -26,37 +27,40 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// Somebody who looks on while a graph runs, and may interfere.
+/// An observer of a run, which may interfere.
 pub trait Watch {
-    /// Before a node runs: outputs to be taken in place of running it.
+    /// Before a node runs: outputs that replace running it.
     fn instead(&mut self, _graph: &Graph, _node: Node) -> Option<Outs> {
         None
     }
-    /// When a graph, a taken branch or a turn of a loop begins, with the values of its params, which may be replaced.
+    /// At the start of a graph, a taken branch or an iteration of a loop, with the values of its
+    /// params, which may be replaced.
     fn entered(&mut self, _graph: &Graph, _block: Block, _params: &mut [IValue]) {}
-    /// Before a kernel runs: results to be taken in place of running it, by somebody who knows them.
+    /// Before a kernel runs: known results that replace running it.
     fn recalled(&mut self, _call: &Call) -> Option<Outs> {
         None
     }
-    /// After a node ran, here or, as a section, in a backend; not when its outputs were taken from somebody.
+    /// After a node ran, here or, as a section, in a backend; not if its outputs were replaced.
     fn after(&mut self, _graph: &Graph, _node: Node, _operands: &[IValue], _outputs: &[IValue]) -> Result<(), Stop> {
         Ok(())
     }
-    /// Whether a bailout is taken although what it tests holds.
+    /// Whether a bailout is taken although its guard holds.
     fn leaves(&mut self, _graph: &Graph, _node: Node) -> bool {
         false
     }
-    /// When a bailout is taken, and the rest of the template runs instead of the rest of the graph. What types there say may not be so.
+    /// When a bailout is taken, and the rest of the template runs instead of the rest of the graph.
+    /// Types in the template may be wrong.
     fn left(&mut self, _graph: &Graph, _node: Node, _template: &Graph) {}
-    /// When the outputs of a node are known, those of blocks and sections included: they may be replaced.
+    /// When the outputs of a node are known, those of blocks and sections included: they may be
+    /// replaced.
     fn delivered(&mut self, _graph: &Graph, _node: Node, _outputs: &mut Outs) -> Result<(), Stop> {
         Ok(())
     }
 }
 
-/// Somebody who may run a section in another way, and gives the results that running it here would give.
+/// An alternative executor of sections, whose results equal those of running the section here.
 pub trait Backend: std::fmt::Debug {
-    /// Before a section runs: the outputs of its node, or nothing to have it run here.
+    /// Before a section runs: the outputs of its node, or `None` to run it here.
     fn section(
         &self,
         graph: &Graph,
@@ -67,25 +71,26 @@ pub trait Backend: std::fmt::Debug {
     ) -> Option<Outs>;
 }
 
-/// One graph that is being run.
+/// A running graph.
 struct Activation<'g> {
     graph: &'g Graph,
     plan: Rc<Plan>,
     values: Vec<IValue>,
 }
 
-/// What happens with the results of a block.
+/// The use of the results of a block.
 #[derive(Clone, Copy)]
 enum Then {
     /// They are the results of the run.
     Finish,
     /// They are the outputs of a node around the block.
     Outputs(Node),
-    /// They are the next state of a loop, which is in this iteration of at most so many.
+    /// They are the next state of a loop: iteration `at` of at most `most`.
     Again { node: Node, at: i64, most: i64 },
     /// They are the outputs of a node of the activation below.
     Return(Node, Carries),
-    /// They are what a call of the activation below returns, in a tuple: as many as the section gives that it stands in for.
+    /// They are the results of a call of the activation below, in a tuple: as many as the replaced
+    /// section has.
     Fallback { call: Node, section: Node },
 }
 
@@ -108,7 +113,7 @@ pub struct Machine<'g> {
     watch: Option<&'g mut dyn Watch>,
     backend: Option<&'g dyn Backend>,
     plans: FxHashMap<u64, Rc<Plan>>,
-    /// Where runs go on that leave, by template and index.
+    /// The points where runs continue after a bailout, by template and index.
     resumptions: FxHashMap<(u64, i64), Rc<Resumption>>,
     graph: &'g Graph,
     activations: Vec<Activation<'g>>,
@@ -116,30 +121,30 @@ pub struct Machine<'g> {
     steps: u64,
 }
 
-/// Deepest nesting of calls: a recursive callee is told rather than fill the memory.
+/// The maximal nesting of calls: a recursive callee is reported before it fills the memory.
 const MAX_ACTIVATIONS: usize = 10_000;
 
 impl<'g> Machine<'g> {
-    /// Gets ready to run a graph.
+    /// Prepares the run of a graph.
     pub fn new(graph: &'g Graph, env: &'g Environment) -> Machine<'g> {
         let (plans, resumptions) = Default::default();
         let (activations, frames) = (Vec::new(), Vec::new());
         Machine { env, watch: None, backend: None, plans, resumptions, graph, activations, frames, steps: 0 }
     }
 
-    /// Lets somebody look on.
+    /// Sets the observer.
     pub fn watched(mut self, watch: &'g mut dyn Watch) -> Machine<'g> {
         self.watch = Some(watch);
         self
     }
 
-    /// Has sections run by somebody who may do so in another way.
+    /// Sets the backend for sections.
     pub fn backed_by(mut self, backend: &'g dyn Backend) -> Machine<'g> {
         self.backend = Some(backend);
         self
     }
 
-    /// How many nodes ran.
+    /// The number of nodes run so far.
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -175,7 +180,8 @@ impl<'g> Machine<'g> {
         }
     }
 
-    /// Leaves the innermost fork when the program raised something in it: the future holds that. Everything else ends the run.
+    /// Leaves the innermost fork if the program raised an exception in it: the future holds it. Any
+    /// other stop ends the run.
     fn hold(&mut self, stop: Stop) -> Result<(), Stop> {
         let is_fork = |frame: &Frame| matches!(frame.then, Then::Return(_, Carries::Future));
         let (Some(exception), Some(fork)) = (stop.exception(), self.frames.iter().rposition(is_fork)) else {
@@ -239,7 +245,7 @@ impl<'g> Machine<'g> {
         }
     }
 
-    /// Leaves a block that is at its end; the results of the run when it was the last.
+    /// Leaves a block at its end; returns the results of the run if it was the last.
     fn end_block(&mut self) -> Result<Option<Vec<IValue>>, Stop> {
         let graph = self.activations.last().expect("something is running").graph;
         let frame = self.frames.pop().expect("a block is being left");
@@ -264,7 +270,7 @@ impl<'g> Machine<'g> {
         Ok(None)
     }
 
-    /// Sets the outputs of a node, and drops what nobody reads any more.
+    /// Sets the outputs of a node, and drops values without further uses.
     fn deliver(&mut self, graph: &Graph, node: Node, mut outputs: Outs) -> Result<(), Stop> {
         if let Some(watch) = self.watch.as_mut() {
             watch.delivered(graph, node, &mut outputs)?;
@@ -349,8 +355,7 @@ impl<'g> Machine<'g> {
         Ok(())
     }
 
-    /// A `prim::If` with one block whose condition is false: nothing happens, and nothing says what
-    /// it returns.
+    /// Skips a `prim::If` with one block whose condition is false: its outputs are undefined.
     fn skip_branch(&mut self, graph: &Graph, node: Node) -> Result<(), Stop> {
         match graph.num_outputs(node) {
             0 => self.deliver(graph, node, smallvec::smallvec![]),
@@ -368,7 +373,8 @@ impl<'g> Machine<'g> {
         }
     }
 
-    /// Starts an iteration of a loop, or ends the loop. `state` is the condition and the carried values.
+    /// Starts an iteration of a loop, or ends the loop. `state` is the condition and the carried
+    /// values.
     fn iterate(&mut self, graph: &Graph, node: Node, at: i64, most: i64, mut state: Vec<IValue>) -> Result<(), Stop> {
         let carried = state.split_off(1);
         let goes_on = match &state[0] {
@@ -418,8 +424,8 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
-    /// The iterations of loops of the file that a node runs in: of those on the stack, and those
-    /// that it was copied for.
+    /// The iterations of loops of the file that a node runs in: those on the stack, and those that
+    /// it was copied for.
     fn turns(&self, graph: &Graph, node: Node) -> Turns {
         let mut turns = graph.draw_place(node).turns;
         let mut activations = self.activations.iter().rev().map(|activation| activation.graph);
@@ -435,14 +441,14 @@ impl<'g> Machine<'g> {
         turns
     }
 
-    /// Passes a value on that is what it should be; otherwise goes on in the template, as if that had run from the start. A bailout of a template
-    /// tests nothing: any tensor may come there.
+    /// Passes a value on if the guard holds; otherwise continues in the template, as if that had
+    /// run from the start. A bailout of a template has no guard: any tensor is accepted.
     fn bail_out(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
         let template = graph.inputs(node).next().and_then(|value| graph.definer(value));
         let template = template.filter(|&node| graph.kind(node) == prim::BAILOUT_TEMPLATE);
         let operands: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
         let Some(tested) = operands.get(usize::from(template.is_some())).cloned() else {
-            return Err(Stop::unsupported("a bailout that tests nothing"));
+            return Err(Stop::unsupported("a bailout without a guard"));
         };
         if let Some(template) = template {
             let expected = graph.ty(graph.output(node, 0));
@@ -460,16 +466,17 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, outputs)
     }
 
-    /// Puts the stack up in the middle of a template, in the place of all that runs of `graph`.
+    /// Builds the stack for the middle of a template, replacing all activations of `graph`.
     fn leave(&mut self, graph: &Graph, node: Node, template: &'g Graph, operands: &[IValue]) -> Result<(), Stop> {
         let types =
             |graph: &Graph| graph.results(graph.root()).map(|value| graph.ty(value).erased()).collect::<Vec<_>>();
-        // Passes may have found out more of what the graph returns than its template says, or less.
+        // Passes may have refined or weakened the types of the results of the graph, compared with
+        // its template.
         let fits = |(here, there): (&Type, &Type)| here.is_subtype_of(*there) || there.is_subtype_of(*here);
         let (here, there) = (types(graph), types(template));
         if here.len() != there.len() || !here.iter().zip(&there).all(fits) {
             return Err(Stop::unsupported(
-                "a bailout whose template returns something else than the graph that it stands in",
+                "a bailout whose template has other results than the graph that contains it",
             ));
         }
         let index = match graph.attribute(node, attr::INDEX) {
@@ -509,7 +516,8 @@ impl<'g> Machine<'g> {
         Ok(())
     }
 
-    /// Makes up what a callee returns, the same in every call that has the same type: enough to compare graphs that both call it.
+    /// Generates the result of a callee, the same in every call with the same type: enough to
+    /// compare graphs that both call it.
     fn invent_call(&mut self, graph: &Graph, node: Node, name: &str) -> Result<(), Stop> {
         let invented: Result<Outs, Stop> = (graph.outputs(node).enumerate())
             .map(|(i, value)| literal_values::unbound(self.env, &result_of(name, i, graph.ty(value)), graph.ty(value)))
@@ -518,7 +526,7 @@ impl<'g> Machine<'g> {
         self.deliver(graph, node, invented?)
     }
 
-    /// Calls a graph that the environment holds.
+    /// Calls a graph of the environment.
     fn call(&mut self, graph: &'g Graph, node: Node) -> Result<(), Stop> {
         let mut inputs: Vec<IValue> = graph.inputs(node).map(|value| self.get(value)).collect();
         let name = callee_name(graph, node, &mut inputs);
@@ -538,26 +546,27 @@ impl<'g> Machine<'g> {
             }
             None if self.env.invent.is_some() => self.invent_call(graph, node, &name),
             None => Err(Stop::new(Reason::Unbound(format!(
-                "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or make up what it returns with --fill-unknown=random"
+                "the graph of `{name}` is not given; give it with --callee '{name}=FILE', or generate its results with --fill-unknown=random"
             )))),
         }
     }
 }
 
-/// What the iteration `at` of a loop is of the loop of the file.
+/// The iteration of the loop of the file that iteration `at` of a loop represents.
 fn turn(graph: &Graph, node: Node, at: i64) -> Turn {
     let LoopTurns { start, stride, continues } = graph.loop_turns(node);
     let done = stride.wrapping_mul(u64::try_from(at).unwrap_or_default());
     Turn { of: graph.draw_root(node), at: start.wrapping_add(done), continues }
 }
 
-/// Whether a method begins or ends `torch.autocast`.
+/// Whether a method enters or exits `torch.autocast`.
 fn is_about_autocast(method: &str) -> bool {
     let is_context = method.starts_with("__torch__.torch.") && method.contains("amp.autocast_mode.");
     is_context && (method.ends_with(".__enter__") || method.ends_with(".__exit__"))
 }
 
-/// Switched off it does nothing; operators in fewer bits have no kernels.
+/// Disabled autocast has no effect; enabled autocast needs kernels of reduced precision, which do
+/// not exist here.
 fn refuse_autocast(inputs: &[IValue]) -> Result<(), Stop> {
     match inputs.first() {
         Some(IValue::Object(object))
@@ -566,12 +575,13 @@ fn refuse_autocast(inputs: &[IValue]) -> Result<(), Stop> {
             Ok(())
         }
         _ => Err(Stop::unsupported(
-            "`torch.autocast` that is on: nothing chooses element types for operators here; build the module with `enabled=False`",
+            "`torch.autocast` that is enabled: the interpreter does not choose element types for operators; build the module with `enabled=False`",
         )),
     }
 }
 
-/// Begins or ends a context of PyTorch's own, `torch.no_grad()` or `torch.enable_grad()`, whose methods no text shows.
+/// Enters or exits a context of PyTorch's own, `torch.no_grad()` or `torch.enable_grad()`, whose
+/// methods are not printed.
 fn changes_grad_mode(method: &str, inputs: &[IValue], env: &Environment) -> bool {
     let found = method.strip_prefix(GRAD_MODES).and_then(|rest| rest.split_once('.'));
     let (Some((class, method)), Some(IValue::Object(object))) = (found, inputs.first()) else { return false };
@@ -592,8 +602,8 @@ fn changes_grad_mode(method: &str, inputs: &[IValue], env: &Environment) -> bool
     true
 }
 
-/// The section that a fallback function stands in for. Its graph is not printed; it is the one that was compiled, for any tensors, and that is the
-/// section in the other branch.
+/// The section that a fallback function replaces. Its graph is not printed; it is the compiled
+/// graph for tensors of any type, which is the section in the other branch.
 ///
 /// ```text
 /// %r : Tensor = prim::If(%types_are_right)
@@ -616,8 +626,8 @@ fn fallback_of(graph: &Graph, call: Node) -> Option<Node> {
     (graph.num_inputs(section) + 1 == graph.num_inputs(call)).then_some(section)
 }
 
-/// What stands for the result of a callee that nobody gave, among the bindings. Passes may find out more of tensors, which does not
-/// make them others.
+/// The name of the result of a callee that was not given, among the bindings. It ignores properties
+/// of tensor types, which passes may refine.
 pub fn result_of(name: &str, i: usize, ty: Type) -> String {
     let part = if i == 0 { String::new() } else { format!(".{i}") };
     format!("{name}(){part} -> {}", ty.map_tensors(&mut |_| Type::tensor()))
@@ -627,7 +637,7 @@ fn graph_is_loop(graph: &Graph, node: Node) -> bool {
     ops::operator(graph.era, graph.kind(node)).rule.structure == Structure::Loop
 }
 
-/// Says where a graph is left, and why.
+/// Records where and why a graph is left.
 fn note_departure(env: &Environment, (graph, node): (&Graph, Node), value: &IValue, frames: &[Frame]) {
     let mut departures = env.departures.borrow_mut();
     let Some(departures) = departures.as_mut() else { return };
@@ -640,12 +650,14 @@ fn note_departure(env: &Environment, (graph, node): (&Graph, Node), value: &IVal
     let line = String::from_utf8_lossy(&printer.out).trim().to_owned();
     let tested = graph.name(graph.input(node, 1));
     let turns = frames.iter().filter_map(|frame| match frame.then {
-        Then::Again { at, most: i64::MAX, .. } => Some(format!(", in turn {at} of a loop")),
-        Then::Again { at, most, .. } => Some(format!(", in turn {at} of {most}")),
+        Then::Again { at, most: i64::MAX, .. } => Some(format!(", in iteration {at} of a loop")),
+        Then::Again { at, most, .. } => Some(format!(", in iteration {at} of {most}")),
         _ => None,
     });
-    departures
-        .push(format!("%{tested} is {found}; the template goes on behind{}\n  {line}", turns.collect::<String>()));
+    departures.push(format!(
+        "%{tested} is {found}; the run continues in the template{}, after\n  {line}",
+        turns.collect::<String>()
+    ));
 }
 
 /// The outputs of a node from the results of its graph.
@@ -662,7 +674,7 @@ fn returned(graph: &Graph, node: Node, carries: Carries, mut results: Vec<IValue
     results.into()
 }
 
-/// Runs one node, which has no blocks and no subgraph, on these operands.
+/// Runs one node, which has no blocks and no subgraph, with these operands.
 pub fn run_node(graph: &Graph, node: Node, args: &[IValue], env: &Environment) -> Result<Outs, Stop> {
     let kind = graph.kind(node);
     let found = library::find(kind).ok_or_else(|| Stop::unsupported(format!("`{}` has no kernel", kind.as_str())))?;
@@ -672,7 +684,7 @@ pub fn run_node(graph: &Graph, node: Node, args: &[IValue], env: &Environment) -
     found.run(&Call { graph, node, schema, args, env })
 }
 
-/// The overload that takes these values, for graphs whose types say too little.
+/// The overload that matches these values, for graphs whose types do not determine it.
 fn resolve_by_values(graph: &Graph, node: Node, args: &[IValue]) -> Option<&'static Schema> {
     let operator = ops::operator(graph.era, graph.kind(node));
     if operator.schemas.is_empty() {
@@ -686,7 +698,8 @@ fn resolve_by_values(graph: &Graph, node: Node, args: &[IValue]) -> Option<&'sta
         .or_else(|| operator.schemas.iter().find(fits))
 }
 
-/// The qualified name of what a node calls. Operands that only say that are taken away; `with` adds those of a block that ended well.
+/// The qualified name of the callee of a node. Operands that only name it are removed; `with` adds
+/// those of a block that ended normally.
 pub fn callee_name(graph: &Graph, node: Node, inputs: &mut Vec<IValue>) -> String {
     if let Some(IValue::Function(function)) = inputs.first() {
         let name = function.as_str().to_owned();

@@ -1,7 +1,8 @@
-//! The kernels, one file per family. A row is a kind and its kernel; adding an operator is adding a row.
+//! The kernels, one file per family. A table row is a kind and its kernel; a new operator is a new
+//! row.
 //!
-//! Kernels read operands by the names that schemas give them, so that one serves all overloads and versions. Kinds in place and
-//! kinds with `out` need no row: see [`library`](super::library).
+//! Kernels read operands by their names in the schema, so that one kernel serves all overloads and
+//! versions. In-place kinds and kinds with `out` need no row: see [`library`](super::library).
 
 use super::library::Row;
 
@@ -62,8 +63,8 @@ pub mod vision;
 pub mod weighted_sums;
 pub mod windows;
 
-/// Kernels of kinds that take no tensor, or treat it as any value. Where a kind is in both lists, tensors among the operands
-/// decide.
+/// Kernels of kinds that take no tensor, or treat it like any value. If a kind is in both lists, it
+/// depends on whether an operand is a tensor.
 pub const OF_VALUES: &[&[Row]] = &[structure::ROWS, checks::ROWS, containers::ROWS, strings::ROWS, scalars::ROWS];
 
 /// Kernels that compute with tensors.

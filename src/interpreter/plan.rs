@@ -1,4 +1,4 @@
-//! What is found out once per graph: which kernel a node runs, and which values nobody reads after it.
+//! Facts computed once per graph: the kernel of each node, and the values without later uses.
 
 use super::environment::Environment;
 use super::ivalue::IValue;
@@ -15,52 +15,52 @@ use crate::types::Type;
 use crate::types::era::Era;
 use smallvec::SmallVec;
 
-/// What happens at a node.
+/// The action of a node.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// The outputs come from a kernel. The overload is none where types did not tell it.
+    /// The outputs come from a kernel. The overload is `None` if types did not determine it.
     Kernel(Found, Option<&'static Schema>),
-    /// Always the same value.
+    /// A constant value.
     Constant(IValue),
     /// One of two blocks.
     If,
-    /// A block, again and again.
+    /// A loop over a block.
     Loop,
-    /// A block, when an operand is defined.
+    /// A block that runs if an operand is defined.
     GradOf,
     /// The graph of the node's section.
     Section(Carries),
-    /// A graph that the environment holds.
+    /// A call of a graph in the environment.
     CallFunction,
-    /// A graph that the environment holds, found through the class of the first operand.
+    /// A call of a graph in the environment, found through the class of the first operand.
     CallMethod,
-    /// An operand, when it is what the type of the output says; else the graph is left.
+    /// The operand is passed on if it has the type of the output; else the graph is left.
     BailOut,
-    /// Nothing.
+    /// No action.
     Skip,
-    /// It cannot run.
+    /// The node cannot run.
     Refused(Box<Stop>),
 }
 
-/// The row of a node.
+/// The plan of a node.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What happens.
+    /// The action.
     pub action: Action,
-    /// Values that nobody reads afterwards.
+    /// Values without later uses.
     pub drops: SmallVec<[Value; 2]>,
     /// Whether it may draw random numbers.
     pub draws: bool,
 }
 
-/// The rows of a graph.
+/// The plan of a graph.
 #[derive(Debug, Default)]
 pub struct Plan {
     rows: SecondaryMap<Node, Option<Box<Row>>>,
 }
 
 impl Plan {
-    /// Plans a graph. Nodes that cannot run are only refused when they are reached.
+    /// Plans a graph. Nodes that cannot run are refused only when they are reached.
     pub fn of(graph: &Graph, env: &Environment) -> Plan {
         let mut plan = Plan::default();
         for block in graph.all_blocks() {
@@ -84,13 +84,14 @@ impl Plan {
         plan
     }
 
-    /// The row of a node.
+    /// The plan of a node.
     pub fn row(&self, node: Node) -> &Row {
         self.rows[node].as_deref().expect("every node has a row")
     }
 }
 
-/// The last node of the value's own block that reads it, itself or in its blocks; the definer when nobody does.
+/// The last node of the value's own block that uses it, itself or in its blocks; the definer if
+/// there is none.
 fn last_reader(graph: &Graph, block: Block, definer: Node, value: Value) -> Node {
     let mut last: Option<Node> = None;
     for user in graph.users(value) {
@@ -135,10 +136,10 @@ fn action(graph: &Graph, env: &Environment, node: Node) -> Result<Action, Stop> 
     })
 }
 
-/// What a kind lacks that cannot run.
+/// The reason why a kind cannot run.
 fn lacking(era: Era, kind: Symbol) -> String {
     match ops::names_section(era, kind) {
-        true => format!("there is no section `{kind}`; expected `with {kind} = graph(…):` behind the graph"),
+        true => format!("there is no section `{kind}`; expected `with {kind} = graph(…):` after the graph"),
         false => format!("`{kind}` has no kernel"),
     }
 }

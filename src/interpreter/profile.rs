@@ -1,4 +1,5 @@
-//! What tensors came by where a graph looks at them: observed while it runs, kept in a file, and said of the graph again.
+//! Tensor types observed at profiling nodes: recorded while a graph runs, kept in a file, and
+//! written back into the graph.
 //!
 //! ```json
 //! {"profile": 1, "runs": 2, "places": [
@@ -7,12 +8,14 @@
 //! ]}
 //! ```
 //!
-//! A place is an operand of a node, or a result of a block: `1/0/return` is what block 0 of node 1 returns. Nodes are counted from 0 in their
-//! block, without constants and without nodes that look; so names, source locations and constants may change. Otherwise it must be the
-//! graph that was recorded: the first place that is not there is told.
+//! A place is an operand of a node, or a result of a block: `1/0/return` is a result of block 0 of
+//! node 1. Nodes are counted from 0 in their block, without constants and profiling nodes, so that
+//! names, source locations and constants may change. Otherwise the graph must be the recorded one:
+//! the first missing place is reported.
 //!
-//! Of a tensor that was another one each time what was the same is kept: element type, rank, each size, all strides. Where gradients are wanted of anything, those
-//! of what is computed are left open.
+//! Of tensors that differ between runs the common properties are kept: element type, rank, each
+//! size, all strides. If any input requires a gradient, `requires_grad` of computed values is left
+//! open.
 //!
 //! A graph that was edited in another way is another graph: guessing which node moved where would
 //! give types to the wrong values.
@@ -27,23 +30,23 @@ use crate::types::{Dim, Strides, TensorType, Type, TypeKind};
 use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 
-/// The number of the format.
+/// The version of the format.
 const FORMAT: u64 = 1;
 
-/// One place, and what was seen there.
+/// One place, and the types observed there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
-    /// Where the reader stands.
+    /// The position of the reader.
     pub at: String,
-    /// What it is.
+    /// The kind of the reader.
     pub node: Symbol,
-    /// Which of its operands.
+    /// The index of the operand.
     pub operand: usize,
-    /// How often something came by.
+    /// The number of observations.
     pub times: u64,
-    /// What all of it was; nothing when nothing came by, or no tensor.
+    /// The common type of all of them; `None` without observations, or if one was not a tensor.
     pub ty: Option<Type>,
-    /// Whether None came by.
+    /// Whether `None` was observed.
     pub seen_none: bool,
 }
 
@@ -64,7 +67,7 @@ impl Place {
         self.ty = Some(self.ty.map_or(seen, |known| known.join(seen).unwrap_or_else(Type::tensor)));
     }
 
-    /// The interpreter does not carry from operands to results that gradients are wanted.
+    /// Drops `requires_grad`, which the interpreter does not propagate from operands to results.
     fn forget_gradients(&mut self) {
         let Some(seen) = self.ty.as_ref().and_then(|ty| ty.as_tensor()) else { return };
         let differentiable = seen.dtype.is_none_or(|dtype| dtype.is_float() || dtype.is_complex());
@@ -78,7 +81,7 @@ impl Place {
     }
 }
 
-/// All that is known of a tensor.
+/// All known properties of a tensor.
 pub(super) fn type_of(tensor: &Tensor) -> Type {
     let strides = if tensor.rank() == 0 { Strides::Unknown } else { Strides::Known(tensor.strides().into()) };
     Type::new(TypeKind::Tensor(TensorType {
@@ -92,32 +95,32 @@ pub(super) fn type_of(tensor: &Tensor) -> Type {
     }))
 }
 
-/// What was seen of a graph.
+/// The observations about a graph.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// In how many runs.
+    /// The number of runs.
     pub runs: u64,
-    /// Where, in printed order.
+    /// The places, in printed order.
     pub places: Vec<Place>,
 }
 
-/// A profile that is being made of one graph.
+/// A profile of one graph under construction.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// What was seen up to now.
+    /// The observations so far.
     pub profile: Profile,
     graph: u64,
     places: FxHashMap<Node, usize>,
-    /// Places at which no param of the graph is looked at.
+    /// Places whose value is not a param of the graph.
     computed: Vec<usize>,
-    /// Whether gradients of anything are wanted.
+    /// Whether any input requires a gradient.
     gradients: bool,
-    /// Whether the graph has counted the run that goes on.
+    /// Whether the graph has counted the current run.
     counted: bool,
 }
 
 impl Recording {
-    /// Gets ready to look at a graph; nothing when it has no nodes that look.
+    /// Prepares the profile of a graph; `None` if it has no profiling nodes.
     pub fn of(graph: &Graph) -> Option<Recording> {
         let looks = |node: Node| graph.kind(node) == prim::PROFILE;
         graph.all_nodes().any(looks).then(|| {
@@ -139,20 +142,21 @@ impl Recording {
         })
     }
 
-    /// Notes what the graph is given.
+    /// Records the inputs of the graph.
     pub(super) fn begin(&mut self, inputs: &[IValue]) {
         self.gradients |= inputs.iter().any(wants_gradients);
         self.counted = false;
     }
 
-    /// Counts a run that came to its end in a graph that has lost the node that counts: it has no effect that passes know of.
+    /// Counts a completed run in a graph without its counting node: passes may remove it, as they
+    /// know of no effect.
     pub(super) fn finish(&mut self) {
         if !self.counted {
             self.end();
         }
     }
 
-    /// Notes what came by at a node.
+    /// Records the observation at a node.
     pub fn see(&mut self, graph: &Graph, node: Node, args: &[IValue]) {
         if graph.id().number() != self.graph {
             return;
@@ -180,7 +184,7 @@ fn wants_gradients(value: &IValue) -> bool {
     matches!(value, IValue::Tensor(tensor) if tensor.requires_grad())
 }
 
-/// The nodes of a graph that look, and the places that they look at.
+/// The profiling nodes of a graph, and their places.
 fn places(graph: &Graph) -> Vec<(Node, Place)> {
     let mut paths: FxHashMap<Node, String> = FxHashMap::default();
     let mut work: Vec<(Block, String)> = vec![(graph.root(), String::new())];
@@ -213,7 +217,7 @@ fn places(graph: &Graph) -> Vec<(Node, Place)> {
 }
 
 impl Profile {
-    /// Adds what was seen in other runs of the same graph.
+    /// Adds the observations of other runs of the same graph.
     pub fn merge(&mut self, other: &Profile) -> Result<(), String> {
         self.compare(&other.places)?;
         self.runs = self.runs.saturating_add(other.runs);
@@ -227,7 +231,7 @@ impl Profile {
         Ok(())
     }
 
-    /// Says of the nodes of a graph that look what was seen.
+    /// Writes the observed types into the profiling nodes of the graph.
     pub fn apply(&self, graph: &mut Graph) -> Result<(), String> {
         let (nodes, found): (Vec<Node>, Vec<Place>) = places(graph).into_iter().unzip();
         self.compare(&found)?;
@@ -235,7 +239,7 @@ impl Profile {
             if graph.era == Era::V2 {
                 graph.set_attribute(node, attr::SEEN_NONE, Attribute::Int(place.seen_none.into()));
             }
-            // What the text says was seen in another run, perhaps.
+            // A type in the text may have been observed in another run.
             let ty = place.ty.unwrap_or_else(Type::tensor);
             match graph.era {
                 Era::V1_3 => {
@@ -256,7 +260,7 @@ impl Profile {
             None if self.places.len() == found.len() => return Ok(()),
             None => (format!("{} places", self.places.len()), format!("{}", found.len())),
         };
-        Err(format!("the profile is of another graph: it has {recorded}, and here is {here}"))
+        Err(format!("the profile is of another graph: it has {recorded}, the graph has {here}"))
     }
 
     /// The text of a file.
@@ -279,29 +283,29 @@ impl Profile {
 
     /// Reads the text of a file.
     pub fn from_json(text: &[u8]) -> Result<Profile, String> {
-        let json: Json = serde_json::from_slice(text).map_err(|error| format!("this is no JSON: {error}"))?;
+        let json: Json = serde_json::from_slice(text).map_err(|error| format!("invalid JSON: {error}"))?;
         match json["profile"].as_u64() {
             Some(FORMAT) => {}
-            Some(other) => return Err(format!("format {other} of profiles; this program reads format {FORMAT}")),
-            None => return Err(format!("no profile: expected an object with \"profile\": {FORMAT}")),
+            Some(other) => return Err(format!("unsupported format {other} of a profile: expected format {FORMAT}")),
+            None => return Err(format!("not a profile: expected an object with \"profile\": {FORMAT}")),
         }
-        let runs = json["runs"].as_u64().ok_or("`runs` is no number")?;
-        let places = json["places"].as_array().ok_or("`places` is no list")?;
+        let runs = json["runs"].as_u64().ok_or("`runs` is not a number")?;
+        let places = json["places"].as_array().ok_or("`places` is not a list")?;
         let places = places.iter().enumerate().map(|(i, json)| place(json).map_err(|why| format!("place {i}: {why}")));
         Ok(Profile { runs, places: places.collect::<Result<_, String>>()? })
     }
 }
 
 fn place(json: &Json) -> Result<Place, String> {
-    let text = |key: &str| json[key].as_str().ok_or_else(|| format!("`{key}` is no text"));
-    let number = |key: &str| json[key].as_u64().ok_or_else(|| format!("`{key}` is no number"));
+    let text = |key: &str| json[key].as_str().ok_or_else(|| format!("`{key}` is not a string"));
+    let number = |key: &str| json[key].as_u64().ok_or_else(|| format!("`{key}` is not a number"));
     let ty = match &json["type"] {
         Json::Null => None,
         Json::String(text) => {
             let ty = parse_all(text.as_bytes()).map_err(|error| format!("`type`: {}", error.message))?;
-            Some(ty).filter(|ty| ty.is_tensor()).ok_or_else(|| format!("`{text}` is no type of tensors")).map(Some)?
+            Some(ty).filter(|ty| ty.is_tensor()).ok_or_else(|| format!("`{text}` is not a tensor type")).map(Some)?
         }
-        _ => return Err("`type` is no text".to_owned()),
+        _ => return Err("`type` is not a string".to_owned()),
     };
     Ok(Place {
         at: text("at")?.to_owned(),

@@ -1,6 +1,7 @@
-//! Random numbers that depend on where they are drawn, not on what was drawn before.
+//! Random numbers that depend on the place of the draw, not on earlier draws.
 
-/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a counter, enciphered.
+/// Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC
+/// 2011): an enciphered counter.
 #[derive(Clone, Debug)]
 pub struct Philox {
     key: [u32; 2],
@@ -10,7 +11,7 @@ pub struct Philox {
 }
 
 impl Philox {
-    /// The stream of a seed, a place and how often that place drew before.
+    /// The stream for a seed, a place and the number of earlier draws at that place.
     pub fn new(seed: u64, place: u64, n: u64) -> Philox {
         let counter = [0, n as u32, place as u32, (place >> 32) as u32 ^ (n >> 32) as u32];
         Philox { key: [seed as u32, (seed >> 32) as u32], counter, ready: [0; 4], used: 4 }
@@ -32,29 +33,29 @@ impl Philox {
         u64::from(self.bits()) << 32 | u64::from(self.bits())
     }
 
-    /// Uniform in [0, 1), with 24 bits: what a single holds.
+    /// Uniform in [0, 1), with 24 bits: the precision of `f32`.
     pub fn uniform(&mut self) -> f64 {
         f64::from(self.bits() >> 8) / f64::from(1u32 << 24)
     }
 
-    /// Standard normal, by Box and Muller.
+    /// Standard normal, by the Box-Muller method.
     pub fn normal(&mut self) -> f64 {
         let (u, v) = (1.0 - self.uniform(), self.uniform());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Uniform among `low..high`.
+    /// Uniform in `low..high`.
     pub fn int(&mut self, low: i64, high: i64) -> i64 {
         let span = high.wrapping_sub(low).max(1) as u64;
         low.wrapping_add((self.wide_bits() % span) as i64)
     }
 
-    /// Uniform among `0..n`, for choosing.
+    /// Uniform in `0..n`, for choices.
     pub fn below(&mut self, n: usize) -> usize {
         ((u64::from(self.bits()) * n as u64) >> 32) as usize
     }
 
-    /// True once in so many times.
+    /// True with probability `1/n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -73,7 +74,7 @@ fn encipher(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
 mod tests {
     use super::*;
 
-    /// Known answers of the authors' Random123, `kat_vectors`.
+    /// Known answers from the authors' Random123, `kat_vectors`.
     #[test]
     fn known_answers() {
         assert_eq!(encipher([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);

@@ -1,4 +1,4 @@
-//! Calls that the release of a graph refuses, and calls that releases run differently.
+//! Calls that the release of a graph refuses, and calls that run differently in different releases.
 
 use super::call::Call;
 use super::ivalue::IValue;
@@ -10,7 +10,7 @@ use crate::tensor::{DType, Tensor};
 use crate::types::release::Release;
 use crate::types::{Simple, Type};
 
-/// Refuses what the release refuses, and notes where releases that print such text differ.
+/// Refuses calls that the release refuses, and records where releases that print such text differ.
 pub fn check(call: &Call<'_>, of_tensors: bool) -> Result<(), Stop> {
     let rows = release_rows(call.kind());
     if rows.is_empty() || !of_tensors {
@@ -30,7 +30,7 @@ pub fn check(call: &Call<'_>, of_tensors: bool) -> Result<(), Stop> {
     }
 }
 
-/// Element types of the operands. A tensor that stands for a number has none.
+/// Element types of the operands. A tensor that represents a number has none.
 fn operand_types(call: &Call<'_>) -> OperandTypes {
     let mut types = OperandTypes { tensors: Vec::new(), float_number: Some(false) };
     let mut add = |tensor: &Tensor| {
@@ -43,8 +43,8 @@ fn operand_types(call: &Call<'_>) -> OperandTypes {
     types
 }
 
-/// An operator of a graph that releases which print such text run differently on operands of the
-/// declared types.
+/// An operator of a graph that runs differently in the releases that print such text, for operands
+/// of the declared types.
 pub fn ambiguity(graph: &Graph) -> Option<String> {
     let releases = graph.dialect.releases;
     let of_node = |node: Node| {
@@ -63,7 +63,7 @@ pub fn ambiguity(graph: &Graph) -> Option<String> {
     (releases.oldest < releases.newest).then(|| graph.all_nodes().find_map(of_node))?
 }
 
-/// Only the first is noted: a graph of one release is told of it once.
+/// Only the first is recorded: one warning per graph suffices.
 fn note(call: &Call<'_>, types: &OperandTypes) {
     let releases = call.graph.dialect.releases;
     if call.env.release.is_some() || releases.oldest == releases.newest || call.env.ambiguity.borrow().is_some() {
@@ -79,8 +79,8 @@ fn told(kind: Symbol, types: &OperandTypes, releases: Releases, runs_as: Release
     let rows: Vec<String> = differences(kind, types, oldest, newest).map(described).collect();
     let rows = (!rows.is_empty()).then(|| rows.join(", "))?;
     Some(format!(
-        "PyTorch {oldest} to {newest} print such text, and run `{kind}` of these types differently ({rows}): \
-         it runs as in {runs_as}; `--torch` gives another release"
+        "PyTorch {oldest} to {newest} print such text, but run `{kind}` with these types differently ({rows}): \
+         it runs as in {runs_as}; `--torch` selects another release"
     ))
 }
 

@@ -1,4 +1,4 @@
-//! Where a run goes on that leaves its graph: in the middle of the template that a bailout carries.
+//! The point at which a run continues after a bailout: in the middle of the template.
 //!
 //! ```text
 //! %t : int = prim::BailoutTemplate_0()                        with prim::BailoutTemplate_0 = graph(…):
@@ -6,17 +6,22 @@
 //!   block0(%i : int, %c : Tensor):                                block0(%i : int, %c : Tensor):
 //!     %y : Tensor = fast(%c)                                        %y : Tensor = slow(%c)
 //!     %z : Float(3) = prim::BailOut[index=0](%t, %y, %n, %i, %c)    %z : Float(3) = prim::BailOut[index=0](%y, %n, %i, %c)
-//!     %u : Tensor = fast(%z, %c)                                    %u : Tensor = slow(%z, %c)      <- goes on here, in turn %i of %n
+//!     %u : Tensor = fast(%z, %c)                                    %u : Tensor = slow(%z, %c)      <- continues here, in iteration %i of %n
 //!     -> (%true, %u)                                                -> (%true, %u)
 //! ```
 //!
-//! What is in front of the bailout has run, effects included, and what is behind it has not: so nothing is lost and nothing happens twice. The rest of
-//! the template is not copied into a graph of its own. The stack is put up as it would be had the template run from its start: a frame for each block
-//! around the bailout, a loop in the turn that the operands tell. PyTorch makes a loop of what is left instead, with a counter that begins at
-//! 0 again and as many turns as the old counter tells less than there were, so that it runs one turn too many and reads wrong counters.
+//! The nodes before the bailout have run, effects included, and those after it have not: nothing is
+//! lost and nothing happens twice. The rest of the template is not copied into a graph of its own.
+//! The stack is built as it would be had the template run from its start: a frame for each block
+//! around the bailout, a loop in the iteration that the operands give. PyTorch instead makes a loop
+//! of the remaining iterations, with a counter that restarts at 0 and a trip count that is the
+//! original one minus the old counter, so that it runs one iteration too many and reads wrong
+//! counters.
 //!
-//! Values come from three places: operands, by position; constants of the template; and bailouts in front, for what one makes is what it tests. Where a value
-//! is wanted and none of these tells it, the graph cannot be left, and it is said which: PyTorch 1.4 hands on less than the next turn reads.
+//! Values come from three sources: operands, by position; constants of the template; and earlier
+//! bailouts, whose output equals their guarded operand. If a required value comes from none of
+//! these, the graph cannot be left, and the message names the value: PyTorch 1.4 passes fewer
+//! values than the next iteration reads.
 //!
 //! Types in a template hold only while its guards hold. Nothing is inferred from them, and bailouts
 //! in a template test nothing.
@@ -31,36 +36,36 @@ use crate::ops::rules::Structure;
 use crate::symbol::{attr, prim};
 use rustc_hash::FxHashSet;
 
-/// A block around the place, with the node that owns it.
+/// A block around the point, with the node that owns it.
 #[derive(Clone, Debug)]
 pub struct Around {
     /// The block.
     pub block: Block,
-    /// The node; none around the root.
+    /// The node; `None` for the root.
     pub owner: Option<Node>,
-    /// What runs next in the block when the inner one is through.
+    /// The node to run after the inner block.
     pub cursor: Option<Node>,
-    /// What the turns of the loop to come want and nobody tells.
+    /// Values that later iterations of the loop require and that have no source.
     missing: Vec<Value>,
 }
 
-/// A place in a template where runs go on. The same for all that leave there.
+/// A point in a template where runs continue. It is shared by all bailouts with its index.
 #[derive(Clone, Debug)]
 pub struct Resumption {
     /// The bailout of the template.
     pub bailout: Node,
     /// The blocks around it, from the root to the innermost.
     pub around: Vec<Around>,
-    /// Constants that are read behind it.
+    /// Constants read after the point.
     constants: Vec<Node>,
-    /// Bailouts in front of it: pairs of what is told and what that tells.
+    /// Earlier bailouts: pairs of a known value and the value that it determines.
     told: Vec<(Value, Value)>,
-    /// What is wanted in this turn, and nobody tells.
+    /// Values that this iteration requires and that have no source.
     missing: Vec<Value>,
 }
 
 impl Resumption {
-    /// The place in `template` with this index.
+    /// The point in `template` with this index.
     pub fn of(template: &Graph, index: i64) -> Result<Resumption, Stop> {
         let is_it = |&node: &Node| {
             template.kind(node) == prim::BAILOUT
@@ -68,7 +73,7 @@ impl Resumption {
         };
         let mut found = template.all_nodes().filter(is_it);
         let (Some(bailout), None) = (found.next(), found.next()) else {
-            return Err(Stop::unsupported(format!("a bailout {index} that its template does not have, or has twice")));
+            return Err(Stop::unsupported(format!("a bailout {index} that its template lacks or has twice")));
         };
         let mut place = Resumption {
             bailout,
@@ -83,7 +88,7 @@ impl Resumption {
         Ok(place)
     }
 
-    /// Finds out what is told, and what is wanted all the same.
+    /// Determines the known values, and the required ones without a source.
     fn follow(&mut self, template: &Graph, passed: &[Node]) {
         let mut known: FxHashSet<Value> = template.inputs(self.bailout).chain(template.outputs(self.bailout)).collect();
         let tests = |node: &Node| template.kind(*node) == prim::BAILOUT && template.num_inputs(*node) > 0;
@@ -93,7 +98,8 @@ impl Resumption {
             .filter(tests)
             .map(|node| (template.input(node, 0), template.output(node, 0)))
             .collect();
-        // Of a constant that was written to somebody may tell what it holds now; the others are as the template has them.
+        // The content of a constant that is written to may be passed as an operand; other constants
+        // keep the value in the template.
         for constants in [&[][..], &self.constants] {
             known.extend(constants.iter().flat_map(|&node| template.outputs(node)));
             let backward = bailouts.iter().rev().map(|&(tested, made)| (made, tested));
@@ -105,7 +111,7 @@ impl Resumption {
         }
         let is_missing = |value: &Value| !known.contains(value);
         let inside: FxHashSet<Block> = self.around.iter().map(|around| around.block).collect();
-        // What was made before: in blocks around, by nodes in front or as params.
+        // Values made before the point: in enclosing blocks, by preceding nodes or as params.
         let before: FxHashSet<Node> =
             passed.iter().copied().chain(inside.iter().map(|&block| template.param_node(block))).collect();
         let made_before = |value: &Value| template.definer(*value).is_none_or(|node| before.contains(&node));
@@ -119,7 +125,7 @@ impl Resumption {
                 wanted.extend(template.params(around.block).next());
             }
             let later = if loops { reads(template, around.block, template.first(around.block)) } else { Vec::new() };
-            // The next turn makes its own values, and is given its params.
+            // The next iteration makes its own values and receives its params.
             let inner: FxHashSet<Node> = self.around[i..]
                 .iter()
                 .flat_map(|inner| in_front(template, inner).chain([template.param_node(inner.block)]))
@@ -134,13 +140,16 @@ impl Resumption {
         }
     }
 
-    /// The values of the template with which the run goes on, given the operands of the bailout that is left, without the template.
+    /// The values of the template at the point, given the operands of the taken bailout, the
+    /// template itself excluded.
     pub fn values(&self, template: &Graph, plan: &Plan, operands: &[IValue]) -> Result<Vec<IValue>, Stop> {
         let wanted = template.num_inputs(self.bailout);
         if operands.len() != wanted {
             let (found, index) = (operands.len(), self.bailout);
-            return Err(Stop::unsupported(format!("a bailout with {found} values for a template that wants {wanted}"))
-                .at(template, index));
+            return Err(Stop::unsupported(format!(
+                "a bailout with {found} values for a template that requires {wanted}"
+            ))
+            .at(template, index));
         }
         self.refuse(template, &self.missing, "reads")?;
         let mut values = vec![IValue::Uninitialized; template.num_values()];
@@ -162,16 +171,17 @@ impl Resumption {
         Ok(values)
     }
 
-    /// The turn that a loop is in, and of how many; refused when there are more to come that want what nobody tells.
+    /// The current iteration of a loop and the trip count; refused if later iterations require
+    /// values without a source.
     pub fn turn(&self, template: &Graph, around: &Around, values: &[IValue]) -> Result<(i64, i64), Stop> {
         let owner = around.owner.expect("a loop owns its body");
         let counter = template.params(around.block).next().expect("the first param of a body counts");
         let number = |value: Value| if let IValue::Int(n) = values[value.index()] { Some(n) } else { None };
         let (Some(at), Some(most)) = (number(counter), number(template.input(owner, 0))) else {
-            return Err(Stop::unsupported("a bailout in a loop whose counters are no ints").at(template, self.bailout));
+            return Err(Stop::unsupported("a bailout in a loop whose counters are not ints").at(template, self.bailout));
         };
         if at + 1 < most {
-            self.refuse(template, &around.missing, "reads in later turns")?;
+            self.refuse(template, &around.missing, "reads in later iterations")?;
         }
         Ok((at, most))
     }
@@ -180,7 +190,7 @@ impl Resumption {
         let Some(first) = missing.first() else { return Ok(()) };
         let name = template.name(*first);
         let text = format!(
-            "this bailout does not hand on %{name}, which its template {when}; `insert-bailouts` of jitopt hands on all"
+            "this bailout does not pass %{name}, which its template {when}; `insert-bailouts` of jitopt passes all values"
         );
         Err(Stop::unsupported(text).at(template, self.bailout))
     }
@@ -203,7 +213,8 @@ fn around(graph: &Graph, node: Node) -> Vec<Around> {
     found
 }
 
-/// The nodes of a block in front of the one that runs next, without the one that is being left or that owns the inner block.
+/// The nodes of a block before the next one to run, without the taken bailout or the owner of the
+/// inner block.
 fn in_front<'a>(graph: &'a Graph, around: &Around) -> impl Iterator<Item = Node> + 'a {
     let last = match around.cursor {
         Some(cursor) => graph.prev(cursor),
@@ -212,7 +223,7 @@ fn in_front<'a>(graph: &'a Graph, around: &Around) -> impl Iterator<Item = Node>
     graph.nodes(around.block).take_while(move |&node| Some(node) != last)
 }
 
-/// What a block reads from `cursor` on, with what it returns.
+/// The values that a block reads from `cursor` on, its results included.
 fn reads(graph: &Graph, block: Block, cursor: Option<Node>) -> Vec<Value> {
     let mut found: Vec<Value> = graph.results(block).collect();
     let mut work = vec![cursor];

@@ -1,4 +1,4 @@
-//! Values as programs print them.
+//! Values in the form that programs print.
 
 use super::ivalue::{IValue, Key};
 use super::tensor_format;
@@ -8,18 +8,18 @@ use crate::text::number::print_float;
 use crate::types::release::Release;
 use std::fmt::Write;
 
-/// As programs of a release say it: strings have no quotes, in containers neither.
+/// The form in programs of a release: strings have no quotes, not even in containers.
 pub fn to_str(value: &IValue, release: Release) -> String {
     let tensor = |tensor: &Tensor| tensor_format::text(tensor, release);
     shown(value, &Words { text: str::to_owned, float: float_in_words, tensor: &tensor })
 }
 
-/// As reports say it: strings have quotes, and numbers say everything.
+/// The form in reports: strings have quotes, and numbers all digits.
 pub fn to_repr(value: &IValue) -> String {
     shown(value, &Words { text: |text| format!("'{text}'"), float, tensor: &tensor })
 }
 
-/// How texts and numbers are said.
+/// The form of strings and numbers.
 struct Words<'w> {
     text: fn(&str) -> String,
     float: fn(f64) -> String,
@@ -58,25 +58,26 @@ fn class_name(class: &str) -> &str {
     class.rsplit('.').next().unwrap_or(class)
 }
 
-/// A real number as constants of a graph print it.
+/// A floating point number in the spelling of constants of a graph.
 pub fn float(x: f64) -> String {
     let mut out = Vec::new();
     print_float(&mut out, Float { value: x, style: FloatStyle::Seventeen });
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A real number as programs say it. What a whole number of 64 bits can be is written as one, which has no negative zero.
+/// A floating point number in the spelling of programs. A number in the range of 64-bit integers
+/// prints as an integer, which has no negative zero.
 fn float_in_words(x: f64) -> String {
     const END: f64 = 9_223_372_036_854_775_808.0;
     if x == x.trunc() && (-END..END).contains(&x) { format!("{}.", x as i64) } else { float(x) }
 }
 
-/// PyTorch asks whether the imaginary part is at least 0, so that -0 has a plus and no number a minus.
+/// PyTorch tests whether the imaginary part is at least 0, so that -0 gets a plus and NaN a minus.
 fn complex(z: C128, float: fn(f64) -> String) -> String {
     format!("{}{}{}j", float(z.re), if z.im >= 0.0 { "+" } else { "-" }, float(z.im.abs()))
 }
 
-/// Most elements of a tensor that reports show.
+/// The maximal number of elements of a tensor that reports show.
 const MOST: usize = 1000;
 
 /// Elements with all their digits, then type and shape.

@@ -1,4 +1,5 @@
-//! What a value that is made up will be: everything but its numbers, which depend on a seed and a style alone.
+//! Sketches of generated values: all properties but the numbers, which depend on a seed and a style
+//! alone.
 
 use super::description::Described;
 use super::environment::Environment;
@@ -11,24 +12,25 @@ use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What numbers and shapes are like.
+/// The distribution of numbers and shapes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Normally distributed, of a few elements.
+    /// Normally distributed numbers, few elements.
     #[default]
     Ordinary,
-    /// Zeros of both signs, infinities, NaN, denormals, the largest and the smallest, and many that are equal.
+    /// Zeros of both signs, infinities, NaN, denormals, the largest and the smallest numbers, and
+    /// many equal ones.
     Adversarial,
     /// Sizes of 1 and missing dimensions.
     Broadcasting,
     /// Sizes of 0 and 1.
     Tiny,
-    /// Tensors of one type and shape are one memory.
+    /// Tensors of one type and shape share memory.
     Aliased,
 }
 
 impl Style {
-    /// All of them, with their names.
+    /// All styles, with their names.
     pub const ALL: &[(&str, Style)] = &[
         ("ordinary", Style::Ordinary),
         ("adversarial", Style::Adversarial),
@@ -37,13 +39,13 @@ impl Style {
         ("aliased", Style::Aliased),
     ];
 
-    /// The style of a name.
+    /// The style with a name.
     pub fn named(name: &str) -> Option<Style> {
         Style::ALL.iter().find(|(known, _)| *known == name).map(|&(_, style)| style)
     }
 }
 
-/// A tensor but for its elements.
+/// A tensor without its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorSketch {
     /// Element type.
@@ -54,22 +56,22 @@ pub struct TensorSketch {
     pub dims: Vec<(i64, bool)>,
     /// Whether another number of dimensions may be tried.
     pub free_rank: bool,
-    /// Where elements lie, if the type says it.
+    /// The strides, if the type declares them.
     pub strides: Option<Dims>,
-    /// Where programs see it.
+    /// The device that programs see.
     pub device: Option<String>,
-    /// Whether programs see it as taking part in differentiation.
+    /// The `requires_grad` that programs see.
     pub requires_grad: bool,
-    /// Whole numbers are from here on, and less than the second.
+    /// The range of integers: at least the first, less than the second.
     pub range: (i64, i64),
 }
 
-/// A value but for its numbers.
+/// A value without its numbers.
 #[derive(Clone, Debug)]
 pub enum Sketch {
     /// A tensor.
     Tensor(TensorSketch),
-    /// A whole number, which may be changed.
+    /// An integer, which may be changed.
     Int(i64),
     /// A list that may be of another length.
     List(Vec<Sketch>),
@@ -77,21 +79,21 @@ pub enum Sketch {
     Tuple(Vec<Sketch>),
     /// Items.
     Dict(Vec<(IValue, Sketch)>),
-    /// What it is, or `None` as long as the second says so.
+    /// The value, or `None` while the flag is set.
     Optional(Box<Sketch>, bool),
-    /// A real number, which a style decides.
+    /// A floating point number, which the style decides.
     Float,
     /// A number from 0 to 1.
     Probability,
-    /// Anything else, as it is.
+    /// Any other value, unchanged.
     Fixed(IValue),
 }
 
-/// The size that dimensions have at first: all the same, so that most operators agree to them.
+/// The initial size of dimensions: equal for all, so that most operators accept them.
 pub const FIRST_SIZE: i64 = 3;
 
 impl TensorSketch {
-    /// A tensor of which only the number of dimensions is chosen.
+    /// A tensor with a given rank and everything else free.
     pub fn free(rank: usize) -> TensorSketch {
         TensorSketch {
             dtype: DType::Float,
@@ -105,7 +107,7 @@ impl TensorSketch {
         }
     }
 
-    /// What a type says of a tensor.
+    /// A tensor with the declared properties of a type.
     pub fn of_type(ty: &TensorType, rank: usize) -> TensorSketch {
         let mut sketch = TensorSketch::free(rank);
         if let Some(dtype) = ty.dtype.filter(|dtype| dtype.arithmetic().is_some()) {
@@ -132,14 +134,14 @@ impl TensorSketch {
         self.dims.iter().map(|&(n, _)| n).collect()
     }
 
-    /// Takes a shape that is not to be changed.
+    /// Sets a shape that must not be changed.
     pub fn fix(&mut self, shape: &[i64]) {
         self.dims = shape.iter().map(|&n| (n, false)).collect();
         (self.free_rank, self.strides) = (false, None);
     }
 
     fn realise(&self, style: Style, draws: &mut Philox, precision: Precision) -> Tensor {
-        // What is declared larger than anything here can be is left empty.
+        // A declared size larger than the limit is left empty.
         let shape = Some(self.shape()).filter(|shape| layout::checked(shape).is_ok()).unwrap_or([0].as_slice().into());
         let n = layout::numel(&shape);
         let made = elements(self, n, style, draws);
@@ -154,7 +156,7 @@ impl TensorSketch {
     }
 }
 
-/// The same elements where strides put them; nothing where those are odd.
+/// The same elements with other strides; `None` if the strides are not those of a dense tensor.
 fn strided(tensor: &Tensor, strides: &[i64], precision: Precision) -> Option<Tensor> {
     let fits = strides.len() == tensor.rank() && layout::is_dense(tensor.shape(), strides);
     let flat = Tensor::zeros(tensor.dtype(), &[tensor.numel() as i64], precision);
@@ -185,7 +187,7 @@ fn elements(sketch: &TensorSketch, n: usize, style: Style, draws: &mut Philox) -
     }
 }
 
-/// A real number of a style. Half of the adversarial ones are special.
+/// A floating point number of a style. Half of the adversarial ones are special values.
 pub fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
     if style != Style::Adversarial || draws.one_in(2) {
         return draws.normal();
@@ -201,7 +203,7 @@ pub fn real(dtype: DType, style: Style, draws: &mut Philox) -> f64 {
     special[draws.below(special.len())]
 }
 
-/// A number from 0 to 1. Half of the adversarial ones are one of those.
+/// A number from 0 to 1. Half of the adversarial ones are 0 or 1.
 fn probability(style: Style, draws: &mut Philox) -> f64 {
     match style == Style::Adversarial && draws.one_in(2) {
         true => [0.0, 1.0][draws.below(2)],
@@ -210,7 +212,7 @@ fn probability(style: Style, draws: &mut Philox) -> f64 {
 }
 
 impl Sketch {
-    /// What a type says, given how many dimensions its uses suggest.
+    /// A sketch of a type, given the rank that its uses suggest.
     pub fn of_type(ty: Type, name: &str, rank: usize) -> Sketch {
         let inner = |ty: Type| Sketch::of_type(ty, name, rank);
         match ty.kind() {
@@ -240,7 +242,7 @@ impl Sketch {
         }
     }
 
-    /// What a description says; its tensors have no elements.
+    /// A sketch of a description, whose tensors have no elements.
     pub fn of_description(described: &Described) -> Sketch {
         match described {
             Described::Tensor(note) => {
@@ -261,7 +263,7 @@ impl Sketch {
         }
     }
 
-    /// Calls `f` with every part that has none itself.
+    /// Calls `f` with every leaf.
     pub fn each(&mut self, f: &mut dyn FnMut(&mut Sketch)) {
         match self {
             Sketch::List(parts) | Sketch::Tuple(parts) => parts.iter_mut().for_each(|part| part.each(f)),
@@ -316,27 +318,27 @@ pub struct Maker<'a> {
     style: Style,
     env: &'a Environment,
     draws: Philox,
-    /// Memory that was given, by address, and its copy.
+    /// Given memory, by address, and its copy.
     copies: BTreeMap<usize, Tensor>,
-    /// What was made, for those that share it.
+    /// Values made so far, for those that share them.
     made: Vec<(TensorSketch, Tensor)>,
-    /// How many numbers were drawn.
+    /// The number of draws so far.
     drawn: u64,
 }
 
 impl<'a> Maker<'a> {
-    /// From a seed. Values that are made in the same order get the same numbers.
+    /// A maker with a seed. Values that are made in the same order get the same numbers.
     pub fn new(seed: u64, style: Style, env: &'a Environment) -> Maker<'a> {
         let draws = Philox::new(seed, u64::MAX, 0);
         Maker { style, env, draws, copies: BTreeMap::new(), made: Vec::new(), drawn: 0 }
     }
 
-    /// How many numbers were drawn for tensors.
+    /// The number of draws for tensors so far.
     pub fn drawn(&self) -> u64 {
         self.drawn
     }
 
-    /// Draws the next value as the first of a stream of its own, so that others before it change nothing.
+    /// Starts a new stream for the next value, so that values before it have no influence.
     pub fn stream(&mut self, seed: u64, place: u64) {
         self.draws = Philox::new(seed, place, 1);
     }
@@ -352,7 +354,8 @@ impl<'a> Maker<'a> {
         IValue::Tensor(tensor)
     }
 
-    /// A copy that shares no memory with the original. What shared memory in the original shares it in the copy.
+    /// A copy that shares no memory with the original. Sharing within the original is kept within
+    /// the copy.
     pub fn copy(&mut self, value: &IValue) -> IValue {
         match value {
             IValue::Tensor(tensor) => IValue::Tensor(self.copied(tensor)),

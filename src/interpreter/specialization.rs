@@ -1,14 +1,15 @@
-//! Types of params, from the arguments of one call: what PyTorch's executors key their plans with.
+//! Types of params from the arguments of one call: the key of the plans of PyTorch's executors.
 //!
-//! Of a tensor that is the element type, the rank, the device, whether a gradient is wanted, and whether it is defined at all. A plan for
-//! these runs for every size. With [`Detail::Sizes`] sizes and strides are taken too, and it runs for this one.
+//! For a tensor the key has the element type, the rank, the device, `requires_grad`, and whether it
+//! is defined at all. A plan for these runs for every size. With [`Detail::Sizes`] the key includes
+//! sizes and strides, and the plan is for these only.
 
 use super::description::{Described, TensorNote};
 use crate::symbol::Symbol;
 use crate::tensor::layout;
 use crate::types::{Dim, Strides, TensorType, Type, TypeKind};
 
-/// How much of a tensor is taken.
+/// The detail of tensor types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// Its rank.
@@ -17,19 +18,19 @@ pub enum Detail {
     Sizes,
 }
 
-/// The type of a param for this argument; what does not fit is said in words.
+/// The type of a param for this argument, or a message if the two do not match.
 pub fn specialized(ty: Type, argument: &Described, detail: Detail) -> Result<Type, String> {
     let fits = |found: Type| match ty.join(found) {
-        // What the text declares of a tensor holds beside what is seen of it.
+        // Declared properties of a tensor are kept in addition to observed ones.
         Some(joined) if joined == ty || ty.is_tensor() && is_consistent(ty, found) => Ok(met(ty, found)),
-        _ => Err(format!("`{found}` does not fit `{ty}`")),
+        _ => Err(format!("`{found}` does not match `{ty}`")),
     };
     match (ty.kind(), argument) {
         (TypeKind::Tensor(_), Described::Tensor(note)) => fits(tensor(note, detail)),
         (TypeKind::Tensor(known), Described::Undefined) => {
             Ok(Type::new(TypeKind::Tensor(TensorType { undefined: Some(true), ..known.clone() })))
         }
-        (TypeKind::Tensor(_), Described::None) => Err(format!("None does not fit `{ty}`")),
+        (TypeKind::Tensor(_), Described::None) => Err(format!("None does not match `{ty}`")),
         (TypeKind::Optional(_), Described::None) => Ok(Type::none()),
         (TypeKind::Optional(inner), argument) => specialized(*inner, argument, detail),
         (TypeKind::Tuple(parts), Described::Tuple(arguments)) if parts.len() == arguments.len() => {
@@ -62,7 +63,7 @@ fn tensor(note: &TensorNote, detail: Detail) -> Type {
     }))
 }
 
-/// Whether one tensor can be both.
+/// Whether a tensor can be of both types.
 fn is_consistent(a: Type, b: Type) -> bool {
     let (Some(a), Some(b)) = (a.as_tensor(), b.as_tensor()) else { return false };
     let size = |(a, b): (&Dim, &Dim)| !matches!((a, b), (Dim::Known(a), Dim::Known(b)) if a != b);
@@ -73,7 +74,7 @@ fn is_consistent(a: Type, b: Type) -> bool {
     sizes && (a.dtype.is_none() || b.dtype.is_none() || a.dtype == b.dtype)
 }
 
-/// What is known of a tensor of both types; the second one is what is seen.
+/// The known properties of a tensor of both types; the second one is the observed one.
 fn met(a: Type, b: Type) -> Type {
     let (Some(written), Some(seen)) = (a.as_tensor(), b.as_tensor()) else { return b };
     let size = |(a, b): (&Dim, &Dim)| if *b == Dim::Unknown { *a } else { *b };
@@ -93,13 +94,13 @@ fn met(a: Type, b: Type) -> Type {
     }))
 }
 
-/// A tensor of these sizes, for a param of this type; the element type is that of the text.
+/// A tensor type with these sizes, for a param of this type; the element type is that of the text.
 pub fn shaped(ty: Type, sizes: &[i64]) -> Result<Type, String> {
     let inner = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
     if !inner.is_tensor() {
-        return Err(format!("it is `{ty}`, no tensor"));
+        return Err(format!("its type is `{ty}`, not a tensor"));
     }
     let found = TensorType { sizes: Some(sizes.iter().copied().map(Dim::Known).collect()), ..TensorType::default() };
     let found = Type::new(TypeKind::Tensor(found));
-    if is_consistent(inner, found) { Ok(met(inner, found)) } else { Err(format!("that does not fit `{inner}`")) }
+    if is_consistent(inner, found) { Ok(met(inner, found)) } else { Err(format!("these sizes do not match `{inner}`")) }
 }

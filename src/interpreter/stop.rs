@@ -1,49 +1,51 @@
-//! Why a run ended before its end.
+//! The reason why a run ended early.
 
 use crate::ir::{Graph, Node};
 use crate::tensor::layout::TensorError;
 use crate::text::{PrintOptions, Printer};
 use std::fmt;
 
-/// What the program raised.
+/// An exception raised by the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exception {
-    /// Its class, `RuntimeError`; the class that the program names for exceptions of its own.
+    /// Its class, `RuntimeError`; for exceptions of its own, the class that the program names.
     pub class: String,
-    /// What it says.
+    /// Its message.
     pub message: String,
 }
 
-/// Why.
+/// The reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The program raised an exception: a result like any other.
     Raised(Exception),
-    /// The interpreter cannot do this.
+    /// The interpreter does not support an operation.
     Unsupported(String),
-    /// A constant or an object whose content is not in the text, and that nobody bound: what it is called.
+    /// The content of a constant or an object is not in the text and was not bound: the message
+    /// names it.
     Unbound(String),
-    /// A number of steps or a time is spent.
+    /// The limit on steps or time was reached.
     Budget(String),
-    /// A watcher ended it.
+    /// An observer ended the run.
     Watcher(String),
 }
 
-/// Why, and at which node.
+/// The reason, and the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
     /// The node as printed.
     pub node: Option<String>,
-    /// Where in the program it comes from.
+    /// Its source location in the program.
     pub source: Option<String>,
-    /// Who waited for what raised it, as printed: it ended the run only then.
+    /// The waiting node, as printed, if the exception was raised in a fork: it ends the run only
+    /// there.
     pub waited: Option<String>,
 }
 
 impl Stop {
-    /// Ends a run, at a node that is filled in on the way out.
+    /// Ends a run; the node is added by the caller.
     pub fn new(reason: Reason) -> Stop {
         Stop { reason, node: None, source: None, waited: None }
     }
@@ -58,12 +60,12 @@ impl Stop {
         Stop::new(Reason::Raised(Exception { class: class.to_owned(), message: message.into() }))
     }
 
-    /// Something that the interpreter cannot do.
+    /// An unsupported operation.
     pub fn unsupported(what: impl Into<String>) -> Stop {
         Stop::new(Reason::Unsupported(what.into()))
     }
 
-    /// The same, at a node, unless it is known where already.
+    /// The same at a node, unless it has one already.
     pub fn at(mut self, graph: &Graph, node: Node) -> Stop {
         if self.node.is_none() {
             self.node = Some(printed(graph, node));
@@ -72,12 +74,12 @@ impl Stop {
         self
     }
 
-    /// The same, for what a future held when a node waited for it.
+    /// The same for the exception of a future that a node waits for.
     pub fn waited_for(self, graph: &Graph, node: Node) -> Stop {
         Stop { waited: Some(printed(graph, node)), ..self }
     }
 
-    /// The exception, if it is one.
+    /// The exception, if the program raised one.
     pub fn exception(&self) -> Option<&Exception> {
         if let Reason::Raised(exception) = &self.reason { Some(exception) } else { None }
     }

@@ -1,4 +1,5 @@
-//! Shapes that operands of common layers must have, given those of the others: what a search at random takes long to find.
+//! Shapes that operands of common layers must have, given those of the others: a random search
+//! takes long to find them.
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
@@ -13,10 +14,10 @@ mod demands;
 mod recurrences;
 pub(super) mod subscripts;
 
-/// Shapes of values as they were in a run.
+/// The shapes of values in a run.
 pub type Shapes = BTreeMap<Value, Dims>;
 
-/// What a value must be so that a layer runs.
+/// The requirement on a value so that a layer runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Wanted {
     /// A tensor of this shape.
@@ -25,10 +26,10 @@ pub enum Wanted {
     Shapes(Vec<Dims>),
 }
 
-/// Values, and what they must be.
+/// Values with their requirements.
 type Proposals = Vec<(Value, Wanted)>;
 
-/// A node, asked by the names of formals.
+/// A node, with access by the names of formals.
 struct Layer<'a> {
     graph: &'a Graph,
     node: Node,
@@ -38,13 +39,13 @@ struct Layer<'a> {
 }
 
 impl Layer<'_> {
-    /// Whether the shape of a value, or of what it is a transposition or a copy of, may still be
+    /// Whether the shape of a value, or of the value that it transposes or copies, may still be
     /// chosen.
     fn may_change(&self, value: Value) -> bool {
         (self.is_free)(origin(self.graph, value).0)
     }
 
-    /// The shape of an operand that cannot change, such as a weight that was given.
+    /// The shape of an operand that cannot change, such as a given weight.
     fn fixed(&self, formal: &str) -> Option<Dims> {
         let value = self.operand(formal).filter(|&value| !self.may_change(value))?;
         self.shape_of(value)
@@ -60,13 +61,13 @@ impl Layer<'_> {
         (index < n).then(|| self.graph.input(self.node, index))
     }
 
-    /// The shape as it was, else as the type says.
+    /// The observed shape, else the declared one.
     fn shape(&self, formal: &str) -> Option<Dims> {
         let operand = self.operand(formal)?;
         self.shapes.get(&operand).cloned().or_else(|| declared_shape(self.graph, operand))
     }
 
-    /// The shape as the type says, else as it was.
+    /// The declared shape, else the observed one.
     fn input(&self, formal: &str) -> Option<Dims> {
         declared_shape(self.graph, self.operand(formal)?).or_else(|| self.shape(formal))
     }
@@ -75,7 +76,7 @@ impl Layer<'_> {
         self.graph.constant_int(self.operand(formal)?)
     }
 
-    /// A list whose elements stand in the text.
+    /// A list whose elements are constants in the text.
     fn ints(&self, formal: &str) -> Option<Dims> {
         let list = self.operand(formal)?;
         if let Some(Some(Attribute::List(parts))) = self.graph.constant(list) {
@@ -85,7 +86,7 @@ impl Layer<'_> {
         self.graph.inputs(made).map(|value| self.graph.constant_int(value)).collect()
     }
 
-    /// A size of the output, where its type says it.
+    /// A size of the output, if its type declares it.
     fn declared(&self, dim: usize) -> Option<i64> {
         let output = self.graph.outputs(self.node).next()?;
         match self.graph.ty(output).as_tensor()?.sizes.as_ref()?.get(dim)? {
@@ -104,7 +105,7 @@ impl Layer<'_> {
         shapes.iter().filter_map(wanted).collect()
     }
 
-    /// The values of a list that is made in the graph; the value itself where it is none.
+    /// The elements of a list that is made in the graph; otherwise the value itself.
     fn elements(&self, formal: &str) -> Vec<Value> {
         let Some(value) = self.operand(formal) else { return Vec::new() };
         let made = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::LIST_CONSTRUCT);
@@ -115,14 +116,15 @@ impl Layer<'_> {
         self.shapes.get(&value).cloned().or_else(|| declared_shape(self.graph, value))
     }
 
-    /// Whether an operand is a part of something.
+    /// Whether an operand is a part of another value.
     fn is_part(&self, formal: &str) -> bool {
         let whole =
             self.operand(formal).map(|value| (origin(self.graph, value).0, origin_of_part(self.graph, value).0));
         whole.is_some_and(|(whole, of)| whole != of)
     }
 
-    /// The last part of the name of the attribute or constant that an operand is, or is a part of, and its value.
+    /// The last component of the name of the attribute or constant that an operand is, or is a part
+    /// of, and its value.
     fn attribute(&self, formal: &str) -> Option<(Value, String)> {
         let (value, _) = origin_of_part(self.graph, self.operand(formal)?);
         let node = self.graph.definer(value)?;
@@ -134,13 +136,13 @@ impl Layer<'_> {
     }
 }
 
-/// The shape of a value, if its type says all of it.
+/// The shape of a value, if its type declares all of it.
 pub fn declared_shape(graph: &Graph, value: Value) -> Option<Dims> {
     let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
     sizes.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect()
 }
 
-/// What a guard wants a value to be: a graph that was specialised runs on nothing else.
+/// The type that a guard requires of a value: a specialised graph runs on nothing else.
 pub fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
     let guarded = |u| {
         let (node, index) = (graph.user(u), graph.operand_index(u));
@@ -148,7 +150,7 @@ pub fn guarded_type(graph: &Graph, value: Value) -> Option<Type> {
             prim::GUARD if index == 0 => 0,
             prim::BAILOUT if index == 1 => 0,
             prim::TYPE_CHECK | prim::ONEDNN_FUSION_GUARD => index,
-            // These have no output that carries the type.
+            // These have no output with the type.
             prim::DYNAMIC_GUARD | prim::CUDA_FUSION_GUARD => return listed_type(graph, node, index),
             _ => return None,
         };
@@ -163,8 +165,8 @@ fn listed_type(graph: &Graph, guard: Node, index: usize) -> Option<Type> {
     if let Attribute::Type(ty) = types.get(index)? { Some(*ty) } else { None }
 }
 
-/// Shapes for operands of a node with which it may run. `is_free` tells which values may change,
-/// `message` what the node raised, if it did.
+/// Shapes for operands of a node with which it may run. `is_free` tells which values may change;
+/// `message` is the exception of the node, if any.
 pub fn proposals(
     graph: &Graph,
     node: Node,
@@ -207,7 +209,7 @@ pub fn proposals(
     }
 }
 
-/// The input of a layer norm ends in the sizes that are normalised.
+/// The input of a layer norm ends in the normalised sizes.
 fn normalized(layer: &Layer<'_>) -> Proposals {
     let shape = layer.ints("normalized_shape").unwrap_or_default();
     let mut all = layer.give(&[("weight", &shape), ("bias", &shape)]);
@@ -224,7 +226,7 @@ fn normalized(layer: &Layer<'_>) -> Proposals {
     all
 }
 
-/// The last size of what is given a shape for which it has too few elements, or too many.
+/// Changes the last size of a value that is reshaped to a shape with fewer or more elements.
 fn reshaped(layer: &Layer<'_>, message: &str) -> Option<Proposals> {
     let (_, rest) = message.split_once("shape '[")?;
     let (shape, rest) = rest.split_once("]' is invalid for input of size ")?;
@@ -235,7 +237,7 @@ fn reshaped(layer: &Layer<'_>, message: &str) -> Option<Proposals> {
     (last % elements == 0).then(|| layer.demand("self", Axis::Last, last / elements))
 }
 
-/// A class for each row, or each place of images, and a weight for each class.
+/// A class for each row, or each pixel of images, and a weight for each class.
 fn classes(layer: &Layer<'_>) -> Option<Proposals> {
     let x = layer.shape("self")?;
     let dim = usize::from(x.len() > 1);
@@ -244,7 +246,7 @@ fn classes(layer: &Layer<'_>) -> Option<Proposals> {
     Some(layer.give(&[("target", &target), ("weight", &[classes])]))
 }
 
-/// The targets and lengths of `ctc_loss`, of a batch each.
+/// The targets and lengths of `ctc_loss`, one of each per batch element.
 fn labelled(layer: &Layer<'_>) -> Option<Proposals> {
     let batch = *layer.shape("log_probs")?.get(1)?;
     Some(layer.give(&[("targets", &[batch, 3]), ("input_lengths", &[batch]), ("target_lengths", &[batch])]))
@@ -281,8 +283,8 @@ fn convolution(layer: &Layer<'_>, transposed: bool) -> Proposals {
     layer.give(&[("weight", &weight), ("bias", &[out])])
 }
 
-/// The size of a kernel that keeps images as large as they are, by the padding, or enlarges them by
-/// the stride.
+/// The size of a kernel that keeps the size of images, given the padding, or enlarges them by the
+/// stride.
 fn likely_kernel(layer: &Layer<'_>, i: usize, transposed: bool) -> Option<i64> {
     let one = |formal: &str| {
         let list = layer.ints(formal).unwrap_or_default();
@@ -295,7 +297,7 @@ fn likely_kernel(layer: &Layer<'_>, i: usize, transposed: bool) -> Option<i64> {
     }
 }
 
-/// The size of a kernel that makes the declared output of the input.
+/// The size of a kernel that yields the declared output for the input.
 fn kernel_size(layer: &Layer<'_>, x: &Dims, i: usize, n: usize, transposed: bool) -> Option<i64> {
     let one = |formal: &str, default: i64| {
         let list = layer.ints(formal).unwrap_or_default();
@@ -314,7 +316,7 @@ fn per_channel(layer: &Layer<'_>) -> Proposals {
     let Some(x) = layer.input("input").filter(|x| x.len() > 1) else { return Vec::new() };
     let formals = ["weight", "bias", "running_mean", "running_var"];
     let fixed = formals.iter().find_map(|formal| layer.fixed(formal)).and_then(|shape| shape.first().copied());
-    // Groups of channels are of one size.
+    // Groups of channels have equal sizes.
     let groups = layer.int("num_groups").filter(|&groups| groups > 0 && x[1] % groups != 0);
     let channels = fixed.or(groups.map(|groups| 2 * groups));
     let all = [channels.unwrap_or(x[1])];
@@ -337,7 +339,8 @@ fn linear(layer: &Layer<'_>) -> Proposals {
     layer.give(&[("weight", &[out, width]), ("bias", &[out])])
 }
 
-/// Attention keeps the projections of queries, keys and values in one weight, of which a part may be used.
+/// Attention has the projections of queries, keys and values in one weight, of which a slice may be
+/// used.
 fn projections(layer: &Layer<'_>) -> Option<Proposals> {
     let width = *layer.input("input")?.last()?;
     let shape = |(value, name): (Value, String)| match name.as_str() {
@@ -349,7 +352,7 @@ fn projections(layer: &Layer<'_>) -> Option<Proposals> {
     Some(std::iter::once(weight).chain(layer.attribute("bias").and_then(shape)).collect())
 }
 
-/// The same where the layer is a product, and a sum behind it, with parts of the weight and the bias.
+/// The same for a product followed by a sum, with slices of the weight and the bias.
 fn part_of_projections(layer: &Layer<'_>) -> Option<Proposals> {
     let width = *layer.input("self")?.last()?;
     let (value, name) = layer.attribute("other").filter(|_| layer.is_part("other"))?;
@@ -362,7 +365,7 @@ fn part_of_bias(layer: &Layer<'_>) -> Option<Proposals> {
     (name == "in_proj_bias").then(|| vec![(value, Wanted::Shape([3 * width].as_slice().into()))])
 }
 
-/// A weight of several projections that is taken apart by sizes.
+/// A weight of several projections that is split by sizes.
 fn divided(layer: &Layer<'_>) -> Option<Proposals> {
     let (value, name) = layer.attribute("self")?;
     let all: i64 = layer.ints("split_sizes").or_else(|| layer.ints("split_size"))?.iter().sum();
@@ -391,7 +394,7 @@ fn fused_attention(layer: &Layer<'_>) -> Option<Proposals> {
     Some(all)
 }
 
-/// What is added to something is of its shape, mostly.
+/// The operands of a sum usually have one shape.
 fn like_the_other(layer: &Layer<'_>) -> Proposals {
     let made = layer.graph.outputs(layer.node).next().and_then(|value| declared_shape(layer.graph, value));
     if let Some(shape) = made {
@@ -424,7 +427,7 @@ fn product(layer: &Layer<'_>, left: &str, right: &str) -> Proposals {
     all
 }
 
-/// The same for a value that may be a part of it.
+/// The same for a value that may be a part of another.
 fn origin_of_part(graph: &Graph, mut value: Value) -> (Value, bool) {
     loop {
         let found = origin(graph, value);
@@ -447,7 +450,8 @@ fn origin_of_part(graph: &Graph, mut value: Value) -> (Value, bool) {
     }
 }
 
-/// The value that this one is made of without looking at elements, and whether two dimensions change places on the way.
+/// The value from which this one is made without access to elements, and whether two dimensions are
+/// swapped on the way.
 pub fn origin(graph: &Graph, mut value: Value) -> (Value, bool) {
     let mut swapped = false;
     while let Some(node) = graph.definer(value).filter(|&node| graph.num_inputs(node) > 0) {

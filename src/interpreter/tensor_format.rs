@@ -9,21 +9,21 @@
 //! ```
 //!
 //! All elements of a row or matrix have one format, which the smallest and the largest of them
-//! decide: integers as they are, four digits after the point, a common factor before the elements,
-//! or exponents. Matrices of tensors with more dimensions have a format each. Lines hold 80
+//! determine: plain integers, four digits after the point, a common factor before the elements, or
+//! exponents. Matrices of tensors with more dimensions have a format each. Lines hold 80
 //! characters; wider matrices are printed in groups of columns.
 //!
 //! Two forms are known: that of 1.x up to 2.2, and that of 2.9, which indents less, prints single
-//! numbers with all their digits, and looks at the magnitude of negative elements as well. Up to
+//! numbers with all their digits, and considers the magnitude of negative elements as well. Up to
 //! 1.3 types are those of variables.
 
 use crate::tensor::{DType, Precision, Quantizer, Tensor};
 use crate::types::release::Release;
 use std::fmt::Write;
 
-/// Characters in a line.
+/// The characters in a line.
 const LINE: usize = 80;
-/// The oldest release whose newer form was seen.
+/// The oldest release with the newer form among those observed.
 const SINCE: Release = Release(2, 9);
 
 /// The text of a tensor, without a line end after it.
@@ -44,15 +44,15 @@ pub fn text(tensor: &Tensor, release: Release) -> String {
     out.out + " ]"
 }
 
-/// How numbers are printed; the digits stay as they are when another form is set, as in a C++
+/// The format of numbers; the number of digits is kept when another form is set, as in a C++
 /// stream.
 #[derive(Clone, Copy)]
 enum Numbers {
-    /// So many digits, fixed or with an exponent.
+    /// This many digits, fixed or with an exponent.
     Shortest(usize),
-    /// So many digits after the point.
+    /// This many digits after the point.
     Fixed(usize),
-    /// So many digits after the point, and an exponent.
+    /// This many digits after the point, and an exponent.
     Exponent(usize),
 }
 
@@ -62,7 +62,7 @@ struct Formatter {
     numbers: Numbers,
 }
 
-/// What all elements of a matrix have in common.
+/// The common format of all elements of a matrix.
 struct Format {
     scale: f64,
     width: usize,
@@ -85,7 +85,7 @@ impl Formatter {
         }
     }
 
-    /// The number of a tensor without dimensions.
+    /// The number of a zero-dimensional tensor.
     fn single(&self, number: f64) -> String {
         if self.newer { round_trip(number) } else { printed(number, Numbers::Shortest(6)) }
     }
@@ -158,7 +158,7 @@ impl Formatter {
         true
     }
 
-    /// A number with as many digits as the stream was set to.
+    /// A number with the digits that the stream is set to.
     fn in_stream(&self, number: f64) -> String {
         let (Numbers::Shortest(digits) | Numbers::Fixed(digits) | Numbers::Exponent(digits)) = self.numbers;
         printed(number, Numbers::Shortest(digits))
@@ -175,7 +175,7 @@ impl Formatter {
         for number in finite {
             integers &= number == number.ceil();
             least = least.min(number.abs());
-            // The older form takes no negative number for the largest.
+            // The older form ignores negative numbers when it determines the largest.
             most = most.max(if self.newer { number.abs() } else { number });
         }
         let (least, most) = match first {
@@ -185,7 +185,7 @@ impl Formatter {
         self.choose(integers, least, most)
     }
 
-    /// The format of numbers with so many digits before the point.
+    /// The format of numbers with these counts of digits before the point.
     fn choose(&mut self, integers: bool, least: i32, most: i32) -> Format {
         let (numbers, width, scale) = match () {
             () if integers && most <= 9 => (Numbers::Shortest(self.digits()), most + 1, 1.0),
@@ -198,7 +198,7 @@ impl Formatter {
         Format { scale, width: width.max(0) as usize }
     }
 
-    /// The digits of numbers in the shortest form: what was set last stays in the older form.
+    /// The digits of numbers in the shortest form: in the older form, the last setting is kept.
     fn digits(&self) -> usize {
         match self.numbers {
             Numbers::Shortest(digits) | Numbers::Fixed(digits) | Numbers::Exponent(digits) if !self.newer => digits,
@@ -228,7 +228,7 @@ impl Formatter {
     }
 }
 
-/// How many digits stand before the point; 1 for 0, none or fewer below 0.1.
+/// The number of digits before the point; 1 for 0, zero or negative below 0.1.
 fn magnitude(number: f64) -> i32 {
     if number == 0.0 { 1 } else { number.log10().floor() as i32 + 1 }
 }
@@ -279,7 +279,7 @@ fn exponent(text: &str) -> i32 {
     text.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// `1.5e-7` as C writes it, `1.5e-07`.
+/// `1.5e-7` in C's spelling, `1.5e-07`.
 fn with_c_exponent(text: &str) -> String {
     let (digits, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));

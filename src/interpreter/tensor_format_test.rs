@@ -1,6 +1,6 @@
-//! Tensors as PyTorch printed them: `testdata/interpreter/printed_tensors.jsonl` has what scripted
-//! functions with one `print` wrote in 1.3.1, 1.13.1 (2.2.2 writes the same) and 2.15.0 (2.9.1
-//! does).
+//! Tensors as PyTorch printed them: `testdata/interpreter/printed_tensors.jsonl` has the output of
+//! scripted functions with one `print` in 1.3.1, 1.13.1 (equal to 2.2.2's) and 2.15.0 (equal to
+//! 2.9.1's).
 
 use super::tensor_format::text;
 use crate::tensor::{DType, Precision, Tensor};

@@ -1,5 +1,5 @@
-//! What the nodes that use a value say of it, where its type says little: how many dimensions it has, of what elements it is,
-//! that it is a probability.
+//! Properties of a value that the nodes using it imply, where its type is not precise: its rank,
+//! its element type, whether it is a probability.
 
 use super::sketch::{Sketch, TensorSketch};
 use super::tailoring::subscripts::{self, Subscripts};
@@ -9,17 +9,17 @@ use crate::ops::schema::Schema;
 use crate::symbol::prim;
 use crate::tensor::DType;
 
-/// What nodes that use a value say of it.
+/// The properties of a value that its uses imply.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hint {
-    /// How many dimensions it has.
+    /// Its rank.
     pub rank: Option<usize>,
     dtype: Option<DType>,
     /// Whether it is a number from 0 to 1.
     probability: bool,
 }
 
-/// Formals that have a number of dimensions or an element type: kind, formal, dimensions, element type.
+/// Formals with a fixed rank or element type: kind, formal, rank, element type.
 const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::t", "self", Some(2), None),
     ("aten::mm", "self", Some(2), None),
@@ -129,10 +129,10 @@ const FORMALS: &[(&str, &str, Option<usize>, Option<DType>)] = &[
     ("aten::item", "self", Some(0), None),
 ];
 
-/// Stands for two dimensions more than there are strides.
+/// A rank of two more than the number of strides.
 const SPATIAL: usize = usize::MAX;
 
-/// The number of dimensions of what is convolved.
+/// The rank of the input of a convolution.
 fn spatial_rank(graph: &Graph, node: Node) -> Option<usize> {
     let strides = graph.inputs(node).nth(3)?;
     let made = graph.definer(strides).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
@@ -143,7 +143,7 @@ fn spatial_rank(graph: &Graph, node: Node) -> Option<usize> {
     }
 }
 
-/// How many dimensions a node takes for granted: `B, T, C = x.shape`, and `permute` by a list.
+/// The rank that a node implies: `B, T, C = x.shape`, and `permute` with a list.
 fn unpacked_rank(graph: &Graph, node: Node) -> Option<usize> {
     match (graph.kind(node).as_str(), graph.num_inputs(node)) {
         ("aten::size", 1) => {
@@ -171,8 +171,8 @@ fn is_probability(kind: &str, formal: &str) -> bool {
     matches!(formal, "dropout_p" | "dropout") || formal == "p" && draws()
 }
 
-/// What an operator's result tells of its first operand: kinds, whether it has as many dimensions,
-/// and whether its elements are of the same kind of numbers.
+/// Operators whose result implies properties of their first operand: kinds, whether the rank is
+/// equal, and whether the kind of elements is equal.
 const HAND_ON: &[(&[&str], bool, bool)] = &[
     (&["aten::contiguous", "aten::clone", "aten::detach", "aten::permute", "aten::transpose"], true, true),
     (&["aten::t", "aten::slice", "aten::narrow", "aten::add", "aten::sub", "aten::remainder"], true, true),
@@ -183,11 +183,10 @@ const HAND_ON: &[(&[&str], bool, bool)] = &[
     (&["aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::max_pool2d", "aten::avg_pool2d"], true, false),
     (&["aten::cat"], true, true),
 ];
-/// Most values that are looked at for one hint.
+/// The maximal number of values visited for one hint.
 const MOST_FOLLOWED: usize = 64;
 
-/// What uses say of a value, those too of what is computed of it without changing what is asked
-/// for.
+/// The properties that uses imply, including uses of results that preserve the property.
 pub fn hint(graph: &Graph, value: Value) -> Hint {
     let mut hint = uses_say(graph, value);
     let (mut work, mut followed) = (handed_on(graph, value), 0);
@@ -205,7 +204,7 @@ pub fn hint(graph: &Graph, value: Value) -> Hint {
     hint
 }
 
-/// The results of nodes that tell something of a value, and whether that is dimensions, and
+/// The results of nodes that imply properties of a value, with flags for the rank and for the
 /// elements.
 fn handed_on(graph: &Graph, value: Value) -> Vec<(Value, bool, bool)> {
     let mut results = Vec::new();
@@ -243,12 +242,12 @@ fn uses_say(graph: &Graph, value: Value) -> Hint {
     hint
 }
 
-/// The subscripts of an `einsum`; none of other nodes.
+/// The subscripts of an `einsum`; `None` for other nodes.
 fn subscripts(graph: &Graph, node: Node) -> Option<Vec<Subscripts>> {
     (graph.kind(node).as_str() == "aten::einsum").then(|| subscripts::subscripts(graph, node))?
 }
 
-/// Notes what a node says of its operand, or of the elements of that list.
+/// Records the properties that a node implies for its operand, or for the elements of that list.
 fn note(graph: &Graph, node: Node, index: usize, hint: &mut Hint) {
     let kind = graph.kind(node).as_str();
     let kind = kind.strip_suffix('_').filter(|kind| !kind.ends_with('_')).unwrap_or(kind);
@@ -271,7 +270,8 @@ fn note(graph: &Graph, node: Node, index: usize, hint: &mut Hint) {
     }
 }
 
-/// The names of a formal in the overload that is meant, or in all where types do not tell which.
+/// The names of a formal in the resolved overload, or in all overloads if types do not determine
+/// it.
 fn formals_at(graph: &Graph, node: Node, index: usize) -> Vec<&'static str> {
     let operator = ops::operator(graph.era, graph.kind(node));
     let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
@@ -282,7 +282,7 @@ fn formals_at(graph: &Graph, node: Node, index: usize) -> Vec<&'static str> {
     }
 }
 
-/// A sketch with what uses say.
+/// A sketch with the properties implied by uses.
 pub fn hinted(mut sketch: Sketch, hint: Hint) -> Sketch {
     if matches!(sketch, Sketch::Float) && hint.probability {
         return Sketch::Probability;

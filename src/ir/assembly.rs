@@ -1,5 +1,5 @@
-//! Builds a graph in bulk: its tables are copied from a blueprint, and what is not in the blueprint is taken over from a graph
-//! that was there before.
+//! Builds a graph in bulk: its tables are copied from a blueprint, and the parts that the blueprint
+//! lacks are taken from the graph that is replaced.
 //!
 //! ```text
 //! before                          blueprint                             after
@@ -7,8 +7,8 @@
 //! %y = aten::neg(%x) # m.py:2     %b = aten::relu(%a) # as node 0       %7 = aten::relu(%x) # m.py:2
 //! ```
 //!
-//! No use list is edited: rows of nodes, values, operands and blocks are plain memory. Linear in the rows of the blueprint, and
-//! in the edits of names where these have to be done again.
+//! No use list is edited: rows of nodes, values, operands and blocks are plain memory. The time is
+//! linear in the rows of the blueprint, and in the edits of names if these have to be repeated.
 
 use super::graph::{AttributeList, Graph, Node, NodeRow, Value, ValueRow};
 use super::journal::NameEdit;
@@ -19,49 +19,52 @@ use super::text_pool::TextId;
 use crate::entity::{Entity, EntityVec};
 use crate::types::{Type, TypeKind};
 
-/// Where a node of the result has from what is not in the blueprint: numbers of nodes of the first graph in printed order.
+/// The sources of the parts of a result node that are not in the blueprint: numbers of nodes of the
+/// first graph in printed order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSource {
-    /// Whose attributes it has; those of the blueprint are equal to them.
+    /// The node with its attributes; those of the blueprint are equal to them.
     pub attributes: Option<u32>,
-    /// Whose source location.
+    /// The node with its source location.
     pub location: Option<u32>,
-    /// Whose scope.
+    /// The node with its scope.
     pub scope: Option<u32>,
 }
 
-/// Where a value of the result has its name and its type from.
+/// The sources of the name and the type of a result value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSource {
-    /// Its place: a value of the first graph in printed order, or behind these one that was made later, in order of making.
+    /// Its place: a value of the first graph in printed order, or after these a value made later,
+    /// in order of creation.
     pub place: u32,
     /// Its type.
     pub ty: TypeSource,
 }
 
-/// Where a type comes from.
+/// The source of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TypeSource {
-    /// The blueprint has it.
+    /// The blueprint.
     Own,
-    /// It is that of a value of the first graph.
+    /// A value of the first graph, whose type it is.
     Whole(u32),
-    /// Some of the tensor types in it are those of a value of the first graph: which tensor type of which value.
+    /// Some of its tensor types are those of values of the first graph: pairs of a value and the
+    /// number of a tensor type in its type.
     Parts(Box<[Option<(u32, u32)>]>),
 }
 
-/// All that a blueprint takes over from the first graph.
+/// Everything that a blueprint takes from the first graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
-    /// How many nodes the first graph has.
+    /// The number of nodes of the first graph.
     pub num_nodes: u32,
-    /// How many values.
+    /// The number of its values.
     pub num_values: u32,
-    /// Which of these have names, as in [`Survey::named`].
+    /// The values with names, as in [`Survey::named`].
     pub named: Vec<u64>,
-    /// Of each node of the result, in printed order.
+    /// The sources of each node of the result, in printed order.
     pub nodes: Vec<NodeSource>,
-    /// Of each value of the result, in printed order.
+    /// The sources of each value of the result, in printed order.
     pub values: Vec<ValueSource>,
     /// The edits of names that led to the result; values by their place.
     pub edits: Vec<NameEdit<u32>>,
@@ -69,29 +72,32 @@ pub struct Sources {
 
 type OwnComments = (u32, Option<Box<[u8]>>, Option<Box<[u8]>>);
 
-/// What a graph is built from.
+/// A template that a graph is built from.
 #[derive(Debug)]
 pub struct Blueprint {
     graph: Graph,
     sources: Sources,
-    /// Rows of nodes and the nodes that they take comments from.
+    /// Rows of nodes, and the nodes whose comments they take.
     comments: Vec<(u32, NodeSource)>,
-    /// Rows of nodes with comments that are not of the first graph: location and scope.
+    /// Rows of nodes with comments that are not from the first graph: location and scope.
     own_comments: Vec<OwnComments>,
-    /// Of each list of attributes the node of the first graph that has it too, and whether nobody asks for it afterwards.
+    /// For each list of attributes, the node of the first graph that has it too, and whether this
+    /// is its last use.
     attributes: Vec<Option<(u32, bool)>>,
-    /// Rows of values and where their types come from.
+    /// Rows of values and the sources of their types.
     types: Vec<(u32, TypeSource)>,
     /// Places of the values, by row.
     places: Vec<u32>,
-    /// Labels of the values, by row, and the next number: unless edits of names have to be done again.
+    /// Labels of the values, by row, and the next number; `None` if edits of names have to be
+    /// repeated.
     labels: Option<(Vec<LabelSource>, LabelSource)>,
-    /// One more than the greatest place that is named anywhere.
+    /// One more than the greatest place in use.
     num_places: u32,
 }
 
 impl Blueprint {
-    /// A blueprint of `graph`, which is as a text reads: rows in printed order, none erased. None where the sources do not fit it.
+    /// A blueprint of `graph`, which must be as the parser leaves it: rows in printed order, none
+    /// erased. `None` if the sources do not fit it.
     pub fn new(mut graph: Graph, sources: Sources) -> Option<Blueprint> {
         let survey = Survey::of(&graph);
         let fits = survey.nodes.len() == sources.nodes.len()
@@ -130,17 +136,17 @@ impl Blueprint {
         })
     }
 
-    /// What comes out, but for what is taken over.
+    /// The result, without the parts taken from another graph.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// What is taken over.
+    /// The parts taken from another graph.
     pub fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// Whether a graph of which this is the survey has the nodes and values that are asked for.
+    /// Whether a graph with this survey has the required nodes and values.
     pub fn fits(&self, survey: &Survey) -> bool {
         survey.nodes.len() == self.sources.num_nodes as usize && survey.values.len() == self.sources.num_values as usize
     }
@@ -154,7 +160,8 @@ impl Sources {
             TypeSource::Whole(value) => *value < self.num_values,
             TypeSource::Parts(parts) => parts.iter().flatten().all(|(value, _)| *value < self.num_values),
         };
-        // More places than edits and values there cannot be: a number that is off must not ask for memory.
+        // There cannot be more places than edits and values: a wrong number must not allocate
+        // memory.
         let most = u64::from(self.num_values) + 2 * self.edits.len() as u64;
         let place = |place: u32| u64::from(place) < most;
         self.named.len() == (self.num_values as usize).div_ceil(64)
@@ -177,7 +184,7 @@ fn greatest_place(edit: &NameEdit<u32>) -> Option<u32> {
     }
 }
 
-/// Takes the comments out of the rows: they are texts of another graph.
+/// Removes the comments from the rows: they are texts of another graph.
 fn take_own_comments(graph: &mut Graph, survey: &Survey, nodes: &[NodeSource]) -> Vec<OwnComments> {
     let mut own = Vec::new();
     for (&node, source) in survey.nodes.iter().zip(nodes) {
@@ -195,7 +202,7 @@ fn take_own_comments(graph: &mut Graph, survey: &Survey, nodes: &[NodeSource]) -
 fn attribute_sources(graph: &Graph, survey: &Survey, nodes: &[NodeSource]) -> Vec<Option<(u32, bool)>> {
     let mut sources = vec![None; graph.attributes.len()];
     let mut seen = rustc_hash::FxHashSet::default();
-    // From the back, so that the last who asks takes and those before copy.
+    // From the back, so that the last user moves the list and earlier ones copy it.
     for (&node, source) in survey.nodes.iter().zip(nodes).rev() {
         let slot = (graph.nodes[node].attributes as usize).checked_sub(1);
         if let (Some(slot), Some(from)) = (slot, source.attributes) {
@@ -212,13 +219,14 @@ fn planned_labels(sources: &Sources, places: &[u32]) -> Option<(Vec<LabelSource>
 }
 
 impl Graph {
-    /// Linear in the blueprint: makes this graph, whose survey is given, what the blueprint says. Nodes that were held are
-    /// those of another graph afterwards, and their lineage begins here.
+    /// Linear in the blueprint: replaces this graph, whose survey is given, by the result of the
+    /// blueprint. Node ids held by the caller are invalid afterwards, and lineage starts
+    /// anew.
     ///
     /// # Panics
     /// When the blueprint does not fit the survey, see [`Blueprint::fits`].
     pub fn rebuild(&mut self, blueprint: &Blueprint, survey: &Survey) {
-        assert!(blueprint.fits(survey), "a blueprint is used for graphs of one shape");
+        assert!(blueprint.fits(survey), "a blueprint fits graphs of one shape only");
         let template = &blueprint.graph;
         let values = self.assembled_values(blueprint, survey);
         let nodes = self.assembled_nodes(blueprint, survey);
@@ -270,7 +278,8 @@ impl Graph {
         }
     }
 
-    /// Does the edits of names again; rows for the values that were made are added for it. Says which value a place is.
+    /// Repeats the edits of names; rows of created values are added for this. Returns the map from
+    /// places to values.
     fn redo_edits<'a>(&mut self, blueprint: &Blueprint, survey: &'a Survey) -> impl Fn(u32) -> Value + use<'a> {
         let (inputs, first) = (survey.values.len() as u32, self.values.len());
         let value_at = move |place: u32| match place < inputs {
@@ -338,7 +347,7 @@ impl Graph {
         blueprint.attributes.iter().zip(templates).map(list).collect()
     }
 
-    /// Every name belongs to the value that bears it, and to nobody else.
+    /// Makes every value the owner of its name.
     fn own_names(&mut self) {
         self.names.owners.fill(None);
         for (i, row) in self.values.rows().iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Attribute values: the constants written in square brackets behind a kind.
+//! Attribute values: the constants in square brackets after a kind.
 
 use super::graph::Graph;
 use crate::planted;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 /// An attribute value, as the text shows it.
 ///
-/// Texts that do not show all of a tensor are shared by the copies of an attribute: by that it is known, wherever passes put it, whose content is meant.
+/// Texts that show a tensor only in part are shared by the copies of an attribute: sharing
+/// identifies the content, wherever passes move it.
 #[derive(Clone, Debug)]
 pub enum Attribute {
     /// `3`; also a bool constant, which prints as 0 or 1.
@@ -26,7 +27,7 @@ pub enum Attribute {
     Str(Box<[u8]>),
     /// `[1, 2]`
     List(Box<[Attribute]>),
-    /// `annotate(List[int], [])`: what stands for an empty list since 1.7, with the annotation.
+    /// `annotate(List[int], [])`: an empty list since 1.7, with its annotation.
     EmptyList(Box<str>),
     /// `(1, "a")`, `(1,)`
     Tuple(Box<[Attribute]>),
@@ -38,31 +39,33 @@ pub enum Attribute {
     Type(Type),
     /// `__torch__.Color.RED`
     Enum(Symbol),
-    /// `{1}`, ` 1  2 [ CPULongType{2} ]`: a tensor whose elements PyTorch printed, rounded unless they are whole numbers.
+    /// `{1}`, ` 1  2 [ CPULongType{2} ]`: a tensor whose elements PyTorch printed, rounded unless
+    /// they are integers.
     Tensor(Arc<str>),
-    /// `<Tensor>`, `[<Tensors>]`, `object(0x55..)`, `MKLDNN Tensor: [...]`: content unknown, equal to nothing.
+    /// `<Tensor>`, `[<Tensors>]`, `object(0x55..)`, `MKLDNN Tensor: [...]`: content unknown, never
+    /// equal to another value.
     Opaque(Arc<str>),
     /// The `Subgraph` of a node, printed as a section of its own.
     Graph(Box<Graph>),
 }
 
-/// A floating point number and how many digits it was printed with.
+/// A floating point number and the number of digits it was printed with.
 #[derive(Clone, Copy, Debug)]
 pub struct Float {
     /// The number.
     pub value: f64,
-    /// The printer that gives its spelling back.
+    /// The printer that reproduces its spelling.
     pub style: FloatStyle,
 }
 
-/// How PyTorch prints a float. Each was read off the releases, `testdata/text/ok/floats_of_*.ir`.
+/// PyTorch's float formats, observed in each release, `testdata/text/ok/floats_of_*.ir`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FloatStyle {
     /// Six significant digits and no forced point: `2`, `1e-05` (up to 1.4).
     Six,
     /// Seventeen, and a point after integers below 1e10: `2.`, `0.10000000000000001` (from 1.7 on).
     Seventeen,
-    /// Seventeen, and a point after integers that an `i64` holds: `12345678901.` (1.5 and 1.6).
+    /// Seventeen, and a point after integers in the range of `i64`: `12345678901.` (1.5 and 1.6).
     Pointed,
 }
 
@@ -78,8 +81,9 @@ impl FloatStyle {
 }
 
 impl Attribute {
-    /// Whether both are known to be the same constant. Types of the values decide how much of a printed tensor is known:
-    /// elements of floating point tensors were rounded, so two equal texts may be two tensors.
+    /// Whether both are known to be the same constant. The types of the values determine how much
+    /// of a printed tensor is known: elements of floating point tensors were rounded, so two equal
+    /// texts may be two tensors.
     pub fn same_constant(&self, other: &Attribute, ty: Option<Type>) -> bool {
         use Attribute::*;
         let all = |a: &[Attribute], b: &[Attribute]| {
@@ -136,12 +140,12 @@ impl Attribute {
         }
     }
 
-    /// The number, when it is a whole one.
+    /// The number, if it is an integer.
     pub fn as_int(&self) -> Option<i64> {
         if let Attribute::Int(n) = self { Some(*n) } else { None }
     }
 
-    /// A part of a hash under which equal constants collide.
+    /// A hash that is equal for equal constants.
     pub fn hash_key(&self) -> u64 {
         use Attribute::*;
         #[cfg(feature = "mutants")]
@@ -161,7 +165,8 @@ impl Attribute {
     }
 }
 
-/// Whether a mutant is active that takes unequal constants for equal ones: their hashes must not tell them apart.
+/// Whether a mutant is active that takes unequal constants for equal ones: their hashes must then
+/// be equal.
 #[cfg(feature = "mutants")]
 fn is_blind() -> bool {
     let sites = ["constants.int", "constants.float", "constants.text", "constants.list"];

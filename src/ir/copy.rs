@@ -8,13 +8,13 @@ use crate::symbol::Symbol;
 use crate::types::Type;
 use rustc_hash::FxHashMap;
 
-/// Which new value stands for which old one.
+/// The new value for each old one.
 pub type ValueMap = FxHashMap<Value, Value>;
 
-/// An output as it is copied: what it was, its type and its name.
+/// An output to copy: the old value, its type and its name.
 type Output = (Value, Option<Type>, Option<Vec<u8>>);
 
-/// One node, taken out of its graph so that the target can be edited.
+/// One node, detached from its graph so that the target can be edited.
 struct Taken {
     kind: Symbol,
     inputs: Vec<Value>,
@@ -49,12 +49,13 @@ impl Taken {
 }
 
 impl Graph {
-    /// O(nodes nested in it): a detached copy of `node` of `source` (or of this graph when `source` is `None`). Operands are
-    /// looked up in `map`, and stand for themselves when they are not there; outputs and params are added to it. Names are
-    /// copied and rename their owners, as in PyTorch.
+    /// O(nodes nested in it): a detached copy of `node` of `source` (or of this graph if `source`
+    /// is `None`). Operands are looked up in `map` and used unchanged if they are not in it;
+    /// outputs and params are added to it. Names are copied and rename their owners, as in PyTorch.
     pub fn copy_node(&mut self, source: Option<&Graph>, node: Node, map: &mut ValueMap) -> Node {
         let (copy, mut work) = self.copy_shell(source, node, map);
-        // Blocks still to fill. Depth first in printed order, so that names clash in the order in which PyTorch copies.
+        // Blocks still to fill. Depth first in printed order, so that name clashes occur in the
+        // order in which PyTorch copies.
         while let Some((from, to, cursor)) = work.pop() {
             let Some(node) = cursor else {
                 self.copy_results(source, from, to, map);
@@ -69,7 +70,7 @@ impl Graph {
         copy
     }
 
-    /// Copies the nodes of a block to the end of another and returns what the results are called there.
+    /// Copies the nodes of a block to the end of another and returns the copies of its results.
     pub fn copy_block_into(
         &mut self,
         source: Option<&Graph>,
@@ -87,8 +88,9 @@ impl Graph {
         results.into_iter().map(|v| self.mapped(source, v, map)).collect()
     }
 
-    /// What a value of the source is called here. Within a graph a value stands for itself; one of another graph that nobody
-    /// mapped is undefined there, and becomes an undefined value of the same name.
+    /// The copy of a value of the source. Within a graph an unmapped value is used unchanged; an
+    /// unmapped value of another graph is undefined here, and becomes an undefined value of the
+    /// same name.
     pub fn mapped(&mut self, source: Option<&Graph>, value: Value, map: &mut ValueMap) -> Value {
         if let Some(&new) = map.get(&value) {
             return new;

@@ -1,4 +1,4 @@
-//! The edits: making, linking, moving and erasing nodes, blocks and values.
+//! The edits: creating, linking, moving and erasing nodes, blocks and values.
 
 use super::attribute::Attribute;
 use super::graph::{AttributeList, Block, BlockRow, Graph, Node, NodeRow, Value, ValueRow};
@@ -11,13 +11,13 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::types::Type;
 
 impl Graph {
-    /// Notes an edit of what is computed.
+    /// Records an edit of the computation.
     pub(super) fn touch(&mut self) {
         self.epoch.edits += 1;
         self.epoch.computation += 1;
     }
 
-    /// Notes an edit that leaves the computation alone: a name, a place, a comment.
+    /// Records an edit that leaves the computation unchanged: a name, a position, a comment.
     pub(super) fn touch_text(&mut self) {
         self.epoch.edits += 1;
     }
@@ -52,25 +52,25 @@ impl Graph {
         node
     }
 
-    /// Gives a node another kind.
+    /// Changes the kind of a node.
     pub fn set_kind(&mut self, node: Node, kind: Symbol) {
         self.touch();
         self.nodes[node].kind = kind;
     }
 
-    /// Puts a detached node at the end of a block.
+    /// Inserts a detached node at the end of a block.
     pub fn append(&mut self, block: Block, node: Node) {
         let last = self.blocks[block].last;
         self.insert_between(block, last, None, node);
     }
 
-    /// Puts a detached node at the start of a block.
+    /// Inserts a detached node at the start of a block.
     pub fn prepend(&mut self, block: Block, node: Node) {
         let first = self.blocks[block].first;
         self.insert_between(block, None, first, node);
     }
 
-    /// Puts a detached node in front of `anchor`; in front of a hidden Return is the end of the block.
+    /// Inserts a detached node before `anchor`; before a hidden Return is the end of the block.
     pub fn insert_before(&mut self, anchor: Node, node: Node) {
         let block = self.block_of(anchor).expect("the anchor stands in a block");
         if self.kind(anchor) == prim::RETURN {
@@ -79,7 +79,7 @@ impl Graph {
         self.insert_between(block, self.nodes[anchor].prev, Some(anchor), node);
     }
 
-    /// Puts a detached node behind `anchor`; behind a hidden Param is the start of the block.
+    /// Inserts a detached node after `anchor`; after a hidden Param is the start of the block.
     pub fn insert_after(&mut self, anchor: Node, node: Node) {
         let block = self.block_of(anchor).expect("the anchor stands in a block");
         if self.kind(anchor) == prim::PARAM {
@@ -105,7 +105,7 @@ impl Graph {
         self.set_nested_depths(node);
     }
 
-    /// Takes a node out of its block; it keeps operands, outputs and blocks.
+    /// Removes a node from its block; it keeps operands, outputs and blocks.
     pub fn detach(&mut self, node: Node) {
         self.touch_text();
         let NodeRow { block, prev, next, .. } = self.nodes[node];
@@ -122,7 +122,7 @@ impl Graph {
         (row.block, row.prev, row.next) = (None, None, None);
     }
 
-    /// Moves a node in front of `anchor`.
+    /// Moves a node before `anchor`.
     pub fn move_before(&mut self, node: Node, anchor: Node) {
         if node != anchor {
             self.detach(node);
@@ -130,7 +130,7 @@ impl Graph {
         }
     }
 
-    /// Moves a node behind `anchor`.
+    /// Moves a node after `anchor`.
     pub fn move_after(&mut self, node: Node, anchor: Node) {
         if node != anchor {
             self.detach(node);
@@ -200,14 +200,14 @@ impl Graph {
         self.nodes[node].scope = self.last_scope;
     }
 
-    /// Gives `to` the source location of `from`, if it has one.
+    /// Copies the source location of `from` to `to`, if it has one.
     pub fn copy_location(&mut self, from: Node, to: Node) {
         self.touch_text();
         self.note_comment(Comment::Location, from, to);
         self.nodes[to].location = self.nodes[from].location.or(self.nodes[to].location);
     }
 
-    /// Gives `to` the scope of `from`, if it has one.
+    /// Copies the scope of `from` to `to`, if it has one.
     pub fn copy_scope(&mut self, from: Node, to: Node) {
         self.touch_text();
         self.note_comment(Comment::Scope, from, to);
@@ -233,7 +233,7 @@ impl Graph {
         }
     }
 
-    /// Takes an attribute away, if it is there.
+    /// Removes an attribute, if it exists.
     pub fn remove_attribute(&mut self, node: Node, name: Symbol) {
         if let Some(index) = (self.nodes[node].attributes as usize).checked_sub(1) {
             self.touch();
@@ -241,7 +241,7 @@ impl Graph {
         }
     }
 
-    /// Marks a node as having attributes although there are none: `^f[]()(%x)`.
+    /// Marks a node as having attributes although the list is empty: `^f[]()(%x)`.
     pub fn set_empty_attributes(&mut self, node: Node) {
         if self.nodes[node].attributes != 0 {
             return;
@@ -261,7 +261,7 @@ impl Graph {
         self.with_graph(node, attr::SUBGRAPH, edit)
     }
 
-    /// Edits the graph that an attribute of a node is in place.
+    /// Edits a graph attribute of a node in place.
     pub fn with_graph<R>(&mut self, node: Node, name: Symbol, edit: impl FnOnce(&mut Graph) -> R) -> Option<R> {
         let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
         let (_, value) = self.attributes[index].iter_mut().find(|(known, _)| *known == name)?;
@@ -274,7 +274,8 @@ impl Graph {
         Some(result)
     }
 
-    /// Takes the subgraph of a node out, so that nodes can be copied between the two; [`Graph::set_attribute`] puts it back.
+    /// Takes the subgraph of a node out, so that nodes can be copied between the two;
+    /// [`Graph::set_attribute`] puts it back.
     pub fn take_subgraph(&mut self, node: Node) -> Option<Box<Graph>> {
         self.touch();
         let index = (self.nodes[node].attributes as usize).checked_sub(1)?;
@@ -288,7 +289,7 @@ impl Graph {
         }
     }
 
-    /// All subgraphs, those of nested blocks too, for changes that concern a whole file.
+    /// All subgraphs, those of nested blocks included, for changes to a whole file.
     pub fn subgraphs_mut(&mut self) -> impl Iterator<Item = &mut Graph> {
         self.attributes.iter_mut().flatten().filter_map(|(_, value)| match value {
             Attribute::Graph(graph) => Some(&mut **graph),
@@ -318,7 +319,7 @@ impl Graph {
         value
     }
 
-    /// Adds an output for a name that the text gives, with or without a type.
+    /// Adds an output for a name in the text, with or without a type.
     pub(crate) fn add_output_as_read(&mut self, node: Node, ty: Option<Type>) -> Value {
         self.push_output(node, ty, LabelId::number(0))
     }
@@ -334,12 +335,12 @@ impl Graph {
         self.values.push(ValueRow { ty, label, definer, index, first_use: None, last_use: None })
     }
 
-    /// A value that is read but not, or not yet, defined.
+    /// A value that is used but not, or not yet, defined.
     pub(crate) fn undefined_value(&mut self) -> Value {
         self.new_value(None, LabelId::number(0), None, 0)
     }
 
-    /// Makes a value that was read before be the next output of `node`.
+    /// Makes a value that was already used the next output of `node`.
     pub(crate) fn define_as_read(&mut self, node: Node, value: Value, ty: Option<Type>) {
         let index = self.num_outputs(node) as u32;
         let row = &mut self.values[value];
@@ -347,7 +348,7 @@ impl Graph {
         self.nodes[node].outputs.push(&mut self.lists, value);
     }
 
-    /// O(outputs behind it): adds an output as number `i`.
+    /// O(outputs after it): adds an output as number `i`.
     pub fn insert_output(&mut self, node: Node, i: usize, ty: Type) -> Value {
         self.touch();
         let value = self.new_value(Some(ty), LabelId::number(0), Some(node), i as u32);
@@ -359,7 +360,7 @@ impl Graph {
         value
     }
 
-    /// O(outputs behind it): removes output `i`, which nothing reads.
+    /// O(outputs after it): removes output `i`, which must have no uses.
     pub fn remove_output(&mut self, node: Node, i: usize) {
         self.touch();
         let mut list = self.nodes[node].outputs;
@@ -377,8 +378,9 @@ impl Graph {
         }
     }
 
-    /// O(1), whatever reads them: two outputs change places. What reads one gets what the node of the other computes, and types
-    /// and names stay with the nodes. Putting a node behind a value with many readers costs nothing this way.
+    /// O(1), regardless of the number of uses: exchanges two outputs. Uses of one read the result
+    /// of the other's node, and types and names stay with the nodes. Moving a node after a value
+    /// with many uses costs nothing this way.
     pub fn exchange_outputs(&mut self, a: Value, b: Value) {
         self.touch();
         for (value, other) in [(a, b), (b, a)] {
@@ -440,7 +442,7 @@ impl Graph {
         block
     }
 
-    /// A node that moved to another depth takes its blocks along.
+    /// Updates the depths of the blocks of a node that moved to another depth.
     fn set_nested_depths(&mut self, node: Node) {
         let mut owners = vec![];
         let mut node = node;
@@ -460,14 +462,14 @@ impl Graph {
         }
     }
 
-    /// Room for `n` more nodes with as many values and twice as many operands.
+    /// Reserves space for `n` more nodes with as many values and twice as many operands.
     pub fn reserve(&mut self, n: usize) {
         self.nodes.reserve(n);
         self.values.reserve(n);
         self.uses.reserve(2 * n);
     }
 
-    /// Gives back memory that growth reserved.
+    /// Frees memory that growth reserved.
     pub fn shrink_to_fit(&mut self) {
         self.nodes.shrink_to_fit();
         self.values.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! The tables of a graph and the questions that can be asked of it.
+//! The tables of a graph and its queries.
 
 use super::attribute::Attribute;
 use super::journal::Journaling;
@@ -50,7 +50,7 @@ pub(super) struct ValueRow {
     /// `None` where the text gave no type.
     pub(super) ty: Option<Type>,
     pub(super) label: LabelId,
-    /// `None` for a name that is read but never defined.
+    /// `None` for a name that is used but never defined.
     pub(super) definer: Option<Node>,
     pub(super) index: u32,
     pub(super) first_use: Option<Use>,
@@ -75,7 +75,7 @@ pub(super) type AttributeList = SmallVec<[(Symbol, Attribute); 1]>;
 pub struct Epoch {
     /// All edits, names and moves included.
     pub edits: u64,
-    /// Edits that change what is computed or who uses what.
+    /// Edits that change the computation or the uses of values.
     pub computation: u64,
 }
 
@@ -94,16 +94,17 @@ impl Default for Releases {
     }
 }
 
-/// How the text that a graph was read from is spelt, where versions differ and the graph does not care.
+/// The spelling of the text that a graph was read from, where versions differ and the meaning does
+/// not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Dialect {
     /// Types.
     pub spelling: Spelling,
-    /// The oldest and the newest release that print such text; one release where that was given.
+    /// The oldest and the newest release that print such text; equal if a release was given.
     pub releases: Releases,
 }
 
-/// What of the layout of one graph differs between versions.
+/// The layout of one graph, where versions differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Layout {
     /// `graph(..) {` … `}` and `block0() {` … `}`, 0.4 and 1.0.
@@ -114,7 +115,7 @@ pub struct Layout {
     pub semicolon: bool,
 }
 
-/// Tells graphs apart; a copy is another graph.
+/// The identity of a graph; a copy is another graph.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GraphId(u64);
 
@@ -124,7 +125,7 @@ impl GraphId {
         GraphId(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The number itself, to be kept beside what was computed from the graph.
+    /// The number itself, for use as a key of results computed from the graph.
     pub fn number(&self) -> u64 {
         self.0
     }
@@ -151,9 +152,9 @@ pub struct Graph {
     pub(super) current_rewrite: Option<Lineage>,
     /// The iteration that copies are made for.
     pub(super) copied_turn: Option<Turn>,
-    /// Of random nodes that came from another graph: what they draw by.
+    /// For random nodes that came from another graph: the key of their draws.
     pub(super) foreign_places: FxHashMap<Node, DrawPlace>,
-    /// Of loops that are parts of loops of the file: how their iterations count.
+    /// For loops that are parts of loops of the file: the numbering of their iterations.
     pub(super) loop_turns: FxHashMap<Node, LoopTurns>,
     pub(super) last_scope: TextId,
     pub(super) root: Block,
@@ -165,13 +166,13 @@ pub struct Graph {
     /// The family of releases whose rules hold. It follows from the release: [`Graph::set_release`]
     /// sets both.
     pub era: Era,
-    /// How to spell it.
+    /// The spelling.
     pub dialect: Dialect,
-    /// How to lay it out.
+    /// The layout.
     pub layout: Layout,
 }
 
-/// Subgraphs nest as deep as a file says: they are dropped from a list, not by recursion.
+/// Subgraphs nest to any depth that a file has: they are dropped from a list, not by recursion.
 impl Drop for Graph {
     fn drop(&mut self) {
         let mut work = Vec::new();
@@ -220,7 +221,7 @@ impl Graph {
         graph
     }
 
-    /// An empty graph of the same era, which is spelled and laid out in the same way.
+    /// An empty graph of the same era, spelling and layout.
     pub fn empty_like(graph: &Graph) -> Graph {
         let mut new = Graph::new();
         (new.release, new.era) = (graph.release, graph.era);
@@ -253,7 +254,7 @@ impl Graph {
         self.epoch
     }
 
-    /// Which graph it is.
+    /// The identity of the graph.
     pub fn id(&self) -> &GraphId {
         &self.id
     }
@@ -282,7 +283,7 @@ impl Graph {
         self.block_of(node).and_then(|block| self.owner_node(block))
     }
 
-    /// How many outputs `node` has.
+    /// The number of outputs of `node`.
     #[inline]
     pub fn num_outputs(&self, node: Node) -> usize {
         self.nodes[node].outputs.len()
@@ -314,7 +315,7 @@ impl Graph {
         (0..list.len()).map(move |i| list.get(&self.lists, i))
     }
 
-    /// How many blocks `node` has.
+    /// The number of blocks of `node`.
     #[inline]
     pub fn num_blocks(&self, node: Node) -> usize {
         self.nodes[node].blocks.len()
@@ -340,7 +341,7 @@ impl Graph {
         self.attributes(node).iter().find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
-    /// The subgraph that is printed as a section of its own.
+    /// The subgraph, which is printed as a section of its own.
     pub fn subgraph(&self, node: Node) -> Option<&Graph> {
         match self.attribute(node, attr::SUBGRAPH)? {
             Attribute::Graph(graph) => Some(graph),
@@ -348,7 +349,7 @@ impl Graph {
         }
     }
 
-    /// The graph that computes the gradients of what the subgraph computes, where the node has one.
+    /// The graph that computes the gradients of the subgraph, if the node has one.
     pub fn backward(&self, node: Node) -> Option<&Graph> {
         match self.attribute(node, attr::REVERSE_SUBGRAPH)? {
             Attribute::Graph(graph) => Some(graph),
@@ -356,12 +357,12 @@ impl Graph {
         }
     }
 
-    /// The source location behind `#`, without the mark.
+    /// The source location after `#`, without the mark.
     pub fn location(&self, node: Node) -> Option<&[u8]> {
         self.texts.get(self.nodes[node].location)
     }
 
-    /// The text behind `, scope:`.
+    /// The text after `, scope:`.
     pub fn scope(&self, node: Node) -> Option<&[u8]> {
         self.texts.get(self.nodes[node].scope)
     }
@@ -459,32 +460,33 @@ impl Graph {
         self.inputs(self.return_node(block))
     }
 
-    /// How many blocks enclose a block.
+    /// The number of blocks that enclose a block.
     pub fn block_depth(&self, block: Block) -> u32 {
         self.blocks[block].depth
     }
 
     // ---- values
 
-    /// The type; plain `Tensor` where the text gave none.
+    /// The type; plain `Tensor` if the text has none.
     #[inline]
     pub fn ty(&self, value: Value) -> Type {
         self.values[value].ty.unwrap_or_else(Type::tensor)
     }
 
-    /// The type, if the text or a pass gave one.
+    /// The type, if the text or a pass set one.
     #[inline]
     pub fn written_type(&self, value: Value) -> Option<Type> {
         self.values[value].ty
     }
 
-    /// The node that makes `value`: the hidden `prim::Param` for a param, `None` for a name nobody defines.
+    /// The node that defines `value`: the hidden `prim::Param` for a param, `None` for an undefined
+    /// name.
     #[inline]
     pub fn definer(&self, value: Value) -> Option<Node> {
         self.values[value].definer
     }
 
-    /// Which output of its definer it is.
+    /// The index of the value among the outputs of its definer.
     pub fn output_index(&self, value: Value) -> usize {
         self.values[value].index as usize
     }
@@ -509,12 +511,13 @@ impl Graph {
         self.nodes.len()
     }
 
-    /// How many nodes were made that a text shows: all but the hidden two of every block.
+    /// The number of nodes ever made that a text shows: all but the two hidden ones of every block.
     pub fn num_shown_nodes(&self) -> usize {
         self.nodes.len() - 2 * self.blocks.len()
     }
 
-    /// The constant that `value` is: the attribute of its `prim::Constant`, `Ok(None)` being the None constant.
+    /// The value of a constant: the attribute of its `prim::Constant`, `Ok(None)` for the None
+    /// constant.
     pub fn constant(&self, value: Value) -> Option<Option<&Attribute>> {
         let node = self.definer(value).filter(|&node| self.kind(node) == prim::CONSTANT)?;
         match self.attributes(node) {
@@ -523,12 +526,12 @@ impl Graph {
         }
     }
 
-    /// The constant whole number, or bool as 0 or 1, that `value` is.
+    /// The value of an integer constant, or of a bool one as 0 or 1.
     pub fn constant_int(&self, value: Value) -> Option<i64> {
         self.constant(value)??.as_int()
     }
 
-    /// The whole numbers of a list that is a constant, or is made of such.
+    /// The integers of a constant list, or of a list made of constants.
     pub fn constant_ints(&self, value: Value) -> Option<Vec<i64>> {
         let definer = self.definer(value)?;
         if self.kind(definer) == prim::LIST_CONSTRUCT {
@@ -541,7 +544,8 @@ impl Graph {
         }
     }
 
-    /// Bytes held by the graph itself and by texts (names, locations, scopes), nested graphs included.
+    /// The bytes held by the graph itself and by texts (names, locations, scopes), nested graphs
+    /// included.
     pub fn bytes(&self) -> (usize, usize) {
         let tables = self.nodes.bytes() + self.values.bytes() + self.blocks.bytes() + self.uses.bytes();
         let attributes = self.attributes.capacity() * size_of::<AttributeList>();

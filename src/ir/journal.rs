@@ -1,42 +1,46 @@
-//! What passes do to names and comments, noted down so that it can be done again to a graph that is called otherwise.
+//! A journal of edits of names and comments, so that they can be repeated on a graph with other
+//! names.
 //!
-//! What a node computes is seen in the graph that comes out. Where its names come from is not: `%x.1` may be a name of the
-//! first graph, or what became of `%x` when somebody else took that name.
+//! The computation of a node can be read from the resulting graph. The origin of its names cannot:
+//! `%x.1` may be a name of the first graph, or the result of renaming `%x` when another value took
+//! that name.
 
 use super::graph::{Graph, Node, Value};
 
-/// One edit of names. `V` says which value: the value itself while it is noted, its place afterwards.
+/// One edit of names. `V` denotes a value: the value itself while it is recorded, its place
+/// afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NameEdit<V = Value> {
-    /// It takes the number that comes next.
+    /// It takes the next number.
     Fresh(V),
-    /// It takes a name that is not of this graph.
+    /// It takes a name that is not from this graph.
     Literal(V, Box<[u8]>),
-    /// It takes the name of another, if that has one; with `only_nameless`, if it has none itself.
+    /// It takes the name of another value, if that has one; with `only_nameless`, only if it has
+    /// none itself.
     Moved {
-        /// Whose name.
+        /// The value whose name moves.
         from: V,
-        /// Who takes it.
+        /// The value that receives it.
         to: V,
-        /// Not where `to` has a name.
+        /// Whether `to` keeps a name that it already has.
         only_nameless: bool,
     },
-    /// Its name goes away.
+    /// Its name is removed.
     Cleared(V),
     /// It takes this number.
     Numbered(V, u32),
     /// It takes this number unless it has a name.
     NumberedIfNameless(V, u32),
-    /// The number that comes next is this one.
+    /// The next number is set.
     Restarted(u32),
     /// It leaves the graph, and its name is free.
     Released(V),
-    /// Each takes the name of the other.
+    /// The two exchange names.
     Exchanged(V, V),
 }
 
 impl<V> NameEdit<V> {
-    /// The same with other names for the values; none where one has none.
+    /// The edit with its values mapped; `None` if one is not mapped.
     pub fn try_map<W>(self, mut to: impl FnMut(V) -> Option<W>) -> Option<NameEdit<W>> {
         Some(match self {
             NameEdit::Fresh(v) => NameEdit::Fresh(to(v)?),
@@ -54,7 +58,7 @@ impl<V> NameEdit<V> {
     }
 }
 
-/// What stands behind a node.
+/// The comments after a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comment {
     /// The source location.
@@ -63,18 +67,19 @@ pub enum Comment {
     Scope,
 }
 
-/// What was noted.
+/// The recorded edits.
 #[derive(Debug, Default)]
 pub struct Journal {
     /// Edits of names, in order.
     pub names: Vec<NameEdit>,
-    /// Which comment was copied from which node to which.
+    /// The copied comments: kind, source node and target node.
     pub comments: Vec<(Comment, Node, Node)>,
-    /// Whether a node was given a section, which may be gone by now: names of what was copied out of it are noted as if they came from elsewhere.
+    /// Whether a node was given a section, which may have been removed since: names of nodes copied
+    /// from it are recorded as names from elsewhere.
     pub made_section: bool,
 }
 
-/// The journal of a graph, while one is kept. A copy of the graph keeps none.
+/// The journal of a graph, if one is kept. A copy of the graph keeps none.
 #[derive(Debug, Default)]
 pub(super) struct Journaling(Option<Box<Journal>>);
 
@@ -85,7 +90,7 @@ impl Clone for Journaling {
 }
 
 impl Journaling {
-    /// Takes the journal away while an edit is done in smaller ones that are not to be noted.
+    /// Suspends the journal while an edit is made of smaller ones that must not be recorded.
     pub(super) fn suspend(&mut self) -> Option<Box<Journal>> {
         self.0.take()
     }
@@ -96,12 +101,12 @@ impl Journaling {
 }
 
 impl Graph {
-    /// From here on edits of names and comments are noted.
+    /// Starts recording edits of names and comments.
     pub fn keep_journal(&mut self) {
         self.journal.0 = Some(Box::default());
     }
 
-    /// What was noted since [`Graph::keep_journal`]; none where that was never asked of this graph.
+    /// The edits since [`Graph::keep_journal`]; `None` if it was never called for this graph.
     pub fn take_journal(&mut self) -> Option<Journal> {
         self.journal.0.take().map(|journal| *journal)
     }
@@ -130,7 +135,7 @@ impl Graph {
         }
     }
 
-    /// Does one noted edit.
+    /// Repeats one recorded edit.
     pub(super) fn redo(&mut self, edit: NameEdit<Value>) {
         match edit {
             NameEdit::Fresh(value) => self.number_afresh(value),

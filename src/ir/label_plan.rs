@@ -1,23 +1,24 @@
-//! What the values of a result are called, said of any graph at once: this one is called what value 7 of the first graph was
-//! called, that one has the second number that is new.
+//! The names of the values of a result, independent of the graph: this value has the name of value
+//! 7 of the first graph, that one has the second new number.
 //!
-//! That can be said when names only move, which is usual. Where a name of another graph comes in, or a renamed value is left,
-//! names depend on which texts meet, and the edits have to be done again one by one.
+//! Such a plan exists if names only move, which is usual. If a name comes from another graph, or a
+//! renamed value remains, names depend on which texts clash, and the edits have to be repeated one
+//! by one.
 
 use super::journal::NameEdit;
 
-/// Where a label comes from.
+/// The source of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LabelSource {
-    /// It is the one of this value of the first graph.
+    /// The label of this value of the first graph.
     Place(u32),
-    /// The number that comes next, plus this.
+    /// The next number, plus this offset.
     Fresh(u32),
     /// This number.
     Number(u32),
 }
 
-/// Labels by place, values of the first graph before those that were made, and the number that comes next.
+/// Labels by place, values of the first graph before created ones, and the next number.
 pub(super) struct LabelPlan {
     pub(super) labels: Vec<Option<LabelSource>>,
     pub(super) next: LabelSource,
@@ -26,13 +27,14 @@ pub(super) struct LabelPlan {
 struct State<'a> {
     named: &'a dyn Fn(u32) -> bool,
     labels: Vec<Option<LabelSource>>,
-    /// Who has the name of a value of the first graph.
+    /// The current owner of the name of each value of the first graph.
     owners: Vec<Option<u32>>,
     next: Option<LabelSource>,
 }
 
 impl LabelPlan {
-    /// Follows the edits over `inputs` values, of which `named` have names; none where that does not tell.
+    /// Follows the edits over `inputs` values, of which `named` have names; `None` if no plan
+    /// exists.
     pub(super) fn of(edits: &[NameEdit<u32>], inputs: u32, named: &dyn Fn(u32) -> bool) -> Option<LabelPlan> {
         let mut state = State {
             named,
@@ -80,7 +82,7 @@ impl State<'_> {
         &mut self.labels[v as usize]
     }
 
-    /// Whether it has a name; one that was renamed has, which text that is is open.
+    /// Whether it has a name; a renamed value has one, whose text is unknown.
     fn is_named(&mut self, v: u32) -> bool {
         match *self.slot(v) {
             Some(LabelSource::Place(place)) => (self.named)(place),
@@ -106,12 +108,12 @@ impl State<'_> {
         *self.slot(v) = Some(LabelSource::Number(number));
         self.next = match self.next {
             Some(LabelSource::Number(n)) => Some(LabelSource::Number(n.max(number + 1))),
-            // Which of the two is greater is known when numbers restart.
+            // Which of the two is greater is known only when numbers restart.
             _ => None,
         };
     }
 
-    /// The name of `from` goes to `to`; whoever had it is renamed.
+    /// Moves the name of `from` to `to`; its previous owner is renamed.
     fn take(&mut self, from: u32, to: u32) {
         let label = *self.slot(from);
         let Some(LabelSource::Place(place)) = label else {

@@ -1,5 +1,5 @@
-//! Where nodes come from: which rewrite made them, out of which nodes, at which source line; and in
-//! which iterations of the loops of the file they stand, see [`DrawPlace`].
+//! Lineage: the rewrite that made a node, its source nodes and source line, and the iterations of
+//! loops of the file that it belongs to, see [`DrawPlace`].
 
 use super::graph::{Graph, Node};
 use crate::entity::Entity;
@@ -11,12 +11,12 @@ crate::entities! {
     Lineage, "rewrite";
 }
 
-/// What one rewrite did.
+/// The record of one rewrite.
 #[derive(Clone, Debug)]
 pub(super) struct LineageRow {
     pub(super) rule: Symbol,
     pub(super) sources: SmallVec<[Node; 2]>,
-    /// The iteration that the node is a copy for, where a loop was unrolled.
+    /// The iteration that the node is a copy for, if a loop was unrolled.
     pub(super) turn: Option<Turn>,
 }
 
@@ -27,18 +27,16 @@ pub struct Turn {
     pub of: usize,
     /// The iteration, from 0 on.
     pub at: u64,
-    /// Whether it is counted from where the loop before ended that has the same root.
+    /// Whether it is counted from the end of the preceding loop with the same root.
     pub continues: bool,
 }
 
 /// Iterations of different loops.
 pub type Turns = SmallVec<[Turn; 2]>;
 
-/// What tells the draws of a random node from those of others: the node of the file that it
-/// descends from,
-/// and the iterations of the loops of the file that it was copied for. With the iterations of the
-/// loops that
-/// it stands in now, these are the iterations in which the node of the file would run, whichever
+/// The key of the draws of a random node: the node of the file that it descends from, and the
+/// iterations of the loops of the file that it was copied for. Together with the iterations of the
+/// loops around it now, these are the iterations in which the node of the file would run, whichever
 /// loops passes have unrolled or peeled, and whichever of the copies are dead.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DrawPlace {
@@ -48,14 +46,15 @@ pub struct DrawPlace {
     pub turns: Turns,
 }
 
-/// How the iterations of a loop count as those of the loop of the file that it descends from.
+/// The numbering of the iterations of a loop relative to the loop of the file that it descends
+/// from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopTurns {
-    /// What the first iteration is.
+    /// The number of the first iteration.
     pub start: u64,
-    /// Of how many iterations each is made.
+    /// The number of original iterations per iteration.
     pub stride: u64,
-    /// Whether they are counted from where the loop before ended that has the same root.
+    /// Whether they are counted from the end of the preceding loop with the same root.
     pub continues: bool,
 }
 
@@ -66,7 +65,7 @@ impl Default for LoopTurns {
 }
 
 impl Graph {
-    /// Nodes made from here to [`Graph::end_rewrite`] are recorded as made by `rule` out of `sources`.
+    /// Records nodes made from here to [`Graph::end_rewrite`] as made by `rule` out of `sources`.
     pub fn begin_rewrite(&mut self, rule: Symbol, sources: &[Node]) -> Option<Lineage> {
         let outer = self.current_rewrite;
         let row = LineageRow { rule, sources: sources.into(), turn: None };
@@ -74,12 +73,13 @@ impl Graph {
         outer
     }
 
-    /// Ends the current rewrite; `outer` is what [`Graph::begin_rewrite`] returned.
+    /// Ends the current rewrite; `outer` is the result of [`Graph::begin_rewrite`].
     pub fn end_rewrite(&mut self, outer: Option<Lineage>) {
         self.current_rewrite = outer;
     }
 
-    /// Notes that `copy`, made by the current rewrite, is another `node`: its draws and its place in the source are those.
+    /// Records that `copy`, made by the current rewrite, is another `node`: it inherits its draws
+    /// and its source location.
     pub(super) fn descend(&mut self, copy: Node, node: Node) {
         if let Some(current) = self.current_rewrite {
             let sources = SmallVec::from_slice(&[node]);
@@ -88,13 +88,12 @@ impl Graph {
         }
     }
 
-    /// Copies that are made from here on stand for the nodes in this iteration of a loop of the
-    /// file.
+    /// Copies made from here on represent the nodes in this iteration of a loop of the file.
     pub fn copy_for_turn(&mut self, turn: Option<Turn>) {
         self.copied_turn = turn;
     }
 
-    /// The rule and the nodes that made `node`; `None` for a node that was read.
+    /// The rule and the nodes that made `node`; `None` for a node of the file.
     pub fn origin(&self, node: Node) -> Option<(Symbol, &[Node])> {
         let row = &self.lineages[self.nodes[node].lineage?];
         Some((row.rule, &row.sources))
@@ -111,14 +110,13 @@ impl Graph {
         node
     }
 
-    /// The number of the node of the file that `node` descends from, also when it was copied into
-    /// another
-    /// graph since, see [`Graph::keep_draws`].
+    /// The number of the node of the file that `node` descends from, also if it was copied into
+    /// another graph since, see [`Graph::keep_draws`].
     pub fn draw_root(&self, node: Node) -> usize {
         self.ancestry(node, |_| ()).0
     }
 
-    /// What tells the draws of `node` from those of other nodes.
+    /// The key that distinguishes the draws of `node` from those of other nodes.
     pub fn draw_place(&self, node: Node) -> DrawPlace {
         let mut turns = Turns::new();
         let (root, foreign) = self.ancestry(node, |turn| turns.push(turn));
@@ -126,7 +124,8 @@ impl Graph {
         DrawPlace { root, turns }
     }
 
-    /// Goes back to the node of the file; the iterations that copies on the way were made for.
+    /// Follows the ancestry to the node of the file; reports the iterations that copies on the way
+    /// were made for.
     fn ancestry(&self, mut node: Node, mut met: impl FnMut(Turn)) -> (usize, Option<&DrawPlace>) {
         loop {
             if let Some(place) = self.foreign_places.get(&node) {
@@ -144,23 +143,23 @@ impl Graph {
         }
     }
 
-    /// Notes that `copy` is a node of another graph, and draws what that would have drawn: its
+    /// Records that `copy` is a node of another graph and draws the same numbers: its
     /// [`Graph::draw_place`].
     pub fn keep_draws(&mut self, copy: Node, place: DrawPlace) {
         self.foreign_places.insert(copy, place);
     }
 
-    /// How the iterations of a loop count.
+    /// The numbering of the iterations of a loop.
     pub fn loop_turns(&self, node: Node) -> LoopTurns {
         self.loop_turns.get(&node).copied().unwrap_or_default()
     }
 
-    /// Whether the iterations of a loop count in another way than one by one from 0 on.
+    /// Whether the iterations of a loop are numbered other than 0, 1, 2 and so on.
     pub fn is_part_of_loop(&self, node: Node) -> bool {
         self.loop_turns.contains_key(&node)
     }
 
-    /// Changes how the iterations of a loop count.
+    /// Changes the numbering of the iterations of a loop.
     pub fn set_loop_turns(&mut self, node: Node, turns: LoopTurns) {
         self.loop_turns.insert(node, turns);
     }

@@ -1,7 +1,7 @@
 //! Short lists of entities, in one pool per graph.
 //!
-//! Nearly every node has exactly one output and no block, so a list of one lives inside its own handle; longer ones take
-//! a power-of-two run of the pool and move when they outgrow it.
+//! Nearly every node has exactly one output and no block, so a list of one element is stored in its
+//! own handle; longer ones take a power-of-two run of the pool and move when they outgrow it.
 
 use crate::entity::Entity;
 use std::marker::PhantomData;
@@ -118,7 +118,7 @@ mod tests {
         #[test]
         fn a_list_is_a_vec(ops in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), 0usize..1000), 0..100)) {
             let (mut pool, mut list, mut model) = (ListPool::default(), List::<Item>::default(), Vec::new());
-            // A second list in the same pool must not notice.
+            // Edits of one list leave another in the same pool unchanged.
             let mut other = List::<Item>::default();
             for (op, at, id) in ops {
                 other.push(&mut pool, Item::at(7));

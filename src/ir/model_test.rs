@@ -1,4 +1,5 @@
-//! The graph against a naive model: vectors of nodes with vectors of operands, where every question is a scan.
+//! The graph against a naive model: vectors of nodes with vectors of operands, where every query is
+//! a scan.
 
 use super::*;
 use crate::entity::Entity;
@@ -233,7 +234,7 @@ proptest! {
         model.compare(&graph)?;
     }
 
-    /// Crowding one place makes tags collide; order must survive.
+    /// Many insertions at one place make tags collide; the order must survive.
     #[test]
     fn order_survives_crowding(places in prop::collection::vec((0usize..4, any::<bool>()), 1..400)) {
         let mut graph = Graph::new();
@@ -319,7 +320,7 @@ fn lineage_leads_to_the_root() {
     let outer = graph.begin_rewrite(Symbol::new("rule"), &[branch]);
     let copy = graph.copy_node(None, order[0], &mut ValueMap::default());
     graph.end_rewrite(outer);
-    // A copy descends from what it is a copy of, whatever the rewrite is about.
+    // A copy descends from its original, regardless of the sources of the rewrite.
     assert_eq!(graph.lineage_root(copy), order[0]);
     assert_eq!(graph.origin(copy).map(|(rule, _)| rule), Some(Symbol::new("rule")));
     assert!(graph.origin(order[0]).is_none());

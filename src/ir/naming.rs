@@ -1,8 +1,8 @@
 //! Names of values: a number, or any other text, unique within a graph.
 //!
-//! PyTorch prints the running number of a value that nobody named. When a pass names a value and the name is taken, the
-//! new value gets the name and the old owner is renamed `base.N`; how N is chosen differs between versions, and both
-//! rules are kept so that texts compare.
+//! PyTorch prints the running number of a value without a name. When a pass names a value and the
+//! name is taken, the new value gets the name and the old owner is renamed `base.N`; the choice of
+//! N differs between versions, and both rules are implemented so that texts compare equal.
 
 use super::graph::{Graph, Value};
 use super::journal::NameEdit;
@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::hash::BuildHasher;
 
-/// What a value is called, in four bytes.
+/// The label of a value, in four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LabelId(pub(super) u32);
 
@@ -21,7 +21,7 @@ pub(super) const TEXT: u32 = 1 << 31;
 /// Greater numbers in a file are names like any other.
 const GREATEST: u32 = 2_000_000_000;
 
-/// What a value is called.
+/// The label of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label<'a> {
     /// `%12`
@@ -45,7 +45,8 @@ pub(super) struct Names {
     ends: Vec<u32>,
     bytes: Vec<u8>,
     pub(super) owners: Vec<Option<Value>>,
-    /// Whether the text names two values alike, or one with digits that are no number: edits of such names depend on the texts.
+    /// Whether the text gives two values the same name, or one a name of digits that is not a
+    /// number: edits of such names depend on the texts.
     pub(super) is_odd: bool,
     /// PyTorch 1.13 and later remember, per base, the suffix to try next.
     suffixes: FxHashMap<Box<[u8]>, u64>,
@@ -84,7 +85,7 @@ impl Names {
     }
 }
 
-/// The number that a text of digits is, unless it is written in a way that a number would not print.
+/// The number of a text of digits; `None` if the number would print differently.
 #[inline]
 pub(crate) fn as_number(name: &[u8]) -> Option<u32> {
     if name.len() > 10 || !matches!(name, [b'0'] | [b'1'..=b'9', ..]) {
@@ -97,11 +98,11 @@ pub(crate) fn as_number(name: &[u8]) -> Option<u32> {
         }
         n = n * 10 + u64::from(b - b'0');
     }
-    // Room is left below the bit that marks texts for the numbers of values made later.
+    // Numbers below the bit that marks texts are left for values made later.
     u32::try_from(n).ok().filter(|&n| n < GREATEST)
 }
 
-/// `x.3` is `x` and 3.
+/// Splits `x.3` into `x` and 3.
 fn split_suffix(name: &[u8]) -> (&[u8], Option<u64>) {
     let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let dot = name.len() - digits;
@@ -113,7 +114,7 @@ fn split_suffix(name: &[u8]) -> (&[u8], Option<u64>) {
 }
 
 impl Graph {
-    /// What `value` is called.
+    /// The label of `value`.
     #[inline]
     pub fn label(&self, value: Value) -> Label<'_> {
         match self.values[value].label.0 {
@@ -130,12 +131,12 @@ impl Graph {
         }
     }
 
-    /// Whether somebody named `value`.
+    /// Whether `value` has a name.
     pub fn is_named(&self, value: Value) -> bool {
         matches!(self.label(value), Label::Text(_))
     }
 
-    /// The value that carries the name or number `name`. Numbers take a walk over all values.
+    /// The value with the name or number `name`. The search for a number visits all values.
     pub fn value_named(&self, name: &[u8]) -> Option<Value> {
         match as_number(name) {
             Some(n) => self.values.keys().rev().find(|&v| self.values[v].label.0 == n && self.is_live(v)),
@@ -143,13 +144,13 @@ impl Graph {
         }
     }
 
-    /// The value that owns a name that is no number.
+    /// The value that owns a non-numeric name.
     pub(crate) fn owner(&self, name: &[u8]) -> Option<Value> {
         self.names.find(name).and_then(|id| self.names.owners[id as usize])
     }
 
-    /// Whether the name of `value` means `value`: a text that defines a name twice means the later one. Numbers are not
-    /// recorded, they answer yes.
+    /// Whether the name of `value` denotes `value`: in a text that defines a name twice it denotes
+    /// the later value. Numbers are not recorded; for them the result is true.
     #[inline]
     pub(crate) fn owns_name(&self, value: Value) -> bool {
         match self.values[value].label.0 {
@@ -158,7 +159,8 @@ impl Graph {
         }
     }
 
-    /// Names `value` as a text does: nobody is renamed, a later owner of the same name takes over.
+    /// Names `value` as the parser does: no value is renamed, a later owner of the same name takes
+    /// over.
     pub(crate) fn name_as_read(&mut self, value: Value, name: &[u8]) {
         let label = match as_number(name) {
             Some(number) => {
@@ -176,8 +178,8 @@ impl Graph {
         self.values[value].label = LabelId(label);
     }
 
-    /// Names `value`; a previous owner of the name is renamed as PyTorch of this era does it. Digits alone and the empty
-    /// text take the name away.
+    /// Names `value`; a previous owner of the name is renamed as in PyTorch of this era. Digits
+    /// alone and the empty text remove the name.
     pub fn set_name(&mut self, value: Value, name: &[u8]) {
         self.journal(|| NameEdit::Literal(value, name.into()));
         self.rename(value, name);
@@ -204,7 +206,7 @@ impl Graph {
         self.values[value].label = LabelId(id | TEXT);
     }
 
-    /// Takes the name of `value` away; it prints as a number.
+    /// Removes the name of `value`; it prints as a number.
     pub fn clear_name(&mut self, value: Value) {
         self.journal(|| NameEdit::Cleared(value));
         self.drop_name(value);
@@ -219,8 +221,8 @@ impl Graph {
         }
     }
 
-    /// Gives `value` a number, whoever has it already: renumbering passes see to that they are distinct. No edit where it has
-    /// that number.
+    /// Sets the number of `value`, even if another value has it: renumbering passes keep numbers
+    /// distinct. Not an edit if it has that number already.
     pub fn set_number(&mut self, value: Value, number: u32) {
         self.journal(|| NameEdit::Numbered(value, number));
         self.next_number = self.next_number.max(number + 1);
@@ -231,7 +233,7 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::set_number`] for a value that nobody named; says whether it is one.
+    /// As [`Graph::set_number`] for a value without a name; returns whether it is one.
     pub fn set_number_if_nameless(&mut self, value: Value, number: u32) -> bool {
         let Some(journal) = self.journal.suspend() else { return self.number_if_nameless(value, number) };
         let is_nameless = self.number_if_nameless(value, number);
@@ -248,7 +250,7 @@ impl Graph {
         is_nameless
     }
 
-    /// Gives `value` the number that comes next.
+    /// Gives `value` the next number.
     pub(super) fn number_afresh(&mut self, value: Value) {
         self.touch_text();
         self.disown(value);
@@ -257,19 +259,19 @@ impl Graph {
         self.journal(|| NameEdit::Fresh(value));
     }
 
-    /// Numbers restart at `number` for the values made next.
+    /// Restarts the numbers at `number` for the values made next.
     pub fn set_next_number(&mut self, number: u32) {
         self.journal(|| NameEdit::Restarted(number));
         self.next_number = number;
     }
 
-    /// Takes the name of `from` over to `to`, as PyTorch's `copyMetadata` does: only when it has one.
+    /// Moves the name of `from` to `to`, as PyTorch's `copyMetadata` does: only if it has one.
     pub fn move_name(&mut self, from: Value, to: Value) {
         self.journal(|| NameEdit::Moved { from, to, only_nameless: false });
         self.take_name(from, to);
     }
 
-    /// As [`Graph::move_name`] unless `to` has a name of its own.
+    /// As [`Graph::move_name`], unless `to` has a name of its own.
     pub fn move_name_to_nameless(&mut self, from: Value, to: Value) {
         self.journal(|| NameEdit::Moved { from, to, only_nameless: true });
         if !self.is_named(to) {
@@ -277,7 +279,7 @@ impl Graph {
         }
     }
 
-    /// Gives `copy` the name that `of`, a value of this graph, had when it was looked at.
+    /// Gives `copy` the name that `of`, a value of this graph, had when it was read.
     pub(super) fn copy_name(&mut self, of: Value, name: Option<&[u8]>, copy: Value) {
         self.journal(|| NameEdit::Moved { from: of, to: copy, only_nameless: false });
         if let Some(name) = name {
@@ -292,7 +294,7 @@ impl Graph {
         }
     }
 
-    /// Each takes the name of the other.
+    /// Exchanges the names of two values.
     pub(super) fn exchange_labels(&mut self, a: Value, b: Value) {
         self.journal(|| NameEdit::Exchanged(a, b));
         let (old, new) = (self.values[a].label, self.values[b].label);
@@ -311,7 +313,7 @@ impl Graph {
         number
     }
 
-    /// The name of a value that leaves the graph is free again.
+    /// Frees the name of a value that leaves the graph.
     pub(super) fn release_name(&mut self, value: Value) {
         self.journal(|| NameEdit::Released(value));
         self.disown(value);

@@ -1,9 +1,10 @@
-//! Order tags: `u64` keys that make "does `a` stand before `b`?" one comparison.
+//! Order tags: `u64` keys that make "does `a` precede `b`?" one comparison.
 //!
-//! Appending and prepending step by [`STEP`]; inserting takes the midpoint of the neighbours. When they touch, the
-//! smallest aligned tag range around them that is still sparse enough is respread evenly (Bender et al., "Two simplified
-//! algorithms for maintaining order in a list", 2002), so an insertion costs O(log n) tag writes amortised wherever it
-//! lands. Inlining and unrolling put whole bodies in front of one node: that is an ordinary case here.
+//! Appending and prepending step by [`STEP`]; inserting takes the midpoint of the neighbours. When
+//! they touch, the smallest aligned tag range around them that is still sparse enough is respread
+//! evenly (Bender et al., "Two simplified algorithms for maintaining order in a list", 2002), so an
+//! insertion costs O(log n) tag writes amortised at any position. Inlining and unrolling insert
+//! whole bodies before one node, so this case is ordinary.
 
 use super::graph::{Graph, Node};
 
@@ -11,12 +12,13 @@ use super::graph::{Graph, Node};
 const FIRST: u64 = 1 << 62;
 /// Distance between neighbours that were appended.
 const STEP: u64 = 1 << 32;
-/// Tags that a range may hold per doubling of its width; between 1 and 2, smaller moves more and respreads less often.
+/// The density bound of a range: tags per doubling of its width; between 1 and 2, smaller moves
+/// more and respreads less often.
 const SPREAD: f64 = 1.3;
 
 impl Graph {
-    /// Whether `a` stands before `b`; across blocks the enclosing nodes in their common block decide. A node stands
-    /// before those nested in it. Takes time in the difference of depths.
+    /// Whether `a` precedes `b`; across blocks the enclosing nodes in their common block decide. A
+    /// node precedes those nested in it. The time is linear in the difference of depths.
     pub fn is_before(&self, a: Node, b: Node) -> bool {
         let (outer_a, outer_b) = self.in_common_block(a, b);
         match outer_a == outer_b {
@@ -43,12 +45,12 @@ impl Graph {
         self.block_of(node).map_or(0, |block| self.blocks[block].depth)
     }
 
-    /// The tag, which grows along a block.
+    /// The tag, which increases along a block.
     pub(crate) fn order_of(&self, node: Node) -> u64 {
         self.nodes[node].order
     }
 
-    /// Gives `node`, just linked into its block, its tag.
+    /// Assigns a tag to `node`, which was just linked into its block.
     pub(super) fn assign_order(&mut self, node: Node) {
         let (prev, next) = (self.nodes[node].prev, self.nodes[node].next);
         let prev_tag = prev.map(|n| self.order_of(n));
@@ -56,7 +58,7 @@ impl Graph {
         let tag = match (prev_tag, next_tag) {
             (None, None) => Some(FIRST),
             (Some(p), None) => p.checked_add(STEP).filter(|&tag| tag < u64::MAX),
-            // Tag 0 is the hidden Param's.
+            // Tag 0 belongs to the hidden Param.
             (None, Some(n)) => n.checked_sub(STEP).filter(|&tag| tag > 0),
             (Some(p), Some(n)) if n - p > 1 => Some(p + (n - p) / 2),
             (Some(_), Some(_)) => None,

@@ -1,22 +1,23 @@
-//! The nodes and values of a graph in printed order: what stands at the same place of two graphs of one shape.
+//! The nodes and values of a graph in printed order: a correspondence between two graphs of one
+//! structure.
 
 use super::graph::{Block, Graph, Node, Value};
 use crate::entity::Entity;
 
-/// Nodes and values, numbered as they are printed: the params of a block, then node by node the outputs, then what its blocks
-/// hold. Hidden nodes are left out.
+/// Nodes and values, numbered in printed order: the params of a block, then node by node the
+/// outputs, then the contents of its blocks. Hidden nodes are omitted.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     /// The nodes.
     pub nodes: Vec<Node>,
     /// The values.
     pub values: Vec<Value>,
-    /// Which of the values have a name, 64 to a word.
+    /// The values that have a name, 64 to a word.
     pub named: Vec<u64>,
 }
 
 impl Survey {
-    /// Takes it. Linear in nodes and values.
+    /// Surveys a graph. Linear in nodes and values.
     pub fn of(graph: &Graph) -> Survey {
         let mut survey = Survey::default();
         let mut blocks: Vec<(Option<Node>, usize)> = Vec::new();
@@ -47,7 +48,7 @@ impl Survey {
         blocks.push((graph.first(block), 0));
     }
 
-    /// Fills in which of the values have names.
+    /// Records which values have names.
     pub(super) fn note_names(&mut self, graph: &Graph) {
         let bits = |values: &[Value]| {
             let named = |value: &Value| u64::from(graph.is_named(*value));
@@ -63,7 +64,7 @@ impl Survey {
         self.named.clear();
     }
 
-    /// The places of the values, by value.
+    /// The place of each value.
     pub fn places(&self) -> impl Fn(Value) -> Option<u32> + use<> {
         let bound = self.values.iter().map(|value| value.index() + 1).max().unwrap_or(0);
         let mut places = vec![None; bound];

@@ -1,18 +1,18 @@
-//! Source locations and scopes: texts that are kept, never looked up, four bytes each in a row.
+//! Source locations and scopes: texts that are stored and never looked up, four bytes per row.
 
 /// A text in a [`TextPool`], or none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextId(u32);
 
 impl TextId {
-    /// This text, or the other where there is none.
+    /// This text, or the other if there is none.
     pub(super) fn or(self, other: TextId) -> TextId {
         if self == TextId::default() { other } else { self }
     }
 }
 
-/// Texts of one graph, end to end. A text equal to the last one of its kind is not stored again, which is what scopes of
-/// traced graphs and locations of one source line are like.
+/// The texts of one graph, concatenated. A text equal to the last one of its kind is not stored
+/// again; scopes of traced graphs and locations of one source line repeat in this way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TextPool {
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl TextPool {
         if self.get(like) == Some(text) {
             return like;
         }
-        // Past 4 GiB of comments they are dropped rather than confused.
+        // Comments beyond 4 GiB are dropped rather than confused.
         let Ok(id) = u32::try_from(self.bytes.len() + 1) else { return TextId(0) };
         let mut len = text.len();
         while len >= 0x80 {

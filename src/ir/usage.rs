@@ -1,15 +1,16 @@
 //! Operands and use lists.
 //!
-//! Every operand of every node is a `Use` row. The rows of one node lie side by side, so the operand number is the
-//! distance to the first one; the rows that name one value are linked through each other in the order in which they were
-//! made. Unlinking, appending and retargeting a use is O(1), whatever the number of uses of the value.
+//! Every operand of every node is a `Use` row. The rows of one node are adjacent, so the operand
+//! number is the distance to the first one; the rows that name one value are linked through each
+//! other in the order of their creation. Unlinking, appending and retargeting a use is O(1),
+//! regardless of the number of uses of the value.
 
 use super::graph::{Graph, Node, Use, Value};
 use crate::entity::Entity;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UseRow {
-    /// `None` in room that a node has reserved but does not use.
+    /// `None` in space that a node has reserved but does not use.
     pub(super) value: Option<Value>,
     pub(super) user: Node,
     pub(super) prev: Option<Use>,
@@ -33,13 +34,13 @@ impl Run {
 }
 
 impl Graph {
-    /// How many operands `node` has.
+    /// The number of operands of `node`.
     #[inline]
     pub fn num_inputs(&self, node: Node) -> usize {
         self.nodes[node].inputs.len as usize
     }
 
-    /// Operand `i`. A panic about one that is not there names the caller.
+    /// Operand `i`. An index out of range panics with the location of the caller.
     #[inline]
     #[track_caller]
     pub fn input(&self, node: Node, i: usize) -> Value {
@@ -53,7 +54,7 @@ impl Graph {
         (0..run.len as usize).map(move |i| self.value_of(run.at(i)))
     }
 
-    /// The uses of `value` in the order of their making. Do not edit while iterating: collect first.
+    /// The uses of `value` in order of creation. Do not edit while iterating: collect first.
     pub fn uses(&self, value: Value) -> impl Iterator<Item = Use> + '_ {
         std::iter::successors(self.values[value].first_use, |&u| self.uses[u].next)
     }
@@ -81,7 +82,7 @@ impl Graph {
         self.uses[u].user
     }
 
-    /// Which operand of its user a use is.
+    /// The index of a use among the operands of its user.
     pub fn operand_index(&self, u: Use) -> usize {
         u.index() - self.nodes[self.user(u)].inputs.first as usize
     }
@@ -91,7 +92,7 @@ impl Graph {
         self.uses[u].value.expect("an operand in use has a value")
     }
 
-    /// Takes time in the operands only when their room is full: adds an operand at the end.
+    /// Linear in the operands only when their reserved space is full: adds an operand at the end.
     pub fn add_input(&mut self, node: Node, value: Value) {
         self.touch();
         let run = self.nodes[node].inputs;
@@ -104,7 +105,7 @@ impl Graph {
         self.link(u, value);
     }
 
-    /// Operands of a node that has none yet; the run is exactly as long as needed.
+    /// Sets the operands of a node that has none yet; the run is exactly as long as needed.
     pub fn set_inputs(&mut self, node: Node, values: impl ExactSizeIterator<Item = Value>) {
         debug_assert_eq!(self.num_inputs(node), 0);
         let (first, len) = (self.uses.len() as u32, values.len() as u32);
@@ -116,7 +117,7 @@ impl Graph {
         }
     }
 
-    /// Takes time in the operands behind it: inserts an operand so that it becomes operand `i`.
+    /// Linear in the operands after it: inserts an operand so that it becomes operand `i`.
     pub fn insert_input(&mut self, node: Node, i: usize, value: Value) {
         self.touch();
         if self.nodes[node].inputs.len == self.nodes[node].inputs.room {
@@ -130,7 +131,7 @@ impl Graph {
         self.link(run.at(i), value);
     }
 
-    /// Takes time in the operands behind it: removes operand `i`.
+    /// Linear in the operands after it: removes operand `i`.
     pub fn remove_input(&mut self, node: Node, i: usize) {
         self.touch();
         let run = self.nodes[node].inputs;
@@ -163,7 +164,8 @@ impl Graph {
         self.link(u, value);
     }
 
-    /// O(1) per use: everything that reads `old` reads `new`, appended to the uses of `new` in the same order.
+    /// O(1) per use: everything that reads `old` reads `new`, appended to the uses of `new` in the
+    /// same order.
     pub fn replace_all_uses(&mut self, old: Value, new: Value) {
         if old == new {
             return;
@@ -173,7 +175,7 @@ impl Graph {
         }
     }
 
-    /// As [`Graph::replace_all_uses`] for the uses that `wanted` picks.
+    /// As [`Graph::replace_all_uses`] for the uses for which `wanted` holds.
     pub fn replace_uses_if(&mut self, old: Value, new: Value, mut wanted: impl FnMut(&Graph, Use) -> bool) {
         let mut cursor = self.values[old].first_use;
         while let Some(u) = cursor {
@@ -222,7 +224,7 @@ impl Graph {
         (row.value, row.prev, row.next) = (None, None, None);
     }
 
-    /// Moves a use to another row; its place among the uses of its value stays.
+    /// Moves a use to another row; its position among the uses of its value stays.
     fn relocate(&mut self, from: Use, to: Use) {
         let UseRow { value, prev, next, .. } = self.uses[from];
         let value = value.expect("only uses in use are moved");

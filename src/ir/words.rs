@@ -1,9 +1,10 @@
-//! A graph as a stream of words: two graphs with one stream are the same but for names, source locations and scopes, and, where
-//! that is asked for, for what is known of tensors.
+//! An encoding of a graph as a stream of words: two graphs with one encoding are equal up to names,
+//! source locations and scopes, and, on request, up to the known properties of tensors.
 //!
-//! Definitions come before what reads them, operands are the numbers of their definitions, and every list says how long it is,
-//! so that nothing but an equal graph has an equal stream. Symbols and types are the numbers that they have in this process: the
-//! stream must not leave it. Linear in nodes and operands.
+//! Definitions precede their uses, operands are the numbers of their definitions, and every list
+//! begins with its length, so that equal encodings imply equal graphs. Symbols and types are
+//! encoded by their numbers in this process: the encoding must not leave it. Linear in nodes and
+//! operands.
 
 use super::attribute::{Attribute, Float};
 use super::graph::{Block, Dialect, Graph, Node, Value};
@@ -16,43 +17,44 @@ use crate::types::release::Release;
 use crate::types::spelling::Spelling;
 use rustc_hash::FxHashMap;
 
-/// What of types counts.
+/// The part of types that is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// That a tensor is one, and everything of other types. Types of constants count whole: they say what the constant is.
+    /// Tensor types without their properties, other types in full. Types of constants are encoded
+    /// in full: they determine the constant.
     Erased,
     /// Everything.
     Whole,
 }
 
-/// Why a graph has no stream.
+/// The reason why a graph has no encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unrepeatable {
-    /// A value is read before, or outside of where, it is defined.
+    /// A value is used before, or outside the scope of, its definition.
     Scoping,
-    /// Two values have one name, or a name of digits that is no number.
+    /// Two values have one name, or a name of digits that is not a number.
     Names,
     /// The graph was edited already: rows are not in printed order.
     Edited,
 }
 
-/// The stream of a graph with its survey. Made to be used again for the next graph: the memory is kept.
+/// The encoding of a graph with its survey. Reusable for the next graph: the memory is kept.
 #[derive(Debug, Default)]
 pub struct GraphWords {
     /// The stream.
     pub words: Vec<u32>,
     /// The nodes and values in the order of the stream.
     pub survey: Survey,
-    /// One more than the place of each value, 0 for those that were not met.
+    /// One more than the place of each value, 0 for those not seen yet.
     places: Vec<u32>,
     erased: FxHashMap<Type, Type>,
 }
 
-/// Behind the last node of a block; no kind has this number.
+/// The end of a block; no kind has this number.
 const END: u32 = u32::MAX;
 
 impl GraphWords {
-    /// Takes the stream of a graph.
+    /// Encodes a graph.
     pub fn read(&mut self, graph: &Graph, detail: Detail) -> Result<(), Unrepeatable> {
         self.words.clear();
         self.survey.clear();
@@ -75,7 +77,7 @@ impl GraphWords {
         hash(&self.words)
     }
 
-    /// What is true of the whole text.
+    /// Encodes the properties of the whole text.
     fn setting(&mut self, graph: &Graph) {
         let Dialect { spelling, releases } = graph.dialect;
         let Spelling {
@@ -147,7 +149,7 @@ impl GraphWords {
         let row = &graph.nodes[node];
         let kind = row.kind;
         let (inputs, outputs, blocks) = (row.inputs.len, row.outputs.len() as u32, row.blocks.len() as u32);
-        // What is usual fits one word; greater numbers follow in words of their own.
+        // Usual values fit one word; greater numbers follow in words of their own.
         let counts =
             inputs.min(0xfff) | outputs.min(0xff) << 12 | blocks.min(0xff) << 20 | u32::from(row.attributes != 0) << 28;
         let detail = if kind == prim::CONSTANT { Detail::Whole } else { detail };
@@ -167,7 +169,8 @@ impl GraphWords {
         self.operands(graph, node, outputs)
     }
 
-    /// The places of the operands; those of a node itself are no operands of it, although they were met.
+    /// Encodes the places of the operands; the outputs of a node itself are not valid operands of
+    /// it, although they have places.
     #[inline]
     fn operands(&mut self, graph: &Graph, node: Node, own: u32) -> Result<(), Unrepeatable> {
         let run = graph.nodes[node].inputs;
@@ -189,7 +192,7 @@ impl GraphWords {
         }
     }
 
-    /// Gives a value its place; returns the number of its type.
+    /// Assigns a place to a value; returns the number of its type.
     #[inline]
     fn define(&mut self, graph: &Graph, value: Value, detail: Detail) -> u64 {
         self.survey.values.push(value);
@@ -197,17 +200,17 @@ impl GraphWords {
         match (graph.values[value].ty, detail) {
             (None, _) => 0,
             (Some(ty), Detail::Whole) => ty.number() as u64,
-            // No type stands at address 1.
+            // No type has address 1.
             (Some(ty), Detail::Erased) if ty.is_tensor() => 1,
             (Some(ty), Detail::Erased) => self.erased.entry(ty).or_insert_with(|| ty.erased()).number() as u64,
         }
     }
 
-    /// The words of what stands in square brackets.
+    /// Encodes the attribute list.
     pub fn attributes(&mut self, graph: &Graph, node: Node) {
         let attributes = graph.attributes(node);
         if let [(name, Attribute::Int(n))] = attributes {
-            // Most are of this kind: the same words at once.
+            // Most are of this kind, whose words are written at once.
             return self.words.extend_from_slice(&[1, name.index() as u32, 0, *n as u32, (*n as u64 >> 32) as u32]);
         }
         self.words.push(attributes.len() as u32);
@@ -290,14 +293,14 @@ impl GraphWords {
         }
     }
 
-    /// A section counts whole, names and comments included: what passes make of it is kept as it is.
+    /// A section is encoded in full, names and comments included: results keep it verbatim.
     fn section(&mut self, section: &Graph) {
         let mut inner = GraphWords::default();
         let read = inner.read(section, Detail::Whole);
         self.words.extend([inner.words.len() as u32, section.next_number]);
         self.words.append(&mut inner.words);
         if read.is_err() {
-            // Equal to nothing, itself included, while it lives.
+            // A number unique to this section: it equals no other encoding.
             self.words.push(END);
             self.long(section.id().number());
         }
@@ -320,7 +323,8 @@ impl GraphWords {
     }
 }
 
-/// 128 bits of words, by multiplying and folding: what differs is compared, so that this has to spread and no more.
+/// 128 bits of hash, by multiplying and folding: equal hashes are confirmed by comparison, so that
+/// the hash only has to spread.
 fn hash(words: &[u32]) -> u128 {
     const FACTORS: [u64; 4] =
         [0xa076_1d64_78bd_642f, 0xe703_7ed1_a0b4_28db, 0x8ebc_6af0_9c88_c6e3, 0x5899_65cc_7537_4cc3];
@@ -342,7 +346,7 @@ fn hash(words: &[u32]) -> u128 {
     u128::from(fold(low, FACTORS[3])) << 64 | u128::from(fold(high, FACTORS[1]))
 }
 
-/// 128 bits of a text, the same in every process.
+/// 128 bits of hash of a text, the same in every process.
 pub fn hash_of_bytes(text: &[u8]) -> u128 {
     let word = |part: &[u8]| {
         let mut word = [0; 4];

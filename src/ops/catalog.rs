@@ -1,6 +1,6 @@
 //! The lists of schemas, searched as text.
 //!
-//! `schemas-1.3.txt` and `schemas-2.txt` are what PyTorch 1.3.1 and 2.15.0 answer to
+//! `schemas-1.3.txt` and `schemas-2.txt` are the output of PyTorch 1.3.1 and 2.15.0 for
 //!
 //! ```python
 //! print("\n".join(sorted({str(s) for s in torch._C._jit_get_all_schemas()})))
@@ -11,9 +11,10 @@
 //! the overloads that neither of the two registers and another release does, 1.0.1 to 2.9.1;
 //! `tools/pytorch/merge_schemas.py` makes it.
 //!
-//! Six thousand schemas are not read when the program starts: a run of the program must cost milliseconds. The texts are
-//! sorted by bytes, and `(` and `.` sort before everything a name is made of, so the lines of one operator stand
-//! together and are found by bisection. They are read when somebody asks.
+//! The six thousand schemas are not parsed at start-up: a run of the program must cost
+//! milliseconds. The texts are sorted by bytes, and `(` and `.` sort before all characters of
+//! names, so the lines of one operator are adjacent and found by bisection. They are parsed on
+//! demand.
 
 use super::declaration::parse;
 use super::schema::Schema;
@@ -21,13 +22,13 @@ use crate::symbol::Symbol;
 use crate::types::era::Era;
 use std::cmp::Ordering;
 
-/// What PyTorch 1.3.1 registers.
+/// The schemas that PyTorch 1.3.1 registers.
 pub const LIST_1_3: &str = include_str!("schemas-1.3.txt");
-/// What PyTorch 2.15.0 registers.
+/// The schemas that PyTorch 2.15.0 registers.
 pub const LIST_2: &str = include_str!("schemas-2.txt");
-/// What graphs hold and no PyTorch registers.
+/// Schemas of operators in graphs that no PyTorch registers.
 pub const LIST_PRIM: &str = include_str!("schemas-prim.txt");
-/// What neither of the two registers and a version between them does.
+/// Schemas that neither of the two registers and a version between them does.
 pub const LIST_BETWEEN: &str = include_str!("schemas-between.txt");
 
 /// The list of an era.

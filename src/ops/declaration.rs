@@ -1,8 +1,8 @@
-//! Reading the text of a schema.
+//! The parser of schemas.
 //!
-//! The grammar is that of `torch._C.parse_schema` as far as PyTorch prints it. Types are read by [`crate::types::spelling`],
-//! which also reads graphs; only what schemas alone have, annotations, sizes and type variables between the suffixes,
-//! is read here.
+//! The grammar is that of `torch._C.parse_schema`, restricted to PyTorch's output. Types are parsed
+//! by [`crate::types::spelling`], which graphs use too; only constructs specific to schemas,
+//! annotations, sizes and type variables between the suffixes, are parsed here.
 
 use super::schema::{Alias, Formal, Schema};
 use crate::log::did_you_mean;
@@ -10,12 +10,12 @@ use crate::symbol::Symbol;
 use crate::types::spelling::parse_base;
 use crate::types::{Type, TypeKind};
 
-/// Why a text is not a schema.
+/// The reason why a text is not a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError {
-    /// Offset into the text.
+    /// The offset into the text.
     pub at: usize,
-    /// What is wrong and what was expected.
+    /// The error and the expected construct.
     pub message: String,
 }
 
@@ -30,7 +30,8 @@ impl SchemaError {
 
 type Result<T> = std::result::Result<T, SchemaError>;
 
-/// Reads a schema. The text lives as long as the process because names and defaults are slices of it.
+/// Parses a schema. The text lives as long as the process because names and defaults are slices of
+/// it.
 pub fn parse(text: &'static str) -> Result<Schema> {
     let mut reader = Reader { text, at: 0 };
     let name = reader.until(|c| c == '(');
@@ -60,9 +61,9 @@ pub fn parse(text: &'static str) -> Result<Schema> {
 #[derive(Default)]
 struct List {
     items: Vec<Formal>,
-    /// Where `*` stood.
+    /// The position of `*`.
     positional: Option<usize>,
-    /// Whether `...` ends it.
+    /// Whether the list ends in `...`.
     open: bool,
 }
 
@@ -106,7 +107,7 @@ impl Reader {
         text
     }
 
-    /// What stands between brackets, the closing one included.
+    /// A list up to and including its closing bracket.
     fn list(&mut self) -> Result<List> {
         let mut list = List::default();
         while !self.eat(")") {
@@ -145,7 +146,7 @@ impl Reader {
     fn formal(&mut self) -> Result<Formal> {
         self.blanks();
         let (mut ty, used) = match parse_base(self.rest().as_bytes()) {
-            // What stands in brackets behind it is an alias annotation: `Tensor(*)` says nothing about sizes.
+            // The brackets after it are an alias annotation: `Tensor(*)` has no sizes.
             Ok(_) if self.rest().starts_with("Tensor(") => (Type::tensor(), "Tensor".len()),
             Ok((ty, used)) => (known_base(ty), used),
             Err(error) => {
@@ -153,7 +154,7 @@ impl Reader {
             }
         };
         if let Some(meant) = mistaken(ty) {
-            return self.error(format!("`{ty}` is no type; did you mean `{meant}`?"));
+            return self.error(format!("unknown type `{ty}`; did you mean `{meant}`?"));
         }
         self.at += used;
         let (mut alias, mut elements, mut size) = (self.alias()?, None, None);
@@ -206,7 +207,7 @@ impl Reader {
         }
     }
 
-    /// A default reaches to the next `,` or `)` outside of strings and brackets.
+    /// A default extends to the next `,` or `)` outside of strings and brackets.
     fn default(&mut self) -> Result<&'static str> {
         let (start, mut depth, mut quote, mut escaped) = (self.at, 0, None, false);
         for (i, c) in self.rest().char_indices() {
@@ -224,11 +225,11 @@ impl Reader {
                 _ => {}
             }
         }
-        self.error("this default does not end")
+        self.error("expected `,` or `)` after this default")
     }
 }
 
-/// Three operators of `cuda` say `int64_t`, which would read as a type variable.
+/// Three operators of `cuda` have the type `int64_t`, which would read as a type variable.
 fn known_base(ty: Type) -> Type {
     match ty.kind() {
         TypeKind::Var(name) if name.as_str() == "int64_t" => Type::int(),
@@ -236,7 +237,7 @@ fn known_base(ty: Type) -> Type {
     }
 }
 
-/// The type that was meant by one that reads as a type variable, `tensor` or `string`.
+/// The probable intention of a type that reads as a type variable, `tensor` or `string`.
 fn mistaken(ty: Type) -> Option<&'static str> {
     /// Shorter names are those of type variables, `t` and `key`.
     const SHORTEST: usize = 4;
@@ -300,7 +301,7 @@ mod tests {
             ("a::b(Tensor x", 13, "expected `,` or `)`"),
             ("a::b() Tensor", 7, "`->`"),
             ("a::b(Tensor(a|) x) -> ()", 14, "alias set"),
-            ("a::b(int x=[1) -> ()", 11, "does not end"),
+            ("a::b(int x=[1) -> ()", 11, "after this default"),
             ("a::b() -> Tensor x y", 19, "the end"),
         ] {
             let error = parse(text).expect_err(text);

@@ -1,9 +1,9 @@
-//! Operators that a user declares by their schemas: custom operators, which no list of PyTorch has.
+//! Operators that a user declares by their schemas: custom operators, which PyTorch's lists lack.
 //!
 //! A [`Declared`] holds rows of the operator table. [`Declared::enter`] puts them into the table of
 //! this thread until the guard is dropped, so that programs in one process (tests, a fuzzer) do not
-//! see each other's operators. Threads that work for the same command enter what
-//! [`Declared::current`] gave them.
+//! see each other's operators. Threads that work for the same command enter the result of
+//! [`Declared::current`].
 //!
 //! ```
 //! use jitopt_core::{ops::{self, declared::Declared}, symbol::Symbol, types::era::Era};
@@ -18,8 +18,8 @@
 //! assert!(!run().is_known());
 //! ```
 //!
-//! A schema is trusted: without alias annotations the operator is taken for pure, as PyTorch takes
-//! operators that were registered with `AliasAnalysisKind::FROM_SCHEMA`.
+//! A schema is trusted: without alias annotations the operator is taken to be pure, as PyTorch does
+//! for operators registered with `AliasAnalysisKind::FROM_SCHEMA`.
 //!
 //! Looking up an operator costs the same with declared operators as without.
 
@@ -35,7 +35,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{LazyLock, Mutex, OnceLock};
 
-/// The operators that were declared, in the order in which they were met.
+/// The declared operators, in order of declaration.
 #[derive(Clone, Debug, Default)]
 pub struct Declared {
     schemas: Vec<Schema>,
@@ -48,41 +48,42 @@ thread_local! {
 const ERAS: [Era; 2] = [Era::V1_3, Era::V2];
 
 impl Declared {
-    /// What this thread has entered.
+    /// The operators that this thread has entered.
     pub fn current() -> Declared {
         CURRENT.with_borrow(Clone::clone)
     }
 
-    /// Adds a schema. What comes back is a warning.
+    /// Adds a schema. Returns a warning, if any.
     ///
     /// # Errors
-    /// What is wrong with the text, or which schema it contradicts.
+    /// The syntax error of the text, or the schema that it contradicts.
     pub fn add(&mut self, text: &str) -> Result<Option<String>, SchemaError> {
         let blank = |c: char| if c.is_whitespace() { ' ' } else { c };
-        // Schemas live as long as the process, so each text is kept once.
+        // Schemas live as long as the process, so each text is stored once.
         let text = Symbol::new(&text.chars().map(blank).collect::<String>()).as_str();
         let schema = parse(text)?;
         check_kind(text, schema.kind)?;
         check_returns(text, &schema)?;
         let builtin = builtin(schema.kind);
         if let Some(known) = self.schemas.iter().chain(&builtin).find(|known| says_the_same(known, &schema)) {
-            return Ok((known.overload != schema.overload).then(|| format!("this is `{known}`, which is known")));
+            return Ok((known.overload != schema.overload).then(|| format!("already known as `{known}`")));
         }
         let clash = |message| Err(SchemaError { at: 0, message });
         if let Some(known) =
             self.schemas.iter().find(|known| is_overload(known, &schema) || takes_the_same(known, &schema))
         {
-            return clash(format!("this contradicts `{known}`, which was given before"));
+            return clash(format!("this contradicts the earlier declaration `{known}`"));
         }
         if let Some(known) = builtin.iter().find(|known| takes_the_same(known, &schema)) {
             return clash(format!("this contradicts PyTorch, which declares `{known}`"));
         }
         let rule = rules::rule(schema.kind, &builtin);
         if rule.structure != Structure::None || rule.carries != Carries::Nothing {
-            return clash(format!("`{}` is a part of TorchScript and no operator", schema.kind));
+            return clash(format!("`{}` is a construct of TorchScript, not an operator", schema.kind));
         }
         let known = builtin.iter().find(|known| is_overload(known, &schema));
-        let warning = known.map(|known| format!("PyTorch declares `{known}`; this is taken for one more overload"));
+        let warning =
+            known.map(|known| format!("PyTorch declares `{known}`; this schema is added as another overload"));
         self.schemas.push(schema);
         Ok(warning)
     }
@@ -133,7 +134,7 @@ impl Declared {
     }
 }
 
-/// The operators are known to the thread while this lives.
+/// The operators are known to the thread as long as this guard lives.
 #[must_use = "the operators are known only while this lives"]
 pub struct Entered {
     before: Declared,
@@ -150,7 +151,7 @@ impl Drop for Entered {
     }
 }
 
-/// The built-in overloads of a kind go first, and its rule stays.
+/// The built-in overloads of a kind precede the declared ones, and its rule is kept.
 fn row(era: Era, kind: Symbol, given: &[Schema]) -> Operator {
     let builtin = Operator::load(era, kind);
     let is_builtin = !self::builtin(kind).is_empty();
@@ -164,7 +165,7 @@ fn row(era: Era, kind: Symbol, given: &[Schema]) -> Operator {
     }
 }
 
-/// What the lists have of a kind, each schema once.
+/// The schemas of a kind in the lists, each once.
 fn builtin(kind: Symbol) -> Vec<Schema> {
     let lists = [catalog::LIST_2, catalog::LIST_1_3, catalog::LIST_BETWEEN, catalog::LIST_PRIM];
     lists.into_iter().flat_map(|list| catalog::schemas(list, kind)).collect()
@@ -179,7 +180,7 @@ fn takes_the_same(known: &Schema, schema: &Schema) -> bool {
     known.kind == schema.kind && known.vararg == schema.vararg && types(known) == types(schema)
 }
 
-/// Names of formals and defaults do not count: no graph shows them.
+/// Whether two schemas are equal up to the names of formals and defaults, which no graph shows.
 fn says_the_same(known: &Schema, schema: &Schema) -> bool {
     let facts = |formals: &[Formal]| {
         formals.iter().map(|formal| (formal.ty, formal.alias.clone(), formal.elements.clone())).collect::<Vec<_>>()
@@ -190,7 +191,7 @@ fn says_the_same(known: &Schema, schema: &Schema) -> bool {
         && facts(&known.returns) == facts(&schema.returns)
 }
 
-/// `namespace::name`, as the text of graphs has it.
+/// Checks for `namespace::name`, the form in graphs.
 fn check_kind(text: &str, kind: Symbol) -> Result<(), SchemaError> {
     let start = text.len() - text.trim_start().len();
     let parts = kind.as_str().trim().split("::").collect::<Vec<_>>();
@@ -201,7 +202,7 @@ fn check_kind(text: &str, kind: Symbol) -> Result<(), SchemaError> {
     Err(SchemaError { at: start, message: "expected `namespace::name(`, such as `my_ops::scale(`".to_owned() })
 }
 
-/// A type variable of a result must be one of an operand: nothing else tells what it stands for.
+/// A type variable of a result must be one of an operand: otherwise it would be unbound.
 fn check_returns(text: &str, schema: &Schema) -> Result<(), SchemaError> {
     let variables = |formals: &[Formal]| formals.iter().flat_map(|formal| variables(formal.ty)).collect::<Vec<_>>();
     let bound = variables(&schema.formals);
@@ -210,7 +211,7 @@ fn check_returns(text: &str, schema: &Schema) -> Result<(), SchemaError> {
         Some(variable) => {
             let returns = text.rfind("->").map_or(0, |at| at + 2);
             let at = text[returns..].find(variable.as_str()).map_or(returns, |at| returns + at);
-            let message = format!("`{variable}` is read as a type variable, and no operand is of it");
+            let message = format!("`{variable}` is read as a type variable, which no operand binds");
             Err(SchemaError { at, message })
         }
     }
@@ -286,9 +287,9 @@ mod tests {
         for (texts, says) in [
             (&["aten::relu(Tensor self) -> int"][..], "contradicts PyTorch, which declares `aten::relu(Tensor self)"),
             (&["aten::relu_(Tensor self) -> Tensor"], "contradicts PyTorch"),
-            (&["prim::If(bool cond, int x) -> ()"], "a part of TorchScript"),
-            (&["my::f(Tensor x) -> Tensor", "my::f(Tensor x) -> int"], "given before"),
-            (&["my::f(Tensor x) -> Tensor", "my::f(int x) -> int"], "given before"),
+            (&["prim::If(bool cond, int x) -> ()"], "a construct of TorchScript"),
+            (&["my::f(Tensor x) -> Tensor", "my::f(Tensor x) -> int"], "the earlier declaration"),
+            (&["my::f(Tensor x) -> Tensor", "my::f(int x) -> int"], "the earlier declaration"),
             (&["my::f(Tensor x) -> t"], "`t` is read as a type variable"),
             (&["f(Tensor x) -> Tensor"], "namespace::name"),
             (&["my::a::f(Tensor x) -> Tensor"], "namespace::name"),
@@ -299,6 +300,6 @@ mod tests {
         let mut same = declared(&["my::f(Tensor x) -> Tensor", "aten::relu(Tensor self) -> Tensor"]);
         assert_eq!((same.add("my::f(Tensor  y) -> Tensor"), same.schemas.len()), (Ok(None), 1));
         let warning = same.add("aten::relu(Tensor self, int n) -> Tensor").expect("an overload");
-        assert!(warning.is_some_and(|text| text.contains("one more overload")));
+        assert!(warning.is_some_and(|text| text.contains("another overload")));
     }
 }

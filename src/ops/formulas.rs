@@ -1,14 +1,16 @@
-//! What an operator that treats all elements alike computes of one element: a column of the operator table.
+//! Formulas of elementwise operators: the computation of one element, a column of the operator
+//! table.
 //!
-//! A [`Formula`] is a C expression over the operands `a` to `f` of the node, converted to the type that is computed in.
-//! Functions are those of the vector mathematics in `codegen/prelude.c`; their names, and literals with a point, get the
-//! suffix of the type. CUDA reads the same expressions.
+//! A [`Formula`] is a C expression over the operands `a` to `f` of the node, converted to the type
+//! of the computation. Functions are those of the vector mathematics in `codegen/prelude.c`; their
+//! names, and literals with a point, get the suffix of the type. CUDA compiles the same
+//! expressions.
 //!
-//! The semantics are those of PyTorch's eager kernels, as the interpreter has them, not those of
-//! its old fuser, which rounds halves away from zero, drops NaN in `min` and `max`, and takes
-//! remainders in single precision. What may raise an exception for some element (integers divided
-//! by zero) is looked for before a launch ([`When::Divides`]), and an element type that an operator
-//! refuses has no formula: the group then runs on the interpreter, which says it in PyTorch's
+//! The semantics are those of PyTorch's eager kernels, as in the interpreter, not those of its old
+//! fuser, which rounds halves away from zero, drops NaN in `min` and `max`, and takes remainders in
+//! single precision. Operands that may raise an exception for some element (integers divided by
+//! zero) are checked before a launch ([`When::Divides`]), and an element type that an operator
+//! refuses has no formula: the group then runs on the interpreter, which reports it in PyTorch's
 //! words.
 //!
 //! A builder of expression trees would need more words for the same formulas, and kernels would not
@@ -19,105 +21,112 @@ use crate::tensor::DType;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// Which type a formula computes in, and which comes out.
+/// The type of the computation of a formula, and the type of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Typing {
     /// The common type of the first `n` operands.
     Promoted(usize),
-    /// The same, but reals at least.
+    /// The same, but at least a floating point type.
     RealPromoted(usize),
-    /// The common type of the first two operands; a truth value comes out.
+    /// The common type of the first two operands; the result is a bool.
     Compared,
     /// That of the first operand.
     Kept,
-    /// That of the first operand, but reals at least.
+    /// That of the first operand, but at least a floating point type.
     Real,
-    /// That of the first operand; a truth value comes out.
+    /// That of the first operand; the result is a bool.
     Asked,
-    /// The common type of the second and third operand; the first is a truth value.
+    /// The common type of the second and third operand; the first is a bool.
     Chosen,
     /// Always this one.
     Cast(DType),
-    /// The one that this operand, a constant, names.
+    /// The one that this constant operand names.
     Said(usize),
-    /// That of the second operand, of which nothing else is read.
+    /// That of the second operand, which is not read otherwise.
     Like,
 }
 
-/// When a row holds.
+/// The condition of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum When {
     /// Before a release of PyTorch.
     Before(u32, u32),
     /// From a release on.
     Since(u32, u32),
-    /// This operand is `None`, or not there.
+    /// This operand is `None`, or missing.
     Missing(usize),
     /// This operand is a number.
     IsNumber(usize),
     /// This operand is a constant number.
     Is(usize, f64),
-    /// This operand is a constant number, but not this one, or not there: others raise exceptions.
+    /// This operand is a constant number other than this one, or missing: others raise exceptions.
     IsNot(usize, f64),
-    /// This operand is a constant and finite number from this one on, or not there: others raise exceptions.
+    /// This operand is a constant and finite number not less than this one, or missing: others
+    /// raise exceptions.
     From(usize, f64),
-    /// This operand is a constant that names an element type of real numbers, whole ones or truth values.
+    /// This operand is a constant that names a floating point, integer or bool type.
     Names(usize),
     /// This operand is a tensor.
     Tensor(usize),
-    /// This operand is a constant text.
+    /// This operand is a constant string.
     Says(usize, &'static str),
-    /// This operand, where it is a whole number, is known to be one of the element type of the first; and where that is of reals, no constant is beyond them. Others raise exceptions, which
-    /// kernels cannot: -1e9 is the usual one, of halves.
+    /// If this operand is an integer, it is known to be in the range of the element type of the
+    /// first; and if that type is floating point, no constant exceeds its range. Others raise
+    /// exceptions, which kernels cannot: the usual case is -1e9 with `Half`.
     Fits(usize),
-    /// This operand, where it is a number, is one of the type that is computed in, singles where that is of halves. Others raise exceptions.
+    /// If this operand is a number, it is in the range of the type of the computation, which is
+    /// `f32` for 16-bit floats. Others raise exceptions.
     FitsWide(usize),
-    /// This operand, where it is a number, is one that numbers of the type that is computed in are multiplied by before they are added: beside whole numbers a whole one, of truth values alone
-    /// a truth value, and one that the type can hold. Others raise exceptions.
+    /// If this operand is a number, it is a valid factor in the type of the computation, before an
+    /// addition: an integer for integers, a bool for bools alone, and in the range of the type.
+    /// Others raise exceptions.
     Scales(usize),
-    /// This operand is known to be a number that the element type of the first can hold, where that is of whole numbers. Others raise exceptions, which kernels cannot.
+    /// This operand is known to be a number in the range of the element type of the first, if that
+    /// is an integer type. Others raise exceptions, which kernels cannot.
     Held(usize),
-    /// This operand, where integers are computed with, is a number that is not 0, or an operand of
-    /// the kernel, in which zeros are looked for before a launch: they raise exceptions.
+    /// In integer computations, this operand is a non-zero number, or an operand of the kernel,
+    /// which is checked for zeros before a launch: they raise exceptions.
     Divides(usize),
-    /// This operand, where integers are computed with and it is a number, is none below 0: those
+    /// In integer computations, this operand, if it is a number, is not negative: negative ones
     /// raise exceptions.
     Natural(usize),
-    /// The operands so far that are tensors have one element type: others raise exceptions.
+    /// The tensors among the operands so far have one element type: others raise exceptions.
     OfOneType(usize),
     /// The first operand is of another element type.
     IsNotOf(DType),
-    /// The first operand is of 32 bits at least.
+    /// The first operand has at least 32 bits.
     Wide,
-    /// The first operand is a floating-point tensor.
+    /// The first operand is a floating point tensor.
     OfReals,
 }
 
-/// How an operator computes one element. Where a text is empty there is none for that kind of numbers.
+/// The computation of one element. An empty text means that the operator has none for that kind of
+/// numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Formula {
     /// The operator.
     pub kind: &'static str,
-    /// All of these must hold.
+    /// The conditions, all of which must hold.
     pub when: &'static [When],
     /// The types.
     pub typing: Typing,
-    /// Of real numbers.
+    /// For floating point numbers.
     pub real: &'static str,
-    /// Of whole numbers.
+    /// For integers.
     pub whole: &'static str,
-    /// Of truth values: what is not 0 is true.
+    /// For bools: a non-zero value is true.
     pub truth: &'static str,
-    /// What operands are that a node leaves out, or for which it says `None`. An infinite number is the largest, or the lowest, of the element type.
+    /// The values of operands that are missing or `None`. An infinity is the largest, or the
+    /// lowest, number of the element type.
     pub defaults: &'static [(usize, f64)],
-    /// From this operand on numbers, and tensors without dimensions, keep single precision where reals of 16 bits are computed with; the others are
-    /// rounded to those first (PyTorch 2.15).
+    /// From this operand on, numbers and zero-dimensional tensors keep single precision in
+    /// computations with 16-bit floats; earlier ones are rounded to 16 bits first (PyTorch 2.15).
     pub factors: usize,
-    /// Whether the result lies in a row, whatever its operands do.
+    /// Whether the result is contiguous, regardless of its operands.
     pub in_a_row: bool,
 }
 
-/// Parameters beside one operand are factors as a rule, operands of a common type are none.
+/// Parameters next to one operand are factors by default, operands of a common type are not.
 const fn factors(typing: Typing) -> usize {
     match typing {
         Kept | Real => 1,
@@ -125,7 +134,7 @@ const fn factors(typing: Typing) -> usize {
     }
 }
 
-/// Of real numbers only; whole ones are refused unless the typing makes reals of them.
+/// For floating point numbers only; integers are refused unless the typing makes floats of them.
 const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formula {
     Formula {
         kind,
@@ -140,23 +149,23 @@ const fn reals(kind: &'static str, typing: Typing, real: &'static str) -> Formul
     }
 }
 
-/// Of integers only.
+/// For integers only.
 const fn wholes(kind: &'static str, typing: Typing, whole: &'static str) -> Formula {
     Formula { real: "", whole, ..reals(kind, typing, "") }
 }
 
-/// Of numbers, not of truth values.
+/// For numbers, not for bools.
 const fn numbers(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
     Formula { whole: text, ..reals(kind, typing, text) }
 }
 
-/// Of everything.
+/// For all types.
 const fn all(kind: &'static str, typing: Typing, text: &'static str) -> Formula {
     Formula { truth: text, ..numbers(kind, typing, text) }
 }
 
 impl Formula {
-    /// Whether it hands on its operand where that has the right type already.
+    /// Whether it returns its operand unchanged if that already has the right type.
     pub fn only_converts(&self) -> bool {
         matches!(self.typing, Cast(_) | Said(_) | Like) && self.real == "a"
     }
@@ -193,35 +202,37 @@ impl Formula {
 use Typing::*;
 use When::*;
 
-/// The larger of whole numbers and of truth values.
+/// The maximum of integers and of bools.
 const MAX: &str = "a > b ? a : b";
 const MIN: &str = "a < b ? a : b";
 
-/// No element type, layout, device or memory is asked for, nor another order of dimensions; 1.5 is the first release that keeps that of the operand.
+/// No element type, layout, device or memory is given, nor another order of dimensions; 1.5 is the
+/// first release that keeps that of the operand.
 const LIKE: &[When] = &[Since(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Missing(5)];
-/// The same, with `torch.preserve_format` said.
+/// The same, with `torch.preserve_format` given.
 const PRESERVING: &[When] = &[Since(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Is(5, 1.0)];
-/// The same, before.
+/// The same, before 1.5.
 const IN_A_ROW: &[When] = &[Before(1, 5), Missing(1), Missing(2), Missing(3), Missing(4), Missing(5)];
 
-/// No device is asked for that is another one, and no copy; the order of dimensions is that of the operand.
+/// No other device and no copy is requested; the order of dimensions is that of the operand.
 const CONVERTED: &[When] = &[Names(1), Is(3, 0.0), Missing(4)];
-/// The same, with `torch.preserve_format` said.
+/// The same, with `torch.preserve_format` given.
 const CONVERTED_PRESERVING: &[When] = &[Names(1), Is(3, 0.0), Is(4, 1.0)];
 /// The same, to the type of another tensor.
 const CONVERTED_LIKE: &[When] = &[Tensor(1), Is(3, 0.0), Missing(4)];
 const CONVERTED_LIKE_PRESERVING: &[When] = &[Tensor(1), Is(3, 0.0), Is(4, 1.0)];
 
-/// `log(e^a + e^b)`: of the same infinity it is that.
+/// `log(e^a + e^b)`: for equal infinities it is that infinity.
 const LOGADDEXP: &str = "(a == b) & (a - a != 0) ? a : larger(a, b) + log1p(exp(-absolute(a - b)))";
 const LOGADDEXP2: &str =
     "(a == b) & (a - a != 0) ? a : larger(a, b) + log1p(pow(2.0, -absolute(a - b))) * 1.4426950408889634";
-/// A NaN is asked for first, then 0.
+/// NaN is tested first, then 0.
 const XLOGY: &str = "b != b ? b : a == 0 ? 0 : a * log(b)";
-/// A NaN is no number to be compared: the other one counts. Of zeros it is the first.
+/// NaN is ignored in the comparison: the result is the other operand. Of two zeros it is the first.
 const FMAX: &str = "(a != a) | (a < b) ? b : a";
 const FMIN: &str = "(a != a) | (a > b) ? b : a";
-/// Where nothing was made of what comes in, nothing goes back, and of what is no number, too; the bound is a number of the element type.
+/// The gradient is 0 where the operator returns 0, and at NaN, too; the bound is a number of the
+/// element type.
 const SHRINK_BACKWARD: &str = "(b >= -c) & (b <= c) ? 0 : a";
 /// The normal distribution up to `b`, and `b` times its density there.
 const GELU_BACKWARD: &str = "a * (0.5 * erfc(-0.70710678118654752 * b) + b * (exp(-0.5 * b * b) * 0.3989422804014327))";
@@ -230,12 +241,12 @@ const GELU_TANH_BACKWARD: &str = "a * (sigmoid(1.5957691216057308 * (b + 0.04471
     + b * sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b)) * (1 - sigmoid(1.5957691216057308 * (b + 0.044715 * b * b * b))) \
     * 1.5957691216057308 * (1 + 0.134145 * b * b))";
 
-/// The rows. Of several for a kind the first that holds is taken.
+/// The rows. The first of several rows for a kind whose conditions hold applies.
 const ROWS: &[Formula] = &[
     // ---- arithmetic
     all("aten::add", Promoted(2), "a + b").when(&[Missing(2)]),
     all("aten::add", Promoted(2), "a + b").when(&[Is(2, 1.0), Scales(2)]),
-    // Eager vectors round a product with `alpha` once, with the sum.
+    // Eager mode's vector code rounds a product with `alpha` once, together with the sum.
     all("aten::add", Promoted(2), "a + b * c").real("fma(b, c, a)").when(&[Scales(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Missing(2)]),
     numbers("aten::sub", Promoted(2), "a - b").when(&[Is(2, 1.0), Scales(2)]),
@@ -249,7 +260,7 @@ const ROWS: &[Formula] = &[
         .whole("quotient_down(a, b)")
         .factors(1)
         .when(&[Says(2, "floor"), Since(1, 8), Divides(1)]),
-    // Of halves eager mode rounds the quotient first, unless it divides by a number.
+    // For 16-bit floats eager mode rounds the quotient first, unless the divisor is a number.
     reals("aten::div", Promoted(2), "trunc(a / b)").when(&[Says(2, "trunc"), Since(1, 8), OfReals, OfOneType(2), Wide]),
     wholes("aten::div", Promoted(2), "quotient(a, b)").when(&[Says(2, "trunc"), Since(1, 8), Divides(1)]),
     reals("aten::floor_divide", Promoted(2), "floor_quotient(a, b)")
@@ -260,7 +271,8 @@ const ROWS: &[Formula] = &[
     reals("aten::fmod", Promoted(2), "fmod(a, b)").whole("rest(a, b)").when(&[Divides(1)]),
     reals("aten::remainder", Promoted(2), "remainder(a, b)").whole("rest_up(a, b)").when(&[Divides(1)]),
     all("aten::pow", Promoted(2), "a * a").when(&[Is(1, 2.0)]),
-    // The power of -0.0, and that of minus infinity, are those of roots; halves of 5 bits of exponent go through `pow`.
+    // The power of -0.0, and that of minus infinity, equal those of the square root; `Half` uses
+    // `pow`.
     reals("aten::pow", Promoted(2), "sqrt(a)").when(&[Is(1, 0.5), IsNotOf(DType::Half)]),
     reals("aten::pow", Promoted(2), "rsqrt(a)").when(&[Is(1, -0.5), IsNotOf(DType::Half)]),
     reals("aten::pow", Promoted(2), "pow(a, b)").whole("raised(a, b)").when(&[Since(1, 6), IsNumber(0), Natural(1)]).in_a_row(),
@@ -290,10 +302,12 @@ const ROWS: &[Formula] = &[
     reals("aten::addcdiv", Promoted(3), "a + d * b / c").factors(3).or(&[(3, 1.0)]).when(&[FitsWide(3)]),
     reals("aten::lerp", Kept, "absolute(c) < 0.5 ? fma(c, b - a, a) : fma(c - 1, b - a, b)").when(&[OfOneType(3), FitsWide(2)]),
     // ---- bounds
-    // Bounds that are no numbers of the type wrap, do nothing or raise, as the release has it: the interpreter does that.
+    // Bounds out of the range of the type wrap, have no effect or raise, depending on the release:
+    // the interpreter handles them.
     numbers("aten::clamp", Kept, "a < b ? b : a").when(&[Before(1, 5), Missing(2), Held(1)]),
     numbers("aten::clamp", Kept, "a > c ? c : a").when(&[Before(1, 5), Missing(1), Held(2)]),
-    // Of whole numbers whose bounds cross, GCC 12 at -O1 makes the lower bound of all where that is asked for first.
+    // For integer bounds that cross, GCC 12 at -O1 returns the lower bound for all elements if it
+    // is tested first.
     numbers("aten::clamp", Kept, "(a >= b) & (a > c) ? c : a < b ? b : a").when(&[Before(1, 5), Held(1), Held(2)]),
     all("aten::clamp", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Missing(2), Fits(1)]),
     all("aten::clamp", Promoted(3), "a < c ? a : c").real("smaller(a, c)").when(&[Since(1, 12), Missing(1), Fits(2)]),
@@ -302,7 +316,7 @@ const ROWS: &[Formula] = &[
         .when(&[Since(1, 12), Fits(1), Fits(2)]),
     all("aten::clamp_min", Promoted(2), MAX).real("larger(a, b)").when(&[Since(1, 12), Fits(1)]),
     all("aten::clamp_max", Promoted(2), MIN).real("smaller(a, b)").when(&[Since(1, 12), Fits(1)]),
-    // Since 1.9 it is a bound, and leaves -0.0 as it is.
+    // Since 1.9 it is a clamp, which keeps -0.0.
     numbers("aten::relu", Kept, "a <= 0 ? 0 : a").when(&[Before(1, 9)]),
     numbers("aten::relu", Kept, "a < 0 ? 0 : a").real("larger(a, 0.0)"),
     numbers("aten::threshold", Kept, "a <= b ? c : a").when(&[Held(1), Held(2), Fits(1), Fits(2)]),
@@ -320,7 +334,7 @@ const ROWS: &[Formula] = &[
     all("aten::nan_to_num", Kept, "a")
         .real("a != a ? b : a - a == 0 ? a : a > 0 ? c : d")
         .or(&[(1, 0.0), (2, f64::INFINITY), (3, f64::NEG_INFINITY)]),
-    // ---- the type stays
+    // ---- the type is kept
     numbers("aten::neg", Kept, "-a"),
     numbers("aten::abs", Kept, "a < 0 ? -a : a").real("absolute(a)"),
     all("aten::sign", Kept, "(a > 0) - (a < 0)"),
@@ -331,7 +345,7 @@ const ROWS: &[Formula] = &[
     numbers("aten::round", Kept, "a").real("roundeven(a)").when(&[Missing(1)]),
     reals("aten::frac", Kept, "a - trunc(a)"),
     numbers("aten::square", Kept, "a * a"),
-    // ---- whole numbers become reals
+    // ---- integers become floats
     reals("aten::exp", Real, "exp(a)"),
     reals("aten::exp2", Real, "pow(2.0, a)"),
     reals("aten::expm1", Real, "expm1(a)"),
@@ -355,9 +369,9 @@ const ROWS: &[Formula] = &[
     reals("aten::acosh", Real, "acosh(a)"),
     reals("aten::atanh", Real, "atanh(a)"),
     reals("aten::sigmoid", Real, "sigmoid(a)"),
-    // Of halves eager mode rounds each step.
+    // For 16-bit floats eager mode rounds each step.
     reals("aten::logit", Real, "log(a / (1 - a))").when(&[Wide, Missing(1)]),
-    // Bounds below 0 are none.
+    // Negative bounds mean no bounds.
     reals(
         "aten::logit",
         Real,
@@ -370,9 +384,9 @@ const ROWS: &[Formula] = &[
     reals("aten::erf", Real, "erf(a)"),
     reals("aten::erfc", Real, "erfc(a)"),
     reals("aten::lgamma", Real, "lgamma(a)"),
-    // ---- activations beyond those that PyTorch's fuser takes
+    // ---- activations that PyTorch's fuser does not take
     reals("aten::silu", Kept, "silu(a)"),
-    // `x Phi(x)`, by way of the complement so that it keeps its digits where it is small.
+    // `x Phi(x)`, computed from the complement to keep precision where it is small.
     reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Missing(1)]),
     reals("aten::gelu", Kept, "0.5 * a * erfc(-0.70710678118654752 * a)").when(&[Says(1, "none")]),
     // `(1 + tanh(u)) / 2` is the logistic function of `2u`; 1.5957... is `2 sqrt(2 / pi)`.
@@ -385,7 +399,7 @@ const ROWS: &[Formula] = &[
     reals("aten::celu", Kept, "a > 0 ? a : b * expm1(a * (1 / b))").or(&[(1, 1.0)]).when(&[IsNot(1, 0.0), FitsWide(1)]),
     reals("aten::selu", Kept, "(a > 0 ? a : 1.6732632423543772 * expm1(a)) * 1.0507009873554805"),
     reals("aten::log_sigmoid", Kept, "(a < 0 ? a : 0) - log1p(exp(-absolute(a)))").in_a_row().when(&[Since(1, 5)]),
-    // ---- what gradients of activations are; the gradient that comes in and the operand have one element type
+    // ---- gradients of activations; the incoming gradient and the operand have one element type
     reals("aten::tanh_backward", Promoted(2), "a * (1 - b * b)"),
     reals("aten::sigmoid_backward", Promoted(2), "a * (1 - b) * b"),
     numbers("aten::threshold_backward", Kept, "b <= c ? 0 : a").factors(2).when(&[OfOneType(2), Held(2), Fits(2)]),
@@ -405,7 +419,7 @@ const ROWS: &[Formula] = &[
     reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Missing(2)]),
     reals("aten::gelu_backward", Kept, GELU_BACKWARD).when(&[OfOneType(2), Says(2, "none")]),
     reals("aten::gelu_backward", Kept, GELU_TANH_BACKWARD).when(&[OfOneType(2), Says(2, "tanh")]),
-    // A sixth of single precision, of doubles, too.
+    // The factor 1/6 is of single precision, also for doubles.
     reals("aten::hardsigmoid_backward", Kept, "(b > -3) & (b < 3) ? a * 0.1666666716337204 : 0").when(&[OfOneType(2)]),
     reals("aten::hardswish_backward", Kept, "b <= -3 ? 0 : b < 3 ? a * (b / 3 + 0.5) : a").when(&[OfOneType(2)]),
     reals("aten::softplus_backward", Kept, "b * c > d ? a : a * exp(b * c) / (exp(b * c) + 1)")
@@ -437,7 +451,7 @@ const ROWS: &[Formula] = &[
     all("aten::bitwise_or", Promoted(2), "a | b").real(""),
     all("aten::bitwise_xor", Promoted(2), "a ^ b").real(""),
     numbers("aten::bitwise_not", Kept, "~a").real("").truth("a == 0"),
-    // ---- of the shape of their operand, of which nothing else is read
+    // ---- results with the shape of their operand, which is not read otherwise
     all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(LIKE),
     all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(PRESERVING),
     all("aten::zeros_like", Kept, "a != a ? 0 : 0").when(IN_A_ROW).in_a_row(),
@@ -468,12 +482,13 @@ static BY_KIND: LazyLock<FxHashMap<Symbol, Vec<&'static Formula>>> = LazyLock::n
     rows
 });
 
-/// The formulas of a kind, to be tried in turn; none where it does not treat all elements alike, or not yet.
+/// The formulas of a kind, to be tried in order; none if it is not elementwise, or has no formula
+/// yet.
 pub fn formulas(kind: Symbol) -> &'static [&'static Formula] {
     BY_KIND.get(&kind).map_or(&[], Vec::as_slice)
 }
 
-/// Functions that take no longer than arithmetic: they begin no loop of their own.
+/// Functions about as cheap as arithmetic: they do not start a loop of their own.
 const LIGHT: &[&str] = &[
     "larger",
     "smaller",
@@ -490,7 +505,7 @@ const LIGHT: &[&str] = &[
     "fma",
 ];
 
-/// Whether a formula calls a function that takes long.
+/// Whether a formula calls an expensive function.
 pub fn is_heavy(formula: &str) -> bool {
     let words = formula.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
     let is_name = |word: &&str| word.len() > 1 && word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

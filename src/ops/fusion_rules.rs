@@ -1,8 +1,8 @@
-//! The column of the operator table that tells which operators can be part of a pointwise kernel.
+//! The column of the operator table for operators that can be part of a pointwise kernel.
 //!
-//! A row names kinds, and the overloads of them that work element by element. Level 1 is the set of PyTorch's legacy fuser, in 1.3 as in 2.x
-//! but for `aten::logit`, which came later. Level 2 are pointwise operators that PyTorch's fuser leaves outside although nothing keeps them there, and those that
-//! fold elements.
+//! A row names kinds, and their elementwise overloads. Level 1 is the set of PyTorch's legacy
+//! fuser, in 1.3 as in 2.x except `aten::logit`, which came later. Level 2 adds pointwise operators
+//! that PyTorch's fuser leaves out without necessity, and reductions.
 
 use super::recipes::recipes;
 use super::schema::Schema;
@@ -12,17 +12,19 @@ use std::cell::RefCell;
 /// One row.
 #[derive(Debug)]
 pub struct FusionRow {
-    /// The kinds that it is about.
+    /// The kinds that the row applies to.
     pub kinds: &'static [&'static str],
     /// The overloads that are pointwise, by name.
     pub overloads: &'static [&'static str],
-    /// The lowest level of the fuser that takes them.
+    /// The lowest fuser level that takes them.
     pub level: u8,
-    /// Whether only the first tensor gives the result its sizes; else all are broadcast together.
+    /// Whether the first tensor alone determines the sizes of the result; otherwise all are
+    /// broadcast together.
     pub like_first: bool,
-    /// Whether it folds elements into one, see [`super::recipes`].
+    /// Whether it is a reduction, see [`super::recipes`].
     pub folds: bool,
-    /// Whether it reads no element, only the sizes of the first tensor: not worth a kernel of its own.
+    /// Whether it reads no element, only the sizes of the first tensor: not worth a kernel of its
+    /// own.
     pub fills: bool,
 }
 
@@ -60,7 +62,8 @@ const fn row(kinds: &'static [&'static str], overloads: &'static [&'static str])
     FusionRow { kinds, overloads, level: 1, like_first: false, folds: false, fills: false }
 }
 
-/// The row of an overload; nothing when it cannot be part of a kernel. The first question for an overload walks the table.
+/// The row of an overload; `None` if it cannot be part of a kernel. The first lookup of an overload
+/// searches the table.
 pub fn fusion_row(schema: &'static Schema) -> Option<&'static FusionRow> {
     thread_local! {
         static SEEN: RefCell<FxHashMap<*const Schema, Option<&'static FusionRow>>> = RefCell::default();
@@ -96,7 +99,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::lerp"], BOTH),
     row(&["aten::clamp", "aten::threshold", "aten::addcmul"], PLAIN),
     row(&["aten::where"], &["self"]),
-    // What PyTorch does not take.
+    // Operators that PyTorch does not take.
     row(&["aten::fmod", "aten::remainder"], &["Scalar"]).level(2),
     row(&["aten::gelu", "aten::silu", "aten::softplus", "aten::hardtanh", "aten::leaky_relu"], PLAIN).level(2),
     row(&["aten::elu", "aten::hardswish", "aten::hardsigmoid", "aten::relu6", "aten::mish", "aten::sign"], PLAIN).level(2),
@@ -124,7 +127,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::threshold_backward", "aten::hardtanh_backward", "aten::leaky_relu_backward", "aten::elu_backward"], PLAIN).level(2),
     row(&["aten::silu_backward", "aten::gelu_backward", "aten::softplus_backward"], PLAIN).level(2),
     row(&["aten::hardsigmoid_backward", "aten::hardswish_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], PLAIN).level(2),
-    // What folds.
+    // Reductions.
     row(&["aten::sum"], &["", "dim_IntList"]).folds(),
     row(&["aten::mean"], &["", "dim"]).folds(),
     row(&["aten::prod"], &["", "dim_int"]).folds(),
@@ -139,7 +142,7 @@ pub const FUSIBLE: &[FusionRow] = &[
     row(&["aten::cumsum", "aten::cumprod"], PLAIN).folds().like_first(),
 ];
 
-/// Pointwise operators that no level takes: kinds, the overloads that are pointwise, and why.
+/// Pointwise operators that no level takes: kinds, their pointwise overloads, and the reason.
 #[rustfmt::skip]
 const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
     (&["aten::digamma", "aten::erfinv", "aten::i0", "aten::mvlgamma", "aten::polygamma", "aten::special_ndtri", "aten::special_log_ndtr"], PLAIN, UNKNOWN),
@@ -147,21 +150,22 @@ const UNTAKEN: &[(&[&str], &[&str], &str)] = &[
     (&["aten::igamma", "aten::igammac", "aten::mish_backward", "aten::nextafter"], PLAIN, UNKNOWN),
     (&["aten::special_zeta"], &["", "other_scalar", "self_scalar"], UNKNOWN),
     (&["aten::ldexp"], &["Tensor"], UNKNOWN),
-    (&["aten::angle", "aten::conj", "aten::real", "aten::imag", "aten::complex", "aten::polar"], PLAIN, "kernels compute no complex numbers"),
+    (&["aten::angle", "aten::conj", "aten::real", "aten::imag", "aten::complex", "aten::polar"], PLAIN, "kernels have no complex arithmetic"),
     (&["aten::gcd", "aten::lcm"], PLAIN, WHOLE),
     (&["aten::bitwise_left_shift", "aten::bitwise_right_shift"], &["Tensor", "Tensor_Scalar", "Scalar_Tensor"], WHOLE),
     (&["aten::__lshift__", "aten::__rshift__"], BOTH, WHOLE),
-    (&["aten::remainder"], &["Scalar_Tensor"], "the number that is divided is no operand of a kernel"),
-    (&["aten::masked_fill"], &["Tensor"], "what fills may be no number of the element type, which raises an exception"),
-    (&["aten::prelu"], PLAIN, "its slopes lie along another dimension than they stretch to"),
-    (&["aten::positive", "aten::clone"], PLAIN, "it computes nothing"),
+    (&["aten::remainder"], &["Scalar_Tensor"], "its dividend, a number, cannot be an operand of a kernel"),
+    (&["aten::masked_fill"], &["Tensor"], "its fill value may be out of range of the element type, which raises an exception"),
+    (&["aten::prelu"], PLAIN, "its slopes are broadcast in another dimension than their own"),
+    (&["aten::positive", "aten::clone"], PLAIN, "it has no computation"),
 ];
 
-/// There is a formula, but none that is right to the last digits in vectors.
-const UNKNOWN: &str = "no formula of it is exact enough and free of branches";
-const WHOLE: &str = "it has no formula of whole numbers";
+/// There is a formula, but none with accurate last digits in vector code.
+const UNKNOWN: &str = "it has no formula that is both accurate and branch-free";
+const WHOLE: &str = "it has no formula for integers";
 
-/// Why no level takes an overload that is pointwise; nothing where one does, or where it is not pointwise.
+/// The reason why no level takes a pointwise overload; `None` if a level does, or if it is not
+/// pointwise.
 pub fn untaken(schema: &Schema) -> Option<&'static str> {
     let fits = |kinds: &[&str], overloads: &[&str]| {
         kinds.contains(&schema.kind.as_str()) && overloads.contains(&schema.overload)

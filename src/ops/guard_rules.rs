@@ -1,15 +1,17 @@
-//! The columns of the operator table that speculation asks: which tensors a profiled run looks at, and after which operators no guard is needed.
+//! The columns of the operator table for speculation: the tensors that a profiled run records, and
+//! the operators whose results need no guard.
 //!
 //! ```text
-//! %g : Float(2, 3) = prim::Guard(%x)          the guard of %a is not needed: what `aten::neg` makes of a
-//! %a : Tensor = aten::neg(%g)                 tensor of which everything is known is known as well
+//! %g : Float(2, 3) = prim::Guard(%x)          the guard of %a is redundant: the negative of a tensor
+//! %a : Tensor = aten::neg(%g)                 with all properties known has all properties known
 //! %h : Float(2, 3) = prim::Guard(%a)
 //! ```
 //!
-//! Measured: each overload of 2.15 that makes a tensor, with everything known of its operands and with each of them free in turn; and what
-//! 2.15 instruments. For 1.3 it is read off recorded graphs, where `aten::where`, `aten::softmax`, `aten::sqrt` and `aten::rsqrt` keep their guards.
-//! Where PyTorch takes more for known than is, the column says what is so: a bound of `aten::clamp` may be a tensor that is broadcast, or make
-//! reals of whole numbers.
+//! Measured: each overload of 2.15 that makes a tensor, with all properties of its operands known
+//! and with each operand free in turn; and the nodes that 2.15 instruments. The rules for 1.3 are
+//! derived from recorded graphs, where `aten::where`, `aten::softmax`, `aten::sqrt` and
+//! `aten::rsqrt` keep their guards. Where PyTorch assumes more than holds, the column has the
+//! facts: a bound of `aten::clamp` may be a tensor that is broadcast, or make floats of integers.
 
 use super::schema::Schema;
 use crate::symbol::Symbol;
@@ -17,29 +19,34 @@ use crate::types::era::Era;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// When everything is known of what an operator makes, because it is known of what it is given.
+/// The condition under which all properties of a result are known, because those of the operands
+/// are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settled {
-    /// When each operand is settled: guarded, with everything said of it, or a constant.
+    /// Each operand is settled: guarded with all properties known, or a constant.
     ByOperands {
         /// Operands of type int, float or bool need not be constants.
         numbers: bool,
-        /// These may be anything. A tensor may not where the text tells which tensors take part in differentiation: if it does, so does what comes out.
+        /// These may be anything. A tensor may not if the text shows which tensors require
+        /// gradients: if it requires one, so does the result.
         free: &'static [usize],
-        /// These may be any number when the first operand holds reals.
+        /// These may be any number if the first operand is floating point.
         free_for_reals: &'static [usize],
     },
-    /// When everything is known of the first operand, guarded or not, and the others are constants.
+    /// All properties of the first operand are known, guarded or not, and the others are constants.
     ByFirst,
-    /// By the tensors of a list that is made directly in front of it, along a constant dimension.
+    /// Determined by the tensors of a list that is made directly before it, and a constant
+    /// dimension.
     ByList,
-    /// When it unpacks the chunks of a settled tensor.
+    /// It unpacks the chunks of a settled tensor.
     ByChunks,
-    /// When the first operand is settled, and the second one is a constant, or the sizes of a tensor of which all are known.
+    /// The first operand is settled, and the second one is a constant, or the known sizes of a
+    /// tensor.
     BySizes,
-    /// When its block returns it, of that as much is known, and the block runs: an operand is known to be defined.
+    /// Its block returns it and is known to run (an operand is known to be defined): as much is
+    /// known as of the returned value.
     ByBlock,
-    /// Only that it is undefined.
+    /// The result is only known to be undefined.
     Undefined,
     /// Always: it is a guard itself.
     Itself,
@@ -63,7 +70,7 @@ impl GuardRow {
     }
 }
 
-/// Operands and numbers.
+/// Operands that are settled, and any numbers.
 const WITH_NUMBERS: Settled = Settled::ByOperands { numbers: true, free: &[], free_for_reals: &[] };
 
 const fn but_for(free: &'static [usize]) -> Settled {
@@ -75,7 +82,7 @@ const fn but_for(free: &'static [usize]) -> Settled {
 const ROWS: &[GuardRow] = &[
     row(&["aten::add", "aten::add_", "aten::sub", "aten::mul", "aten::div", "aten::pow"], WITH_NUMBERS),
     row(&["aten::t", "aten::type_as"], WITH_NUMBERS),
-    // Numbers are dimensions and element types here, in some overload.
+    // Numbers are dimensions and element types in some overload of these.
     row(&["aten::mm", "aten::min", "aten::max", "aten::rand_like"], but_for(&[])),
     row(&["aten::abs", "aten::neg", "aten::sign", "aten::reciprocal", "aten::relu", "aten::sigmoid", "aten::tanh"], WITH_NUMBERS),
     row(&["aten::threshold", "aten::lerp", "aten::addcmul", "aten::fmod", "aten::remainder", "aten::lgamma"], WITH_NUMBERS),
@@ -101,7 +108,7 @@ const ROWS: &[GuardRow] = &[
     row(&["prim::Guard"], Settled::Itself),
 ];
 
-/// When a guard behind an operator is not needed; nothing when it always is.
+/// The condition under which a guard after an operator is redundant; `None` if it never is.
 pub fn settled(era: Era, kind: Symbol) -> Option<Settled> {
     static ALL: LazyLock<FxHashMap<Symbol, &'static GuardRow>> = LazyLock::new(|| {
         ROWS.iter().flat_map(|row| row.kinds.iter().map(move |kind| (Symbol::new(kind), row))).collect()
@@ -109,16 +116,18 @@ pub fn settled(era: Era, kind: Symbol) -> Option<Settled> {
     ALL.get(&kind).filter(|row| row.since <= era).map(|row| row.settled)
 }
 
-/// What a profiled run looks at around an operator, from 1.5 on. Before that it looked at every tensor that a node is given.
+/// The tensors recorded by a profiled run around an operator, from 1.5 on. Before that it recorded
+/// every tensor operand of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Profiled {
-    /// The tensors that it is given.
+    /// Its tensor operands.
     pub operands: bool,
-    /// The tensors that it makes, wherever they go.
+    /// Its tensor results, regardless of their uses.
     pub outputs: bool,
 }
 
-/// Overloads of which operands and outputs are looked at: what the compiler of 2.x could make kernels of.
+/// Overloads whose operands and outputs are recorded: those that the compiler of 2.x could make
+/// kernels of.
 #[rustfmt::skip]
 const BOTH: &[&str] = &[
     "aten::__and__.Scalar", "aten::__and__.Tensor", "aten::__lshift__.Scalar", "aten::__lshift__.Tensor", "aten::__or__.Scalar",
@@ -148,7 +157,7 @@ const BOTH: &[&str] = &[
     "aten::mm", "aten::mm.dtype", "aten::where.Scalar", "aten::where.ScalarOther", "aten::where.ScalarSelf", "aten::where.self",
 ];
 
-/// Overloads of which operands are looked at.
+/// Overloads whose operands are recorded.
 const OPERANDS: &[&str] = &[
     "aten::dim",
     "aten::is_floating_point",
@@ -162,10 +171,10 @@ const OPERANDS: &[&str] = &[
     "prim::is_cuda",
 ];
 
-/// Overloads of which outputs are looked at.
+/// Overloads whose outputs are recorded.
 const OUTPUTS: &[&str] = &["aten::cat", "aten::stack"];
 
-/// Kinds without overloads, of which operands and outputs are looked at.
+/// Kinds without overloads whose operands and outputs are recorded.
 const KINDS: &[&str] = &[
     "prim::ConstantChunk",
     "prim::ListConstruct",
@@ -176,7 +185,7 @@ const KINDS: &[&str] = &[
     "prim::AutogradAllZero",
 ];
 
-/// What a profiled run looks at around a node of this kind.
+/// The tensors recorded by a profiled run around a node of this kind.
 pub fn profiled(era: Era, kind: Symbol, overload: Option<&Schema>) -> Profiled {
     static ALL: LazyLock<FxHashMap<&'static str, Profiled>> = LazyLock::new(|| {
         let both = BOTH.iter().chain(KINDS).map(|&name| (name, Profiled { operands: true, outputs: true }));

@@ -1,31 +1,35 @@
-//! The column of the operator table that tells in which operands an operator is linear: what a sum of gradients can be moved past.
+//! The column of the operator table for linearity: the operators that a sum of gradients can be
+//! moved past.
 //!
 //! ```text
-//! sum(x) * y = sum(x * y)        where y is the same for all that is summed
+//! sum(x) * y = sum(x * y)        where y is constant over the summed dimensions
 //! ```
 //!
-//! Products, quotients and signs are what formulas of gradients do to a gradient; sums of two gradients, choices and casts go with them. What is rounded (`floor` division)
-//! or not linear at all has no row.
+//! Gradient formulas apply products, quotients and signs to a gradient; sums of two gradients,
+//! selections and casts occur with them. Rounded (`floor` division) or nonlinear operators have no
+//! row.
 
 use super::schema::Schema;
 use crate::symbol::{Symbol, prim};
 use crate::types::Type;
 use crate::types::era::Era;
 
-/// How an operator carries a sum.
+/// The way an operator commutes with a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Linear {
-    /// In each of its operands, one at a time.
+    /// It is linear in each of its operands, one at a time.
     EachFactor,
-    /// In its first operand; the others are the same for all that is summed.
+    /// In its first operand; the others are constant over the summed dimensions.
     First,
-    /// In its first two operands taken together.
+    /// In its first two operands jointly.
     Both,
-    /// In its second and third operand taken together, where one may be zero; the first one chooses.
+    /// In its second and third operand jointly, where one may be zero; the first one selects.
     Branches,
-    /// In its first operand, where the second one leaves it and the third, which is put in its place elsewhere, is zero.
+    /// In its first operand, where the second one keeps it; the third, which replaces it elsewhere,
+    /// is zero.
     Cleared,
-    /// In its first operand, as long as the element type loses nothing; of the second one nothing else is read.
+    /// In its first operand, as long as the element type loses no precision; the second one is not
+    /// read otherwise.
     Cast,
 }
 
@@ -34,9 +38,9 @@ pub enum Linear {
 pub struct LinearRow {
     kinds: &'static [&'static str],
     overloads: &'static [&'static str],
-    /// In what it is linear.
+    /// The operands in which it is linear.
     pub linear: Linear,
-    /// What moving a sum past it is called.
+    /// The name of the rewrite that moves a sum past it.
     pub rule: &'static str,
 }
 
@@ -60,10 +64,11 @@ const ROWS: &[LinearRow] = &[
     row(&["aten::type_as"], &[""], Linear::Cast, "past-casts"),
 ];
 
-/// A sum of two gradients, one of which may not be there. It has no overloads.
+/// A sum of two gradients, one of which may be undefined. It has no overloads.
 const OF_GRADIENTS: LinearRow = row(&["prim::AutogradAdd"], &[], Linear::Both, "past-sums");
 
-/// The row of a node of a kind on operands of these types; nothing where it is linear in none of them.
+/// The row of a node of a kind with operands of these types; `None` if it is linear in none of
+/// them.
 pub fn linear_row(era: Era, kind: Symbol, operands: &[Type]) -> Option<&'static LinearRow> {
     if kind == prim::AUTOGRAD_ADD {
         return Some(&OF_GRADIENTS);

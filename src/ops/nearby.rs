@@ -1,4 +1,4 @@
-//! Operators that PyTorch does not have, and those whose names are one slip away.
+//! Operators that PyTorch does not have, and operators with similar names.
 
 use super::declared::Declared;
 use super::{catalog, names_section, operator};
@@ -6,7 +6,7 @@ use crate::symbol::Symbol;
 use crate::types::era::Era;
 use std::collections::BTreeSet;
 
-/// Whether any release that is known has this operator, or it is the name of a section.
+/// Whether any known release has this operator, or it is the name of a section.
 pub fn is_known(kind: Symbol) -> bool {
     Era::ALL.iter().any(|&era| operator(era, kind).is_known() || names_section(era, kind))
 }
@@ -16,10 +16,10 @@ pub fn is_pytorchs(kind: Symbol) -> bool {
     ["aten::", "prim::"].iter().any(|space| kind.as_str().starts_with(space))
 }
 
-/// The operators whose names are one slip away, `aten::real` or `aten::relu` for `aten::realu`, as
-/// a list to read; those of `era` are looked through first.
+/// The operators with names at edit distance one, `aten::real` or `aten::relu` for `aten::realu`,
+/// as a readable list; those of `era` are searched first.
 pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
-    /// Suggestions made at most.
+    /// The maximal number of suggestions.
     const SUGGESTED: usize = 3;
     let name = kind.as_str();
     let lists = [catalog::list(era), catalog::LIST_PRIM, catalog::LIST_BETWEEN, catalog::list(era.other())];
@@ -32,7 +32,7 @@ pub fn suggestion(era: Era, kind: Symbol) -> Option<String> {
 
 /// Whether one letter was added, lost or mistaken, or two were swapped, after the namespace.
 fn is_close(name: &str, known: &str) -> bool {
-    /// Shorter names are close to too many.
+    /// Shorter names are similar to too many.
     const SHORTEST: usize = 4;
     let (a, b) = (name.as_bytes(), known.as_bytes());
     let short = |text: &str| text.split_once("::").map_or(0, |(_, short)| short.len());

@@ -1,23 +1,26 @@
-//! Which overload a node means.
+//! Overload resolution.
 //!
-//! The text of IR has no overload names, PyTorch finds them by the types of the operands. It tries the candidates in the
-//! order in which they were registered, which depends on the build and is not recorded in its list of schemas. Instead the
-//! candidate wins that needs the fewest conversions: `aten::eq(int, int)` before `aten::eq(Scalar, Scalar)`,
-//! `aten::len(Tensor[])` before `aten::len(t[])`. Where several need as few, the one first in the list wins.
+//! The text of IR has no overload names; PyTorch finds overloads by the types of the operands. It
+//! tries the candidates in the order of registration, which depends on the build and is not in its
+//! list of schemas. Here the candidate with the fewest conversions wins: `aten::eq(int, int)`
+//! before `aten::eq(Scalar, Scalar)`, `aten::len(Tensor[])` before `aten::len(t[])`. Among
+//! candidates with equally few, the first in the list wins.
 //!
-//! As in PyTorch an operand stands for every formal, defaults are not filled in; a subtype may stand for its supertype,
-//! `T` and `NoneType` for `T?`, int, float and complex for `Scalar`, and type variables stand for one type throughout.
-//! Graphs that PyTorch printed hold more than that, because its passes do not check again what they build. So some
-//! conversions beyond that are made when nothing else matches: bool and int for each other (`prim::AutogradAnyNonZero` is
-//! declared to return an int, and `prim::If` takes it), `Tensor[]` for `Tensor?[]`, and a value whose type was lost (`Any`)
-//! or widened (`T?` for `T`) for anything it may hold.
+//! As in PyTorch every formal has an operand, defaults are not filled in; a subtype is accepted for
+//! its supertype, `T` and `NoneType` for `T?`, int, float and complex for `Scalar`, and a type
+//! variable denotes one type throughout. Graphs that PyTorch printed contain more than that,
+//! because its passes do not recheck the graphs they build. Some further conversions are therefore
+//! accepted if nothing else matches: bool and int for each other (`prim::AutogradAnyNonZero` is
+//! declared to return an int, and `prim::If` takes it), `Tensor[]` for `Tensor?[]`, and a value
+//! whose type was lost (`Any`) or widened (`T?` for `T`) for any type that it may have.
 //!
-//! An era is not one version. Where nothing in the list of the era matches, the overloads of other versions are tried
-//! before those conversions.
+//! An era covers several versions. If nothing in the list of the era matches, the overloads of
+//! other versions are tried before those conversions.
 //!
-//! Of the 234,596 nodes of graphs printed by 1.3.1, 1.4.0, 1.13.1 and 2.15.0 that this was measured on, 234,556 resolve.
-//! What is left are graphs after `erase_number_types`, where numbers are tensors ([`Operator::resolve_erased`] takes those),
-//! `onnx::` kinds, and patterns that nobody could run (`aten::addcmul` without its value).
+//! Of the 234,596 nodes of graphs printed by 1.3.1, 1.4.0, 1.13.1 and 2.15.0 in the measurement,
+//! 234,556 resolve. The others are from graphs after `erase_number_types`, where numbers are
+//! tensors ([`Operator::resolve_erased`] accepts those), `onnx::` kinds, and patterns that cannot
+//! run (`aten::addcmul` without its value).
 
 use super::Operator;
 use super::schema::Schema;
@@ -25,37 +28,37 @@ use crate::types::relations::Bindings;
 use crate::types::{Simple, Type, TypeKind};
 use std::fmt;
 
-/// What came of looking for the overload of a node.
+/// The result of overload resolution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// This one.
+    /// The overload.
     Found(&'static Schema),
-    /// The kind is not known.
+    /// The kind is unknown.
     NoSchema,
-    /// The kind is known, and no overload takes these operands: why not, one by one.
+    /// The kind is known, and no overload takes these operands: the reason for each.
     NoMatch(Vec<Mismatch>),
 }
 
 impl Resolution {
-    /// The schema, when there is one.
+    /// The schema, if one was found.
     pub fn schema(&self) -> Option<&'static Schema> {
         if let Resolution::Found(schema) = self { Some(schema) } else { None }
     }
 }
 
-/// Why an overload does not take some operands.
+/// The reason why an overload does not take some operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The overload.
     pub schema: &'static Schema,
-    /// Why not.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// What is wrong with the operands.
+/// The mismatch of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// There are so many of them.
+    /// Their number.
     Count(usize),
     /// The type of one of them.
     Operand(usize, Type),
@@ -76,7 +79,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a conversion costs. Exact is nothing; a type that says less than nothing costs most.
+/// The cost of a conversion. An exact match costs nothing, a type with lost information the most.
 mod cost {
     pub const SUBTYPE: u32 = 1;
     pub const VARIABLE: u32 = 2;
@@ -85,13 +88,14 @@ mod cost {
 }
 
 impl Operator {
-    /// The overload that takes operands of these types.
+    /// The overload for operands of these types.
     pub fn resolve(&self, operands: &[Type]) -> Resolution {
         self.find(operands, Numbers::Kept)
     }
 
-    /// As [`Operator::resolve`], for graphs in which numbers became tensors: a tensor may then stand for a number, and
-    /// which overload was meant is a guess wherever overloads differ in numbers alone.
+    /// As [`Operator::resolve`], for graphs in which numbers became tensors: a tensor is then
+    /// accepted for a number, and the choice between overloads that differ in numbers alone is a
+    /// guess.
     pub fn resolve_erased(&self, operands: &[Type]) -> Resolution {
         self.find(operands, Numbers::Erased)
     }
@@ -100,7 +104,7 @@ impl Operator {
         let ours = best(self.schemas, operands, numbers);
         let found = match ours {
             Some((price, _)) if price < cost::LENIENT => ours,
-            // The first of equal prices wins: ours.
+            // The first of equal costs wins: the declared order.
             _ => ours.into_iter().chain(best(self.elsewhere(), operands, numbers)).min_by_key(|(price, _)| *price),
         };
         match found {
@@ -122,7 +126,7 @@ impl Schema {
     }
 }
 
-/// Whether one of these overloads takes operands of these types, as PyTorch's reader asks.
+/// Whether one of these overloads takes operands of these types, as PyTorch's reader checks.
 pub(crate) fn accepts(schemas: &[Schema], operands: &[Type]) -> bool {
     schemas.iter().any(|schema| price(schema, operands, Numbers::Kept).is_ok_and(|price| price < cost::LENIENT))
 }
@@ -143,7 +147,7 @@ fn mismatch(schema: &'static Schema, operands: &[Type], numbers: Numbers) -> Opt
     price(schema, operands, numbers).err().map(|reason| Mismatch { schema, reason })
 }
 
-/// What it costs to pass these operands to this overload.
+/// The cost of passing these operands to this overload.
 fn price(schema: &Schema, operands: &[Type], numbers: Numbers) -> Result<u32, Reason> {
     let (given, taken) = (operands.len(), schema.formals.len());
     if given < taken || given > taken && !schema.vararg {
@@ -179,7 +183,8 @@ fn has_variable(ty: Type) -> bool {
     matches!(ty.kind(), TypeKind::Var(_)) || ty.parts().into_iter().any(has_variable)
 }
 
-/// What PyTorch's own passes pass and its matching would refuse; see the head of this file.
+/// Conversions that PyTorch's own passes rely on and its matching would refuse; see the head of
+/// this file.
 fn is_lenient(formal: Type, actual: Type, bindings: &mut Bindings) -> bool {
     use TypeKind::{List, Optional};
     match (formal.kind(), actual.kind()) {

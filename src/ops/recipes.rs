@@ -1,129 +1,139 @@
-//! How an operator that makes one element of many is computed: a column of the operator table.
+//! Recipes of reductions, scans and normalisations: a column of the operator table.
 //!
-//! A [`Recipe`] is a few lines. Each folds an expression over the elements of a row into one value, does so for each element with those up to it,
-//! or computes a value for each element; expressions are written as [`super::formulas`] are. The last line is the result, unless there are several, which the recipe names:
+//! A [`Recipe`] is a few lines. Each reduces an expression over the elements of a row to one value,
+//! scans it, or computes a value for each element; expressions are written as in
+//! [`super::formulas`]. The last line is the result, unless there are several, which the recipe
+//! names:
 //!
 //! ```text
 //! softmax:   m = largest(x)    e = exp(x - m)    s = sum(e)    r = 1 / s    y = e * r
 //! var_mean:  v = variance(x)   m = mean(x)    u = m + (m - m)    gives v, u
 //! ```
 //!
-//! Sums, products, means and variances are folded in doubles (but for sixteen floats at a time of rows that stand side by side); a variance is that of blocks, put together by the
-//! formula of Chan, Golub and LeVeque (1979), which cancels nothing. NaN is kept by `largest` and `smallest`.
+//! Sums, products, means and variances are accumulated in doubles (except in reductions of strided
+//! rows with sixteen floats at a time); a variance is combined from those of blocks by the formula
+//! of Chan, Golub and LeVeque (1979), which avoids cancellation. NaN propagates through `largest`
+//! and `smallest`.
 
 use super::schema::Schema;
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// How a row of elements becomes one value.
+/// The reduction of a row of elements to one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fold {
-    /// Their sum. Whole numbers wrap.
+    /// Their sum. Integers wrap.
     Sum,
-    /// Their product. Whole numbers wrap.
+    /// Their product. Integers wrap.
     Product,
     /// Their mean.
     Mean,
-    /// The mean square of what they differ from their mean, with a correction of the divisor.
+    /// The mean square of the differences from their mean, with a correction of the divisor.
     Variance,
-    /// The root of the variance, taken before that is rounded: the variance may be too large for the type of the elements.
+    /// The square root of the variance, taken before rounding: the variance may overflow the type
+    /// of the elements.
     Deviation,
     /// The largest, NaN if there is one.
     Largest,
     /// The smallest, NaN if there is one.
     Smallest,
-    /// Where the largest is, the first of several, or the first NaN: how far along the dimensions that are folded, the last of which counts fastest.
+    /// The index of the largest, the first of several, or the first NaN: a flat index in the
+    /// reduced dimensions, the last of which varies fastest.
     PlaceOfLargest,
-    /// The same of the smallest.
+    /// The index of the smallest.
     PlaceOfSmallest,
 }
 
 impl Fold {
-    /// Whether it finds where an element is.
+    /// Whether it is an argmax or argmin.
     pub fn is_place(self) -> bool {
         matches!(self, PlaceOfLargest | PlaceOfSmallest)
     }
 
-    /// Whether it picks one of the elements, so that there has to be one.
+    /// Whether it selects one of the elements, so that there must be at least one.
     pub fn picks(self) -> bool {
         self.is_place() || matches!(self, Largest | Smallest)
     }
 
-    /// Whether it picks the largest.
+    /// Whether it selects the largest.
     pub fn prefers_larger(self) -> bool {
         matches!(self, Largest | PlaceOfLargest)
     }
 
-    /// Whether it is one of squares of differences from the mean.
+    /// Whether it is a mean of squared differences from the mean.
     pub fn varies(self) -> bool {
         matches!(self, Variance | Deviation)
     }
 }
 
-/// Which dimensions are folded.
+/// The reduced dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// Those of the operand `dim`, or all where there is none. They go, unless `keepdim` says that they stay with size 1.
+    /// Those of the operand `dim`, or all if it is absent. They are removed, unless `keepdim` keeps
+    /// them with size 1.
     Dims,
     /// That of the operand `dim`; the result has an element for each element.
     Row,
-    /// As many of the last ones as `normalized_shape` has; the first result has an element for each element, the others keep dimensions of size 1.
+    /// The last ones, as many as `normalized_shape` has; the first result has an element for each
+    /// element, the others keep dimensions of size 1.
     Last,
-    /// All but dimension 1, the channels; the first result has an element for each element, the others one for each channel, and so have the operands behind the first.
+    /// All but dimension 1, the channels; the first result has an element for each element, the
+    /// others one for each channel, and so have the operands after the first.
     Channels,
 }
 
-/// Which element types a recipe takes, and which comes out.
+/// The element types that a recipe takes, and those of its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elements {
-    /// Reals; the same come out. An operand `dtype` converts before.
+    /// Floating point types, which are kept. An operand `dtype` converts first.
     Real,
-    /// All; whole numbers and truth values come out as 64 bits. An operand `dtype` converts before.
+    /// All; integers and bools give 64-bit results. An operand `dtype` converts first.
     Summed,
-    /// All but truth values; the same come out.
+    /// All but bools; the type is kept.
     Ordered,
 }
 
-/// What a line makes of its expression.
+/// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Making {
-    /// A value for each element, or for a row where it names nothing that differs in one.
+    /// A value for each element, or for a row if the expression is constant in it.
     Each,
     /// One value of all elements of a row.
     Whole(Fold),
-    /// A value for each element, of those of its row up to it: a sum or a product.
+    /// A scan: for each element the sum or product of those up to it.
     Running(Fold),
-    /// The sum of elements that stand at the same place of their rows: a value for each place, which nothing else reads.
+    /// A column reduction: the sum of the elements at the same position of all rows, which no other
+    /// line reads.
     Beside,
 }
 
-/// A line: the letter of what it makes, how, and the expression.
+/// A line: the letter of its result, its kind, and the expression.
 #[derive(Clone, Copy, Debug)]
 pub struct Line(pub char, pub Making, pub &'static str);
 
-/// How an operator is computed.
+/// The computation of an operator.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     /// The operator.
     pub kind: &'static str,
-    /// The optional tensors that must be given; the others must not.
+    /// The optional tensors that must be given; the others must not be.
     pub given: &'static [&'static str],
-    /// Constants that operands must be.
+    /// Required constant values of operands.
     pub says: &'static [(&'static str, i64)],
-    /// What is folded.
+    /// The reduced dimensions.
     pub over: Over,
     /// The element types.
     pub elements: Elements,
-    /// The letters of what is kept in doubles: squares of floats are too large for floats from 1e19 on, and a sum that is hardly more than 1 has its
-    /// logarithm in the digits that floats lack.
+    /// The letters of intermediate values kept in doubles: squares of floats overflow from 1e19 on,
+    /// and the logarithm of a sum close to 1 depends on digits that floats lack.
     pub wide: &'static str,
-    /// What is done.
+    /// The lines.
     pub lines: &'static [Line],
-    /// The letters of the results, where they are not the last line alone.
+    /// The letters of the results, if they are not the last line alone.
     pub gives: &'static str,
 }
 
-/// What operands are called in expressions.
+/// The letters of operands in expressions.
 pub const LETTERS: &[(char, &str)] = &[
     ('x', "self"),
     ('x', "input"),
@@ -135,7 +145,7 @@ pub const LETTERS: &[(char, &str)] = &[
     ('r', "rstd"),
 ];
 
-/// Tensors that a recipe may do without.
+/// Tensors that may be absent in a recipe.
 pub const OPTIONAL: &[&str] = &["weight", "bias", "running_mean", "running_var"];
 
 impl Recipe {
@@ -153,13 +163,13 @@ impl Recipe {
         self.gives.chars().chain(last)
     }
 
-    /// Whether a result is a sum along other dimensions than rows are.
+    /// Whether a result is a column reduction.
     pub fn is_beside(&self, result: usize) -> bool {
         let letter = self.results().nth(result);
         self.lines.iter().any(|line| Some(line.0) == letter && line.1 == Beside)
     }
 
-    /// Whether it tells where elements are.
+    /// Whether it contains an argmax or argmin.
     pub fn finds_places(&self) -> bool {
         self.lines.iter().any(|line| matches!(line.1, Whole(fold) if fold.is_place()))
     }
@@ -195,7 +205,8 @@ const fn native(norm: Recipe) -> Recipe {
     Recipe { kind: "aten::native_layer_norm", ..norm }.gives("ymr")
 }
 
-/// The same of channels over a batch, in training. Running statistics would be written to, so there must be none.
+/// The same for channels over a batch, in training. Running statistics would be written to, so
+/// there must be none.
 const fn of_batch(norm: Recipe) -> Recipe {
     Recipe { kind: "aten::batch_norm", over: Over::Channels, says: &[("training", 1)], ..norm }
 }
@@ -204,7 +215,7 @@ const fn native_of_batch(norm: Recipe) -> Recipe {
     Recipe { kind: "aten::native_batch_norm", ..of_batch(norm) }.gives("ymr")
 }
 
-/// The gradient of a norm: of what is normalised, of its weight and of its bias. `h` is what was normalised.
+/// The gradient of a norm: by the input, its weight and its bias. `h` is the normalised input.
 const fn of_norm(given: &'static [&'static str], lines: &'static [Line]) -> Recipe {
     let recipe = layer_norm(given, lines);
     Recipe { kind: "aten::native_layer_norm_backward", wide: "", ..recipe }.gives("ypq")
@@ -237,7 +248,7 @@ const OF_BIAS: Line = Line('q', Beside, "g");
 const OF_SCALED: &[Line] = &[NORMAL, Line('k', Each, "g * w"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 const OF_PLAIN: &[Line] = &[NORMAL, Line('k', Each, "g"), CENTRE, SLOPE, OF_INPUT, OF_WEIGHT, OF_BIAS];
 
-/// The rows. Of several for a kind the first that holds is taken.
+/// The rows. The first of several rows for a kind whose conditions hold applies.
 const ROWS: &[Recipe] = &[
     folded("aten::sum", Elements::Summed, &[Line('y', Whole(Sum), "x")]),
     folded("aten::prod", Elements::Summed, &[Line('y', Whole(Product), "x")]),
@@ -248,7 +259,7 @@ const ROWS: &[Recipe] = &[
     folded("aten::min", Elements::Ordered, &[Line('y', Whole(Smallest), "x")]),
     folded("aten::var", Elements::Real, &[Line('y', Whole(Variance), "x")]),
     folded("aten::std", Elements::Real, &[Line('y', Whole(Deviation), "x")]),
-    // A row of nothing but infinities has no finite element to be scaled by.
+    // A row of infinities only has no finite element to scale by.
     folded(
         "aten::logsumexp",
         Elements::Real,
@@ -263,7 +274,7 @@ const ROWS: &[Recipe] = &[
     .wide("sl"),
     running("aten::cumsum", &[Line('y', Running(Sum), "x")]),
     running("aten::cumprod", &[Line('y', Running(Product), "x")]),
-    // One quotient for a row: a quotient for each element takes half as long as its exponential.
+    // One quotient per row: a quotient for each element costs half as much as its exponential.
     rows(
         "aten::softmax",
         &[
@@ -301,14 +312,14 @@ const ROWS: &[Recipe] = &[
     folded("aten::var_mean", Elements::Real, &[Line('v', Whole(Variance), "x"), MEAN, UPDATED]).gives("vu"),
     folded("aten::std_mean", Elements::Real, &[Line('v', Whole(Deviation), "x"), MEAN, UPDATED]).gives("vu"),
     folded("aten::aminmax", Elements::Ordered, &[LOW, HIGH]).gives("lh"),
-    // ---- places of elements
+    // ---- argmax and argmin
     folded("aten::argmax", Elements::Ordered, &[Line('y', Whole(PlaceOfLargest), "x")]),
     folded("aten::argmin", Elements::Ordered, &[Line('y', Whole(PlaceOfSmallest), "x")]),
     folded("aten::max", Elements::Ordered, &[HIGH, Line('p', Whole(PlaceOfLargest), "x")]).gives("hp"),
     folded("aten::min", Elements::Ordered, &[LOW, Line('p', Whole(PlaceOfSmallest), "x")]).gives("lp"),
 ];
 
-/// A kind, and how many results an overload of it has.
+/// A kind, and the number of results of an overload.
 type Results = (&'static str, usize);
 
 static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::new(|| {
@@ -319,7 +330,8 @@ static BY_KIND: LazyLock<FxHashMap<Results, Vec<&'static Recipe>>> = LazyLock::n
     rows
 });
 
-/// The recipes of an overload, to be tried in turn. None where it folds two tensors, or is told how many rows there are in the place of their sizes.
+/// The recipes of an overload, to be tried in order. Empty if it reduces two tensors, or takes the
+/// number of rows instead of their sizes.
 pub fn recipes(schema: &Schema) -> &'static [&'static Recipe] {
     let folds_one = schema.returns.iter().all(|result| result.ty.is_tensor())
         && schema.formal("other").is_none()

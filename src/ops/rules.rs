@@ -1,28 +1,31 @@
-//! What the schema of an operator does not say, as a table.
+//! Facts about operators that their schemas lack, as a table.
 //!
-//! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects, read from its behaviour in
-//! 1.3 to 2.15. A row names kinds, `ns::*` names a namespace; a kind without a row is [`Rule::default`] when it has a
-//! schema, and [`UNKNOWN`] when it has none. A new fact is a new field of [`Rule`], a builder for it, and rows.
+//! The facts are those of PyTorch's alias analysis and of its list of nodes with side effects,
+//! observed in its behaviour in 1.3 to 2.15. A row names kinds, `ns::*` names a namespace; a kind
+//! without a row is [`Rule::default`] if it has a schema, and [`UNKNOWN`] otherwise. A new fact is
+//! a new field of [`Rule`], a builder for it, and rows.
 
 use super::schema::Schema;
 use crate::symbol::Symbol;
 
-/// What an operator does besides computing results and writing to the operands that its schema marks.
+/// The effects of an operator other than its results and the writes that its schema marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// None.
     None,
-    /// Writes to memory in a way that only [`AliasRule`] tells, such as `prim::SetAttr`: kept as long as somebody may see it.
+    /// Writes to memory in a way that only [`AliasRule`] describes, such as `prim::SetAttr`: kept
+    /// as long as the write may be observed.
     Write,
-    /// Something that can be observed or that changes the state of the process: printing, seeding, timing, the network.
+    /// An observable effect or a change of the state of the process: printing, seeding, timing, the
+    /// network.
     Observable,
     /// Leaves the graph.
     Raise,
-    /// Runs code that is not in the graph.
+    /// Runs code outside of the graph.
     Call,
-    /// Says where a speculative graph can be left: where it stands decides what is resumed.
+    /// Marks where a speculative graph can be left: its position decides what is resumed.
     Anchor,
-    /// Anything.
+    /// Any effect.
     Unknown,
 }
 
@@ -38,57 +41,64 @@ impl Effect {
 pub enum Nondeterminism {
     /// Yes.
     Deterministic,
-    /// The contents of the result are whatever the memory held: two may be made one, but never folded to a constant.
+    /// The contents of the result are uninitialised memory: two such nodes may be merged, but never
+    /// folded to a constant.
     Undefined,
     /// Random unless this operand is the constant false, such as `train` of `aten::dropout`.
     UnlessFalse(usize),
-    /// Random unless this operand is the constant zero, such as `dropout_p` of `aten::scaled_dot_product_attention`.
+    /// Random unless this operand is the constant zero, such as `dropout_p` of
+    /// `aten::scaled_dot_product_attention`.
     UnlessZero(usize),
     /// No.
     Always,
 }
 
-/// How results relate to operands in memory.
+/// The memory relation of results and operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AliasRule {
-    /// As the schema of the overload annotates it. A result without annotation is fresh memory; what is inside of a
-    /// result that is a container without annotation may be anything (`aten::list` copies a list, not its elements).
+    /// As annotated in the schema of the overload. A result without annotation is fresh memory; the
+    /// contents of a container result without annotation may alias anything (`aten::list` copies a
+    /// list, not its elements).
     Schema,
-    /// As [`AliasRule::Schema`]; and where that annotates no result, each result, or each element of a list, may be this
-    /// operand, or its elements. PyTorch 1.3 lost these annotations in print; some were never there (`aten::dropout`).
+    /// As [`AliasRule::Schema`]; if that annotates no result, each result, or each element of a
+    /// list, may be this operand, or its elements. PyTorch 1.3 lost these annotations in print;
+    /// some never existed (`aten::dropout`).
     MayReturn(usize),
     /// Results are fresh.
     Fresh,
     /// The result is a fresh container of the operands.
     FreshContainer,
-    /// Results may be anything of their type that is reachable from outside.
+    /// Results may alias anything of their type that is reachable from outside.
     Wildcard,
     /// All results are this operand.
     PointsTo(usize),
     /// The i-th result is the i-th operand; results beyond that are fresh.
     Pairwise,
-    /// Block inputs are the operands, results are what the subgraph returns.
+    /// Block inputs are the operands, results are those of the subgraph.
     Subgraph,
-    /// Writes to every operand and everything in it; operands and results are then reachable from outside.
+    /// Writes to every operand and its contents; operands and results are then reachable from
+    /// outside.
     Conservative,
-    /// The result is anything, and everything that is reachable from outside may have been written meanwhile.
+    /// The result may alias anything, and everything reachable from outside may have been written
+    /// meanwhile.
     Wait,
     /// Operands are reachable from outside from here on; the future is fresh.
     Fork,
     /// Writes to operand 0, and the stored value is reachable from outside.
     SetAttr,
-    /// Results are fresh; the running statistics, operands 3 and 4, are written unless this operand is the constant false.
+    /// Results are fresh; the running statistics, operands 3 and 4, are written unless this operand
+    /// is the constant false.
     BatchNorm {
         /// `training`, `use_input_stats`.
         training_operand: usize,
     },
-    /// There are no results of mutable type and nothing is written.
+    /// There are no results of mutable type and no writes.
     Nothing,
-    /// Each result is one of what the blocks return in its place.
+    /// Each result is one of the corresponding results of the blocks.
     If,
-    /// Block inputs are operands or what the body returned; results likewise.
+    /// Block inputs are operands or results of the body; results likewise.
     Loop,
-    /// Results are what the only block returns; it has no inputs.
+    /// Results are those of the only block, which has no inputs.
     Block,
     /// Each result is a view of operand 0.
     ChunkPointsTo,
@@ -97,34 +107,37 @@ pub enum AliasRule {
 }
 
 impl AliasRule {
-    /// Whether it implies writes that no schema tells of.
+    /// Whether it implies writes that no schema shows.
     pub fn writes(self) -> bool {
         use AliasRule::*;
         matches!(self, Conservative | Wait | SetAttr | BatchNorm { .. })
     }
 }
 
-/// The blocks of a node, and how many values pass through them.
+/// The blocks of a node, and the number of values that pass through them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// No blocks.
     None,
-    /// One operand, the condition. Two blocks without inputs, each returns one value for each result.
+    /// One operand, the condition. Two blocks without inputs, each returns one value for each
+    /// result.
     If,
-    /// `max`, `cond`, carried values. One block: counter and carried values in, condition and carried values out.
+    /// `max`, `cond`, carried values. One block: counter and carried values in, condition and
+    /// carried values out.
     Loop,
-    /// One block without inputs that returns one value for each result; runs when an operand is defined.
+    /// One block without inputs that returns one value for each result; runs when an operand is
+    /// defined.
     GradOf,
-    /// Two blocks without inputs, the body and the exit; from before control flow is made structured.
+    /// Two blocks without inputs, the body and the exit; from before control flow is made
+    /// structured.
     With,
     /// One block whose inputs and returns are its own: closures before they are lifted, scopes of
-    /// the tracer. A lifted closure
-    /// has a section instead.
+    /// the tracer. A lifted closure has a section instead.
     Closure,
 }
 
 impl Structure {
-    /// How many blocks.
+    /// The number of blocks.
     pub fn blocks(self) -> usize {
         match self {
             Structure::None => 0,
@@ -134,64 +147,64 @@ impl Structure {
     }
 }
 
-/// What the `Subgraph` attribute of a node is.
+/// The role of the `Subgraph` attribute of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carries {
     /// There is none.
     Nothing,
     /// Operands in, results out.
     Body,
-    /// Operands in; the first results out, what follows is kept for the backward graph.
+    /// Operands in; the first results out, the others are kept for the backward graph.
     Differentiable,
-    /// Operands in; the result is the future of what it returns.
+    /// Operands in; the result is the future of its results.
     Future,
     /// Resumed from a `prim::BailOut` only.
     Template,
 }
 
-/// The element type of a tensor result, as far as the kind decides.
+/// The element type of a tensor result, as far as the kind determines it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elements {
-    /// Whatever the element types of all operands promote to, or nothing that is known.
+    /// The promoted type of all operands, or unknown.
     Promoted,
-    /// Bools, whatever the operands are.
+    /// Bool, regardless of the operands.
     Bool,
-    /// That of operand 0, whatever the other operands are.
+    /// That of operand 0, regardless of the other operands.
     First,
 }
 
-/// Whether an operator gives the tensors that it writes to another shape.
+/// Whether an operator changes the shape of the tensors that it writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resizes {
     /// Never.
     No,
-    /// Never; PyTorch's shape analysis takes it for one that does.
+    /// Never; PyTorch's shape analysis assumes that it does.
     SoPyTorchThinks,
     /// It may.
     Yes,
 }
 
-/// What the type of a result rests on.
+/// The basis of the type of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
-    /// It was written so, and holds.
+    /// It was declared, and holds.
     Declared,
     /// It follows from other types.
     Inferred,
-    /// It was so in a run that was watched, and need not hold.
+    /// It was observed in a profiled run, and need not hold.
     Profiled,
-    /// It was tested when the program ran.
+    /// It was checked at run time.
     Guarded,
 }
 
 /// One row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The kinds it is about; `ns::*` is a namespace.
+    /// The kinds that the row applies to; `ns::*` is a namespace.
     pub kinds: &'static [&'static str],
-    /// What it does besides its results.
+    /// Its effects other than results.
     pub effect: Effect,
-    /// Whether it is random; without an answer the schema tells, see [`nondeterminism`].
+    /// Whether it is random; `None` defers to the schema, see [`nondeterminism`].
     pub nondeterminism: Option<Nondeterminism>,
     /// Memory.
     pub alias: AliasRule,
@@ -199,26 +212,27 @@ pub struct Rule {
     pub structure: Structure,
     /// Subgraph.
     pub carries: Carries,
-    /// Whether it only looks at the elements of a list operand and keeps none: a list made for it alone does not make its
-    /// elements reachable from outside.
+    /// Whether it only reads the elements of a list operand and keeps none: a list made for it
+    /// alone does not make its elements reachable from outside.
     pub reads_list_only: bool,
-    /// Whether strides decide what it returns, or whether it fails: putting a strided tensor in the place of a contiguous copy is
-    /// seen by it. Calls and unknown operators may.
+    /// Whether strides determine its results or whether it fails: it can distinguish a strided
+    /// tensor from a contiguous copy. Calls and unknown operators may.
     pub reads_strides: bool,
-    /// Whether no tensor result has elements of type bool: gradients, and what refuses to take bools.
+    /// Whether no tensor result has elements of type bool: gradients, and operators that refuse
+    /// bools.
     pub never_bool: bool,
-    /// Of what type the elements of a tensor result are.
+    /// The element type of a tensor result.
     pub elements: Elements,
-    /// Whether it never fails, whatever operands of its types it is given: it may run where it would not have.
+    /// Whether it never fails for operands of its types: it may be executed speculatively.
     pub total: bool,
-    /// Whether that holds of operands that are ints and floats.
+    /// Whether that holds for operands that are ints and floats.
     pub total_of_numbers: bool,
-    /// Whether tensors that it writes to have another shape afterwards.
+    /// Whether tensors that it writes to change their shape.
     pub resizes: Resizes,
-    /// What the types of its results rest on.
+    /// The basis of the types of its results.
     pub basis: Basis,
-    /// Whether it may be replaced by its results when its operands are constants; without an answer all may whose schema
-    /// tells how many operands there are.
+    /// Whether it may be replaced by its results if its operands are constants; `None` means true
+    /// for all kinds whose schema has a fixed number of operands.
     pub folded: Option<bool>,
 }
 
@@ -306,7 +320,7 @@ impl Rule {
     }
 }
 
-/// The row of an operator that nothing is known of.
+/// The row of an unknown operator.
 pub const UNKNOWN: Rule = row(&[]).effect(Effect::Unknown).alias(AliasRule::Conservative).is(Nondeterminism::Always);
 
 /// The table.
@@ -327,7 +341,7 @@ pub const RULES: &[Rule] = &{
             .effect(Call).alias(A::Conservative).structure(S::Closure),
         row(&["prim::TracedFork", "prim::TracedModuleForward"]).effect(Call).alias(A::Conservative).structure(S::Closure),
         row(&["prim::Load", "prim::Store"]).effect(Observable).alias(A::Conservative),
-        // Values made from nothing. What an uninitialised value holds is never looked at.
+        // Values made from nothing. The content of an uninitialised value is never used.
         row(&["prim::Constant", "prim::AutogradZero", "prim::Undefined", "prim::ConstantMKLDNNTensor"])
             .alias(A::Fresh).is(Deterministic).folded(false).total(),
         row(&["prim::CreateObject"]).alias(A::Fresh).is(Deterministic).folded(false),
@@ -354,20 +368,21 @@ pub const RULES: &[Rule] = &{
         row(&["prim::BroadcastingChunk"]).alias(A::BroadcastingChunk).is(Deterministic),
         row(&["prim::BroadcastMKLDNNTensors"]).alias(A::Pairwise).is(Deterministic),
         row(&["prim::unchecked_cast"]).alias(A::PointsTo(0)).is(Deterministic),
-        // Speculation. PyTorch takes `prim::profile` for free of effects; that it counts is not seen by the graph.
+        // Speculation. PyTorch takes `prim::profile` to be free of effects; the graph cannot
+        // observe its counting.
         row(&["prim::profile", "prim::profile_ivalue", "prim::profile_optional"])
             .alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Profiled),
         row(&["prim::Guard"]).alias(A::PointsTo(0)).is(Deterministic).folded(false).basis(Basis::Guarded),
-        // Types and passes hang on that it stands where it does; a quantised tensor is no constant that text can hold.
+        // Types and passes depend on its position; a quantised tensor has no textual constant.
         row(&["prim::unchecked_unwrap_optional", "aten::dequantize"]).folded(false),
         row(&["prim::BailOut"]).effect(Anchor).alias(A::PointsTo(1)).is(Deterministic).basis(Basis::Guarded),
         row(&["prim::BailoutTemplate"]).effect(Anchor).alias(A::Nothing).carries(Carries::Template).is(Deterministic),
         row(&["prim::TypeCheck", "prim::RequiresGradCheck"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
         row(&["prim::oneDNNFusionGuard"]).alias(A::Pairwise).is(Deterministic).basis(Basis::Guarded),
-        // These give nothing but the answer: what they check is read as it was before.
+        // These only compute the result: the operands of a check are read unchanged.
         row(&["prim::TensorExprDynamicGuard", "prim::CudaFusionGuard"])
             .alias(A::Nothing).is(Deterministic).folded(false),
-        // Groups. What is random inside of them is found there.
+        // Groups. Randomness inside of them is found in their subgraphs.
         row(&["prim::FusionGroup", "prim::CudaFusionGroup", "prim::oneDNNFusionGroup", "prim::FunctionalGraph"])
             .alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
         row(&["prim::FallbackGraph"]).alias(A::Subgraph).carries(Carries::Body).is(Deterministic),
@@ -375,8 +390,8 @@ pub const RULES: &[Rule] = &{
         row(&["prim::TensorExprGroup", "prim::TensorExprDynamicGroup", "prim::StaticSubgraph", "prim::MKLDNNGroup"])
             .alias(A::Fresh).carries(Carries::Body).is(Deterministic),
         row(&["prim::StaticRuntimeCopyOuts"]).alias(A::Conservative),
-        // Calls and concurrency. PyTorch's analysis trusts Python operators not to write to their operands; nothing
-        // keeps them from it.
+        // Calls and concurrency. PyTorch's analysis assumes that Python operators do not write to
+        // their operands; nothing prevents them from it.
         row(&["prim::CallFunction", "prim::CallMethod", "prim::Enter", "prim::Exit", "prim::rpc_sync"])
             .effect(Call).alias(A::Conservative).is(Always),
         row(&["prim::PythonOp", "prim::IgnoredPythonOp"]).effect(Call).alias(A::Conservative).is(Always),
@@ -405,7 +420,7 @@ pub const RULES: &[Rule] = &{
         row(&["aten::batch_norm", "aten::instance_norm", "aten::native_batch_norm", "aten::_batch_norm_impl_index"])
             .alias(A::BatchNorm { training_operand: 5 }),
         row(&["aten::cudnn_batch_norm", "aten::miopen_batch_norm"]).alias(A::BatchNorm { training_operand: 5 }),
-        // Views that are not marked as such in all versions.
+        // Views that are not annotated as such in all versions.
         row(&["aten::as_tensor", "aten::chunk", "aten::coalesce", "aten::contiguous", "aten::detach", "aten::expand_as"])
             .alias(A::MayReturn(0)),
         row(&["aten::flatten", "aten::pin_memory", "aten::reshape", "aten::reshape_as", "aten::slice", "aten::split"])
@@ -417,20 +432,22 @@ pub const RULES: &[Rule] = &{
         row(&["aten::_cast_*", "aten::cartesian_prod", "aten::_grad_sum_to_size", "aten::atleast_*"]).alias(A::MayReturn(0)),
         row(&["aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout"])
             .alias(A::MayReturn(0)),
-        // Return an operand itself where there is nothing to do: real numbers, equal sizes, one matrix, a transposition.
+        // Return an operand itself if there is nothing to do: real numbers, equal sizes, one
+        // matrix, a transposition.
         row(&["aten::conj_physical", "aten::sum_to_size", "aten::to_dense", "aten::chain_matmul"]).alias(A::MayReturn(0)),
         row(&["aten::einsum"]).alias(A::MayReturn(1)),
-        // Lists that are only looked at. The results of `broadcast_tensors` are views of the elements all the same.
+        // Lists that are only read. The results of `broadcast_tensors` are views of the elements
+        // nevertheless.
         row(&["aten::broadcast_tensors"]).alias(A::MayReturn(0)),
         row(&["aten::cat", "aten::stack", "aten::vstack", "aten::hstack", "aten::dstack"]).reads_list_only(),
-        // What looks at strides, and what takes no bools.
+        // Operators that read strides, and operators that refuse bools.
         row(&["aten::view", "aten::as_strided", "aten::stride", "aten::is_contiguous", "aten::storage_offset"])
             .reads_strides(),
         row(&["aten::empty_like"]).is(Undefined).reads_strides(),
         row(&["aten::neg"]).never_bool().total_of_numbers(),
-        // Whole numbers wrap.
+        // Integers wrap.
         row(&["aten::add", "aten::sub", "aten::mul"]).total_of_numbers(),
-        // What works on all tensors.
+        // Operators that work on all tensors.
         row(&["aten::exp", "aten::sin", "aten::cos", "aten::tanh", "aten::sigmoid", "aten::dim", "aten::numel", "prim::dtype"]).total(),
         row(&["prim::NumToTensor", "aten::__not__", "aten::__is__", "aten::__isnot__", "prim::device"]).total(),
         // Element types of results.
@@ -442,22 +459,22 @@ pub const RULES: &[Rule] = &{
             .elements(Elements::First),
         row(&["aten::index_put", "aten::index_fill", "aten::index_copy", "aten::index_add", "aten::scatter*", "aten::put"])
             .elements(Elements::First),
-        // Other shapes for what was there.
+        // New shapes for written tensors.
         row(&["aten::resize_", "aten::resize_as_", "aten::set_", "aten::set_data", "aten::as_strided_"]).resizes(Resizes::Yes),
         row(&["aten::t_", "aten::transpose_", "aten::swapaxes_", "aten::swapdims_", "aten::squeeze_", "aten::unsqueeze_"])
             .resizes(Resizes::Yes),
         row(&["aten::copy_"]).resizes(Resizes::SoPyTorchThinks),
-        // Contents that nobody wrote.
+        // Uninitialised contents.
         row(&["aten::empty", "aten::empty_strided", "aten::empty_permuted", "aten::new_empty"])
             .is(Undefined),
         row(&["aten::new_empty_strided", "aten::_empty_affine_quantized", "aten::empty_quantized"]).is(Undefined),
     ]
 };
 
-/// The row of a kind that has these schemas.
+/// The row of a kind with these schemas.
 pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
     let name = kind.as_str();
-    // `^Fn(..)`, a Python function, may be held as its own kind.
+    // `^Fn(..)`, a Python function, may be represented as its own kind.
     let name = if name.starts_with('^') { "prim::PythonOp" } else { name };
     let by =
         |matches: fn(&str, &str) -> bool| RULES.iter().find(|rule| rule.kinds.iter().any(|kind| matches(kind, name)));
@@ -471,7 +488,7 @@ pub fn rule(kind: Symbol, schemas: &[Schema]) -> Rule {
 
 /// The row of a kind of which only schemas are known.
 pub(super) fn of_schemas(schemas: &[Schema]) -> Rule {
-    // An operator that returns nothing and writes nothing is called for something else.
+    // An operator that returns nothing and writes nothing is called for another effect.
     let effect = if schemas.iter().any(returns_nothing) { Effect::Observable } else { Effect::None };
     Rule::default().effect(effect)
 }
@@ -484,21 +501,22 @@ fn returns_nothing(schema: &Schema) -> bool {
     schema.returns.is_empty() && !schema.varret && !schema.is_writing()
 }
 
-/// Parts of names, between underscores, that tell of random numbers.
+/// Name parts, between underscores, that indicate random numbers.
 #[rustfmt::skip]
 const RANDOM: &[&str] = &[
     "rand", "randint", "randn", "randperm", "random", "normal", "bernoulli", "dropout", "multinomial", "poisson", "uniform",
     "cauchy", "exponential", "geometric", "rrelu", "binomial", "gamma", "dirichlet", "rnn", "lstm", "gru",
 ];
 
-/// Random words in names that are not.
+/// Name parts that contain random words and are not random.
 const NOT_RANDOM: &[&str] = &["backward", "nll", "cell", "setup", "weight"];
 
 /// Whether an overload is random, from its formals and its name.
 ///
-/// PyTorch keeps a list of schemas for this, which went stale as operators were added (its `aten::normal(float, float,
-/// int[])` is taken for a constant). A generator among the formals, a flag of training, or the name tells more: a name counts
-/// by its parts, `aten::randn_like` but not `aten::normalize`, and not when it is a gradient, which is given the mask.
+/// PyTorch keeps a list of schemas for this, which became outdated as operators were added (its
+/// `aten::normal(float, float, int[])` is taken for a constant). A generator among the formals, a
+/// training flag, or the name is better evidence: a name counts by its parts, `aten::randn_like`
+/// but not `aten::normalize`, and not if it is a gradient, which is given the mask.
 pub fn nondeterminism(schema: &Schema) -> Nondeterminism {
     let parts = || schema.kind.short().split('_');
     let gradient = parts().next_back() == Some("grad");
@@ -525,7 +543,7 @@ mod tests {
         operator(Era::V2, Symbol::new(name))
     }
 
-    /// The overload of this name, `aten::add.Tensor`.
+    /// The overload with this name, `aten::add.Tensor`.
     fn overload(name: &str) -> (&'static Operator, &'static Schema) {
         let cut = name.rfind('.').unwrap_or(name.len());
         let op = op(&name[..cut]);
@@ -535,7 +553,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_printed_graphs_has_a_row() {
-        // What `prepare_division_for_onnx` makes belongs to the exporter.
+        // The results of `prepare_division_for_onnx` belong to the exporter.
         let unknown: Vec<&str> = KINDS
             .lines()
             .filter(|kind| Era::ALL.iter().all(|&era| !operator(era, Symbol::new(kind)).is_known()))
@@ -558,7 +576,7 @@ mod tests {
         kinds.sort_unstable();
         assert!(kinds.windows(2).all(|pair| pair[0] != pair[1]));
         for kind in kinds.iter().filter(|kind| !kind.ends_with('*')) {
-            // Ours, and nvFuser's, which only builds with CUDA register.
+            // Our own kinds, and nvFuser's, which only CUDA builds register.
             let made_up = ["prim::DictIndex", "prim::BroadcastingChunk", "prim::CudaFusionGuard"];
             assert!(!op(kind).schemas.is_empty() || made_up.contains(kind), "{kind} has a row and no schema");
         }

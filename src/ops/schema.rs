@@ -1,4 +1,4 @@
-//! What PyTorch declares of one overload of an operator: formals, returns, and which memory they share.
+//! The schema of one overload of an operator: formals, returns, and the memory that they share.
 
 use crate::symbol::Symbol;
 use crate::types::era::Era;
@@ -8,22 +8,24 @@ use std::fmt;
 
 /// One overload, `aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor`.
 ///
-/// The text of IR has no overload names; see [`super::overloads`] for how the overload of a node is found.
+/// The text of IR has no overload names; see [`super::overloads`] for how the overload of a node is
+/// found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     /// `aten::add`
     pub kind: Symbol,
     /// `Tensor`; empty for the overload without a name.
     pub overload: &'static str,
-    /// What is passed. In IR every formal is an operand: defaults were filled in when the graph was made.
+    /// The parameters. In IR every formal is an operand: defaults were filled in when the graph was
+    /// made.
     pub formals: Box<[Formal]>,
-    /// How many of the formals stand before `*`, the ones that Python passes by position.
+    /// The number of formals before `*`, which Python passes by position.
     pub positional: usize,
     /// Whether any number of operands of any type may follow, `(...)`.
     pub vararg: bool,
-    /// What comes back.
+    /// The results.
     pub returns: Box<[Formal]>,
-    /// Whether any number of results of any type may come back, `-> ...`.
+    /// Whether any number of results of any type may follow, `-> ...`.
     pub varret: bool,
 }
 
@@ -34,32 +36,32 @@ pub struct Formal {
     pub name: &'static str,
     /// Its type, without annotations.
     pub ty: Type,
-    /// `2` of `int[2]`: one number stands for a list of as many.
+    /// `2` of `int[2]`: one number is accepted for a list of this length.
     pub size: Option<u32>,
-    /// The default as it is written, `None`, `1.`, `[0, 1]`, `'mean'`.
+    /// The default in its spelling, `None`, `1.`, `[0, 1]`, `'mean'`.
     pub default: Option<&'static str>,
-    /// What memory the value is, `Tensor(a)`, `Tensor[](a!)`, `t(a)?`.
+    /// The alias set of the value, `Tensor(a)`, `Tensor[](a!)`, `t(a)?`.
     pub alias: Option<Alias>,
-    /// What memory the elements of the list are, `Tensor(a)[]`.
+    /// The alias set of the elements of the list, `Tensor(a)[]`.
     pub elements: Option<Alias>,
 }
 
-/// An alias annotation. Formals and returns that name the same set may be the same memory.
+/// An alias annotation. Formals and returns that name the same set may share memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The sets it is in; `*` is everything that is reachable from outside.
+    /// The sets before the call; `*` is everything reachable from outside.
     pub before: Box<[&'static str]>,
-    /// The sets it is in afterwards, `a -> *`, where that differs.
+    /// The sets after the call, `a -> *`, if they differ.
     pub after: Option<Box<[&'static str]>>,
     /// Whether the memory is written, `a!`.
     pub write: bool,
 }
 
-/// The name of the set of everything that is reachable from outside.
+/// The name of the set of everything reachable from outside.
 pub const WILDCARD: &str = "*";
 
 impl Alias {
-    /// Whether it joins everything that is reachable from outside, before or after.
+    /// Whether it joins everything reachable from outside, before or after.
     pub fn is_wildcard(&self) -> bool {
         self.before.iter().chain(self.after.iter().flatten()).any(|set| *set == WILDCARD)
     }
@@ -76,7 +78,7 @@ impl Formal {
         [&self.alias, &self.elements].into_iter().flatten().any(|alias| alias.write)
     }
 
-    /// Whether anything is said of its memory.
+    /// Whether its memory is annotated.
     pub fn is_annotated(&self) -> bool {
         self.alias.is_some() || self.elements.is_some()
     }
@@ -85,8 +87,9 @@ impl Formal {
 impl Schema {
     /// The indices of the operands that it writes to.
     ///
-    /// A name that ends in one underscore is an operator in place: the few of them that PyTorch registered without an
-    /// annotation (`aten::_no_grad_embedding_renorm_`) write to their first operand all the same.
+    /// A name that ends in one underscore is an in-place operator: the few that PyTorch registered
+    /// without an annotation (`aten::_no_grad_embedding_renorm_`) also write to their first
+    /// operand.
     pub fn writes(&self) -> impl Iterator<Item = usize> + '_ {
         let unannotated = self.is_in_place_by_name() && !self.formals.iter().any(Formal::is_written);
         let written = move |(i, formal): (usize, &Formal)| (formal.is_written() || unannotated && i == 0).then_some(i);
@@ -110,7 +113,7 @@ impl Schema {
 
     /// The schema as the PyTorch of that era prints it.
     ///
-    /// Normalised: `int64_t`, which three operators of `cuda` say instead of `int`.
+    /// Normalised: `int64_t`, which three operators of `cuda` have instead of `int`.
     pub fn text(&self, era: Era) -> String {
         let mut text = self.kind.as_str().to_owned();
         if !self.overload.is_empty() {
@@ -129,7 +132,7 @@ impl Schema {
         let mut returns: Vec<String> = self.returns.iter().map(|formal| formal.text(era)).collect();
         returns.extend(self.varret.then(|| "...".to_owned()));
         let list = returns.join(", ");
-        // Since 1.5 the brackets are gone when one thing comes back, unless it starts with one.
+        // Since 1.5 a single result has no brackets, unless its type starts with one.
         let bare = era == Era::V2 && returns.len() == 1 && !list.starts_with('(');
         if bare { list } else { format!("({list})") }
     }
@@ -149,7 +152,7 @@ impl Formal {
         text
     }
 
-    /// Annotations stand before a `?` and, those of elements, before the `[]`.
+    /// Annotations precede a `?` and, those of elements, the `[]`.
     fn annotated_type(&self, era: Era) -> String {
         let (core, optional) = match self.ty.kind() {
             TypeKind::Optional(inner) => (*inner, "?"),

@@ -1,9 +1,12 @@
-//! The column of the operator table that tells what tensors come out: shape, element type, and how much of it PyTorch tells.
+//! The column of the operator table for result types: shape, element type, and the properties that
+//! PyTorch's shape analysis reports.
 //!
-//! A row names overloads: `aten::max` is the kind, `aten::max:other` its overloads with a formal of that name; the first row
-//! that fits counts. The rules themselves, which [`Shape`] names, are in `analysis/inference.rs` and the files behind it. They are as
-//! exact as can be; [`Told`] says what `complete_shape_analysis` of PyTorch makes of it. That was measured: each overload of 2.15 on
-//! operands of which everything is known, and on operands of known element type and rank; for 1.3 it is read off recorded graphs.
+//! A row names overloads: `aten::max` is the kind, `aten::max:other` its overloads with a formal of
+//! that name; the first matching row applies. The rules themselves, which [`Shape`] names, are in
+//! `analysis/inference.rs` and the files below it. They are as precise as possible; [`Told`] is the
+//! part that `complete_shape_analysis` of PyTorch reports. That was measured: each overload of 2.15
+//! with operands whose properties are all known, and with operands of known element type and rank;
+//! for 1.3 it is derived from recorded graphs.
 
 mod shape_table;
 
@@ -17,15 +20,15 @@ use std::cell::RefCell;
 /// The sizes of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Those of the first tensor; elements lie in a row where they did.
+    /// Those of the first tensor; contiguous if that was.
     Like,
-    /// The first tensor itself, or another look at the same elements.
+    /// The first tensor itself, or another view of the same elements.
     Itself,
     /// Those of all tensors, broadcast together.
     Broadcast,
     /// Those of the first tensor without `dim`, or with 1 there.
     Reduce,
-    /// Those of the first so many tensors, broadcast together.
+    /// Those of the first n tensors, broadcast together.
     BroadcastFirst(usize),
     /// None: a tensor without dimensions.
     Scalar,
@@ -35,7 +38,7 @@ pub enum Shape {
     Determinant,
     /// `dim` becomes `k` elements.
     TopK,
-    /// `t`, `transpose`, `permute`: dimensions change places.
+    /// `t`, `transpose`, `permute`: dimensions are permuted.
     Transposed,
     /// A list of sizes, of which one may be -1.
     Reshaped,
@@ -43,13 +46,13 @@ pub enum Shape {
     AsOther,
     /// A list of sizes to broadcast to.
     Expanded,
-    /// One dimension less, the one that an index is taken of.
+    /// One dimension fewer, the indexed one.
     Selected,
-    /// `slice`, `narrow`: less of one dimension.
+    /// `slice`, `narrow`: one dimension gets smaller.
     Sliced,
     /// One dimension of size 1 more.
     Unsqueezed,
-    /// Dimensions of size 1 go.
+    /// Dimensions of size 1 are removed.
     Squeezed,
     /// Several dimensions become one.
     Flattened,
@@ -57,11 +60,11 @@ pub enum Shape {
     Unfolded,
     /// The diagonal of two dimensions becomes the last one.
     Diagonal,
-    /// `diag`: a matrix of a vector, a vector of a matrix.
+    /// `diag`: a matrix from a vector, a vector from a matrix.
     Diag,
     /// `diagflat`: a matrix.
     Matrix,
-    /// Each dimension so many times.
+    /// Each dimension is repeated.
     Repeated,
     /// `mm`, `bmm`: the last two dimensions are multiplied.
     Product,
@@ -85,7 +88,7 @@ pub enum Shape {
     AsIndex,
     /// `embedding`: a row for each index.
     Embedded,
-    /// `nonzero`, `masked_select`: so many dimensions, their sizes are data.
+    /// `nonzero`, `masked_select`: this many dimensions, whose sizes depend on data.
     Counted(usize),
     /// `zeros`, `rand`: a list of sizes.
     Given,
@@ -99,7 +102,7 @@ pub enum Shape {
     Pooled,
     /// The last dimensions are given.
     Resized,
-    /// Sizes grow by what is put around.
+    /// Sizes grow by the padding.
     Padded,
     /// `pixel_shuffle`, `glu`: the rank of the first tensor.
     RankOnly,
@@ -107,19 +110,19 @@ pub enum Shape {
     Of(&'static str),
     /// The list operand of this name.
     Listed(&'static str),
-    /// Those of tensor number n among the operands.
+    /// Those of the n-th tensor among the operands.
     Nth(usize),
     /// One rule for each result.
     Each(&'static [Shape]),
     /// The elements of a list: `chunk`, `split`, `unbind` and the like.
     Parted,
-    /// A loss: no dimensions, or those of the first so many tensors where nothing is reduced.
+    /// A loss: no dimensions, or those of the first n tensors without reduction.
     Loss(usize),
-    /// A loss over classes: no dimensions, or those of the target where nothing is reduced. A
-    /// target of probabilities has the classes as a dimension, which goes.
+    /// A loss over classes: no dimensions, or those of the target without reduction. A target of
+    /// probabilities has the classes as a dimension, which is removed.
     ClassLoss,
-    /// A loss that reduces the last dimension of its input, which remains where nothing else is
-    /// reduced.
+    /// A loss that reduces the last dimension of its input; its sizes remain without a further
+    /// reduction.
     RowLoss,
     /// A loss of distances between rows of its operands.
     DistanceLoss,
@@ -131,7 +134,7 @@ pub enum Shape {
     ChannelStatistics,
     /// Statistics of a group norm: one for each group of each image.
     GroupStatistics,
-    /// `index`: dimensions with an index give way to those of all indices together.
+    /// `index`: indexed dimensions are replaced by those of all indices together.
     Indexed,
     /// `repeat_interleave`.
     Interleaved,
@@ -147,13 +150,13 @@ pub enum Shape {
     DiagonalEmbedded,
     /// One dimension becomes several.
     Unflattened,
-    /// At least so many dimensions.
+    /// At least this many dimensions.
     AtLeast(usize),
-    /// A vector of as many elements as the operand of this name says.
+    /// A vector with the length given by the operand of this name.
     Counting(&'static str),
     /// Distances between rows.
     Distances,
-    /// `inner`: what is before the last dimensions of both.
+    /// `inner`: the dimensions before the last ones of both.
     Inner,
     /// `kron`: sizes are multiplied.
     Kronecker,
@@ -171,17 +174,18 @@ pub enum Shape {
     Downsampled,
     /// `im2col`: a column for each window.
     Columns,
-    /// `col2im`: images of columns.
+    /// `col2im`: images from columns.
     FromColumns,
     /// `affine_grid_generator`: a position for each pixel.
     Grid,
     /// `grid_sampler`: a pixel for each position.
     GridSampled,
-    /// `quantile`: the sizes of `q`, then what a reduction leaves.
+    /// `quantile`: the sizes of `q`, then those of a reduction.
     Quantiles,
-    /// The solution of equations: the matrices of the second operand, in stacks of both.
+    /// The solution of equations: the matrices of the second operand, with broadcast batch
+    /// dimensions.
     Solved(&'static str, &'static str),
-    /// `linalg_solve`, where the right side may be a vector.
+    /// `linalg_solve`, where the right-hand side may be a vector.
     SolvedSystem,
     /// A product of several matrices, the first and the last of which may be vectors.
     Chained,
@@ -191,11 +195,11 @@ pub enum Shape {
     Contracted,
     /// `einsum`
     Einsum,
-    /// `bilinear`: the last dimension becomes as many as the weight has matrices.
+    /// `bilinear`: the last dimension gets the number of matrices of the weight.
     Bilinear,
     /// `cov`: variables by variables.
     Correlated,
-    /// `hstack` and the like: joined along this dimension, after all have at least so many.
+    /// `hstack` and the like: joined in this dimension, after all have at least the rank for it.
     Joined(usize),
     /// `column_stack`: vectors are columns.
     Columnar,
@@ -207,7 +211,7 @@ pub enum Shape {
     CartesianProduct,
     /// `diff`
     Differences,
-    /// `trapezoid`, and whether partial sums are kept.
+    /// `trapezoid`, or with true `cumulative_trapezoid`.
     Integrated(bool),
     /// `pdist`: an element for each pair of rows.
     Pairs,
@@ -217,21 +221,21 @@ pub enum Shape {
     ReducedExcept,
     /// `one_hot`: a last dimension of `num_classes`.
     OneHot,
-    /// `nonzero_static`: `size` places.
+    /// `nonzero_static`: `size` indices.
     Places,
-    /// `tril_indices`, and `triu_indices` where it is false.
+    /// `tril_indices`, and `triu_indices` if false.
     Triangle(bool),
-    /// `range`, which has its end in it.
+    /// `range`, which includes its end.
     ClosedRange,
     /// `multinomial`: the last dimension becomes `num_samples`.
     Sampled,
-    /// `_shape_as_tensor`: a vector of as many elements as there are dimensions.
+    /// `_shape_as_tensor`: a vector with one element per dimension.
     RankVector,
     /// `tensor`: those of nested lists of numbers.
     Data,
     /// `view` as another element type.
     Retyped,
-    /// `view_as_complex`: the last dimension goes.
+    /// `view_as_complex`: the last dimension is removed.
     PairsJoined,
     /// `view_as_real`: a new last dimension of two.
     PairsSplit,
@@ -245,13 +249,13 @@ pub enum Shape {
     TakenAlong,
     /// Recurrent layers: the last dimension becomes that of the hidden state, once or twice.
     RecurrentOutput,
-    /// The buffer that the cell of a GRU keeps for its gradient.
+    /// The buffer that a GRU cell keeps for its gradient.
     GruWorkspace,
-    /// `searchsorted`: those of the operand of this name, and none of a number.
+    /// `searchsorted`: those of the operand of this name, and none if it is a number.
     OfOrNumber(&'static str),
     /// The attention weights: queries by keys.
     AttentionWeights,
-    /// A list: each tensor with at least so many dimensions.
+    /// A list: each tensor with at least this many dimensions.
     EachAtLeast(usize),
     /// A list: each tensor broadcast to the sizes of all.
     EachBroadcast,
@@ -259,7 +263,7 @@ pub enum Shape {
     EachLike,
     /// `meshgrid`: each vector broadcast to a grid of all.
     Meshed,
-    /// A vector of no elements.
+    /// A vector without elements.
     Nothing,
     /// A loss for each sequence of a batch.
     SequenceLoss,
@@ -271,7 +275,7 @@ pub enum Shape {
     PackedLinear,
     /// A convolution with a packed weight.
     PackedConvolved,
-    /// Not told: only the element type is.
+    /// Unknown: only the element type is given.
     Untold,
 }
 
@@ -280,25 +284,25 @@ pub enum Shape {
 pub enum Element {
     /// That of the first tensor.
     Same,
-    /// That of all tensors, which is one.
+    /// That of all tensors, which must be equal.
     Common,
-    /// That of the first tensor; whole numbers become the default type of reals.
+    /// That of the first tensor; integers become the default floating point type.
     Real,
     /// The complex type whose parts are of the type of the first tensor.
     Complex,
     /// That of the parts of the first tensor: `abs`, `norm`.
     Parts,
-    /// What arithmetic with all tensors and numbers makes.
+    /// The promoted type of all tensors and numbers.
     Promoted,
-    /// The same, where 1.3 had other rules for unequal types: there only of equal ones.
+    /// The same; for unequal types only from 1.5 on, as 1.3 had other rules for them.
     Settled,
-    /// The same, and whole numbers become reals from 1.5 on.
+    /// The same, and integers become floats from 1.5 on.
     Divided,
-    /// Arithmetic that makes reals of whole numbers from 1.5 on, and refused them before.
+    /// Arithmetic that makes floats of integers from 1.5 on, and refused them before.
     Angle,
-    /// Long for whole numbers, else that of the first tensor.
+    /// Long for integers, else that of the first tensor.
     Summed,
-    /// Long for truth values, else that of the first tensor.
+    /// Long for bools, else that of the first tensor.
     Squared,
     /// Bool.
     Bool,
@@ -306,9 +310,9 @@ pub enum Element {
     Flag,
     /// Long.
     Long,
-    /// Long, or Int where that is asked for.
+    /// Long, or Int if requested.
     Places,
-    /// That of the first tensor, or Float of Half where `half_to_float` is true.
+    /// That of the first tensor, or Float for Half if `half_to_float` is true.
     Widened,
     /// `float_power`: doubles, or complex numbers of doubles.
     Power,
@@ -316,114 +320,114 @@ pub enum Element {
     Of(&'static str),
     /// This one.
     Fixed(DType),
-    /// That of the first tensor; floating point of integers, and that of the parts of complex.
+    /// That of the first tensor; floating point for integers, and that of the parts for complex.
     RealParts,
-    /// What arithmetic with all tensors makes, and that of the parts of complex.
+    /// The promoted type of all tensors, and that of the parts for complex.
     Distance,
-    /// The one that a softmax had as its input: the number `input_dtype`, or that of `self`.
+    /// The input type of a softmax: the number `input_dtype`, or that of `self`.
     OfInput,
-    /// Float for halves where `cpu_enabled` is true.
+    /// Float for 16-bit floats if `cpu_enabled` is true.
     FullPrecision,
-    /// `cpu_dtype` for Float where `cpu_enabled` is true.
+    /// `cpu_dtype` for Float if `cpu_enabled` is true.
     ReducedPrecision,
-    /// Long, or what sums of weights are.
+    /// Long, or the type of sums of weights.
     OfWeights,
     /// That of numbers in nested lists.
     OfData,
-    /// The one that holds the integers of a quantised tensor.
+    /// The one that stores the integers of a quantised tensor.
     Stored,
     /// That of the weight that was packed into an object.
     PackedWeight,
-    /// The quantised one that is held in integers of the type of the first tensor.
+    /// The quantised one whose integers have the type of the first tensor.
     Quantised,
-    /// That of the weight of a norm, where there is one, else that of its input.
+    /// That of the weight of a norm if there is one, else that of its input.
     OfParameter,
-    /// That of the target of a loss, or what arithmetic makes where that is no float.
+    /// That of the target of a loss, or the promoted type if that is not floating point.
     OfTarget,
-    /// As [`Element::Angle`], and that of the first tensor where there is nothing to integrate.
+    /// As [`Element::Angle`], and that of the first tensor if there is nothing to integrate.
     Integrated,
-    /// That of the first tensor where it keeps its sizes, else as [`Element::Summed`].
+    /// That of the first tensor if it keeps its sizes, else as [`Element::Summed`].
     SummedTo,
     /// One rule for each result.
     Each(&'static [Element]),
-    /// Statistics of a norm: those of halves with weights of floats are floats.
+    /// Statistics of a norm: for 16-bit floats with float weights they are floats.
     Statistics,
     /// Operand 0 as in [`Element::Same`], and Long for the other results.
     WithIndex,
     /// That of the second tensor: `type_as`.
     Second,
-    /// What arithmetic with all tensors but the first makes: `where`.
+    /// The promoted type of all tensors but the first: `where`.
     Chosen,
     /// The one in the name: `_cast_Double`.
     Named,
-    /// What a factory makes when nothing is said: the default type of reals.
+    /// The default of a factory: the default floating point type.
     Default,
-    /// The one that the number given has, reals being of the default type.
+    /// That of the given number, floats being of the default type.
     OfNumber,
-    /// The one that the number given has, reals being doubles.
+    /// That of the given number, floats being doubles.
     OfWideNumber,
 }
 
-/// How much of the facts PyTorch tells.
+/// The extent of the properties that PyTorch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Nothing.
     Nothing,
     /// Element type, rank and device.
     Rank,
-    /// That, and whether a gradient is wanted.
+    /// The same, and `requires_grad`.
     RankGrad,
-    /// All but whether a gradient is wanted, where it could run the operator to find out.
+    /// All but `requires_grad`, if it could run the operator to find out.
     All,
     /// All.
     AllGrad,
 }
 
-/// When which part is told.
+/// The properties that PyTorch reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Where everything is known of all tensors that go in.
+    /// If all properties of all tensor operands are known.
     pub complete: Part,
-    /// Where only element type and rank are.
+    /// If only element type and rank are.
     pub ranked: Part,
 }
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub struct ShapeRow {
-    /// What it is about: `aten::max`, `aten::max:other`.
+    /// The overloads that the row applies to: `aten::max`, `aten::max:other`.
     pub overloads: &'static [&'static str],
     /// The sizes.
     pub shape: Shape,
     /// The element type.
     pub element: Element,
-    /// What PyTorch from 1.5 on tells.
+    /// The report of PyTorch from 1.5 on.
     told: Told,
-    /// What it tells of overloads that take one tensor, where that differs.
+    /// The report for overloads with one tensor, if it differs.
     told_alone: Option<Told>,
-    /// What PyTorch up to 1.4 tells.
+    /// The report of PyTorch up to 1.4.
     told_before: Told,
-    /// Whether results never take part in differentiation.
+    /// Whether results never require gradients.
     pub detached: bool,
-    /// Why values of operands decide about sizes, where they do.
+    /// The reason why values of operands determine sizes, if they do.
     pub by_values: Option<ByValues>,
 }
 
-/// When values of operands, not their types, decide about sizes.
+/// The case in which values of operands, not their types, determine sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct ByValues {
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// When.
+    /// The condition.
     pub when: When,
 }
 
-/// Operands of which values decide about sizes.
+/// Calls whose operand values determine sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Any.
     Always,
-    /// Those where a mask is among the indices.
+    /// Those with a mask among the indices.
     Masked,
     /// Those where this operand is a tensor and `output_size` is not given.
     Tensor(&'static str),
@@ -432,12 +436,12 @@ pub enum When {
 }
 
 impl ShapeRow {
-    /// The same but for the sizes.
+    /// The same with other sizes.
     pub fn with_shape(self, shape: Shape) -> ShapeRow {
         ShapeRow { shape, ..self }
     }
 
-    /// How much PyTorch tells of the facts of an overload.
+    /// The properties that PyTorch reports for an overload.
     pub fn told(&self, era: Era, schema: &Schema) -> Told {
         let alone = schema.formals.iter().filter(|formal| formal.ty.is_tensor()).count() == 1;
         match era {
@@ -447,7 +451,7 @@ impl ShapeRow {
         }
     }
 
-    /// Whether it is about this overload.
+    /// Whether the row applies to this overload.
     fn fits(&self, schema: &Schema) -> bool {
         self.overloads.iter().any(|name| match name.rsplit_once(':').filter(|(kind, _)| !kind.ends_with(':')) {
             Some((kind, formal)) => kind == schema.kind.as_str() && schema.formal(formal).is_some(),
@@ -468,12 +472,12 @@ impl ShapeRow {
         ShapeRow { told_alone: Some(told), ..self }
     }
 
-    /// The sizes follow from the elements of operands, which no type tells.
+    /// The sizes depend on the elements of operands, which no type shows.
     const fn by_values(self, why: &'static str) -> ShapeRow {
         self.by_values_when(When::Always, why)
     }
 
-    /// The same, for some operands.
+    /// The same for some operands.
     const fn by_values_when(self, when: When, why: &'static str) -> ShapeRow {
         ShapeRow { by_values: Some(ByValues { why, when }), ..self }
     }
@@ -501,7 +505,8 @@ const fn row(overloads: &'static [&'static str], shape: Shape, element: Element)
     }
 }
 
-/// The row of an overload. The first question for an overload walks the table, later ones find the answer of the thread.
+/// The row of an overload. The first lookup of an overload searches the table, later ones hit the
+/// cache of the thread.
 pub fn shape_row(schema: &'static Schema) -> Option<&'static ShapeRow> {
     thread_local! {
         static SEEN: RefCell<FxHashMap<*const Schema, Option<&'static ShapeRow>>> = RefCell::default();

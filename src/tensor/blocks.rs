@@ -1,7 +1,8 @@
-//! Walks over tensors in blocks of wide numbers.
+//! Traversal of tensors in blocks of wide numbers.
 //!
-//! An operator that treats all elements alike is a loop over a block of a few hundred numbers. [`map`] reads blocks of all
-//! operands, stretched to a common shape, hands them to the loop, and stores the first of them as the result.
+//! An elementwise operator is a loop over a block of a few hundred numbers. [`map`] reads blocks of
+//! all operands, broadcast to a common shape, passes them to the loop, and stores the first of them
+//! as the result.
 
 use super::buffer::{Buffer, Narrow, Precision, Wide, with_elements};
 use super::dtype::DType;
@@ -9,10 +10,10 @@ use super::layout::{self, Dims, Result};
 use super::strided::Tensor;
 use smallvec::SmallVec;
 
-/// Numbers in a block: a few of them stay in the first level of cache.
+/// The number of elements in a block: a few blocks fit the first level of cache.
 pub const BLOCK: usize = 512;
 
-/// One dimension of a walk.
+/// One dimension of a traversal.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
     size: usize,
@@ -20,21 +21,21 @@ struct Axis {
     at: usize,
 }
 
-/// Reads or finds elements in logical order, as many at a time as one likes.
+/// Reads or locates elements in logical order, any number at a time.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    /// Outermost first. Neighbours that can be walked as one are one.
+    /// Outermost first. Adjacent dimensions are merged if one loop traverses both.
     axes: SmallVec<[Axis; 6]>,
     offset: isize,
 }
 
 impl Reader {
-    /// At the first element.
+    /// A reader at the first element.
     pub fn new(tensor: &Tensor) -> Reader {
         Reader::over(tensor.shape(), tensor.strides(), tensor.offset())
     }
 
-    /// At the first of the elements that these strides find.
+    /// A reader at the first of the elements with these strides.
     pub fn over(shape: &[i64], strides: &[i64], offset: usize) -> Reader {
         let mut axes: SmallVec<[Axis; 6]> = SmallVec::new();
         for (&size, &stride) in shape.iter().zip(strides) {
@@ -69,7 +70,7 @@ impl Reader {
         }));
     }
 
-    /// Calls `f(done, offset, stride, n)` for runs of elements, `n` in all, and moves on behind them.
+    /// Calls `f(done, offset, stride, n)` for runs of elements, `n` in all, and advances past them.
     fn runs(&mut self, n: usize, mut f: impl FnMut(usize, isize, isize, usize)) {
         let mut done = 0;
         let inner = self.axes.len() - 1;
@@ -84,7 +85,7 @@ impl Reader {
         }
     }
 
-    /// Wraps dimensions that are at their end.
+    /// Advances outer dimensions when inner ones reach their end.
     fn carry(&mut self) {
         for i in (0..self.axes.len()).rev() {
             let axis = &mut self.axes[i];
@@ -125,7 +126,7 @@ pub(super) fn write_blocks<W: Wide>(tensor: &Tensor, elements: &[W]) {
     Reader::new(tensor).spill(&mut storage, elements);
 }
 
-/// Copies the elements of a tensor into a row of the same type.
+/// Copies the elements of a tensor into a contiguous buffer of the same type.
 pub(super) fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
     macro_rules! rows {
         ($($name:ident)*) => {
@@ -147,11 +148,11 @@ pub(super) fn gather(source: &Buffer, tensor: &Tensor, copy: &mut Buffer) {
 /// The types of one elementwise computation.
 #[derive(Clone, Copy, Debug)]
 pub struct Types {
-    /// What operands are converted to first.
+    /// The type that operands are converted to first.
     pub common: DType,
-    /// What the result has.
+    /// The type of the result.
     pub out: DType,
-    /// How many bits are kept.
+    /// The precision of the stored elements.
     pub precision: Precision,
 }
 
@@ -162,9 +163,10 @@ impl Types {
     }
 }
 
-/// Computes elementwise. `f` gets a block of each operand, of equal length, and leaves the results in the first.
+/// Computes elementwise. `f` gets a block of each operand, of equal length, and leaves the results
+/// in the first.
 ///
-/// The result has no gaps in memory, and its dimensions the order that PyTorch gives them.
+/// The result has no gaps in memory, and its dimensions are in PyTorch's order.
 pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Vec<W>])) -> Result<Tensor> {
     let shape = layout::broadcast_all(inputs.iter().map(|tensor| tensor.shape()))?;
     let strides: SmallVec<[Dims; 4]> =
@@ -195,7 +197,8 @@ pub fn map<W: Wide>(inputs: &[&Tensor], types: Types, f: &mut dyn FnMut(&mut [Ve
         done += n;
     }
     let device = inputs.iter().find(|tensor| tensor.rank() > 0).or(inputs.first()).map(|tensor| tensor.device());
-    // The fast ways of PyTorch differ from the order of the walk in dimensions of size 1 only, so that elements are where they say.
+    // PyTorch's fast paths differ from the order of the traversal in dimensions of size 1 only, so
+    // that the addresses of elements agree.
     let operands: SmallVec<[_; 4]> = inputs.iter().map(|tensor| (tensor.shape(), tensor.strides())).collect();
     let strides = layout::walked_strides(&shape, &operands);
     Ok(Tensor::with_strides(out, types.out, &shape, strides).on(device.unwrap_or_default()))
@@ -242,16 +245,16 @@ pub fn map3<W: Wide>(operands: [&Tensor; 3], types: Types, f: impl Fn(W, W, W) -
     })
 }
 
-/// The rows of a tensor along some dimensions, and what a reduction makes of them.
+/// The rows of a tensor over some dimensions, as operands of a reduction.
 #[derive(Debug)]
 pub struct Rows<W> {
-    /// All elements, row behind row.
+    /// All elements, row after row.
     pub elements: Vec<W>,
-    /// Elements of one row.
+    /// The number of elements of one row.
     pub len: usize,
     /// The sizes of the other dimensions.
     pub outer: Dims,
-    /// How many rows.
+    /// The number of rows.
     pub count: usize,
 }
 
@@ -271,7 +274,7 @@ impl<W: Wide> Rows<W> {
         (0..self.count).map(|i| &self.elements[i * self.len..(i + 1) * self.len])
     }
 
-    /// The rows, to be written.
+    /// The rows, writable.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut [W]> {
         let (len, count) = (self.len, self.count);
         let mut rest = &mut self.elements[..];

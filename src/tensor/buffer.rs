@@ -1,8 +1,9 @@
-//! Elements in a row, and the arithmetic they take part in.
+//! Contiguous elements, and their arithmetic.
 //!
-//! Whatever the element type, computing is done in one of three [`Wide`] types: `i64`, `f64` or `Complex<f64>`. The sum, difference,
-//! product, quotient and root of two 24-bit numbers, rounded to 53 bits and then to 24, is the one rounded to 24 at once, so
-//! that the detour shows nowhere; elsewhere it only makes results better.
+//! For every element type, arithmetic is done in one of three [`Wide`] types: `i64`, `f64` or
+//! `Complex<f64>`. The sum, difference, product, quotient and square root of two 24-bit numbers,
+//! rounded to 53 bits and then to 24, equal the result rounded to 24 at once, so that the double
+//! rounding is not visible; elsewhere it only makes results more accurate.
 
 use super::dtype::{DType, Kind};
 use half::{bf16, f16};
@@ -15,7 +16,8 @@ pub type C128 = Complex<f64>;
 
 macro_rules! buffers {
     ($($name:ident $element:ty,)*) => {
-        /// Elements of one type. A buffer of reals may be wider than its tensor says, see [`Precision`].
+        /// Elements of one type. A floating point buffer may be wider than the type of its tensor,
+        /// see [`Precision`].
         #[derive(Clone, Debug)]
         #[allow(missing_docs, reason = "the variants are the element types")]
         pub enum Buffer { $($name(Vec<$element>),)* }
@@ -29,12 +31,12 @@ macro_rules! buffers {
                 }
             }
 
-            /// How many elements.
+            /// The number of elements.
             pub fn len(&self) -> usize {
                 match self { $(Buffer::$name(elements) => elements.len(),)* }
             }
 
-            /// Bytes of an element.
+            /// The size of an element in bytes.
             pub fn element_size(&self) -> usize {
                 match self { $(Buffer::$name(_) => size_of::<$element>(),)* }
             }
@@ -45,7 +47,7 @@ macro_rules! buffers {
             }
         }
 
-        /// Runs a block with the elements of a buffer, whatever their type.
+        /// Runs a block with the elements of a buffer of any type.
         macro_rules! with_elements {
             ($buffer:expr, $elements:ident => $body:expr) => {
                 match $buffer { $($crate::tensor::buffer::Buffer::$name($elements) => $body,)* }
@@ -68,7 +70,7 @@ macro_rules! buffers {
     };
 }
 
-/// An element type that there is a buffer for.
+/// An element type that has a buffer.
 pub trait Typed: Copy + 'static {
     /// Its name.
     const DTYPE: DType;
@@ -85,22 +87,25 @@ buffers! {
     ComplexFloat Complex<f32>, ComplexDouble Complex<f64>,
 }
 
-/// Bytes that the place of a tensor repeats in: pages of x86, whose stores are mistaken for loads of the same place in another one.
+/// The period of tensor addresses in bytes: pages of x86, whose stores are mistaken for loads at
+/// the same offset in another page.
 const PAGE: usize = 4096;
-/// Bytes between the places of the next tensors in their pages: an odd number of lines, so that 64 of them have 64 places.
+/// The distance in bytes between the page offsets of consecutive tensors: an odd number of cache
+/// lines, so that 64 tensors have 64 offsets.
 const SHIFT: usize = 7 * 64;
-/// Bytes from which tensors have places of their own.
+/// The size in bytes from which tensors get an offset of their own.
 const WORTH_PLACING: usize = 16 << 10;
 
 thread_local! {
-    /// How many tensors have been given a place.
+    /// The number of tensors that were given an offset.
     static PLACED: Cell<usize> = const { Cell::new(0) };
 }
 
 impl Buffer {
-    /// Zeros that begin with a line, each time in another place of a page, and which of the elements they are. Large vectors all begin at the same
-    /// place of a page, in the middle of a line: the gradient of an LSTM cell, which walks thirteen at once, took twice as long with them. Few
-    /// elements are where they happen to be.
+    /// Zeros that begin at a cache line, each time at another offset in a page, and the range of
+    /// the elements in the buffer. Large vectors otherwise all begin at the same offset of a page,
+    /// in the middle of a line: the gradient of an LSTM cell, which reads thirteen at once, took
+    /// twice as long with them. Small buffers are not aligned.
     pub fn placed(dtype: DType, elements: usize) -> (Buffer, Range<usize>) {
         let size = dtype.size();
         if elements * size < WORTH_PLACING {
@@ -114,7 +119,7 @@ impl Buffer {
         (buffer, first..first + elements)
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -155,14 +160,14 @@ impl<T: Bytes> Bytes for Complex<T> {
 }
 
 impl Buffer {
-    /// The bytes of some elements, the lowest of each first.
+    /// The bytes of some elements, least significant byte first.
     pub fn bytes(&self, range: Range<usize>) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(range.len() * self.element_size());
         with_elements!(self, elements => elements[range].iter().for_each(|&element| element.push(&mut bytes)));
         bytes
     }
 
-    /// Makes elements of bytes, from one of them on, as many as there are bytes for.
+    /// Stores bytes as elements, starting at one of them, as many as the bytes fill.
     pub fn set_bytes(&mut self, first: usize, bytes: &[u8]) {
         let size = self.element_size();
         with_elements!(self, elements => {
@@ -173,18 +178,19 @@ impl Buffer {
     }
 }
 
-/// How many bits reals are kept in.
+/// The precision in which floating point elements are stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As many as the element type says.
+    /// The precision of the element type.
     #[default]
     Typed,
-    /// 53, whatever the element type says: nothing is rounded to it. The shadow that results are judged against.
+    /// 53 bits, regardless of the element type: no rounding. The reference that results are
+    /// compared with.
     Double,
 }
 
 impl Precision {
-    /// The type that elements are kept in.
+    /// The type of the stored elements.
     pub fn kept(self, dtype: DType) -> DType {
         match (self, dtype.arithmetic()) {
             (Precision::Double, Some(Kind::Float)) => DType::Double,
@@ -194,44 +200,46 @@ impl Precision {
     }
 }
 
-/// A type that computing is done in.
+/// A type of arithmetic.
 pub trait Wide: Copy + Default + PartialEq + 'static {
     /// From a number of any element type.
     fn load<T: Narrow>(element: T) -> Self;
-    /// To an element type: reals are rounded to nearest even, whole numbers wrap.
+    /// To an element type: floating point numbers are rounded to nearest even, integers wrap.
     fn store<T: Narrow>(self) -> T;
-    /// What it is after a detour through an element type.
+    /// The value after a conversion to an element type and back.
     fn through(self, dtype: DType) -> Self;
 }
 
 /// An element type, as seen by the arithmetic.
 pub trait Narrow: Copy + 'static {
-    /// As a whole number: reals are cut, as the processor does.
+    /// As an integer: floating point numbers are truncated, as by the processor.
     fn int(self) -> i64;
-    /// As a real number.
+    /// As a floating point number.
     fn real(self) -> f64;
     /// As a complex number.
     fn complex(self) -> C128 {
         C128::new(self.real(), 0.0)
     }
-    /// From a whole number.
+    /// From an integer.
     fn from_int(n: i64) -> Self;
-    /// From a real number.
+    /// From a floating point number.
     fn from_real(x: f64) -> Self;
-    /// From a complex number: types that are not lose the imaginary part.
+    /// From a complex number: real types drop the imaginary part.
     fn from_complex(z: C128) -> Self {
         Self::from_real(z.re)
     }
 }
 
-/// What x86 makes of a real number that is cast to a 64-bit integer: what does not fit is the smallest one.
+/// x86's conversion of a floating point number to a 64-bit integer: a number out of range becomes
+/// the smallest integer.
 pub fn cut(x: f64) -> i64 {
     if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&x) { x as i64 } else { i64::MIN }
 }
 
-/// The same of types of up to 32 bits, as PyTorch is compiled: what does not fit into 32 bits is the smallest number of those, of which narrower types keep the last bits.
+/// The same for types of up to 32 bits, as PyTorch is compiled: a number out of the range of 32
+/// bits becomes their smallest integer, of which narrower types keep the low bits.
 fn cut_to_32(x: f64) -> i32 {
-    // What is cut to the smallest number may be less than it.
+    // A number that truncates to the smallest integer may itself be less than it.
     if x > -2_147_483_649.0 && x < 2_147_483_648.0 { x as i32 } else { i32::MIN }
 }
 
@@ -269,7 +277,7 @@ narrow_real! {
     bf16, bf16::to_f64, bf16_from, |n| bf16::from_f32(n as f32);
 }
 
-/// PyTorch rounds to single first: half of its arithmetic is done there.
+/// PyTorch rounds to single precision first: half of its arithmetic is done there.
 fn f16_from(x: f64) -> f16 {
     f16::from_f32(x as f32)
 }
@@ -345,7 +353,7 @@ macro_rules! wide {
         fn through(self, dtype: DType) -> Self { through!(self, dtype, $store) }
     })*};
 }
-/// Singles too: for functions that are much faster in 24 bits and no less exact there.
+/// Single precision too: for functions that are much faster in 24 bits and no less accurate there.
 impl Wide for f32 {
     #[inline]
     fn load<T: Narrow>(element: T) -> Self {

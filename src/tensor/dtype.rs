@@ -2,7 +2,7 @@
 
 macro_rules! dtypes {
     ($($name:ident,)*) => {
-        /// Element types, spelt as the text spells them.
+        /// Element types, in the spelling of the text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, non_camel_case_types, reason = "the variants are the names of the text")]
         pub enum DType { $($name,)* }
@@ -22,31 +22,31 @@ dtypes! {
     QInt8, QUInt8, QInt32, QUInt4x2, QUInt2x4, Bits1x8, Bits2x4, Bits4x2, Bits8, Bits16, Float8_e5m2,
     Float8_e4m3fn, Float8_e5m2fnuz, Float8_e4m3fnuz, Float8_e8m0fnu, Float4_e2m1fn_x2, UInt16, UInt32, UInt64,
     UInt1, UInt2, UInt3, UInt4, UInt5, UInt6, UInt7, Int1, Int2, Int3, Int4, Int5, Int6, Int7, Undefined,
-    // How some releases spell the undefined one.
+    // The spelling of the undefined type in some releases.
     UNKNOWN_SCALAR,
 }
 
-/// What arithmetic an element type takes part in, weakest first.
+/// The kind of arithmetic of an element type, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `Bool`
     Bool,
-    /// Whole numbers.
+    /// Integers.
     Int,
-    /// Real numbers.
+    /// Floating point numbers.
     Float,
     /// Complex numbers.
     Complex,
 }
 
 impl DType {
-    /// Whether every value of this type prints exactly in a handful of digits.
+    /// Whether every value of this type prints exactly in a few digits.
     pub fn is_integral(self) -> bool {
         use DType::*;
         matches!(self, Byte | Char | Short | Int | Long | Bool | UInt16 | UInt32 | UInt64)
     }
 
-    /// The arithmetic; `None` for types that tensors of ours do not have.
+    /// The arithmetic; `None` for types that the interpreter's tensors do not have.
     pub fn arithmetic(self) -> Option<Kind> {
         use DType::*;
         match self {
@@ -58,32 +58,33 @@ impl DType {
         }
     }
 
-    /// Whether it is a type of real numbers.
+    /// Whether it is a floating point type.
     pub fn is_float(self) -> bool {
         self.arithmetic() == Some(Kind::Float)
     }
 
-    /// Whether it is a type of reals of 16 bits, which are computed with in single precision.
+    /// Whether it is a 16-bit floating point type, whose arithmetic is done in single precision.
     pub fn is_short_float(self) -> bool {
         matches!(self, DType::Half | DType::BFloat16)
     }
 
-    /// Whether it is a type of complex numbers.
+    /// Whether it is a complex type.
     pub fn is_complex(self) -> bool {
         self.arithmetic() == Some(Kind::Complex)
     }
 
-    /// The number by which graphs name it, `c10::ScalarType`: the order of PyTorch's header, which differs from ours.
+    /// Its number in graphs, `c10::ScalarType`: the order of PyTorch's header, which differs from
+    /// the order here.
     pub fn code(self) -> Option<i64> {
         CODES.iter().find(|(dtype, _)| *dtype == self).map(|&(_, code)| code)
     }
 
-    /// The type of a number in a graph.
+    /// The type with this number in graphs.
     pub fn from_code(code: i64) -> Option<DType> {
         CODES.iter().find(|(_, known)| *known == code).map(|&(dtype, _)| dtype)
     }
 
-    /// As Python names it, `float32`.
+    /// Its name in Python, `float32`.
     pub fn python_name(self) -> &'static str {
         PYTHON.iter().find(|(dtype, ..)| *dtype == self).map_or(self.name(), |(_, names)| names[0])
     }
@@ -102,7 +103,7 @@ impl DType {
         }
     }
 
-    /// The type of the parts of a complex type; other types are their own.
+    /// The type of the parts of a complex type; the type itself for others.
     pub fn to_real(self) -> DType {
         match self {
             DType::ComplexDouble => DType::Double,
@@ -111,7 +112,7 @@ impl DType {
         }
     }
 
-    /// The type of the elements in memory: quantised numbers are kept as integers.
+    /// The type of the elements in memory: quantised numbers are stored as integers.
     pub fn memory(self) -> DType {
         match self {
             DType::QUInt8 => DType::Byte,
@@ -121,12 +122,12 @@ impl DType {
         }
     }
 
-    /// Whether elements are integers that stand for a multiple of a scale.
+    /// Whether elements are integers that represent multiples of a scale.
     pub fn is_quantized(self) -> bool {
         self.memory() != self
     }
 
-    /// Bytes of one element.
+    /// The size of one element in bytes.
     pub fn size(self) -> usize {
         use DType::*;
         match self {
@@ -138,7 +139,7 @@ impl DType {
         }
     }
 
-    /// Smallest and largest value of a type of whole numbers.
+    /// Smallest and largest value of an integer type.
     pub fn range(self) -> Option<(i64, i64)> {
         match self {
             DType::Bool => Some((0, 1)),
@@ -151,7 +152,7 @@ impl DType {
         }
     }
 
-    /// The largest number of a type of reals; infinite for others.
+    /// The largest number of a floating point type; infinite for others.
     pub fn largest(self) -> f64 {
         match self {
             DType::Half => half::f16::MAX.to_f64(),
@@ -162,12 +163,14 @@ impl DType {
         }
     }
 
-    /// Whether a number is one of a type of reals, or becomes one by rounding: it is not larger than all of them, or infinite itself.
+    /// Whether a number is in the range of a floating point type, after rounding: it is not larger
+    /// than the largest one, or it is infinite.
     pub fn holds_real(self, number: super::Scalar) -> bool {
         !number.real().is_finite() || number.real().abs() <= self.largest()
     }
 
-    /// The gap between 1 and the next larger number of the type, of the parts for complex types; 0 for whole numbers.
+    /// The gap between 1 and the next larger number of the type, of the parts for complex types; 0
+    /// for integers.
     pub fn epsilon(self) -> f64 {
         match self.to_real() {
             DType::Half => 2f64.powi(-10),

@@ -1,27 +1,28 @@
-//! Products of matrices on bare slices.
+//! Matrix products on slices.
 //!
-//! [`naive`] is three loops in wide numbers. For singles and doubles of some size [`Real::multiply`] does the same with the
-//! crate `matrixmultiply`, which reads operands through strides and packs them itself.
+//! [`naive`] is three loops in wide numbers. For `f32` and `f64` of some size [`Real::multiply`]
+//! computes the same with the crate `matrixmultiply`, which reads operands through strides and
+//! packs them itself.
 
 use super::buffer::{C128, Typed, Wide};
 
-/// Where a matrix lies in a slice, in elements.
+/// The layout of a matrix in a slice, in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrix {
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
-    /// How many columns.
+    /// The number of columns.
     pub cols: usize,
-    /// Where its first element is.
+    /// The offset of its first element.
     pub offset: usize,
-    /// From one row to the next; 0 where one row stands for all.
+    /// The distance between rows; 0 if one row is broadcast.
     pub row_stride: usize,
-    /// From one column to the next.
+    /// The distance between columns.
     pub col_stride: usize,
 }
 
 impl Matrix {
-    /// Row behind row, from the start.
+    /// A row-major matrix at the start of the slice.
     pub fn in_rows(rows: usize, cols: usize) -> Matrix {
         Matrix { rows, cols, offset: 0, row_stride: cols, col_stride: 1 }
     }
@@ -32,7 +33,8 @@ impl Matrix {
         Matrix { rows: cols, cols: rows, offset, row_stride: col_stride, col_stride: row_stride }
     }
 
-    /// Whether all elements lie in a slice of this length, and strides are numbers that pointers take.
+    /// Whether all elements are inside a slice of this length, and the strides fit pointer
+    /// arithmetic.
     fn fits(&self, len: usize) -> bool {
         let small = |n: usize| isize::try_from(n).is_ok();
         let reach = |n: usize, stride: usize| (n - 1).checked_mul(stride);
@@ -49,7 +51,7 @@ impl Matrix {
     }
 }
 
-/// A wide number that sums of products are made of. Whole numbers wrap.
+/// A wide number with sums of products. Integers wrap.
 pub trait Ring: Wide {
     /// `self + a b`
     fn plus_product(self, a: Self, b: Self) -> Self;
@@ -84,7 +86,7 @@ macro_rules! ring {
 }
 ring!(f64 C128);
 
-/// Adds a product to `c`, whose rows lie one behind the other.
+/// Adds a product to `c`, whose rows are contiguous.
 pub fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &mut [W]) {
     for (i, row) in c.chunks_exact_mut(b_at.cols.max(1)).enumerate().take(a_at.rows) {
         for k in 0..a_at.cols {
@@ -106,16 +108,17 @@ pub fn naive<W: Ring>(a: &[W], a_at: Matrix, b: &[W], b_at: Matrix, c: &mut [W])
     }
 }
 
-/// An element type with a fast product.
+/// An element type with a fast matrix product.
 pub trait Real: Typed + Default {
     /// From a wide number.
     fn of(x: f64) -> Self;
     /// Whether it is zero.
     fn is_zero(self) -> bool;
-    /// `c = alpha a b + beta c`, where the rows of `c` lie one behind the other. `c` is not read when beta is 0.
+    /// `c = alpha a b + beta c`, where the rows of `c` are contiguous. `c` is not read when beta is
+    /// 0.
     ///
     /// # Panics
-    /// When an operand reaches out of its slice, or sizes do not fit together.
+    /// When an operand exceeds its slice, or sizes do not match.
     fn multiply(alpha: Self, a: (&[Self], Matrix), b: (&[Self], Matrix), beta: Self, c: &mut [Self]);
 }
 
@@ -134,9 +137,10 @@ macro_rules! real {
             let (a_from, b_from) = if k == 0 { (0, 0) } else { (a_at.offset, b_at.offset) };
             let strides = |at: Matrix| (at.row_stride as isize, at.col_stride as isize);
             let ((rsa, csa), (rsb, csb)) = (strides(a_at), strides(b_at));
-            // SAFETY: the contract of the callee is that every element of the three matrices, which it finds by pointer and
-            // strides, can be read (c: written) and that those of c are distinct and no part of a or b. The first is what
-            // was asserted above, with k = 0 reading nothing; c has rows of n with stride n and is borrowed mutably.
+            // SAFETY: the callee requires that every element of the three matrices, which it
+            // addresses by pointer and strides, can be read (c: written) and that those of c are
+            // distinct and not part of a or b. The first was asserted above, with k = 0 reading
+            // nothing; c has rows of n with stride n and is borrowed mutably.
             unsafe {
                 matrixmultiply::$gemm(
                     m, k, n, alpha,
@@ -159,7 +163,8 @@ mod tests {
         (0..n).map(|i| ((i * 7919 + 13) % 101) as f64 / 8.0 - 6.0).collect()
     }
 
-    /// All layouts and sizes around those of the inner kernels give what three loops give. The numbers are such that every sum is exact.
+    /// All layouts, and the sizes around those of the inner kernels, agree with three loops. The
+    /// numbers are such that every sum is exact.
     #[test]
     fn strides_and_edges() {
         let (a, b) = (numbers(4000), numbers(4000));

@@ -5,10 +5,10 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::fmt;
 
-/// Sizes or strides, one number per dimension, in elements.
+/// Sizes or strides in elements, one per dimension.
 pub type Dims = SmallVec<[i64; 6]>;
 
-/// Why an operation on tensors is refused, in the words that PyTorch has for it.
+/// The reason why an operation on tensors is refused, in PyTorch's words if it has any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorError(pub String);
 
@@ -28,23 +28,24 @@ pub fn refuse<T>(message: impl Into<String>) -> Result<T> {
     Err(TensorError(message.into()))
 }
 
-/// How many elements a shape has.
+/// The number of elements of a shape.
 pub fn numel(shape: &[i64]) -> usize {
     shape.iter().fold(1, |n: i64, &size| n.saturating_mul(size)).max(0) as usize
 }
 
-/// Most elements of a tensor, 1 GiB of doubles: what is larger is refused before memory is asked for. Operators work on
-/// several copies of their operands in doubles.
+/// The maximal number of elements of a tensor, 1 GiB of doubles: larger ones are refused before
+/// memory is allocated. Operators work on several copies of their operands in doubles.
 pub const MAX_ELEMENTS: i64 = 1 << 27;
 
-/// Most bytes that all tensors together take.
+/// The maximal size of all tensors together, in bytes.
 pub const MAX_BYTES: usize = 4 << 30;
 
 thread_local! {
     static LIMIT: Cell<i64> = const { Cell::new(MAX_ELEMENTS) };
 }
 
-/// Runs `f` with a smaller bound on the elements of a tensor, for work that must stay small whatever a graph asks for.
+/// Runs `f` with a smaller bound on the elements of a tensor, for work that must stay small
+/// whatever the graph.
 pub fn with_most_elements<R>(most: i64, f: impl FnOnce() -> R) -> R {
     let outer = LIMIT.replace(most.min(LIMIT.get()));
     let result = f();
@@ -52,7 +53,7 @@ pub fn with_most_elements<R>(most: i64, f: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Checks that a shape can be made.
+/// Checks that a tensor of a shape can be made.
 pub fn checked(shape: &[i64]) -> Result<usize> {
     if let Some(negative) = shape.iter().find(|&&n| n < 0) {
         return refuse(format!("Trying to create tensor with negative dimension {negative}: {shape:?}"));
@@ -62,14 +63,14 @@ pub fn checked(shape: &[i64]) -> Result<usize> {
     match total.map(|n| if shape.contains(&0) { 0 } else { n }).filter(|&n| n <= LIMIT.get()) {
         Some(n) if n as usize * size_of::<f64>() + storage::bytes() <= MAX_BYTES => Ok(n as usize),
         Some(_) => refuse(format!(
-            "with a tensor of shape {shape:?} all tensors together would be larger than the {} GiB that this interpreter takes",
+            "with a tensor of shape {shape:?} all tensors together would exceed the interpreter's limit of {} GiB",
             MAX_BYTES >> 30
         )),
-        None => refuse(format!("a tensor of shape {shape:?} is larger than this interpreter makes")),
+        None => refuse(format!("a tensor of shape {shape:?} exceeds the interpreter's limit on elements")),
     }
 }
 
-/// The strides of elements in a row.
+/// The strides of a contiguous tensor.
 pub fn contiguous(shape: &[i64]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, shape.len());
     for i in (1..shape.len()).rev() {
@@ -78,7 +79,8 @@ pub fn contiguous(shape: &[i64]) -> Dims {
     strides
 }
 
-/// Whether strides are those of elements in a row; dimensions of size 1 say nothing, nor do tensors without elements.
+/// Whether strides are contiguous; dimensions of size 1 do not matter, and tensors without elements
+/// are contiguous.
 pub fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     if shape.contains(&0) {
@@ -95,7 +97,7 @@ pub fn is_contiguous(shape: &[i64], strides: &[i64]) -> bool {
     true
 }
 
-/// Strides and sizes of dimensions that are walked, in the order of memory.
+/// Strides and sizes of the dimensions larger than 1, in the order of memory.
 fn from_innermost(shape: &[i64], strides: &[i64]) -> Vec<(i64, i64)> {
     let walked = shape.iter().zip(strides).filter(|(size, _)| **size != 1);
     let mut dims: Vec<(i64, i64)> = walked.map(|(&size, &stride)| (stride, size)).collect();
@@ -113,7 +115,8 @@ pub fn is_dense(shape: &[i64], strides: &[i64]) -> bool {
     })
 }
 
-/// Whether no two elements are in one place; where dimensions interleave, that is not looked for.
+/// Whether no two elements share an address; false also for interleaved dimensions, which are not
+/// analysed.
 pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
     let mut reach = 1;
     from_innermost(shape, strides).into_iter().all(|(stride, size)| {
@@ -123,7 +126,8 @@ pub fn is_apart(shape: &[i64], strides: &[i64]) -> bool {
     })
 }
 
-/// The dimension that a number means: negative ones count from behind. A tensor without dimensions is taken to have one.
+/// The dimension with a number; negative numbers count from the end. A tensor without dimensions
+/// counts as having one.
 pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
     let n = rank.max(1) as i64;
     if (-n..n).contains(&dim) {
@@ -132,7 +136,7 @@ pub fn wrap(dim: i64, rank: usize) -> Result<usize> {
     refuse(format!("Dimension out of range (expected to be in range of [{}, {}], but got {dim})", -n, n - 1))
 }
 
-/// Several dimensions, none of them twice.
+/// Several dimensions, which must be distinct.
 pub fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
     let mut wrapped = Vec::new();
     for &dim in dims {
@@ -145,7 +149,7 @@ pub fn wrap_all(dims: &[i64], rank: usize) -> Result<Vec<usize>> {
     Ok(wrapped)
 }
 
-/// The shape that both stretch to.
+/// The shape that both are broadcast to.
 pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
     let rank = a.len().max(b.len());
     let at = |shape: &[i64], i: usize| (i + shape.len()).checked_sub(rank).map_or(1, |i| shape[i]);
@@ -165,12 +169,12 @@ pub fn broadcast(a: &[i64], b: &[i64]) -> Result<Dims> {
     Ok(shape)
 }
 
-/// The shape that all stretch to.
+/// The shape that all are broadcast to.
 pub fn broadcast_all<'a>(shapes: impl IntoIterator<Item = &'a [i64]>) -> Result<Dims> {
     shapes.into_iter().try_fold(Dims::new(), |all, shape| broadcast(&all, shape))
 }
 
-/// The strides by which a tensor is seen as one of a larger shape: 0 where one element stands for many.
+/// The strides of a tensor broadcast to a larger shape: 0 for broadcast dimensions.
 pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
     let missing = to.len() - shape.len();
     let stretch = |i: usize| match i.checked_sub(missing) {
@@ -180,10 +184,12 @@ pub fn expanded(shape: &[i64], strides: &[i64], to: &[i64]) -> Dims {
     (0..to.len()).map(stretch).collect()
 }
 
-/// The order in which PyTorch's `TensorIterator` walks over operands, outermost dimension first, and so the order of
-/// dimensions in the memory of its result: that of the strides of the first operand that tells two dimensions apart.
+/// The order in which PyTorch's `TensorIterator` traverses operands, outermost dimension first, and
+/// therefore the order of dimensions in the memory of its result: that of the strides of the first
+/// operand that distinguishes two dimensions.
 pub fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
-    // As there, innermost first, by insertion: comparisons may say nothing, so that no other sort gives the same.
+    // An insertion sort from the innermost dimension, as in PyTorch: comparisons may be undecided,
+    // so that no other sort gives the same order.
     let mut order: Vec<usize> = (0..shape.len()).rev().collect();
     let compare = |inner: usize, outer: usize| {
         for strides in strides {
@@ -217,7 +223,7 @@ pub fn iteration_order(shape: &[i64], strides: &[Dims]) -> Vec<usize> {
     order
 }
 
-/// The strides of a result whose dimensions lie in memory in this order, outermost first.
+/// The contiguous strides for dimensions in this order in memory, outermost first.
 pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
     let mut strides: Dims = SmallVec::from_elem(1, shape.len());
     let mut next = 1;
@@ -228,8 +234,9 @@ pub fn strides_in_order(shape: &[i64], order: &[usize]) -> Dims {
     strides
 }
 
-/// The strides that PyTorch gives the elementwise result of operands, each with its own shape and strides. Where all have one shape and are in a
-/// row, or have their channels last, or lie alike without gaps, it does not look further; that tells in the strides of dimensions of size 1.
+/// The strides of PyTorch's elementwise result of operands, each with its own shape and strides. If
+/// all have one shape and are contiguous, channels-last, or have equal strides without gaps,
+/// PyTorch takes a fast path; the difference shows in the strides of dimensions of size 1.
 pub fn walked_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
     let all = |has: &dyn Fn(&[i64]) -> bool| operands.iter().all(|(own, strides)| *own == shape && has(strides));
     if all(&|strides| is_contiguous(shape, strides)) {
@@ -250,7 +257,7 @@ pub fn walked_strides(shape: &[i64], operands: &[(&[i64], &[i64])]) -> Dims {
     strides_in_order(shape, &iteration_order(shape, &stretched))
 }
 
-/// The order of dimensions of images, or of volumes where `most` is 5, whose channels are innermost.
+/// The channels-last order of the dimensions of images, or of volumes if `most` is 5.
 fn channels_last(most: usize, shape: &[i64]) -> Option<&'static [usize]> {
     const ORDERS: [&[usize]; 2] = [&[0, 2, 3, 1], &[0, 2, 3, 4, 1]];
     ORDERS.into_iter().find(|order| order.len() == shape.len() && shape.len() <= most)
@@ -261,8 +268,9 @@ fn is_in_order(shape: &[i64], strides: &[i64], order: &[usize]) -> bool {
     is_contiguous(&pick(shape), &pick(strides))
 }
 
-/// The order of dimensions, channels innermost, that strides speak for; `None` where they are in a row or in any other order. Gaps do not matter. Where
-/// sizes of 1 leave it open, strides decide that say nothing else.
+/// The channels-last order of dimensions that strides suggest; `None` if they are contiguous or in
+/// any other order. Gaps do not matter. If sizes of 1 leave the order open, their strides, which
+/// have no other meaning, decide.
 pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize]> {
     let order = channels_last(5, shape)?;
     if strides[1] == 0 || shape.contains(&0) {
@@ -279,7 +287,8 @@ pub fn suggested_order(shape: &[i64], strides: &[i64]) -> Option<&'static [usize
     Some(order)
 }
 
-/// The strides of a copy that keeps the order of dimensions in memory: the same where there are no gaps.
+/// The strides of a copy that keeps the order of dimensions in memory: unchanged if there are no
+/// gaps.
 pub fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
     match is_dense(shape, strides) {
         true => strides.into(),
@@ -287,7 +296,7 @@ pub fn kept_strides(shape: &[i64], strides: &[i64]) -> Dims {
     }
 }
 
-/// The strides by which memory of one shape is seen as another without copying, if that is possible.
+/// The strides of a view of the same memory with another shape, if one exists.
 pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
     if numel(shape) == 0 {
         return Some(if shape == to { strides.into() } else { contiguous(to) });
@@ -320,7 +329,7 @@ pub fn viewed(shape: &[i64], strides: &[i64], to: &[i64]) -> Option<Dims> {
     (open == 0).then_some(new)
 }
 
-/// A shape with its one `-1` filled in.
+/// A shape with its `-1` replaced by the inferred size.
 pub fn inferred(shape: &[i64], elements: usize) -> Result<Dims> {
     let wrong = || refuse(format!("shape '{shape:?}' is invalid for input of size {elements}"));
     if let Some(bad) = shape.iter().find(|&&n| n < -1) {

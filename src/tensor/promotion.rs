@@ -1,14 +1,15 @@
 //! The element type of a result, from those of the operands.
 //!
-//! Operands fall into three classes: tensors with dimensions, tensors without, and plain numbers. A class only counts when it
-//! is of a higher kind (bool, whole, real, complex) than the classes before it; plain numbers then have the default types.
-//! Source: `torch.result_type`, in force since 1.3 for arithmetic and comparisons.
+//! Operands fall into three classes: tensors with dimensions, tensors without, and plain numbers. A
+//! class only counts when it is of a higher kind (bool, integer, floating point, complex) than the
+//! classes before it; plain numbers then have the default types. Source: `torch.result_type`, in
+//! force since 1.3 for arithmetic and comparisons.
 
 use super::dtype::{DType, Kind};
 use super::strided::{Scalar, Tensor};
 use DType::*;
 
-/// The smaller of the types that hold the values of both.
+/// The smaller of the types that represent the values of both.
 pub fn join(a: DType, b: DType) -> DType {
     if a == b {
         return a;
@@ -17,7 +18,7 @@ pub fn join(a: DType, b: DType) -> DType {
     match (low.arithmetic(), high.arithmetic()) {
         (_, None) | (None, _) => high,
         (Some(x), Some(y)) if x == y => match (low, high) {
-            // No type of 8 bits holds both.
+            // No 8-bit type represents the values of both.
             (Byte, Char) | (Char, Byte) => Short,
             (Half, BFloat16) | (BFloat16, Half) => Float,
             _ if low.size() > high.size() => low,
@@ -28,12 +29,12 @@ pub fn join(a: DType, b: DType) -> DType {
     }
 }
 
-/// The type of a plain number, given what reals are by default.
+/// The type of a plain number, given the default floating point type.
 pub fn of_scalar(scalar: Scalar, default: DType) -> DType {
     of_number(scalar.kind(), default)
 }
 
-/// The type of a plain number of a kind, given what reals are by default.
+/// The type of a plain number of a kind, given the default floating point type.
 pub fn of_number(kind: Kind, default: DType) -> DType {
     match kind {
         Kind::Bool => Bool,
@@ -43,7 +44,7 @@ pub fn of_number(kind: Kind, default: DType) -> DType {
     }
 }
 
-/// What has been seen of the operands.
+/// The operands seen so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Promotion {
     dimensioned: Option<DType>,
@@ -60,7 +61,7 @@ impl Promotion {
         }
     }
 
-    /// Counts a tensor of which only this is known.
+    /// Counts a tensor with this element type.
     pub fn element(mut self, dtype: DType, has_dimensions: bool) -> Promotion {
         let class = if has_dimensions { &mut self.dimensioned } else { &mut self.zero_dim };
         *class = Some(class.map_or(dtype, |seen| join(seen, dtype)));
@@ -72,7 +73,7 @@ impl Promotion {
         self.number(scalar.kind())
     }
 
-    /// Counts a plain number of which only this is known.
+    /// Counts a plain number of this kind.
     pub fn number(mut self, kind: Kind) -> Promotion {
         let dtype = of_number(kind, Float);
         self.number = Some(self.number.map_or(dtype, |seen| join(seen, dtype)));
@@ -94,7 +95,8 @@ impl Promotion {
     }
 }
 
-/// A lower class of a higher kind wins; a complex one takes the width from reals that it meets.
+/// A lower class of a higher kind wins; a complex one takes its width from the floating point
+/// operands.
 fn raised(higher: DType, lower: DType) -> DType {
     match (higher.arithmetic(), lower.arithmetic()) {
         (Some(Kind::Float), Some(Kind::Complex)) => higher.to_complex(),
@@ -107,13 +109,15 @@ pub fn result_type(a: &Tensor, b: &Tensor) -> DType {
     Promotion::default().tensor(a).tensor(b).result()
 }
 
-/// Whether a constant of this type without dimensions is a number of Python's that was traced, as those are the widest of their kind:
-/// `%2 : Double() = prim::Constant[value={0.5}]()`. It says nothing of the type of what it is multiplied with, as PyTorch 2.15 has it also for graphs that were saved and loaded.
+/// Whether a zero-dimensional constant of this type is a traced Python number, which has the widest
+/// type of its kind: `%2 : Double() = prim::Constant[value={0.5}]()`. It has no influence on the
+/// type of a product with it; PyTorch 2.15 does this also for graphs that were saved and loaded.
 pub fn stands_for_number(dtype: DType) -> bool {
     matches!(dtype, Double | Long | ComplexDouble)
 }
 
-/// What an operator of real numbers makes of a type: whole numbers become the default type of reals.
+/// The type of the result of a floating point operator: integers become the default floating point
+/// type.
 pub fn to_real_arithmetic(dtype: DType) -> DType {
     if dtype.is_integral() { Float } else { dtype }
 }

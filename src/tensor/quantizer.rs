@@ -1,10 +1,9 @@
-//! How the integers of a quantised tensor stand for numbers.
+//! The mapping between the integers of a quantised tensor and numbers.
 //!
-//! An element `q` stands for `(q - zero point) * scale`. Scale and zero point are those of the
-//! tensor, or of its slice
-//! along one dimension. Numbers are quantised as FBGEMM does it: multiplied by the reciprocal of
-//! the scale in single
-//! precision, rounded to nearest even, moved by the zero point and clamped.
+//! An element `q` represents `(q - zero point) * scale`. Scale and zero point are those of the
+//! tensor, or of its slice along one dimension. Numbers are quantised as in FBGEMM: multiplied by
+//! the reciprocal of the scale in single precision, rounded to nearest even, shifted by the zero
+//! point and clamped.
 //!
 //! FBGEMM is the default engine of 1.13, and the one that `x86` of 2.15 takes most kernels from.
 //! Products are summed exactly, in integers. Recorded networks of 1.6.0, 1.13.1 and 2.15.0 are
@@ -17,16 +16,16 @@ use super::dtype::DType;
 pub enum Quantizer {
     /// `torch.per_tensor_affine`
     Tensor {
-        /// What a step of one stands for.
+        /// The difference between consecutive numbers.
         scale: f64,
-        /// The integer that stands for 0.
+        /// The integer that represents 0.
         zero: i64,
     },
     /// `torch.per_channel_affine`
     Channels {
-        /// One for each slice.
+        /// The scale of each slice.
         scales: Vec<f64>,
-        /// One for each slice.
+        /// The zero point of each slice.
         zeros: Vec<f64>,
         /// The dimension of the slices.
         axis: usize,
@@ -36,7 +35,7 @@ pub enum Quantizer {
 }
 
 impl Quantizer {
-    /// Scale and zero point of a tensor that has one of each.
+    /// Scale and zero point if they are those of the whole tensor.
     pub fn of_tensor(&self) -> Option<(f64, i64)> {
         if let Quantizer::Tensor { scale, zero } = self { Some((*scale, *zero)) } else { None }
     }
@@ -56,7 +55,7 @@ impl Quantizer {
         }
     }
 
-    /// The integers that stand for numbers in logical order.
+    /// Quantises numbers in logical order.
     pub fn quantize(&self, numbers: &[f64], shape: &[i64], dtype: DType) -> Vec<i64> {
         let each = self.each(shape);
         let one = |(i, &x): (usize, &f64)| {
@@ -66,7 +65,7 @@ impl Quantizer {
         numbers.iter().enumerate().map(one).collect()
     }
 
-    /// The numbers that integers in logical order stand for.
+    /// The numbers represented by integers in logical order.
     pub fn dequantize(&self, integers: &[i64], shape: &[i64]) -> Vec<f64> {
         let each = self.each(shape);
         let one = |(i, &q): (usize, &i64)| {
@@ -77,8 +76,7 @@ impl Quantizer {
     }
 }
 
-/// The integer that stands for a number. NaN becomes the largest one of 8 bits, the smallest one of
-/// 32.
+/// The integer that represents a number. NaN becomes the largest 8-bit or the smallest 32-bit one.
 pub fn quantized(x: f32, scale: f32, zero: f64, dtype: DType) -> i64 {
     let steps = x * (1.0 / scale);
     clamped(f64::from(steps).round_ties_even() + zero, dtype)
@@ -94,11 +92,10 @@ pub fn clamped(n: f64, dtype: DType) -> i64 {
     }
 }
 
-/// Scale and zero point for numbers between two bounds, and integers between two others: what
-/// PyTorch calls
+/// Scale and zero point for numbers between two bounds and integers between two others: PyTorch's
 /// `ChooseQuantizationParams`.
 pub fn chosen(low: f32, high: f32, (least, most): (i64, i64)) -> (f64, i64) {
-    /// Smaller scales are not used.
+    /// The smallest scale used.
     const SMALLEST: f32 = 6.1e-5;
     let (mut low, mut high) = (low.min(0.0), high.max(0.0));
     let steps = (most - least) as f64;
@@ -125,7 +122,7 @@ pub fn chosen(low: f32, high: f32, (least, most): (i64, i64)) -> (f64, i64) {
 mod tests {
     use super::*;
 
-    /// By `torch.quantize_per_tensor_dynamic` of PyTorch 2.15.0.
+    /// Reference: `torch.quantize_per_tensor_dynamic` of PyTorch 2.15.0.
     #[test]
     fn parameters_are_chosen_as_pytorch_does() {
         let of = |low, high, range| {
@@ -142,7 +139,7 @@ mod tests {
         assert_eq!(of(1e-30, 1e-30, (0, 255)), (0.000061, 0));
     }
 
-    /// By `torch.quantize_per_tensor` of PyTorch 2.15.0.
+    /// Reference: `torch.quantize_per_tensor` of PyTorch 2.15.0.
     #[test]
     fn numbers_are_rounded_before_they_are_moved() {
         let x = [-3.0, -0.15, -0.05, 0.0, 0.05, 0.15, 0.25, 1.0, 30.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];

@@ -1,4 +1,4 @@
-//! Memory that tensors look into, and the devices that programs talk about.
+//! Memory shared by tensors, and the devices that programs name.
 
 use super::buffer::Buffer;
 use super::dtype::DType;
@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell, Ref, RefCell, RefMut};
 use std::ops::Range;
 use std::rc::{Rc, Weak};
 
-/// Where memory is. Kernels that run elsewhere add their place.
+/// The location of memory. Kernels that run elsewhere add their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Main memory.
@@ -19,12 +19,13 @@ thread_local! {
     static PEAK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How many bytes the tensors of this thread take that are alive.
+/// The number of bytes of this thread's live tensors.
 pub fn bytes() -> usize {
     BYTES.get()
 }
 
-/// What `work` gives, and how many bytes more than before the tensors of this thread took at most meanwhile.
+/// The result of `work`, and the peak of the bytes of this thread's tensors meanwhile, relative to
+/// the start.
 pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     let before = bytes();
     PEAK.set(before);
@@ -32,7 +33,7 @@ pub fn with_peak<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, PEAK.get().saturating_sub(before))
 }
 
-/// Memory, shared by all tensors that look into it.
+/// Memory, shared by all tensors that are views of it.
 #[derive(Clone, Debug)]
 pub struct Storage(Rc<Memory>);
 
@@ -40,32 +41,32 @@ pub struct Storage(Rc<Memory>);
 struct Memory {
     place: Place,
     buffer: RefCell<Buffer>,
-    /// Where the memory begins that programs know of, and how much of it there is.
+    /// The range of the memory that programs see.
     known: Range<usize>,
     bytes: usize,
     /// The same memory as elements of other types.
     readings: OnceCell<Rc<Readings>>,
 }
 
-/// One memory that is read as several element types: a buffer for each, of which the one written to
-/// last is right.
+/// One memory that is read as several element types: a buffer for each, of which the one written
+/// last is up to date.
 #[derive(Debug)]
 struct Readings {
     all: RefCell<Vec<Weak<Memory>>>,
-    /// Which of them was written to last.
+    /// The index of the reading written last.
     latest: Cell<usize>,
-    /// What that one held when it went away.
+    /// Its bytes when it was dropped.
     left: RefCell<Vec<u8>>,
 }
 
-/// Which of several readings this is.
+/// The index of a memory among several readings.
 fn place_among(readings: &Readings, memory: *const Memory) -> Option<usize> {
     readings.all.borrow().iter().position(|other| other.as_ptr() == memory)
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // At the end of a thread the count may be gone before the last tensor is.
+        // At the end of a thread the counter may be dropped before the last tensor.
         let _ = BYTES.try_with(|all| all.set(all.get().saturating_sub(self.bytes)));
         if let Some(readings) = self.readings.get()
             && place_among(readings, self) == Some(readings.latest.get())
@@ -76,13 +77,13 @@ impl Drop for Memory {
 }
 
 impl Storage {
-    /// Main memory that holds these elements.
+    /// Main memory with these elements.
     pub fn new(buffer: Buffer) -> Storage {
         let known = 0..buffer.len();
         Storage::placed(buffer, known)
     }
 
-    /// Main memory of which programs know a part only: what is around it puts that at a certain place.
+    /// Main memory of which programs see only a range: the padding around it aligns that range.
     pub fn placed(buffer: Buffer, known: Range<usize>) -> Storage {
         let bytes = buffer.len() * buffer.element_size();
         BYTES.set(BYTES.get().saturating_add(bytes));
@@ -96,24 +97,24 @@ impl Storage {
         }))
     }
 
-    /// Where it is.
+    /// Its location.
     pub fn place(&self) -> Place {
         self.0.place
     }
 
-    /// The elements that programs know of: their numbers begin with the first of these.
+    /// The elements that programs see: their indices start at the first of these.
     pub fn known(&self) -> Range<usize> {
         self.0.known.clone()
     }
 
-    /// Its elements, to be read. Nobody holds on to this while somebody writes: every operator reads its operands before
-    /// it writes to any.
+    /// The elements, readable. The borrow never overlaps a write: every operator reads its operands
+    /// before it writes to any.
     pub fn read(&self) -> Ref<'_, Buffer> {
         self.refresh();
         self.0.buffer.borrow()
     }
 
-    /// Its elements, to be written.
+    /// The elements, writable.
     pub fn write(&self) -> RefMut<'_, Buffer> {
         self.refresh();
         if let Some(readings) = self.0.readings.get() {
@@ -122,9 +123,8 @@ impl Storage {
         self.0.buffer.borrow_mut()
     }
 
-    /// The same memory as elements of another type: what is written to one is seen by the other.
-    /// The elements that
-    /// programs know of are all there are.
+    /// The same memory as elements of another type: a write to one is visible through the other.
+    /// Programs see all of its elements.
     pub fn read_as(&self, dtype: DType) -> Storage {
         let bytes = self.read().bytes(self.known());
         let mut buffer = Buffer::zeros(dtype, bytes.len() / dtype.size());
@@ -139,7 +139,7 @@ impl Storage {
         other
     }
 
-    /// Takes over what was written to the same memory as elements of another type.
+    /// Applies writes to the same memory through another element type.
     fn refresh(&self) {
         let Some(readings) = self.0.readings.get() else { return };
         let latest = readings.latest.get();
@@ -152,35 +152,35 @@ impl Storage {
             Some(memory) => memory.buffer.borrow().bytes(memory.known.clone()),
             None => readings.left.borrow().clone(),
         };
-        // Whoever reads it already has what was written.
+        // A buffer with readers is already up to date.
         if let Ok(mut buffer) = self.0.buffer.try_borrow_mut() {
             buffer.set_bytes(self.0.known.start, &bytes);
         }
     }
 
-    /// Whether two are the same memory.
+    /// Whether both are the same memory.
     pub fn is(&self, other: &Storage) -> bool {
         let readings = (self.0.readings.get(), other.0.readings.get());
         Rc::ptr_eq(&self.0, &other.0) || matches!(readings, (Some(a), Some(b)) if Rc::ptr_eq(a, b))
     }
 
-    /// A number that differs between memories alive at the same time.
+    /// A number that differs between memories that are alive at the same time.
     pub fn address(&self) -> usize {
         self.0.readings.get().map_or_else(|| Rc::as_ptr(&self.0).addr(), |readings| Rc::as_ptr(readings).addr())
     }
 
-    /// How many tensors look into it.
+    /// The number of tensors that share it.
     pub fn sharers(&self) -> usize {
         Rc::strong_count(&self.0)
     }
 }
 
-/// A device, `cpu` or `cuda:0`: a note on a tensor.
+/// A device, `cpu` or `cuda:0`: a property of a tensor without further effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Device(Symbol);
 
 impl Device {
-    /// A device of this name. `cuda` without a number is the current one, 0.
+    /// The device with this name. `cuda` without a number is the current one, 0.
     pub fn new(name: &str) -> Device {
         Device(Symbol::new(name))
     }
@@ -200,12 +200,12 @@ impl Device {
         self.name().split(':').next().unwrap_or_default()
     }
 
-    /// The number behind the colon.
+    /// The number after the colon.
     pub fn index(self) -> Option<i64> {
         self.name().split_once(':').and_then(|(_, n)| n.parse().ok())
     }
 
-    /// Where a tensor ends up that is made on this device: the current one of its kind.
+    /// The device of a tensor that is created on this device: the current one of its kind.
     pub fn placed(self) -> Device {
         match (self.kind(), self.index()) {
             ("cpu", _) => Device::cpu(),
@@ -230,7 +230,7 @@ mod tests {
     fn tensors_together_have_a_limit() {
         let small = || checked(&[MAX_ELEMENTS]);
         let before = super::bytes();
-        // Zeros that nobody touches take no memory.
+        // Zeros that are never touched take no memory.
         let many: Vec<Tensor> = (0..4).map(|_| Tensor::zeros(DType::Long, &[MAX_ELEMENTS], Precision::Typed)).collect();
         assert_eq!(super::bytes() - before, 4 << 30);
         assert!(small().is_err_and(|error| error.0.contains("all tensors together")));

@@ -1,4 +1,4 @@
-//! The tensor, its views, and getting elements in and out.
+//! The tensor, its views, and access to elements.
 //!
 //! In-place shape changes are visible through all clones. `t_` stores its result in a cell that the
 //! clones share, and each of them looks there when its sizes are read, so that no owner has to be
@@ -14,7 +14,7 @@ use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// One number, as programs compute with it outside of tensors.
+/// One number outside of tensors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// `bool`
@@ -28,7 +28,7 @@ pub enum Scalar {
 }
 
 impl Scalar {
-    /// Its arithmetic.
+    /// The kind of its arithmetic.
     pub fn kind(self) -> Kind {
         match self {
             Scalar::Bool(_) => Kind::Bool,
@@ -38,7 +38,7 @@ impl Scalar {
         }
     }
 
-    /// As a number that computing is done in.
+    /// As a number of a wide type.
     pub fn wide<W: Wide>(self) -> W {
         match self {
             Scalar::Bool(b) => W::load(b),
@@ -48,24 +48,24 @@ impl Scalar {
         }
     }
 
-    /// As a real number.
+    /// As a floating point number.
     pub fn real(self) -> f64 {
         self.wide()
     }
 
-    /// As a whole number; reals are cut.
+    /// As an integer; floating point numbers are truncated.
     pub fn int(self) -> i64 {
         self.wide()
     }
 
-    /// Whether it counts as true.
+    /// As a bool.
     pub fn truth(self) -> bool {
         self.wide::<C128>() != C128::default()
     }
 }
 
-/// A strided view of a storage. Clones are the same tensor for programs: when its shape is changed in place, all of them change.
-/// Views are others.
+/// A strided view of a storage. Clones are the same tensor for programs: a change of its shape in
+/// place is visible through all of them. Views are separate tensors.
 #[derive(Clone, Debug)]
 pub struct Tensor {
     storage: Storage,
@@ -77,25 +77,25 @@ pub struct Tensor {
     requires_grad: Cell<bool>,
     /// Whether it counts as a plain number in promotion.
     is_number: bool,
-    /// What its integers stand for, if it is quantised.
+    /// The mapping of its integers to numbers, if it is quantised.
     quantizer: Option<Rc<Quantizer>>,
-    /// What it was made in place.
+    /// The tensor that it was changed to in place.
     became: Rc<OnceCell<Tensor>>,
 }
 
-/// How often a tensor may change its shape in place: who asks goes through all of them.
+/// The maximal number of in-place changes of a tensor's shape: every access follows all of them.
 const MOST_CHANGES: usize = 1000;
 
 impl Tensor {
     // ---- making
 
-    /// Elements in a row. The buffer holds as many as the shape says.
+    /// A contiguous tensor. The buffer has as many elements as the shape.
     pub fn new(buffer: Buffer, dtype: DType, shape: &[i64]) -> Tensor {
         debug_assert_eq!(buffer.len(), layout::numel(shape));
         Tensor::with_strides(buffer, dtype, shape, layout::contiguous(shape))
     }
 
-    /// Elements that the strides find in the buffer.
+    /// A tensor with these strides into the buffer.
     pub fn with_strides(buffer: Buffer, dtype: DType, shape: &[i64], strides: Dims) -> Tensor {
         let (storage, shape) = (Storage::new(buffer), shape.into());
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
@@ -113,7 +113,7 @@ impl Tensor {
         }
     }
 
-    /// Elements that the strides find in the part of the buffer that programs know of.
+    /// A tensor with these strides into the part of the buffer that programs see.
     pub fn placed(buffer: Buffer, known: Range<usize>, dtype: DType, (shape, strides): (Dims, Dims)) -> Tensor {
         let offset = known.start;
         let (device, requires_grad, became) = (Device::cpu(), Cell::new(false), Rc::default());
@@ -132,7 +132,8 @@ impl Tensor {
         }
     }
 
-    /// The same elements in memory of their own that begins with a line of the caches, if they are many: vectors of them are then in one line each.
+    /// The same elements in memory of their own that begins at a cache line, if they are many:
+    /// vectors of them then never cross a line.
     pub fn in_lines(&self) -> Tensor {
         let (mut buffer, known) = Buffer::placed(self.kept(), self.numel());
         let row = self.contiguous();
@@ -143,19 +144,19 @@ impl Tensor {
         copy.on(self.device())
     }
 
-    /// Zeros. [`layout::checked`] says whether a shape can be made.
+    /// Zeros. [`layout::checked`] determines whether a shape is valid.
     pub fn zeros(dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
         Tensor::new(Buffer::zeros(precision.kept(dtype), layout::numel(shape)), dtype, shape)
     }
 
-    /// The same number everywhere.
+    /// One number in every element.
     pub fn full(value: Scalar, dtype: DType, shape: &[i64], precision: Precision) -> Tensor {
         let tensor = Tensor::zeros(dtype, shape, precision);
         tensor.fill(value);
         tensor
     }
 
-    /// A tensor without dimensions.
+    /// A zero-dimensional tensor.
     pub fn scalar(value: Scalar, dtype: DType, precision: Precision) -> Tensor {
         Tensor::full(value, dtype, &[], precision)
     }
@@ -172,13 +173,13 @@ impl Tensor {
         Tensor::new(T::buffer(elements), T::DTYPE, shape)
     }
 
-    /// The same view of other memory, which is laid out as the tensor's own.
+    /// The same view of another memory with the same layout.
     pub fn over(&self, storage: Storage) -> Tensor {
         debug_assert_eq!(storage.read().len(), self.storage().read().len());
         Tensor { storage, became: Rc::default(), ..self.now().clone() }
     }
 
-    /// What it is by now.
+    /// The current tensor, after changes in place.
     fn now(&self) -> &Tensor {
         let mut now = self;
         while let Some(next) = now.became.get() {
@@ -187,19 +188,19 @@ impl Tensor {
         now
     }
 
-    /// The same elements as another tensor for programs.
+    /// The same elements as a separate tensor.
     pub fn alias(&self) -> Tensor {
         Tensor { became: Rc::default(), ..self.now().clone() }
     }
 
-    /// Makes this tensor another one, wherever it is held. Views of it stay what they are.
+    /// Changes this tensor, and all clones of it, to another one. Views of it are unchanged.
     pub fn become_view(&self, view: &Tensor) -> Result<()> {
         let changes = std::iter::successors(Some(self), |tensor| tensor.became.get()).count();
         if changes > MOST_CHANGES {
-            return refuse(format!("a tensor changes its shape more than {MOST_CHANGES} times"));
+            return refuse(format!("the shape of a tensor changes in place more than {MOST_CHANGES} times"));
         }
         let changed = self.now().became.set(view.alias());
-        changed.or_else(|_| refuse("a tensor changes its shape while it does so"))
+        changed.or_else(|_| refuse("the shape of a tensor changes during another change of it"))
     }
 
     // ---- asking
@@ -209,7 +210,7 @@ impl Tensor {
         self.now().dtype
     }
 
-    /// The element type that memory holds; see [`Precision`].
+    /// The element type in memory; see [`Precision`].
     pub fn kept(&self) -> DType {
         self.storage().read().dtype()
     }
@@ -224,17 +225,17 @@ impl Tensor {
         &self.now().strides
     }
 
-    /// Where the first element is in the storage.
+    /// The offset of the first element in the storage.
     pub fn offset(&self) -> usize {
         self.now().offset
     }
 
-    /// How many dimensions.
+    /// The number of dimensions.
     pub fn rank(&self) -> usize {
         self.now().shape.len()
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn numel(&self) -> usize {
         layout::numel(&self.now().shape)
     }
@@ -254,7 +255,8 @@ impl Tensor {
         self.now().device
     }
 
-    /// The same as what tracing makes of a number of Python's: it counts as one in promotion, in this tensor only.
+    /// The same tensor as a traced Python number: it counts as one in promotion, in this tensor
+    /// only.
     pub fn as_number(mut self) -> Tensor {
         self.is_number = self.shape.is_empty();
         self
@@ -265,44 +267,45 @@ impl Tensor {
         self.is_number
     }
 
-    /// Whether programs see it as taking part in differentiation.
+    /// The `requires_grad` that programs see.
     pub fn requires_grad(&self) -> bool {
         self.now().requires_grad.get()
     }
 
-    /// Says whether it takes part in differentiation.
+    /// Sets `requires_grad`.
     pub fn set_requires_grad(&self, yes: bool) {
         self.now().requires_grad.set(yes);
     }
 
-    /// The same tensor, said to be on another device.
+    /// The same tensor with another device.
     pub fn on(self, device: Device) -> Tensor {
         let device = device.placed();
         if self.device() == device { self } else { Tensor { device, ..self.alias() } }
     }
 
-    /// Whether the elements lie in a row.
+    /// Whether the elements are contiguous.
     pub fn is_contiguous(&self) -> bool {
         layout::is_contiguous(self.shape(), self.strides())
     }
 
-    /// Whether both look into the same memory.
+    /// Whether both share memory.
     pub fn shares_storage(&self, other: &Tensor) -> bool {
         self.storage().is(other.storage())
     }
 
-    /// Whether both are the very same elements in the same order.
+    /// Whether both have the same elements of the same memory in the same order.
     pub fn is_same_view(&self, other: &Tensor) -> bool {
         self.shares_storage(other)
             && (self.offset(), self.shape(), self.strides()) == (other.offset(), other.shape(), other.strides())
     }
 
-    /// What its integers stand for, if it is quantised.
+    /// The mapping of its integers to numbers, if it is quantised.
     pub fn quantizer(&self) -> Option<Rc<Quantizer>> {
         self.now().quantizer.clone()
     }
 
-    /// The same integers as a quantised tensor. They are in memory as the type keeps them.
+    /// The same integers as a quantised tensor. They are in memory in the element type of the
+    /// integers.
     pub fn quantized(&self, dtype: DType, quantizer: impl Into<Rc<Quantizer>>) -> Tensor {
         debug_assert_eq!(self.kept(), dtype.memory());
         Tensor { dtype, quantizer: Some(quantizer.into()), ..self.alias() }
@@ -373,7 +376,7 @@ impl Tensor {
         self.permute(&order)
     }
 
-    /// One slice of a dimension, which goes away. `index` is in range.
+    /// One slice of a dimension, which is removed. `index` is in range.
     pub fn select(&self, dim: usize, index: i64) -> Tensor {
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         shape.remove(dim);
@@ -381,7 +384,7 @@ impl Tensor {
         self.seen(shape, strides, offset as usize)
     }
 
-    /// Some slices of a dimension, which stays. `start` and `len` are in range.
+    /// Some slices of a dimension, which is kept. `start` and `len` are in range.
     pub fn narrow(&self, dim: usize, start: i64, len: i64, step: i64) -> Tensor {
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         let offset = self.offset() as i64 + start * strides[dim];
@@ -390,7 +393,7 @@ impl Tensor {
         self.seen(shape, strides, offset as usize)
     }
 
-    /// A dimension of size 1 put in.
+    /// Inserts a dimension of size 1.
     pub fn unsqueeze(&self, dim: usize) -> Tensor {
         let (mut shape, mut strides) = (self.now().shape.clone(), self.now().strides.clone());
         let stride = if dim < self.rank() { shape[dim] * strides[dim] } else { 1 };
@@ -399,14 +402,14 @@ impl Tensor {
         self.seen(shape, strides, self.offset())
     }
 
-    /// Those of these dimensions that have size 1 taken out.
+    /// Removes those of these dimensions that have size 1.
     pub fn squeeze(&self, dims: &[usize]) -> Tensor {
         let stays = |i: &usize| !(dims.contains(i) && self.shape()[*i] == 1);
         let pick = |all: &[i64]| (0..self.rank()).filter(stays).map(|i| all[i]).collect();
         self.seen(pick(self.shape()), pick(self.strides()), self.offset())
     }
 
-    /// Stretched to a larger shape.
+    /// Broadcasts to a larger shape.
     pub fn broadcast_to(&self, shape: &[i64]) -> Result<Tensor> {
         if layout::broadcast(self.shape(), shape)?[..] != *shape {
             return refuse(format!(
@@ -417,13 +420,13 @@ impl Tensor {
         Ok(self.seen(shape.into(), layout::expanded(self.shape(), self.strides(), shape), self.offset()))
     }
 
-    /// The same memory in another shape; `None` where that takes copying.
+    /// The same memory in another shape; `None` if that requires a copy.
     pub fn view(&self, shape: &[i64]) -> Option<Tensor> {
         let strides = layout::viewed(self.shape(), self.strides(), shape)?;
         Some(self.seen(shape.into(), strides, self.offset()))
     }
 
-    /// Another shape, copied where that is needed.
+    /// Another shape, copied if necessary.
     pub fn reshape(&self, shape: &[i64]) -> Tensor {
         self.view(shape).unwrap_or_else(|| {
             let copy = self.copied();
@@ -431,10 +434,9 @@ impl Tensor {
         })
     }
 
-    /// The same bytes as elements of another type, of the same size or of another one: the last
-    /// dimension grows or
-    /// shrinks then. Where memory keeps other numbers than programs see there are no such bytes,
-    /// and it is a copy.
+    /// The same bytes as elements of another type, of the same size or another: the last dimension
+    /// then grows or shrinks. If the memory has other numbers than programs see, there are no such
+    /// bytes, and the result is a copy.
     pub fn viewed_as(&self, dtype: DType) -> Result<Tensor> {
         let (from, to) = (self.dtype(), dtype);
         let (old, new) = (from.size() as i64, to.size() as i64);
@@ -494,7 +496,7 @@ impl Tensor {
         write_blocks(self, elements);
     }
 
-    /// Writes one number everywhere.
+    /// Writes one number to every element.
     pub fn fill(&self, value: Scalar) {
         match value {
             Scalar::Bool(_) | Scalar::Int(_) => self.write(&vec![value.int(); self.numel()]),
@@ -503,7 +505,8 @@ impl Tensor {
         }
     }
 
-    /// Writes the elements of another tensor, stretched to this shape and converted. The two may overlap.
+    /// Writes the elements of another tensor, broadcast to this shape and converted. The two may
+    /// overlap.
     pub fn copy_from(&self, source: &Tensor) -> Result<()> {
         let source = source.broadcast_to(self.shape())?;
         match source.dtype().arithmetic() {
@@ -514,7 +517,7 @@ impl Tensor {
         Ok(())
     }
 
-    /// A copy with the same strides, gaps included; in a row where elements share a place.
+    /// A copy with the same strides, gaps included; contiguous if elements share an address.
     pub fn copied_with_strides(&self) -> Result<Tensor> {
         let in_a_row = self.strides() == &layout::contiguous(self.shape())[..];
         if in_a_row || self.numel() == 0 || !layout::is_apart(self.shape(), self.strides()) {
@@ -527,14 +530,14 @@ impl Tensor {
         Ok(copy)
     }
 
-    /// A copy whose elements lie in a row.
+    /// A contiguous copy.
     pub fn copied(&self) -> Tensor {
         let buffer = {
             let source = self.storage().read();
             let n = self.numel();
             let mut copy = Buffer::zeros(source.dtype(), n);
             match self.is_contiguous() {
-                // What has no elements may begin behind the end.
+                // The offset of a tensor without elements may be past the end.
                 _ if n == 0 => {}
                 true => copy_row(&source, self.offset(), &mut copy),
                 false => super::blocks::gather(&source, self, &mut copy),
@@ -546,12 +549,12 @@ impl Tensor {
         copy
     }
 
-    /// The tensor itself when its elements lie in a row, else a copy of it.
+    /// The tensor itself if it is contiguous, else a contiguous copy.
     pub fn contiguous(&self) -> Tensor {
         if self.is_contiguous() { self.clone() } else { self.copied() }
     }
 
-    /// The tensor itself when it has these strides, else a copy that has them.
+    /// The tensor itself if it has these strides, else a copy with them.
     pub fn laid(&self, strides: Dims) -> Tensor {
         if self.strides() == &strides[..] || self.numel() == 0 {
             return self.clone();
@@ -563,7 +566,8 @@ impl Tensor {
         copy
     }
 
-    /// A copy with elements of another type. The order of dimensions in memory stays where there are no gaps.
+    /// A copy with elements of another type. The order of dimensions in memory is kept if there are
+    /// no gaps.
     pub fn converted(&self, dtype: DType, precision: Precision) -> Tensor {
         let strides = layout::kept_strides(self.shape(), self.strides());
         let buffer = Buffer::zeros(precision.kept(dtype), self.numel());

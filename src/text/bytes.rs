@@ -20,7 +20,7 @@ impl<'a> Cursor<'a> {
         &self.text[self.at..]
     }
 
-    /// Steps over `token` when it stands here.
+    /// Skips `token` if the text continues with it.
     #[inline]
     pub(super) fn eat(&mut self, token: &[u8]) -> bool {
         let hit = self.rest().starts_with(token);
@@ -30,14 +30,14 @@ impl<'a> Cursor<'a> {
         hit
     }
 
-    /// Steps over blanks of this line.
+    /// Skips blanks of this line.
     #[inline]
     pub(super) fn blanks(&mut self) {
         self.at += gaps::blanks(self.rest());
     }
 
-    /// Steps over blanks, line ends and comments: a statement may go on in the next line between
-    /// any two tokens.
+    /// Skips blanks, line ends and comments: a statement may continue on the next line between any
+    /// two tokens.
     #[inline]
     pub(super) fn space(&mut self) {
         if matches!(self.peek(), Some(b'!'..=b'~')) && !matches!(self.peek(), Some(b'#' | b'/')) {
@@ -46,8 +46,8 @@ impl<'a> Cursor<'a> {
         self.at += gaps::gap(self.rest());
     }
 
-    /// Steps over [`Cursor::space`] and then over `token`; stays where it is when something else
-    /// stands there.
+    /// Skips [`Cursor::space`] and then `token`; the position is unchanged if the next token is
+    /// another one.
     pub(super) fn eat_after_space(&mut self, token: &[u8]) -> bool {
         let start = self.at;
         self.space();
@@ -58,7 +58,8 @@ impl<'a> Cursor<'a> {
         hit
     }
 
-    /// Steps over blank lines, comment lines and lone closing braces: all that may stand between statements.
+    /// Skips blank lines, comment lines and lone closing braces: everything allowed between
+    /// statements.
     pub(super) fn next_statement(&mut self) {
         self.space();
         while self.eat(b"}") {
@@ -66,17 +67,17 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Where the line ends, without its line end.
+    /// The offset of the end of the line, line end excluded.
     pub(super) fn line_end(&self) -> usize {
         memchr::memchr(b'\n', self.rest()).map_or(self.text.len(), |n| self.at + n)
     }
 
-    /// Steps behind the end of this line.
+    /// Skips the rest of this line and its line end.
     pub(super) fn skip_line(&mut self) {
         self.at = (self.line_end() + 1).min(self.text.len());
     }
 
-    /// The bytes from here to where `wanted` no longer holds; steps over them.
+    /// Skips and returns the longest run of bytes for which `wanted` holds.
     #[inline]
     pub(super) fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'a [u8] {
         let start = self.at;

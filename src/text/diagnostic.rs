@@ -1,28 +1,28 @@
-//! What is wrong with a text, where, and what to do.
+//! Diagnostics: the problem, its place in the text, and the remedy.
 
 use std::ops::Range;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// The text cannot be used.
     Error,
-    /// PyTorch would accept it; it is probably not what was meant.
+    /// PyTorch would accept the text; it is probably a mistake.
     Warning,
 }
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Bytes of the file that it is about.
+    /// The bytes of the file that the finding is about.
     pub span: Range<usize>,
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     pub message: String,
-    /// What stands at the caret: what was expected.
+    /// The label at the caret: the expected token or construct.
     pub label: String,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message, label) }
     }
 
-    /// The same with advice.
+    /// The same diagnostic with advice.
     pub fn with_help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }

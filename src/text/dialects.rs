@@ -1,4 +1,4 @@
-//! What a text shows of the PyTorch that wrote it.
+//! Recognition of the PyTorch release that wrote a text.
 
 use super::literal::Evidence;
 use super::parser::ParseOptions;
@@ -8,7 +8,7 @@ use crate::types::release::Release;
 use crate::types::spelling::{NONE_TYPE_SINCE, Spelling, Undefined};
 
 impl Evidence {
-    /// Decides the era and the spelling from what was met.
+    /// Decides the era and the spelling from the evidence in the text.
     pub(super) fn settle(&self, graph: &mut Graph, options: ParseOptions) {
         let types = &self.types;
         let releases = match options.release {
@@ -31,8 +31,8 @@ impl Evidence {
 }
 
 impl Evidence {
-    /// The releases that print such text. What is spelled in ways that no release mixes is of a new
-    /// one.
+    /// The releases that print such text. A mix of spellings that no release prints counts as the
+    /// newest release's.
     fn releases(&self) -> Releases {
         let types = &self.types;
         let last = |seen: bool, newest: Release| if seen { newest } else { Release::NEWEST };
@@ -65,7 +65,7 @@ impl Evidence {
     }
 }
 
-/// Subgraphs are of the same file.
+/// Sets the dialect of a graph and its subgraphs, which come from the same file.
 fn set_dialect(graph: &mut Graph, spelling: Spelling, releases: Releases) {
     let mut work = vec![graph];
     while let Some(graph) = work.pop() {

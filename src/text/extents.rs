@@ -1,4 +1,4 @@
-//! Where names, kinds, types and brackets end.
+//! The extents of names, kinds, types and brackets.
 
 #[inline]
 pub(super) fn is_plain_name(b: u8) -> bool {
@@ -10,7 +10,7 @@ pub(super) fn is_kind(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b':' | b'.')
 }
 
-/// Where a type ends at the latest: at a blank, comma or bracket that closes something opened before it.
+/// The latest end of a type: a blank, a comma or a bracket that closes an outer one.
 #[inline]
 pub(super) fn type_extent(text: &[u8]) -> usize {
     let mut depth = 0usize;
@@ -27,7 +27,7 @@ pub(super) fn type_extent(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The index of the bracket that closes the one at the start, in the same line.
+/// The index of the bracket that closes the first one, on the same line.
 pub(super) fn closing(text: &[u8]) -> Option<usize> {
     let mut depth = 0usize;
     let mut at = 0;

@@ -1,13 +1,13 @@
 //! Graphs out of whatever the user has: `jitopt extract LOG`.
 //!
 //! People keep graphs as terminal scrollback, continuous-integration logs, test reports, forum
-//! posts. There every line has something before it (`[DUMP guard_elimination.cpp:020] `, a
-//! time stamp, pytest's `E   `, a line number, indentation), lines of other threads stand in
-//! between, and the end may be missing. Nothing here knows these decorations one by one, save for
-//! PyTorch's own tag, which tells the file, the dump of a module, which tells the method, and
-//! string literals. Instead, whatever stands before `graph(` is the prefix; the lines that
-//! have the same prefix, where numbers may differ, and look like graph lines after it are the
-//! graph. Everything is linear in the size of the log.
+//! posts. There every line has a prefix (`[DUMP guard_elimination.cpp:020] `, a time stamp,
+//! pytest's `E   `, a line number, indentation), lines of other threads are interleaved, and the
+//! end may be missing. The extractor knows none of these decorations one by one, except PyTorch's
+//! own tag, which names the file, the dump of a module, which names the method, and string
+//! literals. Instead, all text before `graph(` is the prefix; the following lines with the same
+//! prefix, in which numbers may differ, that look like lines of a graph form the graph. The running
+//! time is linear in the size of the log.
 
 mod ir_line;
 mod log_prefix;
@@ -28,24 +28,25 @@ use std::collections::VecDeque;
 use std::fmt;
 use unquoting::unquoted;
 
-/// How many lines that belong to no graph may stand inside one before it counts as cut off.
+/// The number of foreign lines inside a graph after which it counts as cut off.
 const PATIENCE: usize = 64;
 
-/// How many graphs may be open at a time, when the output of several processes is interleaved: one machine's ranks.
+/// The most graphs open at a time, when the outputs of several processes are interleaved: the ranks
+/// of one machine.
 const MOST_OPEN: usize = 16;
 
-/// How many of the last lines outside of graphs are searched for a title.
+/// The number of last lines outside of graphs in which a title is searched.
 const TITLE_LINES: usize = 4;
 
 /// A graph found in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extracted {
-    /// The title that stood in front of the graph, such as `After moveGuardsToDefs`; for a section without its graph,
-    /// its kind, such as `prim::FusionGroup_0`.
+    /// The title printed before the graph, such as `After moveGuardsToDefs`; for a section without
+    /// its graph, its kind, such as `prim::FusionGroup_0`.
     pub name: Option<String>,
-    /// The source file that printed it, such as `guard_elimination.cpp`, where PyTorch's log tells it.
+    /// The source file that printed it, such as `guard_elimination.cpp`, if PyTorch's log names it.
     pub source_file: Option<String>,
-    /// `DUMP`, `UPDATE` or `DEBUG`, where PyTorch's log tells it.
+    /// `DUMP`, `UPDATE` or `DEBUG`, if PyTorch's log names it.
     pub level: Option<String>,
     /// The line of the log that has the header, from 1.
     pub first_line: usize,
@@ -58,15 +59,16 @@ pub struct Extracted {
 }
 
 impl Extracted {
-    /// The name of the source file without its extension: the nearest thing to the name of a pass.
+    /// The name of the source file without its extension: the best available approximation of the
+    /// name of a pass.
     pub fn stem(&self) -> Option<&str> {
         let file = self.source_file.as_deref()?;
         Some(file.rsplit_once('.').map_or(file, |(stem, _)| stem))
     }
 }
 
-/// Every graph in a log, in the order of their headers. Those that were seen before are marked, not left out, so that a
-/// caller can tell how often each was printed.
+/// Every graph in a log, in the order of their headers. Duplicates are marked, not left out, so
+/// that a caller can count how often each graph was printed.
 pub fn extract(log: &[u8]) -> Vec<Extracted> {
     let log = decoded(log);
     let log = unquoted(&log);
@@ -77,14 +79,14 @@ pub fn extract(log: &[u8]) -> Vec<Extracted> {
     scanner.finish()
 }
 
-/// What makes a text look like a log and not like a file with graphs.
+/// The evidence that a text is a log and not a file of graphs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogKind {
     /// PyTorch's own log, `[DUMP file.cpp:020] graph(`.
     JitLog,
-    /// Something else stands in front of `graph(`.
+    /// Other text precedes `graph(` on its line.
     Prefixed,
-    /// Other lines stand before the first graph.
+    /// Other lines precede the first graph.
     Surrounded,
     /// UTF-16, which some shells write when output is redirected.
     Utf16,
@@ -95,15 +97,16 @@ impl fmt::Display for LogKind {
         f.write_str(match self {
             LogKind::JitLog => "this looks like a PyTorch log with graphs in it, not like a graph",
             LogKind::Prefixed => "this looks like a log with graphs in it: every line has a prefix",
-            LogKind::Surrounded => "this looks like a log with graphs in it: other text stands before the first graph",
+            LogKind::Surrounded => "this looks like a log with graphs in it: other text precedes the first graph",
             LogKind::Utf16 => "this is UTF-16 text with graphs in it",
         })?;
-        f.write_str("; `jitopt extract` takes the graphs out")
+        f.write_str("; `jitopt extract` extracts the graphs")
     }
 }
 
-/// Whether a text is a log with graphs in it, which `extract` understands and the parser does not. Comments before a
-/// graph are no sign of a log, and a faulty line inside one is for the parser to explain.
+/// Whether a text is a log with graphs in it, which `extract` understands and the parser does not.
+/// Comments before a graph do not make a log, and a faulty line inside a graph is for the parser to
+/// explain.
 pub fn looks_like_log(text: &[u8]) -> Option<LogKind> {
     let decoded = decoded(text);
     let mut surrounded = false;
@@ -136,13 +139,13 @@ pub fn looks_like_log(text: &[u8]) -> Option<LogKind> {
 struct Scanner<'a> {
     open: Vec<OpenGraph>,
     done: Vec<Extracted>,
-    /// Lines outside of graphs, the last one last, with their numbers.
+    /// The last lines outside of graphs, in order, with their numbers.
     outside: VecDeque<(usize, &'a [u8])>,
-    /// Whether the line before belongs to the graph that is last in `open`.
+    /// Whether the previous line belongs to the last graph in `open`.
     in_last: bool,
-    /// The prefix of the graph that ended last.
+    /// The prefix of the graph that ended most recently.
     last_prefix: Option<Prefix>,
-    /// The module whose dump this is.
+    /// The module dump that the log is in.
     modules: ModuleDump,
 }
 
@@ -161,7 +164,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Gives the line to the open graph that it fits best, the youngest among equals, and makes that graph the last.
+    /// Appends the line to the open graph that it fits best, the most recent among equals, and
+    /// moves that graph to the end.
     fn claimed(&mut self, line: &[u8]) -> bool {
         let claims = self.open.iter().enumerate().filter_map(|(at, graph)| Some((at, graph.claim(line)?)));
         let Some((at, claim)) = claims.rev().min_by_key(|(_, claim)| claim.cost) else {
@@ -175,7 +179,7 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// Opens a graph; an earlier one from the same writer can then only have been cut off.
+    /// Opens a graph; an open graph of the same writer must then have been cut off.
     fn begin(&mut self, number: usize, line: &[u8], header: Header) {
         let prefix = Prefix::new(&line[..header.start]);
         let title = self.modules.method().or_else(|| self.title_for(number, &prefix));
@@ -191,7 +195,7 @@ impl<'a> Scanner<'a> {
         self.in_last = true;
     }
 
-    /// Takes the line for the second part of the one before, where that cannot be whole.
+    /// Joins the line to the previous one, if a terminal cut that one in two.
     fn joined(&mut self, line: &[u8]) -> bool {
         let last = self.open.last_mut().filter(|graph| self.in_last && graph.wants(line));
         last.map(|graph| graph.join(line)).is_some()
@@ -208,8 +212,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The title of a graph whose header stands on line `number`: a line with the same prefix shortly before, or a line
-    /// directly before that reads like one.
+    /// The title of a graph whose header is on line `number`: a recent line with the same prefix,
+    /// or a directly preceding line that reads like a title.
     fn title_for(&self, number: usize, prefix: &Prefix) -> Option<String> {
         let length = prefix.tag.as_ref().map_or(prefix.bytes.len(), |tag| tag.span.end);
         let recent = self.outside.iter().rev().filter(|(at, _)| at + 2 * TITLE_LINES > number);
@@ -270,10 +274,10 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The byte that begins a colour escape.
+/// The byte that begins an escape sequence for colours.
 const ESCAPE: u8 = 0x1b;
 
-/// A line without colours, without carriage return and blanks at its end, and without the mark that closes an export.
+/// A line without colours, trailing carriage return and blanks, and the tag that closes an export.
 fn cleaned(raw: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(ESCAPE, raw).is_none() {
         return Cow::Borrowed(without_end(raw));
@@ -296,7 +300,8 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"</GRAPH_EXPORT>").filter(ends_graph).unwrap_or(line)
 }
 
-/// The length of the escape at the start of `text` (ECMA-48): `ESC [ … letter`, `ESC ] … BEL`, or two bytes.
+/// The length of the escape at the start of `text` (ECMA-48): `ESC [ … letter`, `ESC ] … BEL`, or
+/// two bytes.
 fn escape_length(text: &[u8]) -> usize {
     let ends: fn(u8) -> bool = match text.get(1) {
         Some(b'[') => |b| (0x40..=0x7e).contains(&b),
@@ -306,7 +311,8 @@ fn escape_length(text: &[u8]) -> usize {
     text[2..].iter().position(|b| ends(*b)).map_or(text.len(), |at| at + 3)
 }
 
-/// The text in UTF-8, should it begin with the mark of UTF-16; without the mark of UTF-8.
+/// The text in UTF-8, converted if it begins with the byte order mark of UTF-16; a mark of UTF-8 is
+/// dropped.
 fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     let unit: fn([u8; 2]) -> u16 = match text {
         [0xff, 0xfe, ..] => u16::from_le_bytes,
@@ -319,7 +325,7 @@ fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(chars.collect::<String>().into_bytes())
 }
 
-/// Bytes for people to read.
+/// Bytes as text for people, invalid UTF-8 replaced.
 fn plain(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! One graph while it is read: its open blocks, and which value a name means.
+//! The state of one graph while it is read: its open blocks and the values that its names denote.
 
 use crate::ir::{Block, Graph, Node, Value, as_number};
 use crate::symbol::Symbol;
@@ -10,7 +10,7 @@ use std::ops::Range;
 /// One open block.
 pub(super) struct OpenBlock {
     pub(super) block: Block,
-    /// The node whose block came last, or that came last: `block0(` belongs to it.
+    /// The most recent node, which owns the next `block0(`.
     pub(super) last: Option<Node>,
     pub(super) start: usize,
 }
@@ -19,16 +19,16 @@ pub(super) struct OpenBlock {
 pub(super) struct Frame<'a> {
     pub(super) graph: Graph,
     pub(super) blocks: Vec<OpenBlock>,
-    /// Values that print as numbers, dense from 0; far-out ones in `sparse`.
+    /// Values with numbers for names, dense from 0; far larger numbers are in `sparse`.
     pub(super) numbers: Vec<Option<Value>>,
     pub(super) sparse: FxHashMap<u32, Value>,
-    /// Nodes whose kind may name a section and for which none was found yet, in printed order.
+    /// Nodes whose kind may name a section that has not been read yet, in printed order.
     pub(super) references: FxHashMap<&'a [u8], VecDeque<Node>>,
-    /// Uses of values before their definition, if there is one.
+    /// Uses of values that are not defined yet.
     pub(super) early: Vec<(Value, Range<usize>)>,
-    /// Nodes with their section whose backward graph was not met yet.
+    /// Nodes with their section whose backward graph has not been read yet.
     pub(super) differentiated: Vec<(&'a [u8], Node)>,
-    /// The node of the frame below that this is a graph of, and the attribute.
+    /// The node of the enclosing frame that owns this graph, and the attribute that holds it.
     pub(super) carrier: Option<(Node, Symbol)>,
 }
 
@@ -46,7 +46,7 @@ impl Frame<'_> {
     fn set(&mut self, name: &[u8], value: Value) {
         self.graph.name_as_read(value, name);
         let Some(n) = as_number(name) else { return };
-        // Numbers are dense in what PyTorch prints; a file of three lines may still say `%400000000`.
+        // Numbers are dense in printed text; a file of three lines may still use `%400000000`.
         let dense = 4 * self.graph.num_values() + (1 << 16);
         if (n as usize) < dense.max(self.numbers.len()) {
             if n as usize >= self.numbers.len() {
@@ -71,8 +71,8 @@ impl Frame<'_> {
         });
     }
 
-    /// A definition. A name that was used before it is defined becomes what was meant; a name that is defined twice means
-    /// the later definition from here on, as in PyTorch.
+    /// Records a definition. Uses of the name before its definition resolve to it; after a second
+    /// definition of a name, later uses mean the second one, as in PyTorch.
     pub(super) fn define(&mut self, node: Node, name: &[u8], ty: Option<Type>) {
         if let Some(value) = self.find(name)
             && self.graph.definer(value).is_none()
@@ -83,7 +83,7 @@ impl Frame<'_> {
         self.set(name, value);
     }
 
-    /// A use. Whether it is in scope is the verifier's question.
+    /// Resolves a use. The verifier checks whether it is in scope.
     pub(super) fn resolve(&mut self, name: &[u8], span: Range<usize>) -> Value {
         if let Some(value) = self.find(name) {
             return value;
@@ -94,7 +94,7 @@ impl Frame<'_> {
         value
     }
 
-    /// Whether a value of this name was met.
+    /// Whether a value of this name was used or defined so far.
     pub(super) fn is_known(&self, name: &[u8]) -> bool {
         self.find(name).is_some()
     }

@@ -1,36 +1,35 @@
 //! Layout is free: blanks, line ends, indentation and comments change wherever two tokens allow it,
-//! and the graph stays the same. The tokens are found by a lexer of its own, which knows nothing of
-//! the parser.
+//! and the graph stays the same. The test has its own lexer, independent of the parser.
 
 use super::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};
 use std::path::{Path, PathBuf};
 
-/// A piece of a printed graph that no blank may break.
+/// A part of a printed graph that must not contain a line break or other layout.
 struct Token<'a> {
     text: &'a str,
     before: Before,
 }
 
-/// What may stand before a token.
+/// The layout allowed before a token.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
-    /// Nothing but what stands there: the first blank of a printed tensor is its own.
+    /// Nothing but the original text: the first blank of a printed tensor belongs to the tensor.
     Nothing,
-    /// Blanks of the same line: a scope or a location belongs to the node before it.
+    /// Blanks of the same line: a scope or a location belongs to the preceding node.
     Blanks,
-    /// Anything but a comment with `#`, which would be the location of the node that ends here.
+    /// Any layout but a `#` comment, which would be the location of the node that ends here.
     Statement,
-    /// Anything.
+    /// Any layout.
     Gap,
 }
 
-/// The tokens of a graph as the printer lays it out; `None` where it has names or scalars that are
+/// The tokens of a graph as the printer lays it out; `None` if it has names or scalars that are
 /// free text.
 fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     let mut found = Vec::new();
     for line in text.lines() {
         let (mut rest, mut before) = (line.trim_start(), Before::Statement);
-        // Defaults of named tuples are text as Python printed it.
+        // Defaults of named tuples are Python's printed text.
         if rest.contains('^') || rest.contains("NamedTuple(") && rest.contains(" = (") {
             return None;
         }
@@ -54,7 +53,7 @@ fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
     Some(found)
 }
 
-/// Whether an attribute begins that is no literal: a printed tensor, or a list of them.
+/// Whether an attribute that is not a literal begins here: a printed tensor, or a list of them.
 fn starts_raw(found: &[Token<'_>], rest: &str) -> bool {
     let [.., name, equals] = found else { return false };
     let dict = || rest.starts_with("{}") || rest.split('}').next().is_some_and(|inner| inner.contains(": "));
@@ -89,7 +88,7 @@ fn token_length(rest: &str) -> Option<usize> {
     }
 }
 
-/// A generator of its own, so that a failure names a seed.
+/// A deterministic generator, so that a failure names a seed.
 struct Chance(u64);
 
 impl Chance {
@@ -145,7 +144,7 @@ fn graph_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// How much is read: one layout of each file, unless `JITOPT_LAYOUTS` says how many.
+/// The effort: one layout of each file, or the number in `JITOPT_LAYOUTS`.
 #[test]
 fn every_layout_is_the_same_graph() {
     let rounds = std::env::var("JITOPT_LAYOUTS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
@@ -174,7 +173,7 @@ fn every_layout_is_the_same_graph() {
     assert!(tried > 1500 && free_text < 200, "{tried} graphs, {free_text} left out");
 }
 
-/// What is wrong with the graph that another layout gives, in words.
+/// The difference that another layout of the same graph makes, described for the failure message.
 fn fault(text: &str, printed: &str) -> Option<String> {
     let parsed = match parse(text.as_bytes(), ParseOptions::default()) {
         Ok(parsed) => parsed,

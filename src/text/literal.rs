@@ -1,10 +1,10 @@
-//! Attribute values: from text, and to text.
+//! Attribute values: reading and printing.
 //!
-//! The text alone does not tell kinds apart: `2` is an int, a float of six digits or a bool. The
-//! declared type of the constant decides, see `coerce`. A text that is no literal but has balanced
-//! brackets is kept as it stands: a tensor that PyTorch printed with its elements, or an opaque
-//! value that is never equal to another. One that no PyTorch prints is kept, too, with a
-//! [`Read::doubt`]: a misspelt value must not become an unknown one in silence.
+//! The text alone does not determine the kind of a value: `2` is an int, a float of six digits or a
+//! bool. The declared type of the constant decides, see `coerce`. Text that is not a literal but
+//! has balanced brackets is kept verbatim: a tensor that PyTorch printed with its elements, or an
+//! opaque value that never equals another. Text that no PyTorch prints is kept, too, with a
+//! [`Read::doubt`]: a misspelt value must not silently become an unknown one.
 //!
 //! Blanks, line ends and comments may stand between any two tokens of a literal.
 
@@ -21,14 +21,14 @@ use std::ops::Range;
 
 type Input<'a> = &'a [u8];
 
-/// What the literals and types of a text gave away.
+/// The evidence of the writer's release in literals and types.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
     /// From types.
     pub types: Seen,
-    /// A float that only the printer of six digits writes so: up to 1.4.
+    /// A float that only the six-digit printer spells this way: up to 1.4.
     pub six: bool,
-    /// A float that only printers of 17 digits write so: since 1.5.
+    /// A float that only the 17-digit printers spell this way: since 1.5.
     pub seventeen: bool,
     /// `12345678901.`: 1.5 and 1.6.
     pub pointed: bool,
@@ -42,14 +42,14 @@ pub struct Evidence {
     pub braces: bool,
 }
 
-/// What is wrong with a literal.
+/// An error in a literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, in bytes from the start of the text that was given.
+    /// The place, in bytes from the start of the given text.
     pub span: Range<usize>,
-    /// What was expected there.
+    /// The construct expected there.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
 }
 
@@ -58,15 +58,15 @@ pub struct Problem {
 pub struct Read {
     /// The value.
     pub value: Attribute,
-    /// How many bytes of the text it took, blanks on both sides included.
+    /// The number of bytes consumed, blanks on both sides included.
     pub used: usize,
-    /// Why the value is probably not what was meant: it is opaque, and no PyTorch prints such a
+    /// The reason why the value is probably a mistake: it is opaque, and no PyTorch prints such
     /// text.
     pub doubt: Option<Problem>,
 }
 
-/// Reads the value of attribute `name` from the front of `input`. `ty` is the declared type of the
-/// constant, if it is one and the text gives it.
+/// Reads the value of attribute `name` from the start of `input`. `ty` is the declared type of the
+/// constant, if it is one and the text declares it.
 pub fn parse(input: Input<'_>, name: Symbol, ty: Option<Type>, seen: &mut Evidence) -> Result<Read, Problem> {
     let (read, text) = match small_int(input) {
         Some((n, used)) => (Read { value: Attribute::Int(n), used, doubt: None }, &input[..used]),
@@ -101,8 +101,8 @@ fn small_int(input: Input<'_>) -> Option<(i64, usize)> {
     (ends && !(negative && n == 0)).then_some((if negative { -n } else { n }, at))
 }
 
-/// Where reading stopped: how many bytes were left, and why. Without a message the text is none of
-/// the literals: it is taken as it stands.
+/// The position at which reading stopped, as the number of bytes left, and the reason. An empty
+/// message means that the text is not a literal: it is kept verbatim.
 struct Fault {
     left: usize,
     message: String,
@@ -122,9 +122,9 @@ struct Reader<'s> {
     seen: &'s mut Evidence,
     /// Whether bare words are types.
     types: bool,
-    /// Whether the declared type speaks of floats.
+    /// Whether the declared type contains floats.
     float: bool,
-    /// The length of the text.
+    /// The length of the text in bytes.
     total: usize,
 }
 
@@ -145,11 +145,11 @@ impl Reader<'_> {
         self.raw(input, ty, stopped)
     }
 
-    /// The text up to the end of the attribute, as it stands. `stopped` is where it ceased to be a
-    /// literal.
+    /// The verbatim text up to the end of the attribute. `stopped` is the offset at which it ceased
+    /// to be a literal.
     fn raw<'a>(&self, input: Input<'a>, ty: Option<Type>, stopped: usize) -> Result<(Read, Input<'a>), Problem> {
         let Some((end, used)) = raw_end(input) else {
-            return Err(self.problem(stopped, "expected a literal and `]` or `, name=` after it"));
+            return Err(self.problem(stopped, "expected a literal, then `]` or `, name=`"));
         };
         let text = match std::str::from_utf8(&input[..end]) {
             Ok(text) if !text.trim().is_empty() => text,
@@ -160,7 +160,7 @@ impl Reader<'_> {
         let doubt = (!is_printed(&value, text, ty)).then(|| {
             let start = self.total - after_gap(input).len();
             let span = start..gaps::trim_end(input[..end].as_ref()).len().max(start + 1);
-            let help = "it is kept as an unknown value, which equals no other; give a literal of its type instead";
+            let help = "it is kept as an opaque value, which equals no other; write a literal of its type instead";
             Problem { span, message: expected_literal(ty), help: Some(help.to_owned()) }
         });
         Ok((Read { value, used, doubt }, &input[..end]))
@@ -204,8 +204,8 @@ impl Reader<'_> {
         if digits.iter().all(u8::is_ascii_digit) && text != b"-0" {
             match std::str::from_utf8(text).ok().and_then(|t| t.parse().ok()) {
                 Some(n) if digits.len() == 1 || digits[0] != b'0' => return Ok((Attribute::Int(n), rest)),
-                // With leading zeros, or too great for an integer: a float if its type says so,
-                // else kept as it stands.
+                // With leading zeros, or out of range for an integer: a float if the declared type
+                // is one, else kept verbatim.
                 _ if !self.float => return Err(no_literal(input)),
                 _ => {}
             }
@@ -309,7 +309,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `List[int], [])`, after the bracket that opens it.
+    /// `List[int], [])`, after the opening bracket.
     fn annotate<'a>(&mut self, input: Input<'a>) -> Step<'a> {
         let (_, used) = spelling::parse(input, &mut Seen::default()).map_err(|_| no_literal(input))?;
         let mut rest = &input[used..];
@@ -321,7 +321,7 @@ impl Reader<'_> {
     }
 }
 
-/// A type as the printer lays it out: blanks after commas and nowhere else.
+/// A type in the printer's layout: blanks after commas and nowhere else.
 fn as_printed(ty: Input<'_>) -> String {
     let (mut words, mut at) = (Vec::new(), 0);
     while at < ty.len() {
@@ -332,14 +332,14 @@ fn as_printed(ty: Input<'_>) -> String {
     String::from_utf8_lossy(&words).replace(',', ", ")
 }
 
-/// What stands after `text`, which is the next token, and the blanks after it.
+/// The input after the token `text` and the blanks that follow it.
 fn token<'a>(input: Input<'a>, text: &str) -> Result<Input<'a>, Fault> {
     let rest = after_gap(input);
     rest.strip_prefix(text.as_bytes()).map(after_gap).ok_or_else(|| no_literal(rest))
 }
 
-/// What the printers of PyTorch make of values that have no literal: tensors with their elements,
-/// and objects. A scalar always has a literal.
+/// Whether the text is PyTorch's print of a value that has no literal: a tensor with its elements,
+/// or an object. A scalar always has a literal.
 fn is_printed(value: &Attribute, text: &str, ty: Option<Type>) -> bool {
     let text = text.trim();
     let tensor = match ty.map(Type::kind) {
@@ -370,8 +370,8 @@ fn expected_literal(ty: Option<Type>) -> String {
     }
 }
 
-/// Notes which printers write a float so. One that none wrote keeps its value: it was written by
-/// hand, and has all digits that there are.
+/// Records which printers spell a float this way. A spelling of no printer keeps its value: it was
+/// written by hand, and all its digits are significant.
 fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
     let styles: SmallVec<[FloatStyle; 3]> = styles_of(text, value).collect();
     match styles[..] {
@@ -382,7 +382,7 @@ fn float(text: &[u8], value: f64, seen: &mut Evidence) -> Float {
         _ => {}
     }
     seen.minus_zero |= text == b"-0.";
-    // Where more than one prints it so, the newest.
+    // If several printers spell it this way, the newest.
     Float { value, style: styles.last().copied().unwrap_or(FloatStyle::Seventeen) }
 }
 
@@ -394,12 +394,12 @@ fn dotted(input: Input<'_>) -> IResult<Input<'_>, Input<'_>> {
     take_while1(|b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')).parse(input)
 }
 
-/// The characters of a number or a complex one: digits, point, exponent, signs, `inf`, `nan`, `j`.
+/// The characters of a real or complex number: digits, point, exponent, signs, `inf`, `nan`, `j`.
 fn number_text(input: Input<'_>) -> IResult<Input<'_>, Input<'_>> {
     take_while1(|b: u8| b.is_ascii_digit() || b".eE+-infaj".contains(&b)).parse(input)
 }
 
-/// `1.5-0.5j` into `1.5` and `-0.5`; `2.j` has no real part to split off.
+/// Splits `1.5-0.5j` into `1.5` and `-0.5`; `2.j` has no real part to split off.
 fn complex(text: &[u8]) -> Option<[&[u8]; 2]> {
     let body = text.strip_suffix(b"j")?;
     let splits = |&i: &usize| matches!(body[i], b'+' | b'-') && !matches!(body[i - 1], b'e' | b'E');
@@ -438,8 +438,8 @@ fn quoted_text(input: Input<'_>) -> Step<'_, Vec<u8>> {
     }
 }
 
-/// Where a raw literal ends, and how much it takes with the gap after it: at the `]` that closes
-/// the attributes, or at `, name=`.
+/// The end of a raw literal, and the length with the layout after it: at the `]` that closes the
+/// attributes, or at `, name=`.
 fn raw_end(input: Input<'_>) -> Option<(usize, usize)> {
     let (mut depth, mut at) = (0usize, 0);
     while at < input.len() {
@@ -459,7 +459,7 @@ fn raw_end(input: Input<'_>) -> Option<(usize, usize)> {
     None
 }
 
-/// Whether an attribute is over before `input`.
+/// Whether an attribute ends before `input`.
 fn is_end(input: Input<'_>) -> bool {
     match input.first() {
         Some(b']') => true,
@@ -474,8 +474,8 @@ fn attribute_follows(input: Input<'_>) -> bool {
     name > 0 && after_gap(&rest[name..]).first() == Some(&b'=')
 }
 
-/// What raw text is: a tensor with its elements, or something opaque. The first blank of printed
-/// elements is theirs.
+/// Classifies raw text: a tensor with its elements, or an opaque value. The leading blank of
+/// printed elements belongs to them.
 fn raw(text: &str) -> Attribute {
     let text = text.trim_end();
     let inner = text.trim_start();
@@ -491,7 +491,7 @@ fn raw(text: &str) -> Attribute {
     }
 }
 
-/// Gives a literal the kind that the declared type asks for: a `2` under `float` is a float.
+/// Converts a literal to the kind of its declared type: a `2` under `float` is a float.
 fn coerce(value: Attribute, text: &[u8], ty: Type, seen: &mut Evidence) -> Attribute {
     match (value, ty.kind()) {
         (value, TypeKind::Optional(inner)) => coerce(value, text, *inner, seen),

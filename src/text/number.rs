@@ -1,8 +1,8 @@
-//! Numbers as PyTorch prints them.
+//! Numbers in PyTorch's spellings.
 
 use crate::ir::{Float, FloatStyle};
 
-/// Appends a whole number.
+/// Appends an integer.
 pub fn print_int(out: &mut Vec<u8>, n: i64) {
     let mut digits = [0u8; 20];
     let mut at = digits.len();
@@ -37,14 +37,14 @@ pub fn print_float(out: &mut Vec<u8>, float: Float) {
     }
 }
 
-/// Whether `i64` holds the value.
+/// Whether `i64` represents the value.
 fn is_integer(value: f64) -> bool {
     let range = -(i64::MIN as f64);
     value == value.trunc() && (-range..range).contains(&value)
 }
 
-/// All digits and a point. Releases up to 1.7 print -0.0 without its sign; it is kept here, as the
-/// constant would be another one.
+/// Prints all digits and a point. Releases up to 1.7 print -0.0 without its sign; the sign is kept
+/// here, as the constant would otherwise change.
 fn print_pointed(out: &mut Vec<u8>, value: f64) {
     if value == 0.0 && value.is_sign_negative() {
         out.push(b'-');
@@ -69,7 +69,8 @@ fn print_general(out: &mut Vec<u8>, value: f64, digits: usize) {
     }
 }
 
-/// Reads `1`, `-0.5`, `1e-05`, `2.`, `inf`, `-nan` as C++ prints them; the whole text must be the number.
+/// Reads `1`, `-0.5`, `1e-05`, `2.`, `inf`, `-nan` as C++ prints them; the whole text must be the
+/// number.
 pub fn parse_float(text: &[u8]) -> Option<f64> {
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1.0, rest),
@@ -87,7 +88,7 @@ pub fn parse_float(text: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().map(|value| value.copysign(sign))
 }
 
-/// The styles whose printers give `text` back, oldest first.
+/// The styles whose printers reproduce `text`, oldest first.
 pub fn styles_of(text: &[u8], value: f64) -> impl Iterator<Item = FloatStyle> {
     let prints = move |style: &FloatStyle| {
         let mut out = Vec::with_capacity(24);
@@ -130,7 +131,7 @@ mod tests {
         }
     }
 
-    /// Read off graphs that 1.5.1 and 1.6.0 printed, and 1.7.1 to 2.15.0.
+    /// Observed in graphs that 1.5.1 and 1.6.0 printed, and 1.7.1 to 2.15.0.
     #[test]
     fn integers_beyond_1e10_are_told_apart() {
         for (value, pointed, seventeen) in [

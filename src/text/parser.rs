@@ -1,21 +1,22 @@
-//! Reading graphs.
+//! The parser.
 //!
-//! The text is a list of statements, told apart by how they begin. Blanks, line ends and comments
-//! may stand between any two tokens and mean nothing, but for the comment after a node in the same
-//! line: that is its location.
+//! The text is a list of statements, distinguished by their first token. Blanks, line ends and
+//! comments may stand between any two tokens and have no meaning, except the comment after a node
+//! on the same line: that is its location.
 //!
 //! | begins with | statement |
 //! |---|---|
 //! | `%` | node with outputs |
 //! | `=`, `ns::name`, `^Name` | node without outputs |
-//! | `block0(` | block of the node before |
+//! | `block0(` | block of the preceding node |
 //! | `->` | results of a block, and its end |
 //! | `return` | results of the graph, and its end |
-//! | `with kind_0 = graph(` | subgraph of a node of the graph before, see `Parser::section` |
+//! | `with kind_0 = graph(` | subgraph of a node of the preceding graph, see `Parser::section` |
 //!
-//! A bad statement costs one diagnostic and is skipped up to the end of its line, so that a file
-//! shows all that is wrong with it; of a file that cannot be read `mentions` reports too what the
-//! verifier would. Blocks and sections nest on a list of frames, never on the stack.
+//! A bad statement costs one diagnostic and is skipped up to the end of its line, so that all
+//! errors of a file are reported at once; for a file that cannot be parsed, `mentions` also
+//! reports what the verifier would. Blocks and sections nest on a list of frames, never on the
+//! stack.
 //!
 //! Other comments, on lines of their own and after heads and results, are not PyTorch's and are
 //! dropped: they hold CHECK lines, which must not appear in the output. A note that begins with
@@ -45,32 +46,32 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// How to read.
+/// Options of the parser.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParseOptions {
-    /// The release whose rules hold, whatever the text shows; `None` takes the newest that prints
+    /// The release whose rules hold, regardless of the text; `None` takes the newest that prints
     /// such text.
     pub release: Option<Release>,
 }
 
 impl ParseOptions {
-    /// By the rules of a release.
+    /// Options for the rules of a release.
     pub fn of(release: Release) -> ParseOptions {
         ParseOptions { release: Some(release) }
     }
 }
 
-/// Errors after which the rest of a file is not looked at.
+/// The number of errors after which parsing stops.
 const MAX_ERRORS: usize = 20;
 
-/// What was read.
+/// A parsed graph.
 #[derive(Debug)]
 pub struct Parsed {
     /// The graph.
     pub graph: Graph,
-    /// Where it begins in the file.
+    /// The offset of its start in the file.
     pub start: usize,
-    /// Where the next graph or the end of the file is.
+    /// The offset of the next graph or of the end of the file.
     pub end: usize,
     /// Warnings.
     pub warnings: Vec<Diagnostic>,
@@ -82,11 +83,15 @@ pub fn parse(text: &[u8], options: ParseOptions) -> Result<Parsed, Vec<Diagnosti
     if parsed.end < text.len() {
         let span = parsed.end..Cursor { text, at: parsed.end }.line_end();
         let more = if is_header(&text[parsed.end..]) {
-            Diagnostic::error(span, "a second graph begins here", "the graph before ends above this line")
+            Diagnostic::error(span, "a second graph in this file", "expected the end of the file after the first graph")
                 .with_help("read all graphs of a file with `--split-input-file`")
         } else {
-            Diagnostic::error(span, "text behind the end of the graph", "expected a section, `with prim::…_0 = graph(`")
-                .with_help("`jitopt extract` takes graphs out of logs")
+            Diagnostic::error(
+                span,
+                "unexpected text after the end of the graph",
+                "expected a section, `with prim::…_0 = graph(`",
+            )
+            .with_help("`jitopt extract` extracts graphs from logs")
         };
         return Err(vec![more]);
     }
@@ -126,7 +131,7 @@ fn is_header(text: &[u8]) -> bool {
     word > 0 && text.get(word + gap) == Some(&b'(')
 }
 
-/// A statement that cannot be read.
+/// The error of a statement that cannot be parsed.
 type Fault = Box<Diagnostic>;
 type Step<T> = Result<T, Fault>;
 
@@ -134,11 +139,11 @@ fn fault<T>(span: Range<usize>, message: impl Into<String>, label: impl Into<Str
     Err(Box::new(Diagnostic::error(span, message, label)))
 }
 
-/// A kind, with what its spelling says about sections.
+/// An operator kind, and whether its spelling may refer to a section.
 #[derive(Clone, Copy)]
 struct Kind {
     symbol: Symbol,
-    /// Ends in `_0`: perhaps a reference to a section.
+    /// Ends in `_0`: a potential reference to a section.
     numbered: bool,
 }
 
@@ -149,7 +154,7 @@ struct Parser<'a> {
     types: FxHashMap<&'a [u8], Type>,
     evidence: Evidence,
     diagnostics: Vec<Diagnostic>,
-    /// Where each kind stands first, and where values are used that nothing has defined so far: see
+    /// The first occurrence of each kind, and uses of values without a definition so far: see
     /// [`mentions`].
     mentions: mentions::Mentions,
     done: Option<Graph>,
@@ -185,13 +190,12 @@ impl<'a> Parser<'a> {
         self.diagnostics.iter().filter(|d| d.severity == Severity::Error).count() >= MAX_ERRORS
     }
 
-    /// Reads one graph with its sections; returns where it starts.
+    /// Parses one graph with its sections; returns the offset of its start.
     fn file(&mut self, at: usize) -> usize {
         self.cursor.next_statement();
         let start = self.cursor.at;
         if self.cursor.peek().is_none() {
-            let empty =
-                Diagnostic::error(at.min(start)..start, "there is no graph in this file", "expected `graph(…):`");
+            let empty = Diagnostic::error(at.min(start)..start, "no graph in this file", "expected `graph(…):`");
             self.report(empty.with_help("`jitopt samples` prints graphs to try"));
             return start;
         }
@@ -213,24 +217,24 @@ impl<'a> Parser<'a> {
         start
     }
 
-    /// Says what a file is that does not begin with a graph.
+    /// The error of a file that does not begin with a graph.
     fn no_graph(&self, start: usize) -> Step<()> {
         let bytes = &self.cursor.text[start..];
         let line = start..self.cursor.line_end().max(start);
         if bytes.starts_with(b"PK\x03\x04") {
-            let message = "this is a zip archive, as PyTorch's `.pt` files are, and no graph";
+            let message = "a zip archive, such as a `.pt` file, is not a graph";
             let help = "print its graph: `print(torch.jit.load(FILE).inlined_graph)`";
             return fault(start..start + 2, message, help);
         }
         if bytes[..line.len()].contains(&0) {
-            return fault(start..start, "this is a binary file, and no graph", "expected `graph(%x : Tensor, …):`");
+            return fault(start..start, "a binary file is not a graph", "expected `graph(%x : Tensor, …):`");
         }
-        fault(line, "this is not a graph", "expected `graph(%x : Tensor, …):`")
+        fault(line, "malformed graph header", "expected `graph(%x : Tensor, …):`")
     }
 
     // ---- graphs and sections
 
-    /// `graph(%x : Tensor, %y : Tensor):`, from the word on.
+    /// `graph(%x : Tensor, %y : Tensor):`, starting at the word `graph`.
     fn header(&mut self, carrier: Option<(Node, Symbol)>) -> Step<()> {
         let start = self.cursor.at;
         let word = self.cursor.take_while(|b| b.is_ascii_alphanumeric() || b == b'_');
@@ -240,21 +244,22 @@ impl<'a> Parser<'a> {
         }
         if word != b"graph" {
             let span = start..start + word.len();
-            let text = format!("`{}` begins no graph", String::from_utf8_lossy(word));
+            let text = format!("expected `graph` before `(`, found `{}`", String::from_utf8_lossy(word));
             self.report(Diagnostic::warning(span, text, "read as `graph`, as PyTorch reads it"));
         }
         self.push_frame(carrier, start);
         let mut layout = Layout { no_commas: true, ..Layout::default() };
         let commas = self.params()?;
         layout.braces = self.opening("graph")?;
-        // One param alone does not tell; releases with braces print no commas.
+        // A single param is no evidence; releases with braces print no commas.
         layout.no_commas = commas.map_or(layout.braces, |commas| !commas);
         self.evidence.braces |= layout.braces;
         self.frame().graph.layout = layout;
         Ok(())
     }
 
-    /// Behind the head of a graph that could not be read, so that the errors of its body show too.
+    /// Skips the header of a graph that could not be parsed, so that errors of its body are
+    /// reported too.
     fn skip_header(&mut self) {
         loop {
             let line = &self.cursor.text[self.cursor.at..self.cursor.line_end()];
@@ -269,7 +274,8 @@ impl<'a> Parser<'a> {
 
     fn push_frame(&mut self, carrier: Option<(Node, Symbol)>, start: usize) {
         let mut graph = Graph::new();
-        // A line of text is about 45 bytes; half as many nodes never reserve too much.
+        // A line of text is about 45 bytes; reserving one node per 64 bytes never reserves too
+        // much.
         if self.frames.is_empty() {
             graph.reserve((self.cursor.text.len() - self.cursor.at) / 64);
         }
@@ -290,7 +296,7 @@ impl<'a> Parser<'a> {
         self.frames.last_mut().expect("a frame is open while a graph is read")
     }
 
-    /// Behind the params: `:` or `{` or both. Returns whether there was a brace.
+    /// After the params: `:` or `{` or both. Returns whether there was a brace.
     fn opening(&mut self, what: &str) -> Step<bool> {
         let colon = self.cursor.eat_after_space(b":");
         let brace = self.cursor.eat_after_space(b"{");
@@ -299,11 +305,9 @@ impl<'a> Parser<'a> {
             true => Ok(brace),
             false => {
                 let at = self.cursor.at;
-                fault(
-                    at..at + 1,
-                    format!("the head of this {what} does not end here"),
-                    if colon || brace { "expected a statement or the end of the line" } else { "expected `:`" },
-                )
+                let expected =
+                    if colon || brace { "expected a statement or the end of the line" } else { "expected `:`" };
+                fault(at..at + 1, format!("{expected} after the header of the {what}"), "here")
             }
         }
     }
@@ -344,8 +348,9 @@ impl<'a> Parser<'a> {
         self.cursor.rest().strip_prefix(b"with").is_some_and(|rest| gaps::gap(rest) > 0)
     }
 
-    /// `with prim::FusionGroup_0 = graph(`: the subgraph of a node of the graph before, or of one that graph is nested in.
-    /// Names restart in every graph, so the innermost open graph that still awaits this name gets it.
+    /// `with prim::FusionGroup_0 = graph(`: the subgraph of a node of the preceding graph, or of a
+    /// graph that encloses it. Names restart in every graph, so the innermost open graph that still
+    /// awaits this name gets it.
     fn section(&mut self) -> bool {
         self.cursor.next_statement();
         if !self.at_section() {
@@ -376,7 +381,11 @@ impl<'a> Parser<'a> {
         let span = at..at + name.len();
         if !self.cursor.eat_after_space(b"=") {
             let end = self.cursor.line_end();
-            return fault(start..end.max(start + 4), "this is no section", "expected `with prim::…_0 = graph(…):`");
+            return fault(
+                start..end.max(start + 4),
+                "malformed section header",
+                "expected `with prim::…_0 = graph(…):`",
+            );
         }
         self.cursor.space();
         if let Some(forward) = name.strip_suffix(BACKWARD.as_bytes()) {
@@ -384,7 +393,7 @@ impl<'a> Parser<'a> {
         }
         let Some(depth) = self.awaiting(name) else {
             let message = format!("no node refers to the section `{}`", String::from_utf8_lossy(name));
-            return fault(span, message, "expected a node of this kind in the graph before");
+            return fault(span, message, "expected a node of this kind in a preceding graph");
         };
         while self.frames.len() > depth + 1 {
             self.close_frame();
@@ -398,17 +407,18 @@ impl<'a> Parser<'a> {
         let base = name.iter().rposition(|&b| b == b'_').map_or(name, |i| &name[..i]);
         frame.graph.set_kind(node, Symbol::new(&String::from_utf8_lossy(base)));
         if self.frames.len() > MAX_DEPTH {
-            return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "this is one too many");
+            return fault(span, format!("sections nest deeper than {MAX_DEPTH} levels"), "the limit is exceeded here");
         }
         self.header(Some((node, attr::SUBGRAPH)))
     }
 
-    /// `with prim::DifferentiableGraph_0.backward = graph(`: of the node of this name that was met last, has its section, and says that it is differentiated.
+    /// `with prim::DifferentiableGraph_0.backward = graph(`: the backward graph of the most recent
+    /// node of this name that has its section and the attributes of a differentiated node.
     fn backward_header(&mut self, name: &[u8], span: Range<usize>) -> Step<()> {
         let awaits = |frame: &Frame<'_>| frame.differentiated.iter().any(|(known, _)| *known == name);
         let Some(depth) = self.frames.iter().rposition(awaits) else {
             let message = format!("no node refers to the backward graph of `{}`", String::from_utf8_lossy(name));
-            return fault(span, message, "expected a node with `f_real_outputs` in the graph before");
+            return fault(span, message, "expected a node with `f_real_outputs` in a preceding graph");
         };
         while self.frames.len() > depth + 1 {
             self.close_frame();
@@ -432,7 +442,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Hands a finished graph to the node that carries it.
+    /// Attaches a finished graph to the node that owns it.
     fn close_frame(&mut self) {
         self.note_undefined();
         let mut frame = self.frames.pop().expect("a frame is open");
@@ -447,7 +457,7 @@ impl<'a> Parser<'a> {
 
     // ---- statements
 
-    /// Statements up to and including `return`.
+    /// Parses statements up to and including `return`.
     fn body(&mut self) {
         loop {
             self.cursor.next_statement();
@@ -462,8 +472,8 @@ impl<'a> Parser<'a> {
                     if self.gave_up() || self.cursor.peek().is_none() {
                         return;
                     }
-                    // A fault may lie behind line ends inside brackets: go on behind the line it was found in, or with
-                    // that line when the fault is how it begins.
+                    // The error may be after line ends inside brackets: continue after the line
+                    // that has the error, or with that line if the error is its first token.
                     self.cursor.at = self.cursor.at.max(start);
                     if self.cursor.at == start || !self.at_line_start() {
                         self.cursor.skip_line();
@@ -476,7 +486,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// One statement; true when it ended the graph.
+    /// Parses one statement; returns true if it ended the graph.
     fn statement(&mut self) -> Step<bool> {
         self.outputs.clear();
         match self.cursor.peek() {
@@ -508,7 +518,8 @@ impl<'a> Parser<'a> {
         rest[digits + gap..].starts_with(b"(")
     }
 
-    /// The file ended. After an error that is no news: what was skipped may have been the end.
+    /// The end of the file inside a graph. After another error it is not reported: the skipped text
+    /// may have contained the end.
     fn missing_return(&mut self) -> Step<bool> {
         if self.failed() {
             return Ok(true);
@@ -516,10 +527,10 @@ impl<'a> Parser<'a> {
         let open = self.frame().blocks.len() - 1;
         let start = self.frame().blocks[open].start;
         let label = if open > 0 { "this block has no `-> (…)`" } else { "this graph has no `return (…)`" };
-        fault(start..start + 5, "the file ends in the middle of a graph", label)
+        fault(start..start + 5, "unexpected end of file inside a graph", label)
     }
 
-    /// A node without `=`, as PyTorch's reader takes it, or nothing we know.
+    /// A node without `=`, which PyTorch's reader accepts, or an unknown statement.
     fn other_statement(&mut self) -> Step<()> {
         let start = self.cursor.at;
         let rest = self.cursor.rest();
@@ -530,13 +541,13 @@ impl<'a> Parser<'a> {
         let end = self.cursor.line_end().max(start + 1).min(self.cursor.text.len());
         let unknown = Diagnostic::error(
             start..end,
-            "this is no statement",
+            "unknown statement",
             "expected a node, `block0(…):`, `-> (…)` or `return (…)`",
         );
         let text = String::from_utf8_lossy(&rest[..word]).into_owned();
         Err(Box::new(match did_you_mean(&text, ["return", "block0", "with"]) {
             Some(close) => unknown.with_help(format!("did you mean `{close}`?")),
-            None if is_header(rest) => unknown.with_help("the graph before has no `return (…)`"),
+            None if is_header(rest) => unknown.with_help("the preceding graph has no `return (…)`"),
             None => unknown,
         }))
     }
@@ -554,15 +565,18 @@ impl<'a> Parser<'a> {
         self.node()
     }
 
-    /// `%a : T, %b` up to `end`, which is stepped over. Returns whether commas stood between them; none when there was
-    /// no place for one.
+    /// `%a : T, %b` up to and including `end`. Returns whether commas separated them; `None` for a
+    /// single definition.
     fn definitions(&mut self, into: &mut Vec<(&'a [u8], Option<Type>)>, end: u8) -> Step<Option<bool>> {
         let mut commas = None;
         loop {
             let at = self.cursor.at;
             if !self.cursor.eat(b"%") {
-                let what = if end == b'=' { "expected `%name`" } else { "expected `%name : type` or `)`" };
-                return fault(at..at + 1, "this defines no value", what);
+                let (message, label) = match end {
+                    b'=' => ("expected another output after `,`", "expected `%name`"),
+                    _ => ("expected a param", "expected `%name : type` or `)`"),
+                };
+                return fault(at..at + 1, message, label);
             }
             let name = self.defined_name(end)?;
             into.push((name, None));
@@ -584,8 +598,8 @@ impl<'a> Parser<'a> {
                 Some(b'%') if end == b')' => commas = Some(false),
                 _ => {
                     let at = self.place_after(over);
-                    let expected = format!("expected `,` or `{}`", end as char);
-                    return fault(at..at + 1, "this list of values does not go on here", expected);
+                    let message = format!("expected `,` or `{}` after this value", end as char);
+                    return fault(at..at + 1, message, "here");
                 }
             }
         }
@@ -599,12 +613,13 @@ impl<'a> Parser<'a> {
         self.ty().map(Some)
     }
 
-    /// A type. Files repeat few types many times: the text of each is looked up before it is read.
+    /// A type. Files repeat few types many times: the text of each is looked up before it is
+    /// parsed.
     fn ty(&mut self) -> Step<Type> {
         let start = self.cursor.at;
         let rest = self.cursor.rest();
         let end = type_extent(rest);
-        // `int []`, `Float (2, 3)`: a type may go on after a blank.
+        // `int []`, `Float (2, 3)`: a type may continue after a blank.
         let goes_on = || matches!(rest[end + gaps::gap(&rest[end..])..].first(), Some(b'(' | b'[' | b'?'));
         if let Some(&ty) = self.types.get(&rest[..end])
             && !goes_on()
@@ -626,7 +641,7 @@ impl<'a> Parser<'a> {
                 let word =
                     self.cursor.text[at..].iter().take_while(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'));
                 let end = at + word.count().max(1);
-                fault(at..end, "this is no type", error.message)
+                fault(at..end, "invalid type", error.message)
             }
         }
     }
@@ -641,14 +656,14 @@ impl<'a> Parser<'a> {
         self.cursor.eat(b"(");
         let depth = self.frame().blocks.len();
         let Some(owner) = self.frame().blocks[depth - 1].last else {
-            return fault(span, "this block belongs to no node", "expected a node before it, such as `prim::If`");
+            return fault(span, "block without a node", "expected a node before the block, such as `prim::If`");
         };
         if depth > MAX_DEPTH {
-            return fault(span, format!("blocks nest deeper than {MAX_DEPTH} levels"), "this is one too many");
+            return fault(span, format!("blocks nest deeper than {MAX_DEPTH} levels"), "the limit is exceeded here");
         }
         let count = self.frame().graph.num_blocks(owner);
         if self.cursor.text[span.clone()] != *format!("block{count}").as_bytes() {
-            let message = format!("this is block {count} of its node");
+            let message = format!("expected `block{count}`, the next block of its node");
             self.report(Diagnostic::warning(span, message, format!("printed as `block{count}`")));
         }
         let block = self.frame().graph.add_block(owner);
@@ -658,7 +673,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Params up to `)`; the values go to the innermost open block. Returns whether commas stood between them.
+    /// Params up to `)`; the values are added to the innermost open block. Returns whether commas
+    /// separated them.
     fn params(&mut self) -> Step<Option<bool>> {
         let mut params = std::mem::take(&mut self.outputs);
         params.clear();
@@ -681,7 +697,7 @@ impl<'a> Parser<'a> {
         self.cursor.space();
         self.operands("results of the block")?;
         if self.frame().blocks.len() < 2 {
-            return fault(start..start + 2, "this ends no block", "the graph itself ends with `return (…)`");
+            return fault(start..start + 2, "`->` outside a block", "expected `return (…)`, which ends a graph");
         }
         let open = self.frame().blocks.pop().expect("a nested block is open");
         self.set_results(open.block);
@@ -695,7 +711,7 @@ impl<'a> Parser<'a> {
         self.cursor.space();
         let open = self.frame().blocks.len();
         if open > 1 {
-            let message = "this `return` stands inside a block";
+            let message = "`return` inside a block";
             self.report(Diagnostic::error(start..start + 6, message, "expected `-> (…)` to end the block first"));
             self.frame().blocks.truncate(1);
         }
@@ -705,7 +721,8 @@ impl<'a> Parser<'a> {
         if self.cursor.eat_after_space(b";") {
             self.frame().graph.layout.semicolon = true;
         }
-        // The graph ends here all the same: looking for another `return` would blame the next graph.
+        // The graph ends here regardless: searching for another `return` would blame the next
+        // graph.
         if let Err(diagnostic) = self.end_of_line() {
             self.report(*diagnostic);
             self.cursor.skip_line();
@@ -732,7 +749,7 @@ impl<'a> Parser<'a> {
         let at = self.cursor.at;
         fault(
             at..self.cursor.line_end().max(at + 1),
-            "text behind the end of this statement",
+            "unexpected text after the end of this statement",
             "expected the end of the line",
         )
     }

@@ -1,4 +1,4 @@
-//! What no input may do to the reader: panic, overflow the stack, hang.
+//! The parser never panics, overflows the stack or hangs, whatever its input.
 
 use super::{ParseOptions, PrintOptions, parse, parse_all_graphs, print};
 use crate::types::MAX_DEPTH;
@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use std::fmt::Write;
 
 const SAMPLE: &str = include_str!("../../tools/opt/samples/fused_lstm.ir");
-/// The stack of a thread where nobody said otherwise.
+/// The default stack size of a thread.
 const SMALL_STACK: usize = 2 << 20;
 
-/// Reads it, and if it can be read, checks that its print is read and printed alike.
+/// Parses the text, and if that succeeds, checks that its print is parsed and printed alike.
 fn try_out(text: &[u8]) {
     let _ = parse_all_graphs(text, ParseOptions::default());
     let Ok(parsed) = parse(text, ParseOptions::default()) else { return };
@@ -29,7 +29,7 @@ proptest! {
         try_out(&bytes);
     }
 
-    /// Bytes that mean something come up more often.
+    /// Byte sequences with a meaning are more frequent than others.
     #[test]
     fn any_tokens(tokens in prop::collection::vec(prop::sample::select(TOKENS), 0..40)) {
         try_out(format!("graph(%x : Tensor):\n{}", tokens.concat()).as_bytes());
@@ -99,7 +99,7 @@ fn nested_ifs(n: usize) -> String {
     text + "return ()\n"
 }
 
-/// `n` sections, each of a node of the one before.
+/// `n` sections, each of a node of the preceding one.
 fn nested_sections(n: usize) -> String {
     let mut text = "graph(%x : Tensor):\n".to_owned();
     for _ in 0..n {
@@ -119,7 +119,8 @@ fn first_error(text: &str) -> String {
 #[test]
 fn blocks_nest_deep_on_a_small_stack() {
     on_a_small_stack(|| {
-        // Printed with indentation, 10,000 levels are a gigabyte: a tenth of that is enough to see recursion.
+        // Printed with indentation, 10,000 levels are a gigabyte: a tenth of that is enough to
+        // detect recursion.
         try_out(nested_ifs(MAX_DEPTH / 10).as_bytes());
         assert_eq!(first_error(&nested_ifs(MAX_DEPTH)), "none");
         assert_eq!(first_error(&nested_ifs(MAX_DEPTH + 1)), "blocks nest deeper than 10000 levels");
@@ -136,7 +137,7 @@ fn sections_nest_deep_on_a_small_stack() {
 
 #[test]
 fn types_and_literals_nest_deep() {
-    // These walks recurse; the tool gives them a large stack, see its `main`.
+    // These traversals recurse; the driver gives them a large stack, see its `main`.
     for (open, close) in [("(", ")"), ("Optional[", "]"), ("Dict(int, ", ")")] {
         let text = |n: usize| format!("graph(%x : {}int{}):\n  return (%x)\n", open.repeat(n), close.repeat(n));
         try_out(text(200).as_bytes());

@@ -1,16 +1,19 @@
-//! Lists of which PyTorch prints tensors: `[ 1  2 [ CPULongType{2} ]]`, `annotate(List[Optional[Tensor]], [None, {1}])`.
+//! Lists of tensors as PyTorch prints them: `[ 1  2 [ CPULongType{2} ]]`,
+//! `annotate(List[Optional[Tensor]], [None, {1}])`.
 //!
-//! Such a text is one attribute, equal to nothing, as some of the tensors may be hidden or rounded. What it shows can be read.
+//! Such a text is one attribute that equals no other, as some of the tensors may be hidden or
+//! rounded. The elements that it shows can be read.
 
 use super::literal::{self, Evidence};
 use super::quoted;
 use crate::ir::Attribute;
 use crate::symbol::attr;
 
-/// The parts of a list, as far as they are literals or printed tensors; nothing of a text that is no list of parts, such as `[<Tensors>]`.
+/// The elements of a list, if they are literals or printed tensors; `None` for text that is not a
+/// list of elements, such as `[<Tensors>]`.
 pub fn parts(text: &str) -> Option<Vec<Attribute>> {
     let annotated = text.strip_prefix("annotate(").and_then(|rest| rest.strip_suffix(')'));
-    // No type has a comma, a blank and a bracket in it.
+    // No type contains a comma, a blank and a bracket in sequence.
     let list = annotated.map_or(Some(text), |rest| Some(&rest[rest.find(", [")? + 2..]))?;
     let body = list.strip_prefix('[')?.strip_suffix(']')?;
     if body.starts_with("<Tensors>") {
@@ -25,7 +28,7 @@ fn part(text: &str) -> Option<Attribute> {
     (read.used + 1 == input.len()).then_some(read.value)
 }
 
-/// Cuts at the commas that are in no brackets and no string.
+/// Splits at the commas outside of brackets and strings.
 fn split(body: &str) -> Option<Vec<&str>> {
     let (bytes, mut parts) = (body.as_bytes(), Vec::new());
     let (mut depth, mut start, mut at) = (0usize, 0, 0);

@@ -1,4 +1,4 @@
-//! Printing graphs, as the PyTorch of the graph's era does.
+//! The printer: graphs in the spelling of the PyTorch of their era.
 
 use super::literal;
 use super::number::print_int;
@@ -12,17 +12,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 use std::ops::Range;
 
-/// What stands behind the name of a section that is the backward graph of its node.
+/// The suffix of the name of a section that is the backward graph of its node.
 pub(super) const BACKWARD: &str = ".backward";
 
-/// How to print.
+/// Options of the printer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrintOptions {
-    /// As PyTorch's own reader leaves a graph: no comments, node outputs numbered densely.
+    /// The text that PyTorch's own reader and printer produce: no comments, node outputs numbered
+    /// densely.
     pub canonical: bool,
-    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what types hold.
+    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` prints every property that a type has.
     pub type_verbosity: Option<u8>,
-    /// Leave source locations and scopes out.
+    /// Omit source locations and scopes.
     pub no_comments: bool,
 }
 
@@ -33,18 +34,19 @@ pub fn print(graph: &Graph, options: PrintOptions) -> Vec<u8> {
     printer.out
 }
 
-/// What begins a note after the line of a node. Notes are comments, and the parser drops them.
+/// The start of a note after the line of a node. Notes are comments, which the parser drops.
 pub(super) const NOTE: &str = "#! ";
 
-/// As [`print()`], with notes after the lines of nodes, by the number of their graph.
+/// As [`print()`], with notes after the lines of nodes. The key is the number of a graph and a
+/// node.
 pub fn print_with_notes(graph: &Graph, options: PrintOptions, notes: FxHashMap<(u64, Node), String>) -> Vec<u8> {
     let mut printer = Printer { notes, ..Printer::new(options) };
     printer.graph(graph);
     printer.out
 }
 
-/// A part of the line of a node. Params stand in the line of the hidden `prim::Param` of their block, results in that of
-/// its hidden `prim::Return`.
+/// A part of the line of a node. Params belong to the hidden `prim::Param` of their block, results
+/// to its hidden `prim::Return`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
     /// The operator; `graph`, `block0`, `->` and `return` of hidden nodes.
@@ -55,21 +57,23 @@ pub enum Part {
     Operand(usize),
 }
 
-/// Where a part of a node was printed.
+/// The position of a printed part of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Which graph of the text: 0 is the outermost, sections follow in the order of the text.
+    /// The index of the graph in the text: 0 is the outermost, sections follow in the order of the
+    /// text.
     pub section: usize,
     /// The node.
     pub node: Node,
-    /// What of it.
+    /// The part of the node.
     pub part: Part,
-    /// Bytes of the text.
+    /// The bytes of the text.
     pub span: Range<usize>,
 }
 
-/// The text of a graph, and where in it the parts of the wanted nodes stand. The nodes are named together with the number
-/// of their section. Made to be drawn on: nothing is indented deeper than [`DEEPEST_MARKED`] blanks.
+/// The text of a graph, and the positions of the parts of the wanted nodes. A node is identified
+/// together with the number of its section. The text is meant for annotation: no line is indented
+/// deeper than [`DEEPEST_MARKED`] blanks.
 pub fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec<u8>, Vec<Mark>) {
     let mut printer = Printer::new(PrintOptions::default());
     printer.marks = Some(Box::new(Marks { wanted, section: 0, node: None, found: Vec::new() }));
@@ -77,50 +81,50 @@ pub fn print_with_marks(graph: &Graph, wanted: FxHashSet<(usize, Node)>) -> (Vec
     (printer.out, printer.marks.map_or(Vec::new(), |marks| marks.found))
 }
 
-/// The deepest indentation of a text with marks.
+/// The maximal indentation of a text with marks.
 pub const DEEPEST_MARKED: usize = 80;
 
-/// What [`print_with_marks`] collects.
+/// The state of [`print_with_marks`].
 struct Marks {
     wanted: FxHashSet<(usize, Node)>,
     section: usize,
-    /// The node that is being printed, when it is wanted.
+    /// The current node, if it is wanted.
     node: Option<Node>,
     found: Vec<Mark>,
 }
 
-/// For messages: the whole text.
+/// The whole text, for messages.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&print(self, PrintOptions::default())))
     }
 }
 
-/// Prints into one buffer; types are spelt once.
+/// A printer with one output buffer; each type is spelt once.
 pub struct Printer {
-    /// What was printed so far.
+    /// The text so far.
     pub out: Vec<u8>,
     options: PrintOptions,
     spelling: Spelling,
     types: FxHashMap<Type, (u32, u32)>,
     spelt: Vec<u8>,
-    /// Symbols for sizes that have none, at verbosity 4.
+    /// The next symbol for a size that has none, at verbosity 4.
     next_symbol: i64,
-    /// One more than the dense number of a value, for `canonical`.
+    /// The dense number of a value plus one, for `canonical`.
     numbers: Option<SecondaryMap<Value, u32>>,
     defined: u32,
-    /// How many nodes of the graph that is printed have sections.
+    /// The number of nodes with sections so far in the current graph.
     numbered: usize,
     marks: Option<Box<Marks>>,
     notes: FxHashMap<(u64, Node), String>,
 }
 
-/// What is still to print of one block.
+/// The unprinted rest of one block.
 struct Open {
     next: Option<Node>,
     block: Block,
     indent: usize,
-    /// The blocks of the node printed last that are still to come.
+    /// The owner of the blocks that follow, if the last printed node has any.
     owner: Option<Node>,
     done: usize,
 }
@@ -143,7 +147,7 @@ impl Printer {
         }
     }
 
-    /// Prints a graph and, behind its `return`, its sections.
+    /// Prints a graph and, after its `return`, its sections.
     pub fn graph(&mut self, graph: &Graph) {
         self.out.reserve(graph.num_values() * 40);
         let mut pending: Vec<(&Graph, Option<Vec<u8>>)> = vec![(graph, None)];
@@ -158,7 +162,8 @@ impl Printer {
         }
     }
 
-    /// Spells types as the graph does. PyTorch up to 1.4 shows no more of a tensor than element type and sizes, whatever is known.
+    /// Takes over the spelling of a graph. PyTorch up to 1.4 prints only element type and sizes of
+    /// a tensor.
     fn adopt(&mut self, graph: &Graph) {
         let shown = (graph.era == Era::V1_3).then_some(1);
         let spelling = Spelling { verbosity: self.options.type_verbosity.or(shown), ..graph.dialect.spelling };
@@ -201,14 +206,14 @@ impl Printer {
         }
     }
 
-    /// Everything marked from here on is part of `node`.
+    /// Begins the marks of `node`.
     fn mark_node(&mut self, node: Node) {
         if let Some(marks) = &mut self.marks {
             marks.node = Some(node).filter(|&node| marks.wanted.contains(&(marks.section, node)));
         }
     }
 
-    /// Marks what was printed since `start`.
+    /// Marks the text since `start`.
     #[inline]
     fn mark(&mut self, part: Part, start: usize) {
         if let Some(marks) = &mut self.marks
@@ -224,7 +229,7 @@ impl Printer {
         self.mark(Part::Kind, start);
     }
 
-    /// The nodes of all blocks, on a list of open blocks instead of the stack.
+    /// Prints the nodes of all blocks, with a list of open blocks instead of recursion.
     fn body<'g>(&mut self, graph: &'g Graph, sections: &mut Vec<(&'g Graph, Option<Vec<u8>>)>) {
         let open = |block: Block, indent: usize| Open { next: graph.first(block), block, indent, owner: None, done: 0 };
         let mut stack = vec![open(graph.root(), 2)];
@@ -309,7 +314,7 @@ impl Printer {
             }
             self.definition(graph, output, i);
         }
-        // Without outputs too: the line then starts with one blank more than its siblings.
+        // Also printed without outputs: the line then starts with one blank more than its siblings.
         self.out.extend(b" = ");
         self.head(graph, node, sections);
         self.out.push(b'(');
@@ -322,14 +327,14 @@ impl Printer {
         self.out.push(b'\n');
     }
 
-    /// One node as a line of its own, without line end: for messages.
+    /// Prints one node as a line of its own, without line end: for messages.
     pub fn node_line(&mut self, graph: &Graph, node: Node) {
         self.adopt(graph);
         self.node(graph, node, 0, &mut Vec::new());
         self.out.pop();
     }
 
-    /// The attributes of a node, in their brackets; nothing when there are none.
+    /// Prints the attributes of a node in brackets, or nothing if there are none.
     pub fn attribute_list(&mut self, graph: &Graph, node: Node) {
         self.adopt(graph);
         let attributes = graph.attributes(node);
@@ -418,7 +423,8 @@ impl Printer {
 
     fn value_and_type(&mut self, graph: &Graph, value: Value) {
         if let Some(numbers) = &mut self.numbers {
-            // Every value takes a number; graph and block params with a name print the name all the same.
+            // Every value consumes a number; graph and block params with a name print the name all
+            // the same.
             self.defined += 1;
             if !(graph.is_param(value) && graph.is_named(value)) {
                 numbers.set(value, self.defined);
@@ -478,7 +484,8 @@ impl Printer {
         self.out.extend(&self.spelt[start as usize..end as usize]);
     }
 
-    /// PyTorch gives every unknown size a symbol of its own when it reads a type; the numbers start at -2.
+    /// Replaces unknown sizes by symbols. PyTorch gives every unknown size a symbol of its own when
+    /// it reads a type; the numbers start at -2.
     fn with_symbols(&mut self, ty: Type) -> Type {
         let next = &mut self.next_symbol;
         ty.map_tensors(&mut |tensor| {
@@ -501,7 +508,7 @@ fn has_unknown_size(ty: Type) -> bool {
     found
 }
 
-/// The least symbol among the sizes of a graph, at most -1: new ones stand below it.
+/// The least symbol among the sizes of a graph, at most -1: new symbols are smaller.
 fn least_symbol(graph: &Graph) -> i64 {
     let mut least = -1;
     let nodes = graph.all_nodes().chain(graph.all_blocks().map(|block| graph.param_node(block)));

@@ -1,13 +1,14 @@
 //! String literals with PyTorch's escapes.
 //!
-//! Bytes outside 32..=126 print as a backslash and three characters which PyTorch computes from the *signed* char with
-//! truncating division: `chr(48 + c/64)`, `chr(48 + c%64/8)`, `chr(48 + c%8)`. For ASCII control characters that is octal;
-//! for the bytes of UTF-8 it is not (`é` prints as `\0)+\/.)`), and PyTorch's own reader cannot read it back. The mapping
-//! is injective, so we can.
+//! Bytes outside 32..=126 print as a backslash and three characters which PyTorch computes from the
+//! *signed* char with truncating division: `chr(48 + c/64)`, `chr(48 + c%64/8)`, `chr(48 + c%8)`.
+//! For ASCII control characters that is octal; for the bytes of UTF-8 it is not (`é` prints as
+//! `\0)+\/.)`), and PyTorch's own reader cannot read it back. The mapping is injective, so this
+//! reader can.
 
 use crate::types::gaps;
 
-/// Why a literal ends badly: offset and message.
+/// An error in a literal: offset and message.
 pub type Problem = (usize, &'static str);
 
 /// Reads a literal that starts with a quote; returns its bytes and its length in the text.
@@ -17,10 +18,11 @@ pub fn parse(text: &[u8]) -> Result<(Vec<u8>, usize), Problem> {
     let mut at = 1;
     loop {
         match text.get(at) {
-            None | Some(b'\n') => return Err((0, "this string is not closed on its line")),
+            None | Some(b'\n') => return Err((0, "expected a closing quote on this line")),
             Some(&b) if b == quote => return Ok((out, at + 1)),
             Some(b'\\') => {
-                let (byte, used) = escape(&text[at + 1..]).ok_or((at, "this escape is none that PyTorch prints"))?;
+                let (byte, used) =
+                    escape(&text[at + 1..]).ok_or((at, "invalid escape: PyTorch prints no such escape"))?;
                 out.push(byte);
                 at += 1 + used;
             }
@@ -45,10 +47,11 @@ const SIMPLE: &[(u8, u8)] = &[
     (b'v', 11),
 ];
 
-/// What stands behind a backslash: the byte and how many characters it took.
+/// The text after a backslash: the byte and the number of characters consumed.
 fn escape(text: &[u8]) -> Option<(u8, usize)> {
     let first = *text.first()?;
-    // The signed form uses the characters `)` to `0`, octal `0` to `7`; no simple escape is among them.
+    // The signed form uses the characters `)` to `0`, octal `0` to `7`; no simple escape is among
+    // them.
     if let [a, b, c, ..] = *text
         && [a, b, c].iter().all(|d| (b')'..=b'7').contains(d))
     {
@@ -75,11 +78,11 @@ pub fn print(out: &mut Vec<u8>, bytes: &[u8]) {
     out.push(b'"');
 }
 
-/// What 1.0 escapes.
+/// The escapes of 1.0.
 const RAW: &[(u8, u8)] = &[(b'n', b'\n'), (b't', b'\t'), (b'v', 11)];
 
-/// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the quote that ends it
-/// stands before `]`, or before a comma and another attribute. None where none does.
+/// Reads a literal of 1.0, which escapes neither quotes nor backslashes: the closing quote is the
+/// one before `]`, or before a comma and another attribute. `None` if there is no such quote.
 pub fn parse_raw(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
     let ends = |at: usize| {

@@ -1,11 +1,12 @@
-//! Which PyTorch a graph belongs to.
+//! The era of PyTorch that a graph belongs to.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The family of PyTorch versions a graph was printed by: it decides the operator list, the spelling of new text and the
-/// rules of evaluation. Two eras are enough: within one, what was printed is compatible enough to share tables, and the
-/// operator table of one era falls back to the other's where a version in between differs.
+/// The family of PyTorch versions a graph was printed by: it decides the operator list, the
+/// spelling of new text and the rules of evaluation. Two eras are enough: within one, what was
+/// printed is compatible enough to share tables, and the operator table of one era falls back to
+/// the other's where a version in between differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Era {
     /// 1.0 to 1.4: the legacy executor and fuser; dtypes are `int?`; integer division truncates.
@@ -19,7 +20,7 @@ impl Era {
     /// Both, oldest first.
     pub const ALL: [Era; 2] = [Era::V1_3, Era::V2];
 
-    /// The one that is not this one.
+    /// The other era.
     pub fn other(self) -> Era {
         match self {
             Era::V1_3 => Era::V2,
@@ -42,7 +43,7 @@ impl FromStr for Era {
 
     fn from_str(text: &str) -> Result<Era, String> {
         let found = Era::ALL.into_iter().find(|era| era.to_string() == text);
-        found.ok_or_else(|| format!("`{text}` is not an era of PyTorch: there are `1.3` and `2`"))
+        found.ok_or_else(|| format!("`{text}` is not an era of PyTorch: expected `1.3` or `2`"))
     }
 }
 

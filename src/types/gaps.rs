@@ -1,8 +1,8 @@
-//! What may stand between two tokens: blanks, line ends, comments.
+//! Layout between two tokens: blanks, line ends, comments.
 
-/// The length of the blank at the start of `text`, in bytes; 0 where none is. Web pages and word
-/// processors give other blanks than U+0020: no-break, thin, ideographic, zero width. The line ends
-/// of Unicode other than U+000A count as blanks.
+/// The length of the blank at the start of `text`, in bytes; 0 if there is none. Web pages and word
+/// processors produce other blanks than U+0020: no-break, thin, ideographic, zero width. The line
+/// ends of Unicode other than U+000A count as blanks.
 #[inline]
 pub fn blank(text: &[u8]) -> usize {
     match text {
@@ -26,7 +26,7 @@ fn wide_blank(text: &[u8]) -> usize {
     }
 }
 
-/// The length of the blanks at the start of `text`, which do not leave the line.
+/// The length of the blanks at the start of `text`, up to the end of the line.
 #[inline]
 pub fn blanks(text: &[u8]) -> usize {
     let mut at = 0;
@@ -72,8 +72,8 @@ pub fn trim_end(mut text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    /// The characters with the property White_Space and the two that are invisible, by the standard
-    /// library.
+    /// The characters with the property White_Space, according to the standard library, and the two
+    /// invisible ones.
     #[test]
     fn all_blanks_of_unicode_are_known() {
         for c in (0..=0x10ffff).filter_map(char::from_u32) {

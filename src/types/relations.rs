@@ -1,14 +1,15 @@
-//! How types relate: subtyping, the least common type, type variables of schemas, and which types can be mutated.
+//! Relations between types: subtyping, the least common type, type variables of schemas, and
+//! mutability.
 
 use super::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 use crate::symbol::Symbol;
 use rustc_hash::FxHashMap;
 
-/// What the type variables of a schema stand for at one call.
+/// The types bound to the type variables of a schema at one call.
 pub type Bindings = FxHashMap<Symbol, Type>;
 
 impl Type {
-    /// Whether a value of this type may stand where `other` is asked for.
+    /// Whether a value of this type is valid where `other` is required.
     pub fn is_subtype_of(self, other: Type) -> bool {
         use TypeKind::*;
         if self == other {
@@ -28,8 +29,8 @@ impl Type {
             (List(_), Simple(super::Simple::AnyList)) => true,
             (Enum(_), Simple(super::Simple::AnyEnum)) => true,
             (Class(_), Simple(super::Simple::AnyClass) | Interface(_)) => true,
-            // Containers are invariant in PyTorch, but what a tensor inside them is known to be is not part of the
-            // contract: a `Float(2)[]` may stand where `Tensor[]` is asked for.
+            // Containers are invariant in PyTorch, but known properties of the tensors inside them
+            // are not part of the contract: a `Float(2)[]` is valid where `Tensor[]` is required.
             (List(a), List(b)) | (Future(a), Future(b)) | (RRef(a), RRef(b)) | (Await(a), Await(b)) => {
                 a.same_erased(*b)
             }
@@ -43,7 +44,7 @@ impl Type {
         a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| a.is_subtype_of(*b))
     }
 
-    /// Equal when all tensors are taken as plain `Tensor`.
+    /// Whether the types are equal when all tensors are taken as plain `Tensor`.
     pub fn same_erased(self, other: Type) -> bool {
         self == other || self.erased() == other.erased()
     }
@@ -53,7 +54,7 @@ impl Type {
         self.map_tensors(&mut |_| Type::tensor())
     }
 
-    /// The least type both are subtypes of, when there is one that is not a union or `Any`.
+    /// The least type of which both are subtypes, if there is one that is not a union or `Any`.
     pub fn join(self, other: Type) -> Option<Type> {
         use TypeKind::*;
         if self.is_subtype_of(other) {
@@ -78,7 +79,7 @@ impl Type {
         }
     }
 
-    /// Whether memory can be reached through a value of this type and written to.
+    /// Whether a value of this type gives access to memory that can be written to.
     pub fn is_mutable(self) -> bool {
         use TypeKind::*;
         match self.kind() {
@@ -100,7 +101,7 @@ impl Type {
         }
     }
 
-    /// Matches an operand of type `actual` against this formal type, binding type variables on the way.
+    /// Matches an operand of type `actual` against this formal type, binding type variables.
     pub fn accepts(self, actual: Type, bindings: &mut Bindings) -> bool {
         use TypeKind::*;
         match (self.kind(), actual.kind()) {
@@ -117,7 +118,8 @@ impl Type {
         }
     }
 
-    /// The type with its variables replaced by what they stand for; one that stands for nothing may be anything.
+    /// The type with its variables replaced by their bindings; an unbound variable becomes
+    /// `Any`.
     pub fn substituted(self, bindings: &Bindings) -> Type {
         use TypeKind::{Dict, Future, List, Optional, Tuple, Var};
         match self.kind() {
@@ -171,7 +173,7 @@ impl Simple {
 }
 
 impl TensorType {
-    /// Whether every fact of `other` is also known of `self`.
+    /// Whether every known fact of `other` is also known of `self`.
     pub fn refines(&self, other: &TensorType) -> bool {
         fn known<T: PartialEq>(a: &Option<T>, b: &Option<T>) -> bool {
             b.is_none() || a == b
@@ -190,7 +192,7 @@ impl TensorType {
             && known(&self.undefined, &other.undefined)
     }
 
-    /// The facts that hold of both.
+    /// The facts that hold for both.
     pub fn join(&self, other: &TensorType) -> TensorType {
         fn both<T: PartialEq + Clone>(a: &Option<T>, b: &Option<T>) -> Option<T> {
             if a == b { a.clone() } else { None }

@@ -17,7 +17,7 @@ impl Release {
     /// The last 1.x.
     const LAST_OF_1: u32 = 13;
 
-    /// The release that stands for an era: the one that facts of the era were measured with.
+    /// The representative of an era: the release with which facts about the era were measured.
     pub fn of(era: Era) -> Release {
         match era {
             Era::V1_3 => Release(1, 3),
@@ -25,13 +25,13 @@ impl Release {
         }
     }
 
-    /// Whether its passes end with `dce` also when they changed nothing: up to 1.8, run in all
-    /// releases.
+    /// Whether its passes end with `dce` even if they changed nothing: true up to 1.8, as measured
+    /// in all releases.
     pub fn always_cleans_up(self) -> bool {
         self < Release(1, 9)
     }
 
-    /// The family that it belongs to.
+    /// The era that it belongs to.
     pub fn era(self) -> Era {
         if self < Release(1, 5) { Era::V1_3 } else { Era::V2 }
     }
@@ -61,7 +61,7 @@ impl FromStr for Release {
 
     fn from_str(text: &str) -> Result<Release, String> {
         let malformed =
-            || format!("`{text}` is not a release of PyTorch: write one such as 1.3, 1.8.1, 2.1.0+cpu or 2");
+            || format!("`{text}` is not a release of PyTorch: expected one such as 1.3, 1.8.1, 2.1.0+cpu or 2");
         let version = text.split_once('+').map_or(text, |(version, _)| version);
         let mut parts = version.split('.');
         let number = |part: &str| part.parse::<u32>().map_err(|_| malformed());
@@ -77,9 +77,7 @@ impl FromStr for Release {
             return Err(malformed());
         }
         if minor > last {
-            return Err(format!(
-                "there is no PyTorch {major}.{minor} that is known: {major}.x ends with {major}.{last}"
-            ));
+            return Err(format!("PyTorch {major}.{minor} is unknown: the last release of {major}.x is {major}.{last}"));
         }
         Ok(Release(major, minor))
     }

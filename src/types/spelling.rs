@@ -1,8 +1,10 @@
-//! The spelling of types: reading what every PyTorch since 1.0 prints, and printing it back.
+//! The spelling of types: a parser for the types that every PyTorch since 1.0 prints, and a printer
+//! that gives them back.
 //!
-//! Reading never fails on depth: it refuses beyond [`MAX_DEPTH`]. What differs between versions for the same type
-//! (`None` and `NoneType`, `Dynamic` and `Tensor`, `10:48` and `strides=[48]`) is noted in a [`Spelling`] while reading
-//! and used when printing.
+//! The parser refuses types deeper than [`MAX_DEPTH`], so that depth cannot overflow the stack.
+//! Spellings that differ between versions for the same type (`None` and `NoneType`, `Dynamic` and
+//! `Tensor`, `10:48` and `strides=[48]`) are recorded in a [`Spelling`] by the parser and used by
+//! the printer.
 
 use super::release::Release;
 use super::{DType, Dim, Field, MAX_DEPTH, Simple, Strides, TensorType, Type, TypeKind, gaps};
@@ -11,17 +13,18 @@ use nom::IResult;
 use nom::character::complete::i64 as signed;
 use nom::error::{Error as NomError, ErrorKind};
 
-/// The first release that prints `NoneType`; those before print `None`.
+/// The first release that prints `NoneType`; earlier ones print `None`.
 pub const NONE_TYPE_SINCE: Release = Release(1, 9);
 
-/// How a file spells the types that versions spell differently, and how much of a tensor type is shown.
+/// The spelling of types that differ between versions, and the amount of detail shown of a tensor
+/// type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spelling {
     /// `None` (up to 1.8) instead of `NoneType`.
     pub old_none: bool,
     /// `Dynamic` (0.4, 1.0) instead of `Tensor`.
     pub dynamic: bool,
-    /// What an undefined tensor without other facts is called.
+    /// The name of an undefined tensor without other facts.
     pub undefined: Undefined,
     /// `Float(10:48, 8:6)` (1.5, 1.6) instead of `strides=[48, 6]`.
     pub colon_strides: bool,
@@ -33,7 +36,7 @@ pub struct Spelling {
     pub string: bool,
     /// Strings escape line ends and tabs, but no quotes and backslashes (1.0).
     pub raw_strings: bool,
-    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` shows what the type holds.
+    /// `PYTORCH_JIT_TYPE_VERBOSITY`; `None` prints every property that the type has.
     pub verbosity: Option<u8>,
 }
 
@@ -64,48 +67,48 @@ impl Default for Spelling {
     }
 }
 
-/// What the types of a text gave away about the version that printed it.
+/// The evidence in the types of a text about the version that printed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// `None` was met.
+    /// `None` occurs.
     pub old_none: bool,
-    /// `NoneType` was met.
+    /// `NoneType` occurs.
     pub new_none: bool,
-    /// `Dynamic` was met.
+    /// `Dynamic` occurs.
     pub dynamic: bool,
-    /// The name of an undefined tensor that was met.
+    /// The name of an undefined tensor that occurs.
     pub undefined: Option<Undefined>,
-    /// `10:48` was met.
+    /// `10:48` occurs.
     pub colon_strides: bool,
-    /// `strides=`, `requires_grad=` or `device=` was met: 1.7 and later.
+    /// `strides=`, `requires_grad=` or `device=` occurs: 1.7 and later.
     pub fields: bool,
-    /// `ClassType<..>` was met: before 1.4.
+    /// `ClassType<..>` occurs: before 1.4.
     pub class_type: bool,
-    /// `Union[..]` was met: 1.10.
+    /// `Union[..]` occurs: 1.10.
     pub square_unions: bool,
-    /// `Union(..)` was met: later releases.
+    /// `Union(..)` occurs: later releases.
     pub round_unions: bool,
-    /// `Dict[..]` was met: 1.1.
+    /// `Dict[..]` occurs: 1.1.
     pub square_dicts: bool,
-    /// `string` was met: up to 1.1.
+    /// `string` occurs: up to 1.1.
     pub string: bool,
-    /// `ProfiledTensor(..` was met: 1.2.
+    /// `ProfiledTensor(..` occurs: 1.2.
     pub profiled: bool,
 }
 
-/// Why a text is not a type.
+/// The reason why a text is not a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeError {
-    /// Offset into the text that was given.
+    /// The offset into the given text.
     pub at: usize,
-    /// What is wrong and what was expected.
+    /// The error and the expected construct.
     pub message: String,
 }
 
 type Input<'a> = &'a [u8];
 type Result<'a, T> = std::result::Result<(Input<'a>, T), (Input<'a>, String)>;
 
-/// Reads one type from the front of `input` and returns it with the number of bytes it took.
+/// Parses one type from the start of `input`; returns it with the number of bytes consumed.
 pub fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize), TypeError> {
     let mut reader = Reader { seen, depth: 0 };
     match reader.full(input) {
@@ -114,7 +117,7 @@ pub fn parse(input: &[u8], seen: &mut Seen) -> std::result::Result<(Type, usize)
     }
 }
 
-/// Reads a type without the `?` and `[]` that may follow: schemas put alias annotations between.
+/// Parses a type without the `?` and `[]` that may follow: schemas put alias annotations between.
 pub fn parse_base(input: &[u8]) -> std::result::Result<(Type, usize), TypeError> {
     let mut seen = Seen::default();
     let mut reader = Reader { seen: &mut seen, depth: 0 };
@@ -124,7 +127,7 @@ pub fn parse_base(input: &[u8]) -> std::result::Result<(Type, usize), TypeError>
     }
 }
 
-/// Reads a text that is one type and nothing else.
+/// Parses a text that is one type and nothing else.
 pub fn parse_all(input: &[u8]) -> std::result::Result<Type, TypeError> {
     let (ty, used) = parse(input, &mut Seen::default())?;
     if used == input.len() {
@@ -143,7 +146,7 @@ fn blanks(input: Input<'_>) -> Input<'_> {
     &input[gaps::gap(input)..]
 }
 
-/// The rest behind `token` when it stands next, blanks aside.
+/// The rest after `token` if it is the next token, leading blanks skipped.
 fn eat<'a>(input: Input<'a>, token: &str) -> Option<Input<'a>> {
     blanks(input).strip_prefix(token.as_bytes())
 }
@@ -157,8 +160,8 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80
 }
 
-/// How long the word at the start is. Names of classes may have letters beyond ASCII; a no-break
-/// space is none of them.
+/// The length of the word at the start. Names of classes may contain letters beyond ASCII; a
+/// no-break space is not one.
 fn word_length(input: Input<'_>) -> usize {
     let mut at = 0;
     while at < input.len() && is_word(input[at]) && gaps::blank(&input[at..]) == 0 {
@@ -267,7 +270,7 @@ impl Reader<'_> {
                 return Err((blanks(after), format!("expected `,` or `{close}` in this type")));
             };
             rest = next;
-            // `(int,)`, as Python writes it.
+            // `(int,)`, as in Python.
             if let Some(end) = eat(rest, close) {
                 return Ok((end, parts));
             }
@@ -306,7 +309,7 @@ impl Reader<'_> {
         Ok((rest, Type::new(TypeKind::NamedTuple(fields.into()))))
     }
 
-    /// `Future[T]` as printed, `Future(T)` as schemas and PyTorch's reader write it.
+    /// `Future[T]` as printed, `Future(T)` as in schemas and in PyTorch's reader.
     fn wrapper<'a>(&mut self, input: Input<'a>, name: &str) -> Result<'a, Type> {
         let (rest, close) = match (eat(input, "["), eat(input, "(")) {
             (Some(rest), _) => (rest, "]"),
@@ -383,11 +386,12 @@ impl Reader<'_> {
         Err((blanks(input), unknown_type(name)))
     }
 
-    /// What follows `Float` or `Tensor`: sizes and fields in round brackets, `[Undefined]`, and of our own `[Defined]`: a gradient that is given.
+    /// The rest of a type after `Float` or `Tensor`: sizes and fields in parentheses,
+    /// `[Undefined]`, and our extension `[Defined]`: a gradient that is given.
     fn tensor<'a>(&mut self, input: Input<'a>, dtype: Option<DType>) -> Result<'a, Type> {
         let mut tensor = TensorType { dtype, ..TensorType::default() };
-        // A dtype without brackets is the rank-unknown spelling's typo; a bare `Tensor` is complete.
-        // `Tensor(a!)` of a schema is not ours to read.
+        // A dtype without brackets is a typo for a type of unknown rank; a bare `Tensor` is
+        // complete. `Tensor(a!)` of a schema is parsed elsewhere.
         let sizes = eat(input, "(");
         let Some(sizes) = sizes.filter(|sizes| sizes.first().is_none_or(|&b| !is_alias(sizes, b))) else {
             return match dtype {
@@ -410,8 +414,7 @@ impl Reader<'_> {
     }
 
     /// `ProfiledTensor(dtype = Float , shape = (2, 5)`: the profiled type of 1.2, whose printer
-    /// closes no bracket. `(*)` is an
-    /// unknown rank.
+    /// closes no bracket. `(*)` is an unknown rank.
     fn profiled<'a>(&mut self, input: Input<'a>) -> Result<'a, Type> {
         let mut rest = input;
         for token in ["(", "dtype", "="] {
@@ -487,7 +490,7 @@ impl Reader<'_> {
             }
         }
         if dims.any_field() {
-            return Err((input, "sizes stand before `strides=` and the other fields".to_owned()));
+            return Err((input, "expected sizes before `strides=` and the other fields".to_owned()));
         }
         dims.size(input)
     }
@@ -498,7 +501,7 @@ fn bracketed<'a>(input: Input<'a>, word: &str) -> Option<Input<'a>> {
     eat(eat(eat(input, "[")?, word)?, "]")
 }
 
-/// Sizes up to and including the bracket that closes them; none for `*)`.
+/// Sizes up to and including the closing bracket; none for `*)`.
 fn profiled_sizes(input: Input<'_>) -> Result<'_, Option<Box<[Dim]>>> {
     if let Some(rest) = eat(input, "*").and_then(|rest| eat(rest, ")")) {
         return Ok((rest, None));
@@ -515,7 +518,7 @@ fn profiled_sizes(input: Input<'_>) -> Result<'_, Option<Box<[Dim]>>> {
     Ok((expect(rest, ")")?.0, Some(sizes.into())))
 }
 
-/// ` = cfg` behind a field: up to the next field or the closing bracket, whatever it is.
+/// ` = cfg` after a field: any text up to the next field or the closing bracket.
 fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
     let Some(rest) = eat(input, "=").map(blanks) else { return Ok((input, None)) };
     let mut depth = 0usize;
@@ -536,8 +539,8 @@ fn default(input: Input<'_>) -> Result<'_, Option<Symbol>> {
     }
 }
 
-/// Whether only a bracket or the next field follows: ` )`, `, name : `. A default may have commas
-/// of its own.
+/// Whether only a bracket or the next field follows: ` )`, `, name : `. A default may contain
+/// commas.
 fn default_ends(input: Input<'_>) -> bool {
     if eat(input, ")").is_some() {
         return true;
@@ -546,7 +549,7 @@ fn default_ends(input: Input<'_>) -> bool {
     field.is_some_and(|(rest, _)| eat(rest, ":").is_some())
 }
 
-/// `(a`, `(a!`, `(a -> *)`, `(*)` of schemas, as against sizes.
+/// Whether it is `(a`, `(a!`, `(a -> *)` or `(*)` of a schema and not sizes.
 fn is_alias(input: Input<'_>, first: u8) -> bool {
     let short = input.get(1).is_some_and(|b| matches!(b, b'!' | b')' | b' ' | b'|'));
     first.is_ascii_lowercase() && short
@@ -591,14 +594,14 @@ impl Dims {
         !self.sizes.is_empty() || self.any_field()
     }
 
-    /// Strides are given in one way, and for all sizes.
+    /// Strides are given in one notation, and for all sizes.
     fn clash(&self) -> Option<&'static str> {
         let (marked, listed) = (self.marks.contains(&true), self.strides != Strides::Unknown);
         match self.colon.len() {
-            0 if marked && listed => Some("sizes marked with `!` have no `strides=`"),
+            0 if marked && listed => Some("sizes marked with `!` exclude `strides=`"),
             0 => None,
-            n if n != self.sizes.len() => Some("either every size has a stride, `2:3`, or none"),
-            _ if marked || listed => Some("strides are given twice here"),
+            n if n != self.sizes.len() => Some("expected a stride, `2:3`, for every size or for none"),
+            _ if marked || listed => Some("duplicate strides"),
             _ => None,
         }
     }
@@ -618,7 +621,7 @@ impl Dims {
 
     fn field<'a>(&mut self, input: Input<'a>, field: usize) -> Result<'a, ()> {
         if [self.strides != Strides::Unknown, self.requires_grad.is_some(), self.device.is_some()][field] {
-            return Err((input, "this is given twice".to_owned()));
+            return Err((input, "duplicate field".to_owned()));
         }
         match field {
             0 => self.strides(input),
@@ -651,14 +654,13 @@ impl Dims {
                 rest = expect(rest, ",")?.0;
             }
             let Some((after, stride)) = number(rest) else {
-                return Err((blanks(rest), "expected a stride, a whole number".to_owned()));
+                return Err((blanks(rest), "expected a stride, an integer".to_owned()));
             };
             strides.push(stride);
             rest = after;
         }
         if strides.len() != self.sizes.len() {
-            let message =
-                format!("{} strides for {} sizes: a type has as many of each", strides.len(), self.sizes.len());
+            let message = format!("{} strides for {} sizes: expected equal numbers", strides.len(), self.sizes.len());
             return Err((input, message));
         }
         self.strides = Strides::Known(strides.into());
@@ -697,7 +699,7 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
         Await(inner) => print_with(out, "Await(", *inner, ")", spelling),
         Dict(key, value) => {
             let (open, close) = if spelling.square_dicts { ("Dict[", "]") } else { ("Dict(", ")") };
-            // 1.1 prints dicts by its printer of Python types.
+            // 1.1 prints dicts with its printer of Python types.
             let spelling = &Spelling { string: spelling.string && !spelling.square_dicts, ..*spelling };
             let part = if spelling.square_dicts { print_python } else { print };
             out.extend(open.as_bytes());
@@ -718,7 +720,7 @@ pub fn print(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
     }
 }
 
-/// As Python writes it, `List[int]`: parts of the dicts of 1.1.
+/// In Python's notation, `List[int]`: parts of the dicts of 1.1.
 fn print_python(out: &mut Vec<u8>, ty: Type, spelling: &Spelling) {
     let (name, parts): (&str, &[Type]) = match ty.kind() {
         TypeKind::List(inner) => ("List[", std::slice::from_ref(inner)),
@@ -757,7 +759,7 @@ fn print_fields(out: &mut Vec<u8>, fields: &[Field], spelling: &Spelling) {
     out.push(b')');
 }
 
-/// As the printer of 1.2 does it: the bracket stays open.
+/// In the spelling of 1.2: the bracket stays open.
 fn print_profiled(out: &mut Vec<u8>, tensor: &TensorType, dtype: DType) {
     let sizes = tensor.sizes.as_deref().map(|sizes| {
         sizes.iter().map(|dim| match dim {
@@ -796,7 +798,8 @@ fn print_tensor(out: &mut Vec<u8>, tensor: &TensorType, spelling: &Spelling) {
     }
     match tensor.undefined {
         Some(true) => out.extend(b"[Undefined]"),
-        // PyTorch knows it, and does not print it: so does this for it, see `translation.rs`.
+        // PyTorch has this property and does not print it; this printer does, see
+        // `translation.rs`.
         Some(false) => out.extend(b"[Defined]"),
         None => {}
     }

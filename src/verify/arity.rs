@@ -1,4 +1,4 @@
-//! How many operands, outputs, blocks, params and results there are, where the kind says how many there must be.
+//! The numbers of operands, outputs, blocks, params and results, for kinds that fix them.
 
 use super::carriers;
 use super::constants;
@@ -36,10 +36,15 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
         prim::CONSTANT_CHUNK => constant_chunk(sink, node),
         prim::TYPE_CHECK | prim::REQUIRES_GRAD_CHECK | prim::ONEDNN_FUSION_GUARD => {
             let checked = sink.graph.num_inputs(node);
-            type_check(sink, node, checked + 1, "the operands, checked, and whether all are what they should be");
+            type_check(
+                sink,
+                node,
+                checked + 1,
+                "its outputs are the checked operands and a bool that holds if all checks do",
+            );
         }
         prim::DYNAMIC_GUARD | prim::CUDA_FUSION_GUARD => {
-            type_check(sink, node, 1, "whether all operands are what they should be");
+            type_check(sink, node, 1, "its output is a bool that holds if all checks do");
         }
         _ => {}
     }
@@ -50,18 +55,19 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
 fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     let structure = operator.rule.structure;
     let (found, expected) = (sink.graph.num_blocks(node), structure.blocks());
-    // What nobody knows may have any blocks, and exporters show what a Python function does in one.
+    // Unknown operators may have any blocks, and exporters print the body of a Python function in
+    // one.
     let name = operator.kind.as_str();
     if !operator.is_known() || name.starts_with('^') || name == "prim::PythonOp" {
         return;
     }
-    // Closures that were lifted are sections.
+    // Lifted closures are sections.
     let lifted = structure == Structure::Closure && found == 0 && sink.graph.subgraph(node).is_some();
-    // PyTorch's reader takes it, and patterns are written so.
+    // PyTorch's reader accepts it, and patterns are written this way.
     let one_branch = structure == Structure::If && found == 1;
     if one_branch {
-        let message = "this `prim::If` has one block, and two are expected";
-        sink.warning(Spot::Node(node), message).note("when its condition is false, nothing says what it returns");
+        let message = "this `prim::If` has 1 block, expected 2";
+        sink.warning(Spot::Node(node), message).note("its outputs are undefined if the condition is false");
     } else if found != expected && !lifted {
         let kind = operator.kind;
         sink.error(Spot::Node(node), format!("`{kind}` has {}, expected {expected}", counted(found, "block")));
@@ -75,7 +81,7 @@ fn blocks(sink: &mut Sink<'_, '_>, node: Node, operator: &Operator) {
     }
 }
 
-/// Each block takes nothing and returns one value for each output.
+/// Each block takes no values and returns one value for each output.
 fn branches(sink: &mut Sink<'_, '_>, node: Node) {
     let blocks: Vec<Block> = sink.graph.node_blocks(node).collect();
     for block in blocks {
@@ -106,7 +112,7 @@ fn loop_arity(sink: &mut Sink<'_, '_>, node: Node) {
     let Some(carried) = sink.graph.num_inputs(node).checked_sub(2) else {
         let message = format!("`prim::Loop` has {}", counted(sink.graph.num_inputs(node), "operand"));
         sink.error(Spot::Node(node), message)
-            .note("it takes how often it runs at most, whether it starts, and what it carries");
+            .note("it takes the maximal trip count, the initial condition, and the carried values");
         return;
     };
     let outputs = sink.graph.num_outputs(node);
@@ -121,12 +127,12 @@ fn loop_arity(sink: &mut Sink<'_, '_>, node: Node) {
         let message = format!("this body takes {}, expected {}", counted(params, "value"), carried + 1);
         sink.error(Spot::Block(body), message).note(format!("the counter and {}", counted(carried, "carried value")));
     }
-    results(sink, body, carried + 1, || format!("whether to go on and {}", counted(carried, "carried value")));
+    results(sink, body, carried + 1, || format!("the condition and {}", counted(carried, "carried value")));
 }
 
 // ---- containers
 
-/// Passes replace the result of these without asking whether there is one.
+/// Passes replace the result of these nodes without checking that there is one.
 fn one_output(sink: &mut Sink<'_, '_>, node: Node) {
     let (kind, found) = (sink.graph.kind(node), sink.graph.num_outputs(node));
     if found != 1 {
@@ -144,7 +150,7 @@ fn tuple_unpack(sink: &mut Sink<'_, '_>, node: Node) {
     }
 }
 
-/// What is unpacked must be there; the schemas of 1.3 do not say so.
+/// The operand must exist; the schemas of 1.3 do not require it.
 fn unpacked(sink: &mut Sink<'_, '_>, node: Node) {
     let (kind, operands) = (sink.graph.kind(node), sink.graph.num_inputs(node));
     if operands != 1 {
@@ -182,7 +188,8 @@ fn tuple_construct(sink: &mut Sink<'_, '_>, node: Node) {
     }
 }
 
-/// Elements may have been added meanwhile, by whoever else reads the list: only a hint, and only where nobody does.
+/// A warning only, and only if the list has no other reader: another reader might have added
+/// elements.
 fn list_unpack(sink: &mut Sink<'_, '_>, node: Node) {
     unpacked(sink, node);
     let graph = sink.graph;
@@ -199,7 +206,7 @@ fn dict_construct(sink: &mut Sink<'_, '_>, node: Node) {
     let operands = sink.graph.num_inputs(node);
     if !operands.is_multiple_of(2) {
         let message = format!("`prim::DictConstruct` has {}", counted(operands, "operand"));
-        sink.error(Spot::Node(node), message).note("it takes keys and values in turn");
+        sink.error(Spot::Node(node), message).note("it takes keys and values alternately");
     }
 }
 
@@ -214,7 +221,7 @@ fn constant_chunk(sink: &mut Sink<'_, '_>, node: Node) {
     }
 }
 
-/// One type and one output for each operand, and whether all hold.
+/// One type and one output for each operand, and a bool.
 fn type_check(sink: &mut Sink<'_, '_>, node: Node, expected: usize, note: &str) {
     let graph = sink.graph;
     let (kind, operands, outputs) = (graph.kind(node), graph.num_inputs(node), graph.num_outputs(node));

@@ -1,4 +1,4 @@
-//! Nodes and the sections they carry.
+//! Nodes and their sections.
 
 use super::finding::{Sink, Spot, counted};
 use crate::ir::{Attribute, Graph, Node};
@@ -6,13 +6,13 @@ use crate::ops::rules::Carries;
 use crate::symbol::{Symbol, attr};
 use crate::types::{Type, TypeKind};
 
-/// Checks the arity of a section against the node that carries it.
+/// Checks the arity of a section against its node.
 pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node, carries: Carries) {
     match (carries, sink.graph.subgraph(node)) {
         (_, None) => {
             let kind = sink.graph.kind(node);
             let finding = sink.warning(Spot::Node(node), format!("`{kind}` has no section"));
-            finding.help(format!("expected `with {kind}_0 = graph(…):` behind the graph"));
+            finding.help(format!("expected `with {kind}_0 = graph(…):` after the graph"));
         }
         (_, Some(inner)) => {
             params(sink, node, carries, inner);
@@ -47,7 +47,7 @@ fn outputs(sink: &mut Sink<'_, '_>, node: Node, carries: Carries, inner: &Graph)
         Carries::Body if outputs != results => {
             format!("`{kind}` has {found} and its section returns {}", counted(results, "value"))
         }
-        // What it returns beyond that is kept for the backward graph.
+        // Further results are kept for the backward graph.
         Carries::Differentiable if outputs > results => {
             format!("`{kind}` has {found} and its section returns only {}", counted(results, "value"))
         }
@@ -57,21 +57,25 @@ fn outputs(sink: &mut Sink<'_, '_>, node: Node, carries: Carries, inner: &Graph)
     sink.error(Spot::Node(node), message);
 }
 
-/// Checks which values a subgraph and its backward graph have in common. A subgraph that has none of this has no gradient yet, or was printed by PyTorch, which hides it.
+/// Checks the correspondence of values between a subgraph and its backward graph. A subgraph
+/// without any of the roles has no gradient yet, or was printed by PyTorch, which hides it.
 fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
     let (graph, backward) = (sink.graph, sink.graph.backward(node));
     if backward.is_none() && ROLES.iter().all(|(name, _)| graph.attribute(node, *name).is_none()) {
         return;
     }
     let Some(backward) = backward else {
-        sink.error(Spot::Node(node), "it says which values its backward graph has, and there is none");
+        sink.error(Spot::Node(node), "it has attributes that describe a backward graph, but no backward graph");
         return;
     };
     let (mut handed, params, results) =
         (0, forward.params(forward.root()).len(), forward.results(forward.root()).len());
     for (name, of) in ROLES {
         let Some(numbers) = graph.attribute(node, *name).and_then(numbers) else {
-            sink.error(Spot::Node(node), format!("its backward graph needs a list of numbers `{name}`"));
+            sink.error(
+                Spot::Node(node),
+                format!("its backward graph requires the attribute `{name}`, a list of integers"),
+            );
             continue;
         };
         let (what, count) = if *of == Of::Params { ("params", params) } else { ("results", results) };
@@ -85,7 +89,7 @@ fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
         let handed = counted(handed, "value");
         sink.error(
             Spot::Node(node),
-            format!("its backward graph takes {}, and is handed {handed}", counted(taken, "value")),
+            format!("its backward graph takes {}, and is given {handed}", counted(taken, "value")),
         );
     }
     let named = graph.attribute(node, attr::DF_OUTPUT_VJPS).and_then(numbers);
@@ -96,11 +100,11 @@ fn gradient(sink: &mut Sink<'_, '_>, node: Node, forward: &Graph) {
     let real = graph.attribute(node, attr::F_REAL_OUTPUTS).and_then(Attribute::as_int);
     if real != Some(graph.num_outputs(node) as i64) {
         let outputs = counted(graph.num_outputs(node), "output");
-        sink.error(Spot::Node(node), format!("it has {outputs}, and `f_real_outputs` says otherwise"));
+        sink.error(Spot::Node(node), format!("it has {outputs}, which `f_real_outputs` contradicts"));
     }
 }
 
-/// How many gradients a backward graph returns: the parts of a tuple.
+/// The number of gradients that a backward graph returns: the elements of a tuple.
 fn returned(backward: &Graph) -> usize {
     let results: Vec<Type> = backward.results(backward.root()).map(|result| backward.ty(result)).collect();
     match results[..] {
@@ -109,14 +113,14 @@ fn returned(backward: &Graph) -> usize {
     }
 }
 
-/// What a role numbers.
+/// The values that a role numbers.
 #[derive(PartialEq, Eq)]
 enum Of {
     Params,
     Results,
 }
 
-/// The lists that say which values correspond, and what of the subgraph they number.
+/// The lists of corresponding values, and the values of the subgraph that each numbers.
 const ROLES: &[(Symbol, Of)] = &[
     (attr::DF_INPUT_VJPS, Of::Results),
     (attr::DF_INPUT_CAPTURED_INPUTS, Of::Params),

@@ -17,19 +17,19 @@ pub(super) fn check(sink: &mut Sink<'_, '_>, node: Node) {
     }
     let value = graph.attribute(node, attr::VALUE);
     if value.is_none() && graph.attribute(node, attr::NAME).is_none() && !graph.attributes(node).is_empty() {
-        let finding = sink.warning(Spot::Node(node), "a constant without a value");
-        finding.help("its value is called `value`; `prim::Constant()` is None");
+        let finding = sink.warning(Spot::Node(node), "this constant has no value");
+        finding.help("expected the attribute `value`; `prim::Constant()` is None");
     }
     let ty = graph.single_output(node).and_then(|output| graph.written_type(output));
     if let (Some(value), Some(ty)) = (value, ty)
         && !may_hold(ty, value)
     {
-        sink.warning(Spot::Output(node, 0), format!("the value of this constant is no `{ty}`"));
+        sink.warning(Spot::Output(node, 0), format!("the value of this constant is not of type `{ty}`"));
     }
 }
 
-/// Whether a value printed like this may be of that type. Only what is certainly wrong is refused: the text of a tensor
-/// may be a number, dtypes and layouts are ints, and bools are 0 and 1.
+/// Whether a value in this spelling may be of that type. Only certain mismatches are refused: the
+/// text of a tensor may be a number, dtypes and layouts are ints, and bools are 0 and 1.
 fn may_hold(ty: Type, value: &Attribute) -> bool {
     use Attribute as A;
     use TypeKind as T;

@@ -1,4 +1,4 @@
-//! What was found, and where.
+//! Findings and their places.
 
 use crate::ir::{Block, Graph, Node, Value};
 use crate::text::Severity;
@@ -17,7 +17,7 @@ pub enum Spot {
 }
 
 impl Spot {
-    /// The node whose line it is in; that of a block is the hidden `prim::Param`.
+    /// The node whose line contains it; for a block, the hidden `prim::Param`.
     pub fn node(self, graph: &Graph) -> Node {
         match self {
             Spot::Node(node) | Spot::Operand(node, _) | Spot::Output(node, _) => node,
@@ -25,7 +25,7 @@ impl Spot {
         }
     }
 
-    /// The value, where it is about one.
+    /// The value, if the spot is one.
     pub fn value(self, graph: &Graph) -> Option<Value> {
         match self {
             Spot::Operand(node, i) => (i < graph.num_inputs(node)).then(|| graph.input(node, i)),
@@ -38,27 +38,27 @@ impl Spot {
 /// A place in a graph or in one of its sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// Which graph of the text: 0 is the outermost, sections follow in printed order. [`Report::path`] names the nodes that
-    /// carry it.
+    /// The index of the graph in the text: 0 is the outermost, sections follow in printed order.
+    /// [`Report::path`] names the nodes that own it.
     pub section: usize,
-    /// Where in that graph.
+    /// The place in that graph.
     pub spot: Spot,
 }
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// Where.
+    /// The place.
     pub at: Place,
-    /// What is wrong, without a full stop.
+    /// The problem, without a full stop.
     pub message: String,
-    /// What else is known of it.
+    /// A further fact about it.
     pub note: Option<String>,
-    /// What to do.
+    /// The remedy.
     pub help: Option<String>,
-    /// The source location of the node, or of the node it was made from.
+    /// The source location of the node, or of the node that it was made from.
     pub source: Option<String>,
 }
 
@@ -74,16 +74,16 @@ impl Finding {
     }
 }
 
-/// All that is wrong with a graph.
+/// All findings about a graph.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The findings, section by section in printed order, in the order of the walk.
+    /// The findings, section by section in printed order, in order of detection.
     pub findings: Vec<Finding>,
-    /// For each section who carries it.
+    /// The owner of each section.
     sections: Vec<Option<Carrier>>,
 }
 
-/// The sections of nodes, in printed order: behind each subgraph its backward graph.
+/// The sections of nodes, in printed order: after each subgraph its backward graph.
 pub(crate) fn carried(
     graph: &Graph,
     outer: usize,
@@ -94,19 +94,19 @@ pub(crate) fn carried(
     nodes.into_iter().flat_map(both).filter_map(|(inner, carrier)| Some((inner?, carrier))).collect()
 }
 
-/// Who carries a section.
+/// The owner of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Carrier {
-    /// The section that it is a part of.
+    /// The section that contains the node.
     pub(crate) outer: usize,
-    /// The node there.
+    /// The node.
     pub(crate) node: Node,
-    /// Whether it is the backward graph of the node.
+    /// Whether the section is the backward graph of the node.
     pub(crate) is_backward: bool,
 }
 
 impl Report {
-    /// Whether nothing was found.
+    /// Whether there are no findings.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
@@ -116,17 +116,17 @@ impl Report {
         self.errors().next().is_some()
     }
 
-    /// What makes the graph meaningless.
+    /// The findings that make the graph meaningless.
     pub fn errors(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Error)
     }
 
-    /// What PyTorch accepts and is probably not what was meant.
+    /// The findings about text that PyTorch accepts and that is probably a mistake.
     pub fn warnings(&self) -> impl Iterator<Item = &Finding> {
         self.findings.iter().filter(|finding| finding.severity == Severity::Warning)
     }
 
-    /// Who carries the sections that lead from the outermost graph to a place, outermost first.
+    /// The owners of the sections that lead from the outermost graph to a place, outermost first.
     fn carriers(&self, place: Place) -> Vec<Carrier> {
         let mut carriers = Vec::new();
         let mut section = place.section;
@@ -143,7 +143,7 @@ impl Report {
         self.carriers(place).into_iter().map(|carrier| carrier.node).collect()
     }
 
-    /// The graph that a place is in. `graph` is the one that was verified, not edited since.
+    /// The graph that contains a place. `graph` is the verified graph, unchanged since.
     pub fn graph_of<'g>(&self, graph: &'g Graph, place: Place) -> &'g Graph {
         self.carriers(place).into_iter().fold(graph, |graph, carrier| {
             let inner = if carrier.is_backward { graph.backward(carrier.node) } else { graph.subgraph(carrier.node) };
@@ -161,7 +161,7 @@ impl Report {
     }
 }
 
-/// Takes the findings in one graph.
+/// A collector of findings in one graph.
 pub(crate) struct Sink<'g, 'r> {
     pub(super) graph: &'g Graph,
     section: usize,

@@ -1,10 +1,11 @@
-//! Whether the tables of a graph agree with each other. What is wrong here is our own mistake.
+//! Consistency of the tables of a graph. A finding here is a bug of ours.
 
 use super::finding::{Sink, Spot};
 use crate::entity::Entity;
 use crate::ir::{Block, Node, Value};
 
-/// Checks use lists, the order of nodes and who owns what; in debug builds only, since no edit can break them.
+/// Checks use lists, the order of nodes and ownership; in debug builds only, since no edit can
+/// break them.
 pub(super) fn check(sink: &mut Sink<'_, '_>) {
     uses(sink);
     let blocks: Vec<Block> = sink.graph.all_blocks().collect();
@@ -13,7 +14,7 @@ pub(super) fn check(sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// Every operand is in the use list of its value, and there is nothing else in it.
+/// Checks that use lists contain exactly the operands that read their value.
 fn uses(sink: &mut Sink<'_, '_>) {
     let graph = sink.graph;
     let mut operands = vec![0usize; graph.num_values()];
@@ -49,6 +50,6 @@ fn order(sink: &mut Sink<'_, '_>, block: Block) {
         before = Some(node);
     }
     if graph.last(block) != before {
-        sink.error(Spot::Block(block), "the last node of this block is another one");
+        sink.error(Spot::Block(block), "the last node of this block is recorded wrongly");
     }
 }

@@ -1,20 +1,21 @@
-//! Unknown operators that look like a slip of the pen.
+//! Unknown operators that look like misspellings.
 
 use super::typing::{Complaint, Part};
 use crate::ops::{Operator, names_section, nearby};
 use std::cell::Cell;
 
-/// Looking through all operators costs a tenth of a millisecond: so many unknown kinds are looked at.
+/// The number of unknown kinds looked at: a search through all operators costs a tenth of a
+/// millisecond.
 const LOOKED_AT: u32 = 200;
 
-/// Finds them.
+/// The search for misspelt operators.
 #[derive(Default)]
 pub(super) struct Misspellings {
     seen: Cell<u32>,
 }
 
 impl Misspellings {
-    /// What is to be said of an operator without schema.
+    /// The findings about an operator without schema.
     pub(super) fn check(&self, unknown: &Operator) -> Vec<Complaint> {
         let kind = unknown.kind.as_str();
         if unknown.is_known() || kind.starts_with('^') || self.seen.get() >= LOOKED_AT {
@@ -22,7 +23,7 @@ impl Misspellings {
         }
         self.seen.set(self.seen.get() + 1);
         let (message, help) = if is_section(unknown) {
-            (format!("there is no section `{kind}`"), format!("expected `with {kind} = graph(…):` behind the graph"))
+            (format!("there is no section `{kind}`"), format!("expected `with {kind} = graph(…):` after the graph"))
         } else if let Some(close) = nearby::suggestion(unknown.era, unknown.kind) {
             (format!("`{kind}` is not an operator of PyTorch"), format!("did you mean {close}?"))
         } else if nearby::is_pytorchs(unknown.kind) && !nearby::is_known(unknown.kind) {
@@ -37,7 +38,7 @@ impl Misspellings {
     }
 }
 
-/// `prim::FusionGroup_0` stays the name of an operator when no section is called that.
+/// `prim::FusionGroup_0` stays the name of an operator if no section has this name.
 fn is_section(unknown: &Operator) -> bool {
     names_section(unknown.era, unknown.kind)
 }

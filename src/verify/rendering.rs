@@ -7,18 +7,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Texts up to this many lines are shown as a whole.
+/// Texts of up to this many lines are shown in full.
 const WHOLE: usize = 60;
-/// Lines shown before and behind one with a finding, where not all are.
+/// The number of lines shown before and after one with a finding, in longer texts.
 const CONTEXT: usize = 4;
-/// Lines shown that enclose it: the heads of the innermost blocks and of their nodes.
+/// The number of enclosing lines shown: the heads of the innermost blocks and of their nodes.
 const ENCLOSING: usize = 8;
-/// Findings drawn; the others are counted.
+/// The number of findings drawn; the others are counted.
 const DRAWN: usize = 100;
-/// Longest line shown, in characters.
+/// The longest line shown, in characters.
 const WIDEST: usize = 240;
 
-/// Where in the printed text of a graph a finding is, counted from 1.
+/// The position of a finding in the printed text of a graph, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -27,8 +27,9 @@ pub struct Position {
     pub column: usize,
 }
 
-/// Where each finding of a report stands in the text that [`text::print`](crate::text::print) gives, in their order. The
-/// columns of lines that are indented more than 80 blanks are those of [`render`].
+/// The position of each finding of a report in the text that [`text::print`](crate::text::print)
+/// gives, in order. The columns of lines that are indented more than 80 blanks are those of
+/// [`render`].
 pub fn positions(graph: &Graph, report: &Report) -> Vec<Position> {
     if report.is_clean() {
         return Vec::new();
@@ -41,8 +42,8 @@ pub fn positions(graph: &Graph, report: &Report) -> Vec<Position> {
     page.spans.iter().map(position).collect()
 }
 
-/// The text of a graph with its findings drawn under the lines that they are about. Of a long text only these lines, those
-/// around them and those that enclose them are shown.
+/// The text of a graph with its findings drawn under their lines. Of a long text only these lines,
+/// their neighbours and the lines that enclose them are shown.
 pub fn render(graph: &Graph, report: &Report) -> String {
     let page = Page::new(graph, report);
     let drawn = page.drawn(report);
@@ -92,12 +93,12 @@ fn summary(out: &mut String, report: &Report, drawn: usize) {
     }
 }
 
-/// A printed graph and where the findings are in it.
+/// A printed graph and the positions of the findings in it.
 struct Page {
     text: Vec<u8>,
-    /// Where the lines begin.
+    /// The offsets of the lines.
     starts: Vec<usize>,
-    /// The bytes that each finding is about.
+    /// The bytes that each finding refers to.
     spans: Vec<Range<usize>>,
 }
 
@@ -111,7 +112,7 @@ impl Page {
         let marks: FxHashMap<_, Range<usize>> = marks.into_iter().map(part).collect();
         let span = |(finding, &(section, node)): (&Finding, &(usize, _))| {
             let exact = marks.get(&(section, node, part_of(finding.at.spot)));
-            // A node that is not in the graph any more has no line: the first one stands for it.
+            // A node that has left the graph has no line: the first one is used for it.
             exact.or_else(|| marks.get(&(section, node, Part::Kind))).cloned().unwrap_or(0..1)
         };
         let spans = report.findings.iter().zip(&nodes).map(span).collect();
@@ -134,12 +135,13 @@ impl Page {
         String::from_utf8_lossy(self.bytes(line)).into_owned()
     }
 
-    /// How many characters stand before a byte of a line.
+    /// The number of characters before a byte of a line.
     fn column(&self, line: usize, at: usize) -> usize {
         String::from_utf8_lossy(&self.text[self.starts[line]..at]).chars().count()
     }
 
-    /// The findings to draw in the order of the text; errors go before warnings when there are too many.
+    /// The findings to draw in the order of the text; errors take precedence over warnings when
+    /// there are too many.
     fn drawn(&self, report: &Report) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.spans.len()).collect();
         if order.len() > DRAWN {
@@ -166,7 +168,7 @@ impl Page {
 
     /// The nearest lines above that are indented less, innermost first.
     fn enclosing(&self, line: usize) -> Vec<usize> {
-        /// Lines looked at for each finding.
+        /// The number of lines looked at for each finding.
         const LOOKED_AT: usize = 2000;
         let mut found = Vec::new();
         let mut depth = self.depth(line);
@@ -187,7 +189,7 @@ impl Page {
         self.bytes(line).iter().take_while(|b| **b == b' ').count() / 2
     }
 
-    /// `^~~ error: …` and below it what else is to be said.
+    /// `^~~ error: …`, with the note and the help on the lines below.
     fn draw(&self, out: &mut String, line: usize, span: &Range<usize>, finding: &Finding) {
         let column = self.column(line, span.start).min(WIDEST);
         let width = String::from_utf8_lossy(&self.text[span.clone()]).chars().count().clamp(1, WIDEST);

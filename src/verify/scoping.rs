@@ -1,8 +1,9 @@
-//! The walk over one graph, and which values are visible where.
+//! The traversal of one graph, and the visibility of values.
 //!
-//! A value is visible to the nodes behind its definer in the same block, and to everything in the blocks of those. So it is
-//! enough to note in which block each value was defined when the walk comes by, and which blocks are open: a value is
-//! visible when its block is noted and still open.
+//! A value is visible to the nodes after its definer in the same block, and to everything in the
+//! blocks of those. It is therefore enough to record the block of each definition when the
+//! traversal reaches it, and the set of open blocks: a value is visible when its block is recorded
+//! and still open.
 
 use super::arity;
 use super::finding::{Report, Sink, Spot};
@@ -13,34 +14,34 @@ use crate::log::did_you_mean;
 use crate::ops::operator;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A block that the walk is in.
+/// A block that the traversal is in.
 struct Open {
     block: Block,
     next: Option<Node>,
-    /// The node whose blocks are being walked, and how many were.
+    /// The node whose blocks are being traversed; `done` counts those finished.
     owner: Option<Node>,
     done: usize,
 }
 
-/// What the walk knows of a value.
+/// The recorded facts about a value.
 #[derive(Clone, Copy, Default)]
 struct Known {
-    /// The block in which it was defined, from there on.
+    /// The block of its definition, once the traversal has passed it.
     home: Option<Block>,
     sort: Sort,
 }
 
-/// The walk over one graph.
+/// The traversal of one graph.
 pub(super) struct Walk<'g, 'r> {
     graph: &'g Graph,
     sink: Sink<'g, 'r>,
     types: Option<&'r mut TypeTable>,
     values: Vec<Known>,
-    /// The sorts of the operands and outputs of the node at hand.
+    /// The sorts of the operands and outputs of the current node.
     key: Vec<Sort>,
     open: EntitySet<Block>,
     numbers: Numbers,
-    /// Values whose name means a later value, in printed order.
+    /// Values whose name denotes a later value, in printed order.
     shadowed: Vec<Value>,
     carriers: Vec<Node>,
 }
@@ -65,7 +66,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         }
     }
 
-    /// Checks the graph; returns the nodes that carry sections in printed order.
+    /// Checks the graph; returns the nodes with sections in printed order.
     pub(super) fn run(mut self) -> Vec<Node> {
         let mut stack = vec![self.enter(self.graph.root())];
         while let Some(top) = stack.last_mut() {
@@ -134,7 +135,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         }
     }
 
-    /// Whether the printer makes a section of it.
+    /// Whether the printer prints a section for the node.
     fn carries(&self, node: Node) -> bool {
         self.graph.subgraph(node).is_some() && !self.graph.kind(node).as_str().starts_with('^')
     }
@@ -177,7 +178,7 @@ impl<'g, 'r> Walk<'g, 'r> {
         let Some(definer) = self.graph.definer(value) else { return self.undefined(spot, &name) };
         let kind = self.graph.kind(definer);
         if self.graph.block_of(definer).is_none() {
-            self.sink.error(spot, format!("{name} belongs to a `{kind}` that is not in the graph any more"));
+            self.sink.error(spot, format!("{name} belongs to a `{kind}` that is no longer in the graph"));
         } else if let Some(block) = self.values[value.index()].home {
             self.out_of_scope(spot, &name, block);
         } else if definer == node {
@@ -192,14 +193,13 @@ impl<'g, 'r> Walk<'g, 'r> {
         let finding = self.sink.error(spot, format!("{name} is used outside of the block that defines it"));
         if let Some(owner) = self.graph.owner_node(block) {
             let kind = self.graph.kind(owner);
-            finding.help(format!(
-                "what leaves a block is returned by it, `-> ({name})`, and is an output of its `{kind}`"
-            ));
+            finding
+                .help(format!("return the value from the block, `-> ({name})`, and read the output of its `{kind}`"));
         }
     }
 
     fn undefined(&mut self, spot: Spot, name: &str) {
-        /// Suggestions cost a look at all names: a few are enough.
+        /// The number of suggestions: each costs a search through all names.
         const SUGGESTIONS: usize = 20;
         let known = if self.sink.count() < SUGGESTIONS { self.visible_names() } else { Vec::new() };
         let close = did_you_mean(&name[1..], known.iter().map(String::as_str));
@@ -210,7 +210,7 @@ impl<'g, 'r> Walk<'g, 'r> {
     }
 
     fn visible_names(&self) -> Vec<String> {
-        /// Names compared at most.
+        /// The number of names compared at most.
         const COMPARED: usize = 10_000;
         let values = (0..self.values.len()).rev().map(Value::at);
         let visible =
@@ -225,10 +225,10 @@ impl<'g, 'r> Walk<'g, 'r> {
         let name = self.sink.name(value);
         let spot = Spot::Output(node, self.graph.output_index(value));
         let finding = self.sink.warning(spot, format!("{name} is defined again"));
-        finding.note("what is read from here on is this one, as in PyTorch");
+        finding.note("later uses refer to this definition, as in PyTorch");
     }
 
-    /// Of all definitions of a name, those behind the first.
+    /// Reports all definitions of a name but the first.
     fn redefinitions(&mut self) {
         let mut first = FxHashSet::default();
         let mut last = FxHashMap::default();
@@ -247,7 +247,7 @@ impl<'g, 'r> Walk<'g, 'r> {
     }
 }
 
-/// The numbers that values print as: dense, but for a file that says `%400000000`.
+/// The numbers of printed values: a dense set, unless a file uses `%400000000`.
 struct Numbers {
     dense: Vec<u64>,
     sparse: FxHashSet<u32>,
@@ -258,7 +258,7 @@ impl Numbers {
         Numbers { dense: vec![0; graph.num_values() / 16 + 64], sparse: FxHashSet::default() }
     }
 
-    /// Whether it is new.
+    /// Inserts a number; returns whether it is new.
     #[inline]
     fn insert(&mut self, n: u32) -> bool {
         let Some(word) = self.dense.get_mut(n as usize / 64) else { return self.sparse.insert(n) };

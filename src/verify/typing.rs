@@ -1,8 +1,9 @@
-//! Types: of operands and outputs against schemas, and of what passes in and out of blocks.
+//! Types of operands and outputs against schemas, and of values that enter and leave blocks.
 //!
-//! PyTorch looks an overload up when it runs a node and checks nothing else, and its own passes build graphs that it could
-//! not read back. So all of this is warnings, and two types fit when a value could be of both. What is to be said of a node
-//! depends on its kind and the types alone and is kept under them: a graph of a million nodes has a few hundred.
+//! PyTorch looks an overload up when it runs a node and checks nothing else, and its own passes
+//! build graphs that it could not read back. All findings here are therefore warnings, and two
+//! types match if a value could be of both. The findings about a node depend on its kind and the
+//! types alone and are cached by them: a graph of a million nodes has a few hundred combinations.
 
 use super::finding::{Sink, Spot, counted};
 use super::misspelling::Misspellings;
@@ -18,23 +19,24 @@ use hashbrown::HashTable;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
 
-/// A type, as far as schemas tell types apart; small numbers, so that a walk need not fetch the types themselves.
+/// A type, up to differences that no schema distinguishes; a small number, so that the traversal
+/// need not load the types themselves.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Sort(u32);
 
-/// What was said of nodes before.
+/// The findings about earlier nodes.
 pub(super) struct TypeTable {
     rows: HashTable<Row>,
-    /// The sorts of the operands and outputs of all rows, end to end.
+    /// The sorts of the operands and outputs of all rows, concatenated.
     keys: Vec<Sort>,
     sorts: FxHashMap<Type, Sort>,
-    /// The type that stands for a sort.
+    /// The representative type of each sort.
     types: Vec<Type>,
     misspellings: Misspellings,
     rank_0: Type,
 }
 
-/// Nodes of one kind with the same types.
+/// The nodes of one kind with the same types.
 struct Row {
     operator: &'static Operator,
     start: usize,
@@ -43,7 +45,7 @@ struct Row {
     complaints: Box<[Complaint]>,
 }
 
-/// What is wrong with all of them.
+/// A finding that applies to all of them.
 pub(super) struct Complaint {
     pub(super) part: Part,
     pub(super) message: String,
@@ -51,7 +53,7 @@ pub(super) struct Complaint {
     pub(super) help: Option<String>,
 }
 
-/// What of a node it is about.
+/// The part of a node that it refers to.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Node,
@@ -66,7 +68,7 @@ impl Default for TypeTable {
             rows: HashTable::new(),
             keys: Vec::new(),
             sorts: FxHashMap::default(),
-            // A value without a type may be anything.
+            // A value without a type may be of any type.
             types: vec![Type::simple(Simple::Any)],
             misspellings: Misspellings::default(),
             rank_0: Type::new(TypeKind::Tensor(rank_0)),
@@ -85,7 +87,7 @@ impl TypeTable {
         }
     }
 
-    /// Tensors differ in nothing that a schema asks for, but in whether they may be a number whose type was erased.
+    /// Tensor types differ for schemas only in whether they may be a number whose type was erased.
     #[cold]
     fn new_sort(&mut self, ty: Type) -> Sort {
         let same = match ty.as_tensor() {
@@ -102,7 +104,7 @@ impl TypeTable {
         known
     }
 
-    /// Checks one node. `key` are the sorts of its operands and outputs.
+    /// Checks one node. `key` contains the sorts of its operands and outputs.
     #[inline]
     pub(super) fn check(&mut self, sink: &mut Sink<'_, '_>, node: Node, operator: &'static Operator, key: &[Sort]) {
         if operator.kind == prim::CONSTANT {
@@ -142,7 +144,7 @@ impl TypeTable {
         match operator.kind {
             prim::LIST_CONSTRUCT => return list_construct(operands, outputs),
             prim::TUPLE_CONSTRUCT => return tuple_construct(operands, outputs),
-            // It says what the type is.
+            // It declares the type itself.
             prim::UNCHECKED_CAST if outputs.len() == 1 => return Vec::new(),
             // Their arity is that of their section.
             _ if operator.rule.carries != Carries::Nothing => return Vec::new(),
@@ -157,7 +159,8 @@ impl TypeTable {
         }
     }
 
-    /// Numbers are tensors of rank 0 after `erase_number_types`.
+    /// Whether an overload takes the operands when numbers are tensors of rank 0, as after
+    /// `erase_number_types`.
     fn resolves_erased(&self, operator: &Operator, operands: &[Type]) -> bool {
         let number = |&ty: &Type| if ty == self.rank_0 { Type::simple(Simple::Any) } else { ty };
         let numbers: Vec<Type> = operands.iter().map(number).collect();
@@ -194,7 +197,7 @@ fn complain(sink: &mut Sink<'_, '_>, node: Node, complaints: &[Complaint]) {
 // ---- schemas
 
 fn no_overload(operator: &Operator, operands: &[Type], why: &[Mismatch]) -> Complaint {
-    /// Types shown at most.
+    /// The number of types shown at most.
     const SHOWN: usize = 12;
     let mut types: Vec<String> = operands.iter().take(SHOWN).map(Type::to_string).collect();
     types.extend((operands.len() > SHOWN).then(|| "…".to_owned()));
@@ -202,13 +205,13 @@ fn no_overload(operator: &Operator, operands: &[Type], why: &[Mismatch]) -> Comp
         Reason::Count(_) => 0,
         Reason::Operand(i, _) => i + 1,
     };
-    // Graphs hardly ever hold overloads that write to an operand for the result.
+    // Graphs rarely contain overloads that write to an operand for the result.
     let is_out = |mismatch: &&Mismatch| mismatch.schema.overload.ends_with("out");
     let (outs, mut why): (Vec<&Mismatch>, Vec<&Mismatch>) = why.iter().partition(is_out);
     if why.is_empty() {
         why = outs;
     }
-    // The overload that got furthest was probably meant; of those that got as far, the first.
+    // The overload that matches the most operands was probably meant; among equals, the first.
     let nearest = why.iter().copied().rev().max_by_key(reach);
     let part = match nearest.map(|mismatch| mismatch.reason) {
         Some(Reason::Operand(i, _)) if why.len() == 1 => Part::Operand(i),
@@ -219,12 +222,12 @@ fn no_overload(operator: &Operator, operands: &[Type], why: &[Mismatch]) -> Comp
         true => format!("no declared schema of `{kind}` takes ({types})"),
         false => format!("PyTorch has no overload of `{kind}` for ({types})"),
     };
-    let others = (why.len() > 1).then(|| format!("there are {} overloads, this one came nearest", why.len()));
+    let others = (why.len() > 1).then(|| format!("there are {} overloads, this one is the closest", why.len()));
     Complaint { part, message, note: nearest.map(ToString::to_string), help: others }
 }
 
-/// Whether some overload takes these operands and returns these outputs: a few differ in what they return alone
-/// (`prim::EnumValue`).
+/// Whether an overload takes these operands and returns these outputs: some differ only in their
+/// results (`prim::EnumValue`).
 fn returns_as_declared(operator: &Operator, operands: &[Type], outputs: &[Type]) -> bool {
     let takes = |schema: &&Schema| {
         let mut bindings = Bindings::default();
@@ -236,7 +239,7 @@ fn returns_as_declared(operator: &Operator, operands: &[Type], outputs: &[Type])
     overloads.filter(takes).any(|schema| returns(schema, operands, outputs).is_empty())
 }
 
-/// The outputs against what the schema returns.
+/// Compares the outputs with the results of the schema.
 fn returns(schema: &Schema, operands: &[Type], outputs: &[Type]) -> Vec<Complaint> {
     let (kind, taken) = (schema.kind, schema.returns.len());
     if outputs.len() != taken && !(schema.varret && outputs.len() > taken) {
@@ -286,7 +289,8 @@ fn element_of(i: usize, whole: Type, part: Type) -> Complaint {
 
 // ---- fitting
 
-/// Whether a value of one type may be one of the other: one of them says more, or they differ in facts about tensors.
+/// Whether a value of one type may be of the other: one refines the other, or they differ in facts
+/// about tensors.
 fn fits(a: Type, b: Type) -> bool {
     a == b || a.is_tensor() && b.is_tensor() || fits_erased(a.erased(), b.erased())
 }
@@ -308,7 +312,7 @@ fn fits_erased(a: Type, b: Type) -> bool {
     }
 }
 
-/// Whether a tensor of rank 0 stands for a number.
+/// Whether a tensor of rank 0 represents a number.
 fn is_erased(actual: Type, expected: Type) -> bool {
     let numbers = Simple::Int as usize..=Simple::Bool as usize;
     let is_number = |ty: Type| matches!(ty.kind(), TypeKind::Simple(simple) if numbers.contains(&(*simple as usize)));
@@ -341,7 +345,7 @@ fn branch(sink: &mut Sink<'_, '_>, node: Node, block: Block) {
     }
 }
 
-/// What is carried: operand to param, result to param, result to output.
+/// Checks the carried values: operand to param, result to param, result to output.
 fn body(sink: &mut Sink<'_, '_>, node: Node) {
     let graph = sink.graph;
     let block = graph.node_block(node, 0);
@@ -365,12 +369,12 @@ fn condition(sink: &mut Sink<'_, '_>, ret: Node) {
     let Some(value) = sink.graph.inputs(ret).next() else { return };
     let is_condition = |ty: Type| fits(ty, Type::bool()) || is_erased(ty, Type::bool());
     if let Some(ty) = sink.graph.written_type(value).filter(|&ty| !is_condition(ty)) {
-        let message = format!("whether the loop goes on is a `{ty}`, expected `bool`");
+        let message = format!("the condition of the loop is a `{ty}`, expected `bool`");
         sink.warning(Spot::Operand(ret, 0), message);
     }
 }
 
-/// A value that becomes another one.
+/// Checks a value that becomes another one.
 fn flows(sink: &mut Sink<'_, '_>, from: Spot, to: Value, how: &str) {
     let graph = sink.graph;
     let types = from.value(graph).and_then(|value| Some((value, graph.written_type(value)?, graph.written_type(to)?)));
@@ -381,7 +385,7 @@ fn flows(sink: &mut Sink<'_, '_>, from: Spot, to: Value, how: &str) {
     }
 }
 
-/// What a kernel reads and writes is on one device.
+/// Checks that a kernel reads and writes on one device.
 fn devices(sink: &mut Sink<'_, '_>, node: Node) {
     let graph = sink.graph;
     let values = graph.inputs(node).chain(graph.outputs(node));

@@ -1,4 +1,4 @@
-//! Each check on a text that it is about, depth, and texts that nobody wrote.
+//! Each check on a text that triggers it, deep nesting, and generated texts.
 
 use super::*;
 use crate::ir::{Node, Value};
@@ -26,8 +26,8 @@ fn found(text: &str) -> Vec<String> {
     report.findings.iter().zip(positions(&graph, &report)).map(line).collect()
 }
 
-/// Params `%x %y : Tensor`, `%n : int`, `%b : bool`, `%t : (Tensor, int)`, `%l : Tensor[]`, then the lines; they begin in
-/// line 7, since each param stands in a line of its own.
+/// Params `%x %y : Tensor`, `%n : int`, `%b : bool`, `%t : (Tensor, int)`, `%l : Tensor[]`, then
+/// the lines; they begin on line 7, since each param has a line of its own.
 fn found_in(lines: &str) -> Vec<String> {
     let params = "%x : Tensor, %y : Tensor, %n : int, %b : bool, %t : (Tensor, int), %l : Tensor[]";
     let end = if lines.contains("return") { "" } else { "\n  return (%x)" };
@@ -105,7 +105,7 @@ fn a_name_defined_twice_is_a_warning() {
         ["warning 11:3 %1 is defined again", "warning 8:3 %a is defined again", "warning 9:3 %a is defined again"];
     check(lines, &expected);
     assert_eq!(found("graph(%x : Tensor, %x : Tensor):\n  return (%x)\n"), ["warning 2:7 %x is defined again"]);
-    // Numbers far out are not kept in a table of bits.
+    // Very large numbers are not kept in the bit table.
     check(
         "%900000000 : Tensor = aten::relu(%x)\n%900000000 : Tensor = aten::neg(%x)",
         &["warning 8:3 %900000000 is defined again"],
@@ -118,7 +118,7 @@ fn erased_definers() {
     let node = graph.first(graph.root()).expect("a node");
     graph.detach(node);
     let report = verify(&graph);
-    assert_eq!(report.findings[0].message, "%1 belongs to a `aten::relu` that is not in the graph any more");
+    assert_eq!(report.findings[0].message, "%1 belongs to a `aten::relu` that is no longer in the graph");
 }
 
 // ---- arity
@@ -127,7 +127,7 @@ fn erased_definers() {
 fn blocks() {
     check("%1 : Tensor = aten::relu(%x)\nblock0():\n-> ()", &["error 7:17 `aten::relu` has 1 block, expected 0"]);
     check("%1 : Tensor = my::op(%x)\nblock0(%i : int):\n-> ()", &[]);
-    check("prim::If(%b)\nblock0():\n-> ()", &["warning 7:6 this `prim::If` has one block, and two are expected"]);
+    check("prim::If(%b)\nblock0():\n-> ()", &["warning 7:6 this `prim::If` has 1 block, expected 2"]);
     let lines = "%o : Tensor = prim::If(%b)\nblock0(%i : int):\n-> (%x)\nblock1():\n-> ()";
     let expected = [
         "error 8:5 a block of `prim::If` takes no values, this one takes 1",
@@ -160,9 +160,9 @@ fn loops() {
 fn constants() {
     check("%1 : int = prim::Constant[value=1](%x)", &["error 7:38 a constant has no operands, this one has 1"]);
     check("%1 : int, %2 : int = prim::Constant[value=1]()", &["error 7:24 a constant has one output, this one has 2"]);
-    check("%1 : str = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is no `str`"]);
-    check("%1 : int[] = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is no `int[]`"]);
-    check("%1 : int = prim::Constant[what=1]()", &["warning 7:14 a constant without a value"]);
+    check("%1 : str = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is not of type `str`"]);
+    check("%1 : int[] = prim::Constant[value=1]()", &["warning 7:3 the value of this constant is not of type `int[]`"]);
+    check("%1 : int = prim::Constant[what=1]()", &["warning 7:14 this constant has no value"]);
     check("%1 : int? = prim::Constant()\n%2 : Function = prim::Constant[name=\"f\"]()", &[]);
 }
 
@@ -274,7 +274,7 @@ fn overloads() {
     );
     check("%1 : int = aten::__getitem__(%l, %n)", &["warning 7:3 `aten::__getitem__` returns `Tensor`, not `int`"]);
     check("%1 = prim::Constant[value=1]()\n%2 = aten::add(%x, %y, %1)\n%3 : Float(2) = aten::relu(%2)", &[]);
-    // Said of each node, judged once.
+    // Reported for each node, computed once.
     let twice = found_in("%1 : Tensor = aten::relu(%t)\n%2 : Tensor = aten::relu(%t)");
     assert_eq!(twice.len(), 2);
 }
@@ -315,7 +315,7 @@ fn what_passes_through_blocks() {
     let expected = [
         "warning 7:33 %l, a `Tensor[]`, is carried into %s, a `Tensor`",
         "warning 9:15 %x, a `Tensor`, is returned as %o, a `str`",
-        "warning 9:11 whether the loop goes on is a `(Tensor, int)`, expected `bool`",
+        "warning 9:11 the condition of the loop is a `(Tensor, int)`, expected `bool`",
     ];
     check(carried, &expected);
 }
@@ -434,7 +434,7 @@ fn many_nested_sections() {
     assert!(render(&graph, &report).contains("%gone is not defined"));
 }
 
-// ---- texts that nobody wrote
+// ---- generated texts
 
 const BASE: &str = "graph(%x : Tensor, %n : int, %b : bool):
   %1 : int = prim::Constant[value=1]()
@@ -460,7 +460,7 @@ with prim::FusionGroup_0 = graph(%c : Tensor, %d : Tensor):
   return (%e)
 ";
 
-/// Deletes, doubles or swaps lines.
+/// Deletes, duplicates or swaps lines.
 fn mangled(edits: &[(u8, prop::sample::Index, prop::sample::Index)]) -> String {
     let mut lines: Vec<&str> = BASE.lines().collect();
     for (what, a, b) in edits {
@@ -487,7 +487,8 @@ proptest! {
         }
     }
 
-    /// A value is visible exactly when the node that defines it, or its block, encloses or precedes the use.
+    /// A value is visible exactly when the node that defines it, or its block, encloses or precedes
+    /// the use.
     #[test]
     fn scoping_is_what_a_slow_check_says(edits in prop::collection::vec((0u8..3, any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..4)) {
         let text = mangled(&edits);
@@ -511,7 +512,7 @@ fn is_visible(graph: &Graph, user: Node, value: Value) -> bool {
     let mut at = Some(user);
     while let Some(node) = at {
         if graph.block_of(node) == home {
-            // The hidden Param stands before all, the hidden Return behind all.
+            // The hidden Param precedes all nodes, the hidden Return follows them.
             return node != definer
                 && graph.is_before(definer, node)
                 && (node == user || graph.is_before(definer, node));
@@ -528,8 +529,8 @@ fn the_base_is_valid() {
 
 #[test]
 fn broken_links_are_found() {
-    // Two nodes that share an output cannot be made through the interface; a use list cannot be broken either. What is
-    // left is that the check accepts what edits make.
+    // Two nodes that share an output cannot be made through the interface; a use list cannot be
+    // broken either. The remaining property is that the check accepts the results of edits.
     let mut graph = read(BASE);
     let node = graph.first(graph.root()).expect("a node");
     let extra = graph.create_op(Symbol::new("aten::relu"), &[], Type::tensor());

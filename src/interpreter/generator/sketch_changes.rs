@@ -1,10 +1,10 @@
-//! What is changed in a sketch so that a node runs.
+//! Changes of a sketch that may make a node run.
 
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::sketch::{Sketch, TensorSketch};
 use crate::interpreter::tailoring::Wanted;
 
-/// Gives all dicts in it a key that they lack.
+/// Adds a key to all dicts in it that lack it.
 pub(super) fn add_key(sketch: &mut Sketch, wanted: &str) -> bool {
     match sketch {
         Sketch::Optional(inner, _) => add_key(inner, wanted),
@@ -24,7 +24,8 @@ pub(super) fn add_key(sketch: &mut Sketch, wanted: &str) -> bool {
     }
 }
 
-/// Takes what a layer wants, as far as that is free; whether it is another than before.
+/// Applies the requirement of a layer, as far as parts are free; returns whether the sketch
+/// changed.
 pub(super) fn take(sketch: &mut Sketch, wanted: Wanted, swapped: bool, most: i64) -> bool {
     let mut changed = false;
     match wanted {
@@ -51,7 +52,7 @@ pub(super) fn take(sketch: &mut Sketch, wanted: Wanted, swapped: bool, most: i64
     changed
 }
 
-/// Takes a shape as far as that is free; whether it is another than before.
+/// Applies a shape as far as it is free; returns whether the sketch changed.
 fn take_shape(tensor: &mut TensorSketch, shape: &[i64], most: i64) -> bool {
     let fits = tensor.dims.len() == shape.len();
     let fixed = fits && tensor.dims.iter().zip(shape).any(|(&(n, free), &wanted)| !free && n != wanted);

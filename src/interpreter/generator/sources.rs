@@ -1,5 +1,5 @@
-//! Where values come from: sizes that a graph mentions, contents that nobody bound, and the params
-//! that others are computed of.
+//! Sources of values: sizes that occur in a graph, unbound contents, and the params from which
+//! values are computed.
 
 use super::Source;
 use crate::analysis::alias::AliasDb;
@@ -11,7 +11,7 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::types::{Dim, TypeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Integers that the graph mentions and that may be sizes, and sizes in its types.
+/// Integers in the graph that may be sizes, and sizes in its types.
 pub(super) fn sizes_in(graph: &Graph) -> Vec<i64> {
     let mut sizes = BTreeSet::new();
     for node in graph.all_nodes().filter(|&node| graph.kind(node) == prim::CONSTANT) {
@@ -29,7 +29,7 @@ pub(super) fn sizes_in(graph: &Graph) -> Vec<i64> {
     sizes.into_iter().filter(|n| (1..=4096).contains(n)).collect()
 }
 
-/// The values whose content may be invented, with the path under which that happens.
+/// The values whose content may be generated, with the path that it is bound to.
 pub(super) fn unbound_places(graph: &Graph, env: &Environment) -> Vec<(String, Value)> {
     let mut paths: BTreeMap<Value, String> =
         graph.params(graph.root()).map(|param| (param, graph.name(param))).collect();
@@ -70,7 +70,7 @@ pub(super) fn unbound_places(graph: &Graph, env: &Environment) -> Vec<(String, V
     places
 }
 
-/// The sources of values that no node may write to. An object may hold anything.
+/// The sources of values that no node may write to. An object may hold any value.
 pub(super) fn unwritten(graph: &Graph, direct: &BTreeMap<Value, Source>) -> BTreeSet<Source> {
     let aliases = AliasDb::new(graph);
     let untouched = direct.iter().filter(|&(&value, _)| {

@@ -1,4 +1,4 @@
-//! Activations, element by element.
+//! Elementwise activations.
 
 use super::clamping::within_range;
 use super::elements::{check, reals};
@@ -15,12 +15,12 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Kind, Scalar, layout};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::relu", |call| match self_of(call)?.dtype() {
         DType::Bool => Err(Stop::raised("Boolean inputs not supported for relu")),
         dtype if dtype.is_complex() => Err(Stop::raised(NO_BOUNDS)),
-        // Since 1.9 it is a bound, and leaves -0.0 as it is.
+        // Since 1.9 it is a clamp, which keeps -0.0.
         _ if call.release() >= Release(1, 9) => keeping(call, |n| n.max(0), |x| if x < 0.0 { 0.0 } else { x }, |z| z),
         _ => keeping(call, |n| n.max(0), positive, |z| z),
     }),
@@ -31,7 +31,7 @@ pub const ROWS: &[Row] = &[
     ("aten::hardtanh", hardtanh),
     ("aten::hardsigmoid", |call| of_reals(call, "hardsigmoid_cpu", |x| clamped(x + 3.0, 0.0, 6.0) / 6.0)),
     ("aten::hardswish", |call| {
-        // The product may be too large where the quotient is not.
+        // The product may overflow where the quotient does not.
         let computed = computed_in(call)?;
         of_reals(call, "hardswish_cpu", |x| (x * clamped(x + 3.0, 0.0, 6.0)).through(computed) / 6.0)
     }),
@@ -74,7 +74,8 @@ pub const ROWS: &[Row] = &[
         if dtype == DType::Bool || dtype.is_complex() {
             return Err(not_implemented("threshold_cpu", dtype));
         }
-        // Halves are compared as singles, but what is put in their places is one.
+        // 16-bit floats are compared in single precision, but the replacement value is rounded to
+        // 16 bits.
         check_fits(threshold, if dtype.is_short_float() { DType::Float } else { dtype })?;
         check_fits(value, dtype)?;
         let wrapped = |bound: Scalar| if dtype == DType::Byte { bound.int().rem_euclid(256) } else { bound.int() };
@@ -95,22 +96,22 @@ pub const ROWS: &[Row] = &[
 const SELU_ALPHA: f64 = 1.673_263_242_354_377_2;
 const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
 
-/// What PyTorch says of complex numbers between bounds.
+/// PyTorch's message for clamping complex numbers.
 const NO_BOUNDS: &str = "clamp is not supported for complex types";
 
-/// Of reals; other types have no kernel.
+/// Floating point types only; others have no kernel.
 fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     reals(kernel, &self_of(call)?)?;
     keeping(call, |n| n, f, |z| z)
 }
 
-/// The type that reals are computed in, one step after the other.
+/// The type of floating point computations, rounded after each step.
 fn computed_in(call: &Call<'_>) -> Result<DType, Stop> {
     let dtype = self_of(call)?.dtype();
     Ok(call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype }))
 }
 
-/// A number beside the operand. One beside whole numbers is not looked at: there is no kernel.
+/// A number used with the operand. With integers it is ignored: there is no kernel.
 fn parameter(call: &Call<'_>, name: &str, default: f64) -> Result<f64, Stop> {
     let (x, dtype) = (Scalar::Float(call.opt_float(name)?.unwrap_or(default)), self_of(call)?.dtype());
     if dtype.is_float() {
@@ -119,7 +120,7 @@ fn parameter(call: &Call<'_>, name: &str, default: f64) -> Result<f64, Stop> {
     Ok(x.real())
 }
 
-/// Refuses truth values and complex numbers, which have no bounds.
+/// Refuses bools and complex numbers, which cannot be clamped.
 fn refuse_unordered(call: &Call<'_>) -> Result<(), Stop> {
     match self_of(call)?.dtype() {
         DType::Bool => Err(Stop::raised("Bool inputs not supported for hardtanh")),
@@ -127,7 +128,8 @@ fn refuse_unordered(call: &Call<'_>) -> Result<(), Stop> {
     }
 }
 
-/// Bounds in turn, as those of `clamp`; before 1.5 the lower one alone where they cross.
+/// Clamps with the lower bound, then the upper, as `clamp`; before 1.5 the lower bound alone if the
+/// bounds cross.
 fn hardtanh(call: &Call<'_>) -> Answer {
     refuse_unordered(call)?;
     let (low, high) = (call.opt_float("min_val")?.unwrap_or(-1.0), call.opt_float("max_val")?.unwrap_or(1.0));
@@ -162,7 +164,7 @@ fn softshrink(call: &Call<'_>) -> Answer {
     of_reals(call, "softshrink_cpu", f)
 }
 
-/// The width of what becomes 0, as an element.
+/// The bound below which elements become 0, as an element.
 fn bound_of_shrinking(call: &Call<'_>, kernel: &str) -> Result<f64, Stop> {
     reals(kernel, &self_of(call)?)?;
     let (bound, dtype) = (Scalar::Float(call.opt_float("lambd")?.unwrap_or(0.5)), self_of(call)?.dtype());
@@ -180,7 +182,7 @@ fn clamped(x: f64, low: f64, high: f64) -> f64 {
     }
 }
 
-/// `tanh` that stays 1 where its argument overflowed.
+/// `tanh` that stays 1 if its argument overflowed.
 trait TanhOfLarge {
     fn tanh_of_large(self) -> Self;
 }
@@ -199,7 +201,8 @@ fn gelu(call: &Call<'_>) -> Answer {
     let kernel = "GeluKernelImpl";
     match call.opt_str("approximate")?.as_deref() {
         Some("tanh") => {
-            // `(1 + tanh(u)) / 2`, which keeps its digits as the logistic function of `2u`.
+            // `(1 + tanh(u)) / 2`, which keeps precision in the form of the logistic function of
+            // `2u`.
             of_reals(call, kernel, |x| x * sigmoid((8.0 / PI).sqrt() * (x + 0.044715 * x * x * x)))
         }
         None | Some("none") => of_reals(call, kernel, |x| x * 0.5 * libm::erfc(-x * FRAC_1_SQRT_2)),
@@ -232,7 +235,7 @@ fn prelu(call: &Call<'_>) -> Answer {
         )));
     }
     let slopes = match weight.numel() {
-        // The kernel takes weights that were given the rank of the input.
+        // The kernel takes weights that were expanded to the rank of the input.
         _ if call.kind().short() != "prelu" => weight,
         1 => weight.reshape(&[]),
         n if x.rank() > 1 && weight.rank() <= 1 && n as i64 == x.size(1) => {

@@ -1,4 +1,4 @@
-//! Operators that only backward graphs call. A gradient that is not there is undefined.
+//! Operators of backward graphs only. A missing gradient is undefined.
 
 use super::elements::{add, check, like, multiply, same, sum_to};
 use super::softmax::from_rows;
@@ -13,10 +13,10 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Dims, Kind, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("prim::AutogradZero", |_| one(IValue::Undefined)),
-    // What 1.0 calls it, also where later releases give None for a tensor.
+    // The name in 1.0, which also covers tensors for which later releases give None.
     ("prim::Undefined", |_| one(IValue::Undefined)),
     ("prim::AutogradAdd", autograd_add),
     ("prim::AutogradAnyNonZero", |call| one(call.args.iter().any(is_defined))),
@@ -63,11 +63,11 @@ fn is_defined(value: &IValue) -> bool {
     !matches!(value, IValue::Undefined | IValue::None)
 }
 
-/// The sum of those that are there; of lists, element by element.
+/// The sum of the gradients that exist; of lists, element by element.
 fn autograd_add(call: &Call) -> Answer {
     match call.args {
         [a, b] => one(sum_of_gradients(call, a, b)?),
-        _ => Err(Stop::unsupported("gradients that are not two")),
+        _ => Err(Stop::unsupported("a number of gradients other than two")),
     }
 }
 
@@ -81,16 +81,16 @@ fn sum_of_gradients(call: &Call, a: &IValue, b: &IValue) -> Result<IValue, Stop>
             let sums = a.iter().zip(b.iter()).map(|(a, b)| sum_of_gradients(call, a, b));
             Ok(IValue::list(sums.collect::<Result<Vec<IValue>, Stop>>()?))
         }
-        _ => Err(Stop::unsupported("gradients that are no tensors")),
+        _ => Err(Stop::unsupported("gradients that are not tensors")),
     }
 }
 
 fn sizes(value: &IValue) -> Result<Vec<i64>, Stop> {
     let size =
-        |value: &IValue| value.scalar().map(|n| n.int()).ok_or_else(|| Stop::unsupported("a size that is no int"));
+        |value: &IValue| value.scalar().map(|n| n.int()).ok_or_else(|| Stop::unsupported("a size that is not an int"));
     match value {
         IValue::List(list) => list.borrow().iter().map(size).collect(),
-        _ => Err(Stop::unsupported("sizes that are no list")),
+        _ => Err(Stop::unsupported("sizes that are not a list")),
     }
 }
 
@@ -118,7 +118,7 @@ fn chunk_sizes(call: &Call) -> Answer {
     several([IValue::list(regular), IValue::list(last)])
 }
 
-/// The gradient of stretching; nothing was stretched where there is no size.
+/// The gradient of broadcasting; without a size nothing was broadcast.
 fn grad_sum_to_size(call: &Call) -> Answer {
     match (call.look("self"), call.opt_ints("size")?) {
         (Some(value), None) => one(value.clone()),
@@ -133,14 +133,14 @@ fn size_if_not_equal(call: &Call) -> Answer {
     one(if own == other { IValue::None } else { IValue::list(own) })
 }
 
-/// The gradient that comes in, under any of its names.
+/// The incoming gradient, under any of its names.
 fn incoming(call: &Call) -> Result<Tensor, Stop> {
     let names = ["grad_output", "grad_out", "grad"];
     let known = |name: &&str| call.look(name).is_some();
     call.tensor(names.iter().copied().find(|name| known(name)).unwrap_or("grad_output"))
 }
 
-/// Rows of an incoming gradient and of a result along a dimension.
+/// Rows of an incoming gradient and of a result in one dimension.
 fn along_dim(call: &Call, f: impl Fn(&mut [f64], &[f64])) -> Answer {
     let (grad, output) = (incoming(call)?, call.tensor("output")?);
     check(grad.shape() == output.shape(), || {
@@ -154,7 +154,7 @@ fn along_dim(call: &Call, f: impl Fn(&mut [f64], &[f64])) -> Answer {
     check(grad.dtype() == output.dtype(), || {
         format!("expected scalar type {} but found {}", output.dtype().name(), grad.dtype().name())
     })?;
-    // A softmax that made floats of halves has a gradient in halves.
+    // A softmax from 16-bit floats to floats has a 16-bit gradient.
     let input = call.opt_dtype("input_dtype")?.or(call.opt_tensor("self")?.map(|x| x.dtype()));
     let narrowed = input == Some(DType::Half) && grad.dtype() == DType::Float;
     let dtype = if narrowed { DType::Half } else { grad.dtype() };
@@ -175,7 +175,7 @@ fn log_softmax_backward(call: &Call) -> Answer {
     })
 }
 
-/// Which of three gradients are asked for.
+/// The requested ones of three gradients.
 fn mask(call: &Call) -> Result<[bool; 3], Stop> {
     let mask = call.elements("output_mask")?;
     Ok(std::array::from_fn(|i| mask.get(i).and_then(IValue::scalar).is_none_or(|mask| mask.truth())))
@@ -192,7 +192,8 @@ fn numbers(call: &Call, name: &str, n: usize) -> Result<Option<Vec<f64>>, Stop> 
     Ok(call.opt_tensor(name)?.filter(|tensor| tensor.numel() == n).map(|tensor| tensor.read()))
 }
 
-/// What a normalised row is differentiated by: rows of gradients and inputs, the mean and the reciprocal deviation.
+/// The inputs of the gradient of a normalised row: rows of gradients and inputs, the mean and the
+/// reciprocal deviation.
 struct Normalized<'a> {
     grads: &'a [f64],
     inputs: &'a [f64],
@@ -211,7 +212,7 @@ impl Normalized<'_> {
         pairs.fold((0.0, 0.0), |(sum, dot), (i, (g, x))| (sum + g * weight(i), dot + g * weight(i) * x))
     }
 
-    /// The gradient of the inputs, where mean and deviation depend on them.
+    /// The gradient of the inputs, if mean and deviation depend on them.
     fn gradient(&self, weight: impl Fn(usize) -> f64) -> Vec<f64> {
         let n = self.inputs.len() as f64;
         let (sum, dot) = self.sums(&weight);
@@ -261,7 +262,8 @@ fn batch_norm_backward(call: &Call) -> Answer {
     masked(call, [result, vector(&of_weight), vector(&of_bias)])
 }
 
-/// Gradients of a norm's parameters. The weight of halves may be of floats, as its gradient is then, and that of the bias; eager mode adds them up in halves all the same.
+/// Gradients of a norm's parameters. The weight of 16-bit inputs may be a float, and so are its
+/// gradient and that of the bias; eager mode accumulates them in 16 bits nevertheless.
 fn of_parameters(call: &Call, x: &Tensor, numbers: [&[f64]; 2], shape: &[i64]) -> Result<[Tensor; 2], Stop> {
     let dtype = call.opt_tensor("weight")?.map_or(x.dtype(), |weight| weight.dtype());
     Ok(numbers.map(|numbers| {
@@ -336,13 +338,13 @@ fn group_norm_backward(call: &Call) -> Answer {
     masked(call, [result, weight, bias])
 }
 
-/// Gradient and output, element by element.
+/// A function of gradient and output, element by element.
 fn of_output(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (grad, output) = (incoming(call)?, call.tensor("output")?);
     one(map2(&grad, &output, same(call, result_type(&grad, &output)), f)?)
 }
 
-/// Gradient and input, element by element.
+/// A function of gradient and input, element by element.
 fn of_input(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (grad, x) = (incoming(call)?, call.tensor("self")?);
     one(map2(&grad, &x, same(call, result_type(&grad, &x)), f)?)
@@ -356,7 +358,8 @@ fn sign(x: f64) -> f64 {
     if x.is_nan() || x == 0.0 { x } else { x.signum() }
 }
 
-/// A bound that gradients are compared at: a number of the element type, and of single precision for halves.
+/// A bound with which inputs are compared: a number of the element type, or of single precision for
+/// 16-bit floats.
 fn bound_of_gradients(call: &Call, name: &str) -> Result<f64, Stop> {
     let (bound, dtype) = (call.float(name)?, result_type(&incoming(call)?, &call.tensor("self")?));
     let compared = if dtype.is_short_float() { DType::Float } else { dtype };
@@ -376,13 +379,14 @@ fn threshold_backward(call: &Call) -> Answer {
     })
 }
 
-/// Of no number there is none, but in the last elements of a tensor, which eager mode computes one by one.
+/// At NaN eager mode's gradient is 0, except for the last elements of a tensor, which it computes
+/// one by one as here.
 fn hardtanh_backward(call: &Call) -> Answer {
     let (low, high) = (bound_of_gradients(call, "min_val")?, bound_of_gradients(call, "max_val")?);
     of_input(call, |g, x| if x <= low || x >= high { 0.0 } else { g })
 }
 
-/// A sixth is one of single precision, of doubles, too.
+/// The factor 1/6 is of single precision, also for doubles.
 fn hardsigmoid_backward(call: &Call) -> Answer {
     let sixth = f64::from(1f32 / 6.0);
     of_input(call, |g, x| if x > -3.0 && x < 3.0 { g * sixth } else { 0.0 })
@@ -394,9 +398,8 @@ fn leaky_relu_backward(call: &Call) -> Answer {
 }
 
 /// Computed from the result in 1.3; later schemas have `is_result`. PyTorch's scalar code, and
-/// CUDA's, lets the
-/// gradient through at NaN; its vector code, which takes all but the last elements, gives NaN
-/// there.
+/// CUDA's, passes the gradient at NaN; its vector code, which handles all but the last elements,
+/// gives NaN there.
 fn elu_backward(call: &Call) -> Answer {
     let (alpha, scale, input_scale) = (call.float("alpha")?, call.float("scale")?, call.float("input_scale")?);
     let of_result = call.opt_scalar("is_result")?.is_none_or(|is_result| is_result.truth());
@@ -516,7 +519,7 @@ fn nll_loss_backward(call: &Call) -> Answer {
     one(from_rows(call, &rows, classes.dim, x.dtype(), &x))
 }
 
-/// Gradients are added up in the rows that were looked up.
+/// Gradients are accumulated in the rows that were looked up.
 fn embedding_dense_backward(call: &Call) -> Answer {
     let (grad, indices) = (incoming(call)?, call.tensor("indices")?);
     let (count, padding) = (call.int("num_weights")?, call.int("padding_idx")?);

@@ -9,7 +9,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::map3;
 use crate::tensor::{DType, Scalar, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::embedding", embedding),
     ("aten::embedding_renorm_", embedding_renorm),
@@ -24,7 +24,7 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// Rows of a table that exist.
+/// The row indices of a table, checked.
 fn lookups(table: &Tensor, indices: &Tensor) -> Result<Vec<usize>, Stop> {
     let count = table.size(0) as usize;
     let row = |index: i64| usize::try_from(index).ok().filter(|&index| index < count);
@@ -53,7 +53,7 @@ fn embedding(call: &Call) -> Answer {
     })
 }
 
-/// Rows that are looked up and longer than a norm are shortened to it, in place.
+/// Shortens looked-up rows whose norm exceeds the maximum, in place.
 fn embedding_renorm(call: &Call) -> Answer {
     let table = call.tensor(if call.look("weight").is_some() { "weight" } else { "self" })?;
     let indices = call.tensor(if call.look("input").is_some() { "input" } else { "indices" })?;
@@ -72,7 +72,7 @@ fn embedding_renorm(call: &Call) -> Answer {
     one(table)
 }
 
-/// Where bags start and end among the indices.
+/// The start and end of each bag among the indices.
 fn bags(call: &Call, indices: &Tensor) -> Result<Vec<(usize, usize)>, Stop> {
     let mut starts = call.tensor("offsets")?.read::<i64>();
     let n = indices.numel() as i64;
@@ -91,7 +91,8 @@ fn bags(call: &Call, indices: &Tensor) -> Result<Vec<(usize, usize)>, Stop> {
     Ok(starts.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize)).collect())
 }
 
-/// Sums, means or maxima of rows; then the bag of each index, the sizes of bags, and for maxima the rows they come from.
+/// Sums, means or maxima of rows; then the bag of each index, the sizes of bags, and for maxima the
+/// source rows.
 fn embedding_bag(call: &Call) -> Answer {
     let (table, indices) = (call.tensor("weight")?, call.tensor("indices")?);
     reals("embedding_bag", &table)?;
@@ -101,7 +102,7 @@ fn embedding_bag(call: &Call) -> Answer {
     check(weights.as_ref().is_none_or(|weights| weights.len() == rows.len()), || {
         "expected per_sample_weights to have the same shape as input".to_owned()
     })?;
-    // An operand that may be None counts from the end; elsewhere what is negative is none.
+    // An operand that may be None counts from the end; otherwise a negative index means none.
     let wraps = call.overload() == "padding_idx";
     let padding =
         call.opt_int("padding_idx")?.map(|index| if wraps && index < 0 { index + table.size(0) } else { index });
@@ -132,7 +133,7 @@ fn embedding_bag(call: &Call) -> Answer {
     several([out, long(&bag_of, &[rows.len() as i64]), long(&sizes, &[n]), maxima])
 }
 
-/// Each head repeated so that there are as many as of queries.
+/// Repeats each head to match the number of query heads.
 fn repeated(x: &Tensor, heads: i64) -> Result<Tensor, Stop> {
     let at = x.rank() - 3;
     let own = x.size(at);
@@ -147,7 +148,7 @@ fn repeated(x: &Tensor, heads: i64) -> Result<Tensor, Stop> {
     Ok(whole.reshape(&shape))
 }
 
-/// The result and the weights. Rows that may look at nothing are zeros.
+/// The result and the weights. Rows without any visible key are zeros.
 fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     let (query, mut key, mut value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
     check(query.rank() >= 2 && key.rank() >= 2 && value.rank() >= 2, || {
@@ -179,7 +180,7 @@ fn attend(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     Ok((matmul(call, &weights, &value)?, weights))
 }
 
-/// A mask of truth values tells what takes part; one of numbers is added.
+/// A bool mask selects; a floating point mask is added.
 fn masked(call: &Call, scores: Tensor) -> Result<Tensor, Stop> {
     let (rank, causal) = (scores.rank(), call.bool("is_causal")?);
     let hide = |scores: &Tensor, seen: &Tensor| -> Result<Tensor, Stop> {

@@ -1,4 +1,5 @@
-//! Checks before fusion groups: whether operands are what a group was made for.
+//! Type checks before fusion groups: whether operands have the properties that a group was compiled
+//! for.
 //!
 //! ```text
 //! %1 : Float(2), %2 : bool = prim::TypeCheck[types=[Float(2)]](%x)
@@ -16,7 +17,7 @@ use crate::symbol::attr;
 use crate::tensor::Tensor;
 use crate::types::{Dim, Strides, TensorType};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("prim::TypeCheck", type_check),
     ("prim::RequiresGradCheck", requires_grad_check),
@@ -25,7 +26,7 @@ pub const ROWS: &[Row] = &[
     ("prim::CudaFusionGuard", cuda_guard),
 ];
 
-/// The types of the attribute that a check compares its operands to.
+/// The types in the attribute of a check.
 fn checked_types<'a>(call: &Call<'a>) -> Result<Vec<Option<&'a TensorType>>, Stop> {
     let Some(Attribute::List(types)) = call.graph.attribute(call.node, attr::TYPES) else {
         return Err(Stop::unsupported(format!("`{}` without types", call.kind())));
@@ -33,7 +34,7 @@ fn checked_types<'a>(call: &Call<'a>) -> Result<Vec<Option<&'a TensorType>>, Sto
     Ok(types.iter().map(|ty| if let Attribute::Type(ty) = ty { ty.as_tensor() } else { None }).collect())
 }
 
-/// Whether all operands are tensors of which `fits` holds, with the types they are compared to.
+/// Whether all operands are tensors for which `fits` holds, with the types to compare with.
 fn all_fit(call: &Call<'_>, mut fits: impl FnMut(usize, &Tensor, &TensorType) -> bool) -> Result<bool, Stop> {
     let types = checked_types(call)?;
     Ok(call.args.iter().zip(types).enumerate().all(|(i, (value, ty))| match (value, ty) {
@@ -42,21 +43,21 @@ fn all_fit(call: &Call<'_>, mut fits: impl FnMut(usize, &Tensor, &TensorType) ->
     }))
 }
 
-/// Passes its operands on, with whether they are of the types that were seen before.
+/// Returns the operands, and whether they have the types observed before.
 fn type_check(call: &Call<'_>) -> Answer {
     let fits = all_fit(call, |_, tensor, ty| conforms(tensor, ty, false))?;
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
 }
 
-/// The same, of tensors that take no part in differentiation.
+/// The same for tensors that do not require gradients.
 fn onednn_guard(call: &Call<'_>) -> Answer {
     let fits = all_fit(call, |_, tensor, ty| !tensor.requires_grad() && conforms(tensor, ty, false))?;
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
 }
 
-/// Whether operands have the types that a group was made for, where each symbol stands for one
-/// size, and whether
-/// they lie in memory as the group expects. Checked by running the guards of PyTorch 1.12 to 2.15.
+/// Whether operands have the types that a group was compiled for, where each symbol denotes one
+/// size, and whether their layout is the expected one. Checked by running the guards of PyTorch
+/// 1.12 to 2.15.
 fn dynamic_guard(call: &Call<'_>) -> Answer {
     let layouts = match call.graph.attribute(call.node, attr::STRIDING_INPUTS_DESC) {
         Some(Attribute::List(layouts)) => Some(layouts),
@@ -98,9 +99,8 @@ fn strings(names: &[Attribute]) -> Vec<&str> {
         .collect()
 }
 
-/// Whether a tensor lies in memory as a description of the tensor expression compiler says: a word
-/// for the whole
-/// tensor, or one for each dimension, where the first that holds describes it.
+/// Whether the layout of a tensor matches a description of the tensor expression compiler: one word
+/// for the whole tensor, or one for each dimension, where the first that holds describes it.
 fn lies_as(tensor: &Tensor, layout: &[&str]) -> bool {
     let (shape, strides) = (tensor.shape(), tensor.strides());
     match layout {
@@ -118,8 +118,7 @@ fn lies_as(tensor: &Tensor, layout: &[&str]) -> bool {
 }
 
 /// Whether operands have the element types, ranks, dimensions of size 1, devices and orders of
-/// dimensions that a
-/// group was made for; other sizes may differ.
+/// dimensions that a group was compiled for; other sizes may differ.
 fn cuda_guard(call: &Call<'_>) -> Answer {
     let fits = all_fit(call, |_, tensor, ty| {
         let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
@@ -138,8 +137,8 @@ fn cuda_guard(call: &Call<'_>) -> Answer {
     one(fits)
 }
 
-/// Whether the dimensions of a tensor lie in memory in the order of these strides, the contiguous
-/// ones without gaps.
+/// Whether the dimensions of a tensor are in the memory order of these strides, the contiguous ones
+/// without gaps.
 fn has_order(tensor: &Tensor, strides: &[i64]) -> bool {
     let dims = || (0..strides.len()).filter(|&dim| tensor.size(dim) != 1);
     let ordered =

@@ -1,4 +1,4 @@
-//! Clamping between bounds.
+//! Clamping.
 
 use super::operands::{Operand, both, common};
 use super::picking::check_fits;
@@ -18,7 +18,7 @@ fn bound(call: &Call<'_>, name: &str) -> Result<Option<Operand>, Stop> {
     }
 }
 
-/// The bounds in turn: the lower, then the upper, which wins where they cross. NaN stays; NaN as a
+/// Applies the lower bound, then the upper, which wins if they cross. NaN elements stay; NaN as a
 /// bound wins since 1.12.
 pub(super) fn clamp(call: &Call<'_>) -> Answer {
     ordered(call, "clamp is not supported for complex types")?;
@@ -69,11 +69,11 @@ pub(super) fn clamp(call: &Call<'_>) -> Answer {
     }
 }
 
-/// A real bound is refused where it is beyond its type, and one of integers is made one of
-/// theirs. What is beyond all of them on the side where it does nothing is the last of them; on the
-/// other
-/// side it is refused; before 2.15 on both, but negative numbers wrap in the unsigned type (PyTorch
-/// issues 107702, 198071).
+/// A bound for tensors of the element type. A floating point bound out of the range of its type is
+/// refused; an integer bound is converted. If it is out of range on the side where it has no
+/// effect, it becomes the last number of the type; on the other side it is refused; before 2.15 it
+/// is refused on both sides, but negative numbers wrap in the unsigned type (PyTorch issues 107702,
+/// 198071).
 fn within(call: &Call<'_>, limit: Operand, dtype: DType, is_low: bool) -> Result<Operand, Stop> {
     if let (Operand::Number(limit), Some(Kind::Float)) = (&limit, dtype.arithmetic()) {
         check_fits(*limit, dtype)?;
@@ -98,7 +98,7 @@ pub(super) fn within_range(call: &Call<'_>, n: i64, dtype: DType, is_low: bool) 
     Err(Stop::raised(format!("Clamp {which} value {n} is outside the representable range of {name}")))
 }
 
-/// A bound in the element type, truncated; none for NaN, which bounds nothing.
+/// A bound in the element type, truncated; `None` for NaN, which has no effect.
 fn number_of(bound: Operand, dtype: DType) -> Option<Operand> {
     match bound {
         Operand::Number(number) if number.real().is_nan() => None,
@@ -113,7 +113,7 @@ fn rank(x: &Operand) -> usize {
     if let Operand::Tensor(x) = x { x.rank() } else { 0 }
 }
 
-/// Bounds that cross, where old versions ask for the lower one first and are done when it holds.
+/// Crossing bounds, for which old versions test the lower one first and stop if it applies.
 fn crossed(call: &Call<'_>, low: Option<&Operand>, high: Option<&Operand>) -> Option<(f64, f64)> {
     match (low, high) {
         (Some(Operand::Number(low)), Some(Operand::Number(high))) if call.release() < Release(1, 8) => {

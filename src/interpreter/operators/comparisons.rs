@@ -8,7 +8,7 @@ use crate::interpreter::library::{Row, write_into};
 use crate::tensor::blocks::{Types, map1};
 use crate::tensor::{C128, DType, Kind};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::eq", |call| comparison(call, |a, b| a == b, |a, b| a == b, |a, b| a == b)),
     ("aten::ne", |call| comparison(call, |a, b| a != b, |a, b| a != b, |a, b| a != b)),
@@ -62,7 +62,7 @@ fn question(
         _ => map1(&x, types, |n| i64::from(of_ints(n)))?,
     };
     match call.look("out").and_then(|out| out.tensor()) {
-        // The answer is written as 0 and 1 in whatever type there is.
+        // The result is written as 0 and 1 in the type of the output.
         Some(out) => {
             write_into(out, &result.converted(out.dtype(), call.precision()))?;
             one(out.clone())

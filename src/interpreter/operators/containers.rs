@@ -1,4 +1,4 @@
-//! Lists and dicts: what Python does with them.
+//! Lists and dicts, with Python's semantics.
 
 use super::scalars::{equal, order};
 use super::structure::wrapped;
@@ -10,7 +10,7 @@ use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 use std::rc::Rc;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::len", len),
     ("aten::__getitem__", get_item),
@@ -57,7 +57,7 @@ pub const ROWS: &[Row] = &[
     ("aten::update", update),
     ("prim::rangelist", |call| match call.arg(0)?.scalar() {
         Some(n) if n.int() <= 1 << 24 => one(IValue::list(0..n.int().max(0))),
-        _ => Err(Stop::unsupported("a list of so many numbers")),
+        _ => Err(Stop::unsupported("a list of this many numbers")),
     }),
     ("aten::broadcast_shapes", infer_size),
     ("aten::_infer_size", infer_size),
@@ -118,7 +118,7 @@ fn out_of_range() -> Stop {
     Stop::raised_as("IndexError", "list index out of range")
 }
 
-/// A value as a key; what Python cannot hash is none.
+/// A value as a key; unhashable values are refused.
 fn key_of(value: &IValue) -> Result<Key, Stop> {
     let is_key = matches!(value, IValue::Tensor(_) | IValue::Str(_) | IValue::Device(_)) || value.scalar().is_some();
     match is_key {
@@ -198,7 +198,7 @@ fn delete(call: &Call<'_>) -> Answer {
     }
 }
 
-/// The indices that `[start:end:step]` picks, as Python does: a negative step walks backwards.
+/// The indices of `[start:end:step]`, as in Python: a negative step runs backwards.
 pub fn picked(len: usize, start: Option<i64>, end: Option<i64>, step: i64) -> Result<Vec<usize>, Stop> {
     if step == 0 {
         return Err(Stop::raised("List slice should have non-zero step"));
@@ -333,10 +333,10 @@ fn dict_of(call: &Call<'_>) -> Answer {
     }
 }
 
-/// PyTorch 1.3 fills nothing in, for no number of such a list can be `None`.
+/// PyTorch 1.3 fills nothing in, as no number of such a list can be `None`.
 fn list_with_default(call: &Call<'_>) -> Answer {
     if list(call, 1)?.borrow().len() <= list(call, 0)?.borrow().len() {
-        return Err(Stop::raised("list_with_default: there are to be more defaults than numbers"));
+        return Err(Stop::raised("list_with_default: expected more defaults than numbers"));
     }
     copy(call)
 }
@@ -384,7 +384,8 @@ fn contains(call: &Call<'_>) -> Answer {
 fn in_order(mut values: Vec<IValue>, reverse: bool) -> Vec<IValue> {
     let single = |value: &IValue| value.tensor().filter(|tensor| tensor.numel() == 1).map(|tensor| tensor.item());
     let key = |value: &IValue| single(value).map_or_else(|| value.clone(), IValue::from);
-    // What does not compare is not a number, or no number at all: behind the others, so that the order is one.
+    // Incomparable elements are NaN or not numbers: they are placed last, so that the order is
+    // total.
     let real = |value: &IValue| value.scalar().map_or(f64::NAN, |number| number.real());
     values.sort_by(|a, b| {
         let (a, b) = (key(a), key(b));
@@ -428,7 +429,7 @@ fn update(call: &Call<'_>) -> Answer {
     Ok(Outs::new())
 }
 
-/// One behind the other: lists and texts.
+/// Concatenation of lists or strings.
 pub fn add(call: &Call<'_>) -> Answer {
     match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(a), IValue::List(b)) => {
@@ -440,19 +441,19 @@ pub fn add(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Most elements of a list that repeating makes.
+/// The maximal number of elements of a repeated list.
 const MOST: usize = 1 << 24;
 
 fn times(list: &List, n: i64) -> Result<Vec<IValue>, Stop> {
     let list = list.borrow();
     let n = if list.is_empty() { 0 } else { n.max(0) as usize };
     if list.len().saturating_mul(n) > MOST {
-        return Err(Stop::unsupported("a list of so many elements"));
+        return Err(Stop::unsupported("a list of this many elements"));
     }
     Ok(std::iter::repeat_n(&*list, n).flatten().cloned().collect())
 }
 
-/// Several times behind itself: lists and texts.
+/// Repetition of lists or strings.
 pub fn repeat(call: &Call<'_>) -> Answer {
     match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(list), other) | (other, IValue::List(list)) => {
@@ -474,10 +475,10 @@ fn repeat_in_place(call: &Call<'_>) -> Answer {
     one(call.arg(0)?.clone())
 }
 
-/// The lesser or greater of two lists, compared element by element.
+/// The lesser or greater of two lists, in lexicographic order.
 pub fn extreme_list(a: &IValue, b: &IValue, wins: fn(std::cmp::Ordering) -> bool) -> Answer {
     let (IValue::List(x), IValue::List(y)) = (a, b) else {
-        return Err(Stop::unsupported("the extreme of these"));
+        return Err(Stop::unsupported("the minimum or maximum of these values"));
     };
     let (x, y) = (x.borrow(), y.borrow());
     let first = x.iter().zip(y.iter()).filter_map(|(x, y)| order(x, y)).find(|order| order.is_ne());

@@ -1,4 +1,4 @@
-//! Element type, device and layout of tensors, and what programs ask about them.
+//! Element type, device and layout of tensors, and queries about them.
 
 use super::pointwise::self_of;
 use super::views::formatted;
@@ -9,7 +9,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::promotion::{Promotion, join};
 use crate::tensor::{DType, Device, Precision, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::to", to),
     ("aten::_to_copy", |call| {
@@ -112,7 +112,7 @@ fn autocast(call: &Call<'_>, casts: impl Fn(DType) -> bool, to: Result<DType, St
     }
 }
 
-/// The tensor itself where nothing changes and no copy is asked for.
+/// The tensor itself if nothing changes and no copy is requested.
 fn as_type(call: &Call<'_>, x: &Tensor, dtype: DType, device: Option<Device>, copy: bool) -> Tensor {
     let device = device.map_or(x.device(), Device::placed);
     if dtype == x.dtype() && device == x.device() && !copy {
@@ -121,7 +121,8 @@ fn as_type(call: &Call<'_>, x: &Tensor, dtype: DType, device: Option<Device>, co
     rounded(x, dtype).converted(dtype, call.precision()).on(device)
 }
 
-/// Going down to 16 bits is what the program wants: it rounds even where nothing else does.
+/// A conversion to 16 bits rounds even in the double-precision reference, as the program requests
+/// it.
 fn rounded(x: &Tensor, dtype: DType) -> Tensor {
     match dtype {
         DType::Half | DType::BFloat16 => x.converted(dtype, Precision::Typed),

@@ -1,7 +1,8 @@
 //! Convolutions.
 //!
-//! The elements under the window are laid out as a matrix, one row for each element of the window and one column for each position,
-//! and multiplied with the weights. A transposed convolution does the same backwards: it is the gradient of a convolution.
+//! The elements under the window form a matrix (im2col), with one row for each element of the
+//! window and one column for each position, which is multiplied with the weights. A transposed
+//! convolution is the reverse: the gradient of a convolution.
 
 use super::elements::{by_kind, check, placed};
 use super::spatial::{Axis, Window, parameter, runs, sizes, volume, window};
@@ -13,7 +14,7 @@ use crate::tensor::buffer::Typed;
 use crate::tensor::gemm::{self, Matrix, Real, Ring};
 use crate::tensor::{C128, DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::conv1d", |call| convolve(call, 1, Some(false))),
     ("aten::conv2d", |call| convolve(call, 2, Some(false))),
@@ -34,7 +35,7 @@ pub const ROWS: &[Row] = &[
     ("aten::convolution_backward_overrideable", convolution_backward),
 ];
 
-/// An element type that convolutions are computed in.
+/// An element type of convolutions.
 trait Element: Copy + Default {
     fn plus(self, other: Self) -> Self;
     /// `c += a b`
@@ -48,7 +49,7 @@ macro_rules! elements {
     })*};
 }
 
-/// Sums that never trap.
+/// Sums that wrap instead of trapping.
 trait WrappingPlus {
     fn wrapping_plus(self, other: Self) -> Self;
 }
@@ -73,15 +74,16 @@ fn slow<W: Ring>((a, a_at): (&[W], Matrix), (b, b_at): (&[W], Matrix), c: &mut [
 
 elements! { f32, fast::<f32>; f64, fast::<f64>; i64, slow::<i64>; C128, slow::<C128>; }
 
-/// One convolution, the transposed ones seen from the other side: `large` is what the window slides over, `small` has one element per
-/// position. Weights are `[channels of small, channels of large / groups, window]`.
+/// One convolution; a transposed one is seen from its output: `large` is the image that the window
+/// slides over, `small` has one element per position. Weights are `[channels of small, channels of
+/// large / groups, window]`.
 struct Shape {
     window: Window,
     batches: usize,
     groups: usize,
-    /// Channels of one group.
+    /// The channels of one group.
     small: usize,
-    /// Channels of one group.
+    /// The channels of one group.
     large: usize,
 }
 
@@ -95,7 +97,7 @@ impl Shape {
     fn image(&self) -> usize {
         volume(&self.window, |axis| axis.input)
     }
-    /// Whether the matrix of what lies under the window is the image itself.
+    /// Whether the matrix of window elements is the image itself.
     fn is_pointwise(&self) -> bool {
         self.window.iter().all(|a| a.kernel == 1 && a.stride == 1 && a.before == 0 && a.input == a.output)
     }
@@ -120,14 +122,14 @@ impl Shape {
     }
 }
 
-/// Where one group of one example is.
+/// The offsets of one group of one example.
 struct Part {
     small: std::ops::Range<usize>,
     large: std::ops::Range<usize>,
     weight: std::ops::Range<usize>,
 }
 
-/// Lays out what lies under the window.
+/// Copies the elements under the window into columns.
 fn unfold<T: Element>(shape: &Shape, image: &[T], columns: &mut [T]) {
     let (rows, size) = (shape.taps() * shape.positions(), shape.image());
     for (columns, image) in columns.chunks_exact_mut(rows.max(1)).zip(image.chunks_exact(size.max(1))) {
@@ -142,7 +144,7 @@ fn unfold<T: Element>(shape: &Shape, image: &[T], columns: &mut [T]) {
     }
 }
 
-/// The inverse, adding up.
+/// The inverse, which accumulates.
 fn fold<T: Element>(shape: &Shape, columns: &[T], image: &mut [T]) {
     let (rows, size) = (shape.taps() * shape.positions(), shape.image());
     for (columns, image) in columns.chunks_exact(rows.max(1)).zip(image.chunks_exact_mut(size.max(1))) {
@@ -189,7 +191,8 @@ fn of_weights<T: Element>(shape: &Shape, small: &[T], large: &[T], weight: &mut 
     }
 }
 
-/// Runs a block with the elements of tensors in a type to compute in; the block gives elements of it, which become a tensor.
+/// Runs a block with the elements of tensors in an arithmetic type; the block returns elements of
+/// this type, which become a tensor.
 macro_rules! computed {
     ($call:expr, $dtype:expr, $shape:expr, [$($slice:ident = $tensor:expr),*], $wide:ident => $body:expr) => {{
         let shape: &[i64] = $shape;
@@ -208,7 +211,7 @@ macro_rules! computed {
     }};
 }
 
-/// The elements in logical order, if they are singles.
+/// The elements in logical order, if they are `f32`.
 fn singles(x: &Tensor) -> Option<Vec<f32>> {
     let row = x.contiguous();
     let memory = row.storage().read();
@@ -216,7 +219,7 @@ fn singles(x: &Tensor) -> Option<Vec<f32>> {
     (x.dtype() == DType::Float).then(|| all[row.offset()..row.offset() + row.numel()].to_vec())
 }
 
-/// What a call says, apart from tensors.
+/// The parameters of a call other than tensors.
 struct Parameters {
     stride: Vec<i64>,
     before: Vec<i64>,
@@ -311,7 +314,7 @@ fn shape_of(x: &Tensor, weight: &Tensor, p: &Parameters) -> Result<(Shape, Vec<i
     Ok((shape, out))
 }
 
-/// Input, weight and whether the input came without a batch.
+/// Input, weight and whether the input has no batch dimension.
 fn operands(call: &Call, n: usize) -> Result<(Tensor, Tensor, bool), Stop> {
     let x = call.tensor("input").or_else(|_| call.tensor("self"))?;
     let weight = call.tensor("weight")?;
@@ -358,7 +361,7 @@ fn convolve(call: &Call, n: usize, transposed: Option<bool>) -> Answer {
     one(if single { result.select(0, 0) } else { result })
 }
 
-/// The gradients of input, weight and bias, as far as they are asked for.
+/// The requested gradients of input, weight and bias.
 fn convolution_backward(call: &Call) -> Answer {
     let (x, weight, single) = operands(call, 0)?;
     let grad = call.tensor("grad_output")?;

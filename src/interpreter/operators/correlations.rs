@@ -1,4 +1,4 @@
-//! Covariances, correlations, distances of all pairs of rows, and matrices of powers.
+//! Covariances, correlations, pairwise distances of rows, and Vandermonde matrices.
 
 use super::elements::{by_kind, check, like, reals};
 use super::pointwise::not_implemented;
@@ -10,7 +10,7 @@ use crate::tensor::gemm::Ring;
 use crate::tensor::promotion::to_real_arithmetic;
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::cov", |call| {
         let found = covariance(call, "cov")?;
@@ -35,7 +35,7 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// A square matrix, or the only number of one that is made of a row.
+/// A square matrix, or its only element if the input is one row.
 struct Covariance {
     elements: Vec<f64>,
     rows: usize,
@@ -49,7 +49,7 @@ impl Covariance {
     }
 }
 
-/// Weights of observations, checked.
+/// Checked weights of observations.
 fn weights(call: &Call<'_>, name: &str, observations: usize) -> Result<Option<Vec<f64>>, Stop> {
     let Some(weights) = call.opt_tensor(name)? else { return Ok(None) };
     let (is_whole, kind) = if name == "fweights" { (true, "integral") } else { (false, "floating point") };
@@ -68,7 +68,7 @@ fn weights(call: &Call<'_>, name: &str, observations: usize) -> Result<Option<Ve
     Ok(Some(found))
 }
 
-/// Each row is a variable; frequencies repeat observations, other weights say how much they count.
+/// Each row is a variable; frequencies repeat observations, other weights give their importance.
 fn covariance(call: &Call<'_>, name: &str) -> Result<Covariance, Stop> {
     let x = call.tensor("self")?;
     check(x.rank() <= 2, || {
@@ -109,7 +109,7 @@ fn covariance(call: &Call<'_>, name: &str) -> Result<Covariance, Stop> {
     Ok(Covariance { elements, rows, is_number: x.rank() < 2 || rows == 1, dtype: to_real_arithmetic(x.dtype()) })
 }
 
-/// Covariances over the roots of variances, within -1 and 1.
+/// Covariances divided by the square roots of variances, clamped to -1 and 1.
 fn corrcoef(call: &Call) -> Answer {
     let x = call.tensor("self")?;
     let mut found = covariance(call, "corrcoef")?;
@@ -117,7 +117,7 @@ fn corrcoef(call: &Call) -> Answer {
     let roots: Vec<f64> = (0..rows).map(|i| found.elements[i * rows + i].sqrt()).collect();
     for (at, element) in found.elements.iter_mut().enumerate() {
         *element = match found.is_number {
-            // What does not vary has no correlation, not with itself either.
+            // A constant variable has no correlation, not even with itself.
             true if *element == 0.0 || !element.is_finite() => f64::NAN,
             true => 1.0,
             false => (*element / roots[at / rows] / roots[at % rows]).clamp(-1.0, 1.0),
@@ -126,7 +126,7 @@ fn corrcoef(call: &Call) -> Answer {
     one(like(call, &found.elements, found.dtype, &found.shape(), &x))
 }
 
-/// Distances of each row from those behind it.
+/// Distances of each row from the rows after it.
 fn pdist(call: &Call) -> Answer {
     let (x, p) = (call.tensor("self")?, call.opt_float("p")?.unwrap_or(2.0));
     check(x.rank() == 2, || format!("pdist only supports 2D tensors, got: {}D", x.rank()))?;
@@ -146,7 +146,7 @@ fn pdist(call: &Call) -> Answer {
     one(like(call, &found, x.dtype(), &[found.len() as i64], &x))
 }
 
-/// The norm of differences. No number makes it none.
+/// The norm of differences. It is NaN if an element is.
 fn length(differences: impl Iterator<Item = f64>, p: f64) -> f64 {
     let far = differences.map(f64::abs);
     match p {
@@ -158,7 +158,7 @@ fn length(differences: impl Iterator<Item = f64>, p: f64) -> f64 {
     }
 }
 
-/// Powers of each number, from the 0th up or down.
+/// Powers of each number, from exponent 0 up or down.
 fn powers(call: &Call<'_>, x: &Tensor, n: i64, increasing: bool) -> Answer {
     let dtype = if x.dtype().is_integral() { DType::Long } else { x.dtype() };
     let mut shape = x.shape().to_vec();

@@ -1,7 +1,9 @@
-//! Connectionist temporal classification: how unlikely labels are, over all ways to align them to the steps of a longer sequence (Graves et al., 2006).
+//! Connectionist temporal classification: the negative log-likelihood of labels, over all
+//! alignments to the steps of a longer sequence (Graves et al., 2006).
 //!
-//! Between labels, before and behind them, a blank may stand. What is summed over all alignments up to a step is computed from the step before it; the gradient has the same
-//! from the other end. All of it is in logarithms.
+//! A blank may occur between labels, before and after them. The sum over all alignments up to a
+//! step is computed from the preceding step; the gradient uses the same recursion from the other
+//! end. All numbers are logarithms.
 
 use super::elements::{check, like, reals};
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -11,7 +13,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_ctc_loss", |call| {
         let batch = Batch::of(call, &call.tensor("log_probs")?)?;
@@ -21,13 +23,13 @@ pub const ROWS: &[Row] = &[
     ("aten::ctc_loss", reduced),
 ];
 
-/// One sequence: how many steps count, and its labels with blanks around each.
+/// One sequence: its number of steps, and its labels with blanks around each.
 struct Case {
     steps: usize,
     labels: Vec<usize>,
 }
 
-/// Logarithms of probabilities, of a class in each step of each sequence.
+/// Log-probabilities of each class in each step of each sequence.
 struct Batch {
     scores: Tensor,
     all: Vec<f64>,
@@ -35,7 +37,7 @@ struct Batch {
     cases: Vec<Case>,
 }
 
-/// Numbers that come as a list, or as a tensor.
+/// Numbers given as a list or as a tensor.
 fn lengths(call: &Call, name: &str) -> Result<Vec<i64>, Stop> {
     match call.get(name) {
         Some(IValue::Tensor(tensor)) => Ok(tensor.read::<i64>()),
@@ -45,7 +47,7 @@ fn lengths(call: &Call, name: &str) -> Result<Vec<i64>, Stop> {
 
 const WHERE: &str = "(while checking arguments for ctc_loss_allocate_outputs)";
 
-/// The labels of each sequence: rows of a matrix, or one behind the other.
+/// The labels of each sequence: rows of a matrix, or concatenated.
 fn labels(call: &Call, counts: &[i64]) -> Result<Vec<Vec<i64>>, Stop> {
     let targets = call.tensor("targets")?;
     check(matches!(targets.dtype(), DType::Int | DType::Long), || {
@@ -96,8 +98,8 @@ impl Batch {
         }
         let mut cases = Vec::new();
         for (labels, steps) in labels(call, &targets)?.into_iter().zip(inputs) {
-            // Eager mode reads whatever memory is there.
-            check(labels.iter().all(|label| (0..classes).contains(label)), || "a label is no class".to_owned())?;
+            // Eager mode reads arbitrary memory here.
+            check(labels.iter().all(|label| (0..classes).contains(label)), || "a label is not a class".to_owned())?;
             let around = labels.into_iter().flat_map(|label| [label as usize, blank as usize]);
             let labels = std::iter::once(blank as usize).chain(around).collect();
             cases.push(Case { steps: steps as usize, labels });
@@ -105,18 +107,18 @@ impl Batch {
         Ok(Batch { scores: scores.clone(), all: scores.read::<f64>(), classes: classes as usize, cases })
     }
 
-    /// Where the score of a class stands.
+    /// The index of the score of a class.
     fn at(&self, step: usize, case: usize, class: usize) -> usize {
         (step * self.cases.len() + case) * self.classes + class
     }
 
-    /// For each step and label, the sum over all alignments up to there.
+    /// For each step and label, the sum over all alignments up to that point.
     fn alphas(&self, n: usize) -> Vec<f64> {
         let case = &self.cases[n];
         paths(&case.labels, case.steps, |step, class| self.all[self.at(step, n, class)])
     }
 
-    /// For each step and label, the sum over all alignments from there on.
+    /// For each step and label, the sum over all alignments from that point on.
     fn betas(&self, n: usize) -> Vec<f64> {
         let case = &self.cases[n];
         let labels: Vec<usize> = case.labels.iter().rev().copied().collect();
@@ -125,7 +127,8 @@ impl Batch {
         all
     }
 
-    /// The loss of a sequence, by what [`Batch::alphas`] found: alignments end with the last label, or the blank behind it.
+    /// The loss of a sequence, from [`Batch::alphas`]: alignments end with the last label, or the
+    /// blank after it.
     fn loss(&self, n: usize, alphas: &[f64]) -> f64 {
         let labels = &self.cases[n].labels;
         match alphas.len() {
@@ -140,7 +143,8 @@ impl Batch {
         like(call, &losses, self.scores.dtype(), &[losses.len() as i64], &self.scores)
     }
 
-    /// What [`Batch::alphas`] found, with impossible alignments behind the end. In eager mode nobody writes there.
+    /// The result of [`Batch::alphas`], with impossible alignments after the end, where eager mode
+    /// leaves memory unwritten.
     fn log_alpha(&self, call: &Call) -> Tensor {
         let (steps, width) = (self.scores.size(0), self.cases.iter().map(|case| case.labels.len()).max().unwrap_or(1));
         let mut all = vec![f64::NEG_INFINITY; self.cases.len() * steps as usize * width];
@@ -154,13 +158,14 @@ impl Batch {
     }
 }
 
-/// The logarithm of a sum of what these are the logarithms of.
+/// The logarithm of the sum of the numbers with these logarithms.
 fn log_sum(all: &[f64]) -> f64 {
     let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if most == f64::NEG_INFINITY { most } else { most + all.iter().map(|x| (x - most).exp()).sum::<f64>().ln() }
 }
 
-/// Sums over alignments: a step stays at its label, goes on to the next, or beyond a blank to another label.
+/// Sums over alignments: a step stays at its label, moves to the next, or skips a blank to a
+/// different label.
 fn paths(labels: &[usize], steps: usize, score: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     let width = labels.len();
     let mut all: Vec<f64> = Vec::with_capacity(steps * width);
@@ -186,7 +191,7 @@ fn paths(labels: &[usize], steps: usize, score: impl Fn(usize, usize) -> f64) ->
     all
 }
 
-/// As in eager mode the gradient is of what `log_softmax` is handed, which for scores that it made is the same.
+/// As in eager mode, the gradient is of the input of `log_softmax`; the scores must be its output.
 fn backward(call: &Call) -> Answer {
     let batch = Batch::of(call, &call.tensor("log_probs")?)?;
     let (given, zero_infinity) = (call.tensor("grad")?.read::<f64>(), call.bool("zero_infinity")?);
@@ -212,7 +217,7 @@ fn backward(call: &Call) -> Answer {
     one(like(call, &all, batch.scores.dtype(), batch.scores.shape(), &batch.scores))
 }
 
-/// The mean is of losses by the lengths of what they are of.
+/// The mean is over losses divided by the lengths of their targets.
 fn reduced(call: &Call) -> Answer {
     let scores = call.tensor("log_probs")?;
     let is_alone = scores.rank() == 2 && call.release() >= Release(1, 5);

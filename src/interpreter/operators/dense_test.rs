@@ -1,4 +1,5 @@
-//! Kernels of products, convolutions, networks and losses against sums written out, differences of doubles, and values of PyTorch's documentation.
+//! Kernels of products, convolutions, networks and losses against explicit sums, difference
+//! quotients, and values in PyTorch's documentation.
 
 use crate::interpreter::random::Philox;
 use crate::interpreter::{Environment, IValue, Machine, Stop};
@@ -18,7 +19,8 @@ fn run(source: &str, inputs: &[&Tensor]) -> Tensor {
     results[0].tensor().expect("the first result is a tensor").clone()
 }
 
-/// A graph of one node with these operands, which are inputs or constants: `x`, `[1, 2]`, `2`, `0.5`, `None`, `True`, `"text"`.
+/// A graph of one node with these operands, which are inputs or constants: `x`, `[1, 2]`, `2`,
+/// `0.5`, `None`, `True`, `"text"`.
 fn call(kind: &str, operands: &[&str], outputs: usize) -> String {
     let (mut inputs, mut constants, mut names) = (Vec::new(), String::new(), Vec::new());
     let mut constant = |ty: &str, value: &str| {
@@ -74,7 +76,8 @@ fn close(found: &Tensor, expected: &[f64], tolerance: f64) {
     }
 }
 
-/// The gradient that a backward operator gives is the difference quotient of the forward operator.
+/// Compares the gradient of a backward operator with the difference quotient of the forward
+/// operator.
 fn check_gradient(forward: &str, inputs: &[Tensor], wrt: usize, backward: &str, more: &[&Tensor]) {
     let all: Vec<&Tensor> = inputs.iter().collect();
     let out = run(forward, &all);
@@ -199,7 +202,7 @@ fn convolution(stride: i64, padding: i64, dilation: i64, groups: i64, transposed
     call("aten::convolution", &["x", "w", "b", &stride, &padding, &dilation, transposed, "[0, 0]", &groups], 1)
 }
 
-/// Every product of an element and a weight, added where it belongs.
+/// Every product of an element and a weight, accumulated at its position.
 #[test]
 fn convolutions_are_sums_of_products() {
     for &(s, p, d, groups, transposed) in CONVOLUTIONS {
@@ -289,7 +292,8 @@ fn gradients_of_pooling_and_resampling() {
     }
 }
 
-/// `torch.nn.Upsample` in PyTorch's documentation, and the weights of a cubic at a quarter, which ONNX documents for `Resize`.
+/// `torch.nn.Upsample` in PyTorch's documentation, and the weights of a cubic at a quarter, which
+/// ONNX documents for `Resize`.
 #[test]
 fn resampled_images() {
     let x = Tensor::of(&[1.0, 2.0, 3.0, 4.0], DType::Float, &[1, 1, 2, 2], Precision::Typed);
@@ -306,11 +310,11 @@ fn resampled_images() {
     let (near, far) = (0.87890625, 0.26171875);
     assert_eq!(row[1..9], [-0.03515625, -0.10546875, far, near, near, far, -0.10546875, -0.03515625]);
     let smooth = run(&call("aten::_upsample_bilinear2d_aa", &["x", "[1, 3]", "False", "None", "None"], 1), &[&unit]);
-    // A triangle over four elements, of which the first position sees three: weights 3, 3, 1.
+    // A triangle over four elements, of which the first position covers three: weights 3, 3, 1.
     close(&smooth, &[1.0 / 7.0, 3.0 / 8.0, 0.0], 1e-12);
 }
 
-/// Every way to give the letters values, one product for each.
+/// The sum over all assignments of values to letters, one product for each.
 fn by_enumeration(equation: &str, operands: &[&Tensor]) -> Vec<f64> {
     let (inputs, output) = equation.split_once("->").expect("the test writes the output");
     let inputs: Vec<&str> = inputs.split(',').collect();
@@ -480,7 +484,7 @@ fn boxes_that_overlap_go() {
     close(&run(&call("torchvision::roi_align", &operands, 1), &[&x, &roi]), &[3.0; 8], 1e-6);
 }
 
-/// Times of what is to be fast; see them with `--ignored --nocapture` in a release build.
+/// Timings of performance-critical kernels; shown with `--ignored --nocapture` in a release build.
 #[test]
 #[ignore = "tells times, and checks nothing"]
 fn times() {
@@ -510,7 +514,7 @@ fn times() {
     std::fs::write(std::env::temp_dir().join("dense_times.txt"), told).expect("it can be written");
 }
 
-/// An operand of a type, often one that makes no sense.
+/// An operand of a type, often with an invalid value.
 fn odd(ty: crate::types::Type, size: Option<u32>, draws: &mut Philox) -> IValue {
     use crate::types::{Simple, TypeKind};
     match ty.kind() {

@@ -1,4 +1,4 @@
-//! Sums of products over labelled dimensions: `einsum` and what can be said by it.
+//! Sums of products over labelled dimensions: `einsum` and operators that reduce to it.
 
 use super::elements::{check, sum_over};
 use super::linear_algebra::product;
@@ -7,11 +7,12 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] =
     &[("aten::einsum", einsum), ("aten::tensordot", tensordot), ("aten::inner", inner), ("aten::bilinear", bilinear)];
 
-/// A dimension is called by a letter, by its number from behind in an ellipsis, or by a number that a caller gives.
+/// A dimension has a letter, a number counted from the end in an ellipsis, or a number given by the
+/// caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Label {
     Letter(u8),
@@ -19,7 +20,7 @@ enum Label {
     Number(usize),
 }
 
-/// A tensor and what its dimensions are called, each name once.
+/// A tensor and the labels of its dimensions, which are distinct.
 #[derive(Clone)]
 struct Term {
     tensor: Tensor,
@@ -27,7 +28,7 @@ struct Term {
 }
 
 impl Term {
-    /// Repeated labels are diagonals.
+    /// Repeated labels select diagonals.
     fn new(tensor: &Tensor, labels: &[Label]) -> Result<Term, Stop> {
         let (mut shape, mut strides, mut kept): (Vec<i64>, Vec<i64>, Vec<Label>) = Default::default();
         for (i, &label) in labels.iter().enumerate() {
@@ -56,7 +57,8 @@ impl Term {
         self.labels.iter().position(|&known| known == label).map(|i| self.tensor.size(i))
     }
 
-    /// With these labels in this order; those it lacks have size 1, and sizes of 1 stretch to `sizes`.
+    /// The tensor with these labels in this order; missing ones get size 1, and size 1 is broadcast
+    /// to `sizes`.
     fn arranged(&self, labels: &[Label], sizes: &[i64]) -> Result<Tensor, Stop> {
         let present: Vec<usize> =
             labels.iter().filter_map(|label| self.labels.iter().position(|known| known == label)).collect();
@@ -80,7 +82,7 @@ impl Term {
     }
 }
 
-/// The sum of the products of two terms over all labels that nobody needs afterwards.
+/// The sum of the products of two terms over all labels that are not needed later.
 fn contract(call: &Call, a: Term, b: Term, needed: impl Fn(Label) -> bool) -> Result<Term, Stop> {
     let a = a.summed(call, |label| needed(label) || b.labels.contains(&label));
     let b = b.summed(call, |label| needed(label) || a.labels.contains(&label));
@@ -103,7 +105,7 @@ fn contract(call: &Call, a: Term, b: Term, needed: impl Fn(Label) -> bool) -> Re
     Ok(Term { tensor, labels: [batch, left, right].concat() })
 }
 
-/// The size of a label from those of two operands: 1 stretches.
+/// The size of a label from those of two operands: 1 is broadcast.
 fn common(a: Option<i64>, b: Option<i64>) -> Result<i64, Stop> {
     match (a, b) {
         (Some(x), Some(y)) if x == y || y == 1 => Ok(x),
@@ -115,7 +117,7 @@ fn common(a: Option<i64>, b: Option<i64>) -> Result<i64, Stop> {
     }
 }
 
-/// Multiplies from left to right and arranges what is left.
+/// Multiplies from left to right and arranges the result.
 fn evaluate(call: &Call, mut terms: Vec<Term>, out: &[Label]) -> Result<Tensor, Stop> {
     terms.reverse();
     let Some(mut first) = terms.pop() else {
@@ -163,7 +165,7 @@ fn einsum(call: &Call) -> Answer {
     one(evaluate(call, terms, &out)?)
 }
 
-/// The labels of an operand. The ellipsis is as many dimensions as the letters leave.
+/// The labels of an operand. The ellipsis has the dimensions that the letters leave.
 fn subscripts(text: &str, rank: usize) -> Result<Vec<Label>, Stop> {
     let (before, after) = match text.split_once("...") {
         Some((before, after)) => (before, Some(after)),
@@ -189,7 +191,7 @@ fn subscripts(text: &str, rank: usize) -> Result<Vec<Label>, Stop> {
     Ok(labels)
 }
 
-/// The output that is not written: the ellipsis, then the letters that stand once, capitals first.
+/// The implicit output: the ellipsis, then the letters that occur once, capitals first.
 fn implied(parts: &[&str], widest: usize) -> Vec<Label> {
     let letters: Vec<u8> = parts.iter().flat_map(|part| part.bytes()).filter(u8::is_ascii_alphabetic).collect();
     let once = |letter: &u8| letters.iter().filter(|&other| other == letter).count() == 1;

@@ -1,4 +1,5 @@
-//! What kernels of several families share: results like an operand, sums over dimensions, checks of element types.
+//! Helpers of several kernel families: results on the device of an operand, sums over dimensions,
+//! checks of element types.
 
 use crate::interpreter::call::Call;
 use crate::interpreter::stop::Stop;
@@ -7,7 +8,7 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::gemm::Ring;
 use crate::tensor::{DType, Dims, Tensor, layout};
 
-/// Runs a block with a type that numbers of an element type are computed in.
+/// Runs a block with the wide type for an element type.
 macro_rules! by_kind {
     ($dtype:expr, $wide:ident => $body:expr) => {
         match $dtype.arithmetic() {
@@ -28,7 +29,7 @@ macro_rules! by_kind {
 }
 pub(super) use by_kind;
 
-/// A tensor of numbers in logical order, on the device of an operand.
+/// A tensor with elements in logical order, on the device of an operand.
 pub(super) fn like<W: Wide>(call: &Call, elements: &[W], dtype: DType, shape: &[i64], operand: &Tensor) -> Tensor {
     placed(call.made(elements, dtype, shape), operand)
 }
@@ -43,7 +44,7 @@ pub(super) fn same(call: &Call, dtype: DType) -> Types {
     Types::same(dtype, call.precision())
 }
 
-/// Refuses what is no tensor of reals, in the words for a missing kernel.
+/// Refuses tensors that are not floating point, with PyTorch's message for a missing kernel.
 pub(super) fn reals(what: &str, tensor: &Tensor) -> Result<(), Stop> {
     if tensor.dtype().is_float() {
         return Ok(());
@@ -65,7 +66,7 @@ pub(super) fn sum_over(call: &Call, tensor: &Tensor, dims: &[usize], keepdim: bo
     })
 }
 
-/// The shape that is left when some dimensions are reduced.
+/// The shape after some dimensions are reduced.
 pub(super) fn reduced(tensor: &Tensor, dims: &[usize], keepdim: bool) -> Dims {
     let left = |i: usize| match dims.contains(&i) {
         true => keepdim.then_some(1),
@@ -74,7 +75,7 @@ pub(super) fn reduced(tensor: &Tensor, dims: &[usize], keepdim: bool) -> Dims {
     (0..tensor.rank()).filter_map(left).collect()
 }
 
-/// The sum over the dimensions by which a tensor is larger than a shape that stretches to its shape.
+/// The sum over the dimensions in which a shape is broadcast to the shape of a tensor.
 pub(super) fn sum_to(call: &Call, tensor: &Tensor, shape: &[i64]) -> Result<Tensor, Stop> {
     check(shape.len() <= tensor.rank() && layout::broadcast(shape, tensor.shape())?[..] == *tensor.shape(), || {
         format!("size {shape:?} is not expandable to size {:?}", tensor.shape())
@@ -88,12 +89,12 @@ pub(super) fn sum_to(call: &Call, tensor: &Tensor, shape: &[i64]) -> Result<Tens
     Ok(sum_over(call, tensor, &dims, false).reshape(shape))
 }
 
-/// `a + b` stretched to a common shape, of one element type.
+/// `a + b`, broadcast to a common shape, of one element type.
 pub(super) fn add(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
     combine(call, a, b, 1.0)
 }
 
-/// `a - b` stretched to a common shape, of one element type.
+/// `a - b`, broadcast to a common shape, of one element type.
 pub(super) fn subtract(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
     combine(call, a, b, -1.0)
 }
@@ -106,13 +107,13 @@ fn combine(call: &Call, a: &Tensor, b: &Tensor, sign: f64) -> Result<Tensor, Sto
     }))
 }
 
-/// `a b`, element by element, stretched to a common shape, of one element type.
+/// `a b`, element by element, broadcast to a common shape, of one element type.
 pub(super) fn multiply(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop> {
     let dtype = crate::tensor::promotion::result_type(a, b);
     Ok(by_kind!(dtype, W => blocks::map2(a, b, same(call, dtype), |x: W, y: W| x.times(y))?))
 }
 
-/// An elementwise function of a real tensor.
+/// An elementwise function of a floating point tensor.
 pub(super) fn apply(call: &Call, x: &Tensor, f: impl Fn(f64) -> f64) -> Result<Tensor, Stop> {
     Ok(blocks::map1(x, same(call, x.dtype()), f)?)
 }

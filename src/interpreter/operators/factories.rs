@@ -1,4 +1,4 @@
-//! Tensors out of nothing: zeros, ranges, identity, tensors from lists.
+//! Factories: zeros, ranges, identity, tensors from lists.
 
 use super::picking::check_fits;
 use super::pointwise::self_of;
@@ -12,11 +12,11 @@ use crate::tensor::buffer::Buffer;
 use crate::tensor::promotion::{join, of_scalar};
 use crate::tensor::{DType, Kind, Precision, Scalar, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::zeros", |call| filled(call, Scalar::Int(0))),
     ("aten::ones", |call| filled(call, Scalar::Int(1))),
-    // What nobody wrote is 0 here, so that runs can be compared.
+    // Uninitialised memory is 0 here, so that runs can be compared.
     ("aten::empty", |call| filled(call, Scalar::Int(0))),
     ("aten::empty_strided", |call| filled(call, Scalar::Int(0))),
     ("aten::full", full),
@@ -36,7 +36,8 @@ pub const ROWS: &[Row] = &[
         placed(call, Tensor::scalar(value, dtype, call.precision()))
     }),
     ("prim::NumToTensor", |call| {
-        let value = call.arg(0)?.scalar().ok_or_else(|| Stop::unsupported("a tensor of what is no number"))?;
+        let value =
+            call.arg(0)?.scalar().ok_or_else(|| Stop::unsupported("a tensor of a value that is not a number"))?;
         // Not of the default type: a number keeps all its digits.
         let dtype = match number_type(call, value) {
             dtype if dtype.is_float() => DType::Double,
@@ -54,12 +55,12 @@ pub const ROWS: &[Row] = &[
     ("aten::eye", eye),
 ];
 
-/// Refuses a number that a tensor without dimensions cannot hold. Halves become infinite.
+/// Refuses a number out of the range of a zero-dimensional tensor. `Half` overflows to infinity.
 pub(super) fn check_fits_alone(value: Scalar, dtype: DType) -> Result<(), Stop> {
     if dtype.is_short_float() { Ok(()) } else { check_fits(value, dtype) }
 }
 
-/// Most bytes of one tensor that a program makes out of nothing.
+/// The maximal size of a tensor made by a factory, in bytes.
 fn checked(shape: &[i64]) -> Result<usize, Stop> {
     Ok(layout::checked(shape)?)
 }
@@ -82,8 +83,7 @@ fn filled(call: &Call<'_>, value: Scalar) -> Answer {
     placed(call, like.map_or(made.clone(), |like| made.on(like.device())))
 }
 
-/// Since 1.7 the value says what type the tensor has; 1.6 refuses integers and bools without a
-/// dtype.
+/// Since 1.7 the value determines the element type; 1.6 refuses integers and bools without a dtype.
 fn full(call: &Call<'_>) -> Answer {
     let (shape, value) = (call.ints("size")?, call.scalar("fill_value")?);
     checked(&shape)?;
@@ -103,7 +103,7 @@ fn number_type(call: &Call<'_>, value: Scalar) -> DType {
     of_scalar(value, call.env.default_dtype())
 }
 
-/// The order of dimensions in memory is kept where there are no gaps.
+/// The order of dimensions in memory is kept if there are no gaps.
 fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
     let like = self_of(call)?;
     let dtype = call.opt_dtype("dtype")?.unwrap_or(like.dtype());
@@ -119,7 +119,7 @@ fn filled_like(call: &Call<'_>, value: Scalar) -> Answer {
     placed(call, formatted(call, made)?)
 }
 
-/// From a number or nested lists of numbers.
+/// A tensor from a number or nested lists of numbers.
 fn tensor(call: &Call<'_>) -> Answer {
     let data = call.arg(0)?;
     if let IValue::Tensor(tensor) = data {
@@ -131,7 +131,7 @@ fn tensor(call: &Call<'_>) -> Answer {
     measure(data, &mut shape);
     flatten(data, &shape, &mut numbers)?;
     let inferred = numbers.iter().map(|&n| number_type(call, n)).reduce(join).unwrap_or(call.env.default_dtype());
-    // A float alone was a double in 1.3, a list of them was not.
+    // In 1.3 a single float became a double, a list of floats did not.
     let alone = call.release() < Release(1, 5) && matches!(data, IValue::Float(_));
     let dtype = call.opt_dtype("dtype")?.unwrap_or(if alone { DType::Double } else { inferred });
     let made = match dtype.arithmetic() {
@@ -176,11 +176,11 @@ fn flatten(data: &IValue, shape: &[i64], numbers: &mut Vec<Scalar>) -> Result<()
                 list.borrow().len()
             ),
         )),
-        _ => Err(Stop::raised("tensor() got elements that are no numbers")),
+        _ => Err(Stop::raised("tensor() got elements that are not numbers")),
     }
 }
 
-/// The end is left out, except in the deprecated `range`.
+/// The end is excluded, except in the deprecated `range`.
 fn arange(call: &Call<'_>) -> Answer {
     let start = call.opt_scalar("start")?.unwrap_or(Scalar::Int(0));
     let (end, step) = (call.scalar("end")?, call.opt_scalar("step")?.unwrap_or(Scalar::Int(1)));
@@ -223,14 +223,14 @@ fn steps(call: &Call<'_>) -> Result<(f64, f64, usize), Stop> {
     Ok((call.float("start")?, call.float("end")?, n))
 }
 
-/// The type that elements are computed in.
+/// The type of the computation of elements.
 fn kept_in(call: &Call<'_>, dtype: DType) -> DType {
     if call.precision() == Precision::Double { DType::Double } else { dtype }
 }
 
-/// From both ends, so that both are met exactly.
+/// Computed from both ends, so that both are exact.
 fn spaced(start: f64, end: f64, n: usize, dtype: DType) -> Vec<f64> {
-    // Steps are of the type of what is made, and so are their multiples.
+    // Steps and their multiples are rounded to the type of the result.
     let kept = |x: f64| if dtype == DType::Float { f64::from(x as f32) } else { x };
     let step = if n > 1 { kept(kept(end - start) / (n - 1) as f64) } else { 0.0 };
     let (start, end) = (kept(start), kept(end));

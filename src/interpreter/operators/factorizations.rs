@@ -1,6 +1,7 @@
-//! Factors of square matrices, and what follows from them: determinants, inverses, solutions of linear systems.
+//! Factorizations of square matrices, and derived quantities: determinants, inverses, solutions of
+//! linear systems.
 //!
-//! Everything is computed in doubles, one matrix of a batch after the other.
+//! All computations are in double precision, one matrix of a batch at a time.
 
 use super::elements::{check, like};
 use super::linear_algebra::product;
@@ -9,7 +10,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::det", |call| determinant(call, "self")),
     ("aten::linalg_det", |call| determinant(call, "A")),
@@ -28,17 +29,17 @@ pub const ROWS: &[Row] = &[
     ("aten::linalg_matrix_power", matrix_power),
 ];
 
-/// A factorization with exchanged rows: `P A = L U`, both triangles in one square.
+/// A factorization with row exchanges: `P A = L U`, both triangles in one square.
 struct Lu {
     n: usize,
     factors: Vec<f64>,
-    /// Where each row came from.
+    /// The original index of each row.
     rows: Vec<usize>,
     is_odd: bool,
 }
 
 impl Lu {
-    /// Gauss' elimination; the largest element of a column becomes the pivot.
+    /// Gaussian elimination with partial pivoting: the largest element of a column is the pivot.
     fn new(matrix: &[f64], n: usize) -> Lu {
         let mut lu = Lu { n, factors: matrix.to_vec(), rows: (0..n).collect(), is_odd: false };
         for k in 0..n {
@@ -68,12 +69,12 @@ impl Lu {
         (0..self.n).map(|i| self.factors[i * self.n + i])
     }
 
-    /// The first pivot that is 0, counted from 1.
+    /// The first zero pivot, counted from 1.
     fn singular(&self) -> Option<usize> {
         self.pivots().position(|pivot| pivot == 0.0).map(|at| at + 1)
     }
 
-    /// Columns, `m` side by side, for which the matrix gives these.
+    /// The solution of `A X = right` with `m` columns.
     fn solve(&self, right: &[f64], m: usize) -> Vec<f64> {
         let turned: Vec<f64> = self.rows.iter().flat_map(|&i| right[i * m..(i + 1) * m].iter().copied()).collect();
         let lower = Triangle { is_upper: false, is_unit: true };
@@ -82,7 +83,7 @@ impl Lu {
     }
 }
 
-/// Which half of a square counts, and whether its diagonal is taken for ones.
+/// The used half of a square matrix, and whether its diagonal is taken as ones.
 #[derive(Clone, Copy)]
 struct Triangle {
     is_upper: bool,
@@ -113,7 +114,7 @@ fn transposed(matrix: &[f64], rows: usize, columns: usize) -> Vec<f64> {
     (0..columns).flat_map(|j| (0..rows).map(move |i| matrix[i * columns + j])).collect()
 }
 
-/// What messages call an operator.
+/// The name of an operator in messages.
 fn named(call: &Call) -> String {
     let short = call.kind().as_str().trim_start_matches("aten::");
     match short {
@@ -138,7 +139,7 @@ fn check_reals(call: &Call, x: &Tensor) -> Result<(), Stop> {
     })
 }
 
-/// The last size of an operand whose last two are equal.
+/// The last size of an operand whose last two sizes are equal.
 fn check_square(call: &Call, x: &Tensor) -> Result<usize, Stop> {
     check(x.rank() >= 2, || format!("{}: The input tensor A must have at least 2 dimensions.", named(call)))?;
     let (rows, columns) = (x.size(x.rank() - 2), x.size(x.rank() - 1));
@@ -175,7 +176,7 @@ fn determinant(call: &Call, name: &str) -> Answer {
 }
 
 fn sign(lu: &Lu) -> f64 {
-    // No number has no sign.
+    // NaN has no sign.
     let signs = lu.pivots().map(|pivot| if pivot == 0.0 || pivot.is_nan() { 0.0 } else { pivot.signum() });
     signs.product::<f64>() * if lu.is_odd { -1.0 } else { 1.0 }
 }
@@ -194,7 +195,7 @@ fn logarithm(call: &Call) -> Answer {
     one(each(call, &x, &all, |lu| if sign(lu) < 0.0 { f64::NAN } else { magnitude(lu) }))
 }
 
-/// Matrices in the memory order of Fortran, which eager mode's libraries leave them in.
+/// Matrices in column-major order, as eager mode's libraries return them.
 fn in_columns(call: &Call, all: &[Vec<f64>], shape: &[i64], operand: &Tensor) -> Tensor {
     let (r, elements) = (shape.len(), all.concat());
     let (rows, columns) = (shape[r - 2] as usize, shape[r - 1] as usize);
@@ -209,7 +210,7 @@ fn identity(n: usize) -> Vec<f64> {
     (0..n * n).map(|i| f64::from(u8::from(i / n == i % n))).collect()
 }
 
-/// Refuses a batch with a matrix that has no inverse.
+/// Refuses a batch with a singular matrix.
 fn check_regular(call: &Call, x: &Tensor, all: &[Lu]) -> Result<(), Stop> {
     let Some((at, pivot)) = all.iter().enumerate().find_map(|(at, lu)| Some((at, lu.singular()?))) else {
         return Ok(());
@@ -267,7 +268,7 @@ fn check_fit(call: &Call, a: &Tensor, b: &Tensor, left: bool) -> Result<(), Stop
     })
 }
 
-/// Applies `f(matrix, n, columns, m)` to all pairs; from the right it is the transposed system.
+/// Applies `f(matrix, n, columns, m)` to all pairs; for `XA = B` it solves the transposed system.
 fn solved(
     call: &Call,
     (a, b): (&Tensor, &Tensor),
@@ -308,7 +309,7 @@ fn solve(call: &Call) -> Answer {
     })
 }
 
-/// A lower triangle whose product with its transpose is the matrix, of which only the lower one is looked at.
+/// The lower Cholesky factor of a matrix, of which only the lower triangle is read.
 fn lower_root(matrix: &[f64], n: usize) -> Result<Vec<f64>, usize> {
     let mut root = vec![0.0; n * n];
     for i in 0..n {
@@ -384,7 +385,7 @@ fn solve_triangular(call: &Call) -> Answer {
     check(b.rank() >= 2, || "linalg.solve_triangular: The input tensor B must have at least 2 dimensions.".to_owned())?;
     check_fit(call, &a, &b, left)?;
     let (is_upper, is_unit) = (call.bool("upper")?, call.bool("unitriangular")?);
-    // From the right it is the other triangle, transposed.
+    // For `XA = B`, the other triangle, transposed.
     let triangle = Triangle { is_upper: is_upper == left, is_unit };
     one(solved(call, (&a, &b), left, |a, n, b, m| triangle.solve(a, n, b, m))?)
 }

@@ -1,6 +1,7 @@
-//! What quantization would leave of numbers, as numbers.
+//! Fake quantisation: numbers rounded to a quantisation grid.
 //!
-//! Scales are singles and so are the places of numbers, as in eager mode; those of doubles are doubles. Beside the result stands where the number was within bounds: there it has a gradient.
+//! As in eager mode, scales and grid positions are in single precision, for doubles in double
+//! precision. A second result is the mask of numbers within bounds: there the gradient is not zero.
 
 use super::elements::{check, like};
 use super::picking::coordinates;
@@ -28,25 +29,25 @@ fn within(call: &Call) -> Answer {
     one(super::elements::multiply(call, &call.tensor("grad")?, &call.tensor("mask")?)?)
 }
 
-/// Where numbers are put.
+/// The quantisation grid.
 #[derive(Clone, Copy)]
 struct Grid {
     scale: f32,
     zero: f64,
     low: f64,
     high: f64,
-    /// Numbers are doubles.
+    /// Whether numbers are doubles.
     is_wide: bool,
 }
 
 impl Grid {
-    /// How many steps from the zero of the grid a number is, before it is rounded.
+    /// The distance of a number from the zero of the grid in steps, before rounding.
     fn steps(self, x: f64) -> f64 {
         let inverse = 1.0 / self.scale;
         if self.is_wide { x * f64::from(inverse) } else { f64::from(x as f32 * inverse) }
     }
 
-    /// The number of a place, and whether it was within bounds.
+    /// The number at a grid position, and whether it is within bounds.
     fn put(self, place: f64) -> (f64, bool) {
         let kept = if place.is_nan() { self.low } else { place.clamp(self.low, self.high) };
         let single = (kept - self.zero) as f32 * self.scale;
@@ -54,7 +55,7 @@ impl Grid {
     }
 }
 
-/// The bounds of a call, on singles or doubles.
+/// The bounds of a call, for single or double precision.
 fn bounds(call: &Call<'_>, x: &Tensor) -> Result<Grid, Stop> {
     let (low, high) = (call.int("quant_min")?, call.int("quant_max")?);
     check(x.dtype().is_float(), || {
@@ -83,7 +84,8 @@ fn per_tensor(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     Ok(parted(call, &x, &put))
 }
 
-/// What does not fit a long is put at the lower bound, whichever side it is on; a zero that is no whole number is added before numbers are rounded.
+/// A position out of the range of a long becomes the lower bound, on either side; a non-integer
+/// zero point is added before numbers are rounded.
 fn per_channel(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
     let (x, scale, zero) = (call.tensor("self")?, call.tensor("scale")?, call.tensor("zero_point")?);
     let (bounds, is_whole) = (bounds(call, &x)?, zero.dtype() == DType::Int);

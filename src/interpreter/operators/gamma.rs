@@ -6,14 +6,15 @@ use crate::interpreter::call::{Answer, Call};
 use crate::interpreter::library::Row;
 use std::f64::consts::PI;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::digamma", |call| reals_of(call, &call.tensor("self")?, "digamma", digamma)),
     ("aten::polygamma", polygamma),
 ];
 
-/// The derivative of the logarithm of the gamma function: recurrence up to 10, then the asymptotic series (Abramowitz and Stegun
-/// 6.3.18). At 0 minus infinity with the sign of the zero, as PyTorch; NaN at negative whole numbers.
+/// The derivative of the logarithm of the gamma function: recurrence up to 10, then the asymptotic
+/// series (Abramowitz and Stegun 6.3.18). At a zero it is minus infinity for +0 and infinity for
+/// -0, as in PyTorch; NaN at negative integers.
 fn digamma(mut x: f64) -> f64 {
     if x == 0.0 {
         return f64::INFINITY.copysign(-x);
@@ -23,7 +24,7 @@ fn digamma(mut x: f64) -> f64 {
         if x == x.floor() {
             return f64::NAN;
         }
-        // The part behind the point keeps its digits next to 0.
+        // The fractional part keeps its precision near 0.
         result = -PI / (PI * x.fract()).tan();
         x = 1.0 - x;
     }
@@ -49,7 +50,8 @@ fn polygamma(call: &Call) -> Answer {
     }
 }
 
-/// By reflection below a half, where PyTorch rounds as this does: of negative whole numbers it is large, and not infinite.
+/// By reflection below 1/2, where PyTorch rounds in the same way: at negative integers the result
+/// is large, not infinite.
 fn trigamma(x: f64) -> f64 {
     if x < 0.5 {
         let sine = (PI * x).sin();
@@ -58,21 +60,23 @@ fn trigamma(x: f64) -> f64 {
     tail_sum(2.0, x)
 }
 
-/// The derivatives behind the second: `(-1)^(n + 1) n!` times the sum of `(x + k)^-(n + 1)`, which is infinite where one of those is. PyTorch sums past 0 where x is negative,
-/// and gives no number at infinity.
+/// The derivatives of higher order than the second: `(-1)^(n + 1) n!` times the sum of `(x + k)^-(n
+/// + 1)`, which is infinite if a term is. PyTorch sums past 0 if x is negative, and gives NaN at
+/// infinity.
 fn higher(n: f64, x: f64) -> f64 {
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
     let sum = match x {
         _ if x <= 0.0 && x == x.floor() => f64::INFINITY,
         _ if x.is_infinite() => f64::NAN,
-        // What lies further below 0 is too small to count.
+        // Terms further below 0 are negligible.
         _ if x < -1e6 => tail_sum(n + 1.0, x - x.floor() - 1e6),
         _ => tail_sum(n + 1.0, x),
     };
     sign * libm::tgamma(n + 1.0) * sum
 }
 
-/// The sum of `(x + k)^-s` over all k from 0 on: the first terms, and the formula of Euler and Maclaurin for the rest.
+/// The sum of `(x + k)^-s` over all k >= 0: the first terms, and the Euler-Maclaurin formula for
+/// the rest.
 pub(super) fn tail_sum(s: f64, mut x: f64) -> f64 {
     let mut sum = 0.0;
     while x < 12.0 {
@@ -82,7 +86,7 @@ pub(super) fn tail_sum(s: f64, mut x: f64) -> f64 {
     if !x.is_finite() {
         return if x.is_nan() { x } else { sum };
     }
-    // Numbers of Bernoulli over factorials, of 2, 4, ….
+    // Bernoulli numbers over factorials, of 2, 4, ….
     const PARTS: [f64; 8] = [
         1.0 / 12.0,
         -1.0 / 720.0,
@@ -108,7 +112,7 @@ pub(super) fn tail_sum(s: f64, mut x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What PyTorch 2.15 computes; its `trigamma` is right to nine digits.
+    /// Values of PyTorch 2.15, whose `trigamma` is accurate to nine digits.
     #[test]
     fn derivatives_agree_with_eager_mode() {
         let known: &[(f64, f64, f64)] = &[

@@ -1,7 +1,9 @@
-//! Elements at positions in `-1..1` that a grid gives for each element of the result, and the grids of affine maps.
+//! Sampling at positions in `-1..1` that a grid gives for each element of the result, and the grids
+//! of affine maps.
 //!
-//! Dimensions are sampled one by one: at a position each has some taps, elements with weights, and the result is the sum over all products of
-//! taps. How weights change with the position comes with them, which is what the backward operators need.
+//! Dimensions are sampled separately: a position has some taps, elements with weights, in each, and
+//! the result is the sum over all products of taps. Taps include the derivatives of weights by the
+//! position, for the backward operators.
 
 use super::elements::{check, like, reals};
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -11,7 +13,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 use smallvec::SmallVec;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::grid_sampler", |call| grid_sampler(call, None)),
     ("aten::grid_sampler_2d", |call| grid_sampler(call, Some(2))),
@@ -28,7 +30,7 @@ enum Mode {
     Cubic,
 }
 
-/// How positions outside of an image are treated.
+/// The treatment of positions outside of an image.
 #[derive(Clone, Copy, PartialEq)]
 enum Outside {
     Zeros,
@@ -44,7 +46,7 @@ struct Axis {
     corners: bool,
 }
 
-/// An element that counts, how much, and how that changes with the position in the grid.
+/// A sampled element, its weight, and the derivative of the weight by the grid position.
 #[derive(Clone, Copy)]
 struct Tap {
     index: usize,
@@ -55,7 +57,7 @@ struct Tap {
 type Taps = SmallVec<[Tap; 4]>;
 
 impl Axis {
-    /// A position inside of the image for one anywhere, and which way it moves with it.
+    /// The position inside of the image for any position, and the derivative by it.
     fn inside(&self, at: f64) -> (f64, f64) {
         let last = (self.size - 1) as f64;
         match self.outside {
@@ -88,7 +90,7 @@ impl Axis {
         }
     }
 
-    /// Each of four elements is looked for where it would be, and not the position between them.
+    /// Each of the four elements is mapped into the image, not the position between them.
     fn cubic_taps(&self, at: f64, scale: f64) -> Taps {
         let low = at.floor();
         self.known([-1.0, 0.0, 1.0, 2.0].map(|step| {
@@ -97,7 +99,7 @@ impl Axis {
         }))
     }
 
-    /// Those that are elements of the image. No number among the weights is kept, so that it shows in the result.
+    /// The taps inside of the image. NaN weights are kept, so that they propagate to the result.
     fn known<const N: usize>(&self, taps: [(f64, f64, f64); N]) -> Taps {
         let is_inside = |at: f64| (0.0..self.size as f64).contains(&at);
         let tap = |(at, weight, slope): (f64, f64, f64)| match is_inside(at) {
@@ -108,7 +110,8 @@ impl Axis {
     }
 }
 
-/// What is beyond the first or last element is that; there, and on them, nothing moves. No number is the first.
+/// A position beyond the first or last element becomes that element; there, and at these elements,
+/// the derivative is 0. NaN becomes the first element.
 fn clipped(at: f64, slope: f64, last: f64) -> (f64, f64) {
     match at {
         _ if at > 0.0 && at < last => (at, slope),
@@ -117,7 +120,7 @@ fn clipped(at: f64, slope: f64, last: f64) -> (f64, f64) {
     }
 }
 
-/// A position that is reflected at both ends of a span until it is inside.
+/// A position reflected at both ends of a span until it is inside.
 fn reflected(at: f64, low: f64, span: f64) -> (f64, f64) {
     if span <= 0.0 {
         return (0.0, 0.0);
@@ -130,7 +133,7 @@ fn reflected(at: f64, low: f64, span: f64) -> (f64, f64) {
     }
 }
 
-/// The weight of an element at a distance in a cubic convolution with -0.75, and its derivative.
+/// The weight at a distance in a cubic convolution with -0.75, and its derivative.
 fn cubic(distance: f64) -> (f64, f64) {
     const A: f64 = -0.75;
     let (x, sign) = (distance.abs(), distance.signum());
@@ -142,19 +145,19 @@ fn cubic(distance: f64) -> (f64, f64) {
     }
 }
 
-/// What is sampled, and where.
+/// The operands of a sampling.
 struct Sampling {
     image: Vec<f64>,
     grid: Vec<f64>,
     axes: Vec<Axis>,
     batch: usize,
     channels: usize,
-    /// Elements of the image, and of the result, for each of its channels.
+    /// The number of elements of the image, and of the result, per channel.
     planes: (usize, usize),
     shape: Vec<i64>,
 }
 
-/// Operands of a sampling of `n` dimensions that fit.
+/// Checks the operands of a sampling of `n` dimensions.
 fn check_operands(x: &Tensor, grid: &Tensor, n: usize) -> Result<(), Stop> {
     let (known, others) = (x.shape(), grid.shape());
     check(x.dtype() == grid.dtype(), || {
@@ -213,8 +216,8 @@ impl Sampling {
         })
     }
 
-    /// The taps of a position along all dimensions; a grid names the last dimension first. No number along one is none for the image,
-    /// also where the position is beside it along another.
+    /// The taps of a position in all dimensions; a grid lists the last dimension first. NaN in one
+    /// dimension makes the result NaN, also if the position is outside of the image in another.
     fn taps(&self, at: usize) -> Vec<Taps> {
         let n = self.axes.len();
         let mut all: Vec<Taps> = (0..n).map(|axis| self.axes[axis].taps(self.grid[at * n + n - 1 - axis])).collect();
@@ -225,7 +228,7 @@ impl Sampling {
         all
     }
 
-    /// All products of taps: the element, its weight, and how that changes along each dimension.
+    /// All products of taps: the element, its weight, and its derivatives by each dimension.
     fn products(&self, taps: &[Taps]) -> Vec<(usize, f64, [f64; 3])> {
         let mut all = vec![(0, 1.0, [1.0; 3])];
         for (i, (axis, taps)) in self.axes.iter().zip(taps).enumerate() {
@@ -238,7 +241,7 @@ impl Sampling {
         all
     }
 
-    /// Calls `f(image plane, result place, grid place, products)` for each element of the result.
+    /// Calls `f(image plane, result index, grid index, products)` for each element of the result.
     fn each(&self, mut f: impl FnMut(usize, usize, usize, &[(usize, f64, [f64; 3])])) {
         let (image, out) = self.planes;
         for batch in 0..self.batch {
@@ -295,14 +298,15 @@ fn backward(call: &Call, n: usize) -> Answer {
     several([made(0, &of_image, &x), made(1, &of_grid, &grid)])
 }
 
-/// Positions of `size` elements in `-1..1`: their centres, or from corner to corner. A single one is in the middle.
+/// Positions of `size` elements in `-1..1`: their centres, or from corner to corner. A single one
+/// is in the middle.
 fn positions(size: i64, corners: bool) -> Vec<f64> {
     let shrunk = if corners { 1.0 } else { (size - 1) as f64 / size as f64 };
     let step = |i: i64| (2.0 * i as f64 / (size - 1) as f64 - 1.0) * shrunk;
     if size <= 1 { vec![0.0; size.max(0) as usize] } else { (0..size).map(step).collect() }
 }
 
-/// The positions of an image under affine maps, one for each of a batch.
+/// The positions of an image under affine maps, one map per batch element.
 fn affine_grid(call: &Call) -> Answer {
     let (theta, size) = (call.tensor("theta")?, call.ints("size")?);
     let n = size.len().saturating_sub(2);

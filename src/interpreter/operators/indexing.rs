@@ -1,4 +1,4 @@
-//! Elements picked and written by index, by mask, by condition; places of elements.
+//! Elements read and written by index, by mask, by condition; indices of elements.
 
 use super::elements::{by_kind, like, placed};
 use super::factories::check_fits_alone;
@@ -19,7 +19,7 @@ use crate::tensor::layout::{self, Dims};
 use crate::tensor::promotion::{Promotion, of_scalar};
 use crate::tensor::{DType, Kind, Scalar, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_index_put_impl_", index_put_in_place),
     ("aten::_s_where", where_),
@@ -61,15 +61,15 @@ fn short(call: &Call<'_>) -> &'static str {
     call.kind().as_str().trim_start_matches("aten::")
 }
 
-// ---- the index of Python
+// ---- Python's indexing
 
-/// Which elements an index names: the shape of the result, and the place of each element.
+/// The elements of an index: the shape of the result, and the offset of each element.
 struct Chosen {
     shape: Dims,
     places: Vec<usize>,
 }
 
-/// Masks as the coordinates of their true elements; everything else as it is.
+/// Masks converted to the coordinates of their true elements; other indices unchanged.
 fn without_masks(x: &Tensor, indices: Vec<Option<Tensor>>) -> Result<Vec<Option<Tensor>>, Stop> {
     let mut plain = Vec::new();
     for index in indices {
@@ -96,7 +96,7 @@ fn without_masks(x: &Tensor, indices: Vec<Option<Tensor>>) -> Result<Vec<Option<
     Ok(plain)
 }
 
-/// The coordinates of the elements that count as true, one tensor per dimension.
+/// The coordinates of the true elements, one tensor per dimension.
 fn true_coordinates(mask: &Tensor) -> Vec<Tensor> {
     let found = true_places(mask);
     let column = |dim: usize| {
@@ -116,7 +116,8 @@ fn true_places(mask: &Tensor) -> Vec<Dims> {
     at.into_iter().flatten().collect()
 }
 
-/// Where the dimensions of the index stand among those of the result: in front unless the indexed dimensions are neighbours.
+/// The position of the dimensions of the index among those of the result: first, unless the indexed
+/// dimensions are adjacent.
 fn front(indices: &[Option<Tensor>]) -> usize {
     let defined: Vec<usize> = (0..indices.len()).filter(|&i| indices[i].is_some()).collect();
     match (defined.first(), defined.last()) {
@@ -162,7 +163,7 @@ fn chosen(x: &Tensor, indices: Vec<Option<Tensor>>) -> Result<Chosen, Stop> {
     Ok(Chosen { shape, places })
 }
 
-/// The numbers of one index, stretched to the shape of all, counted from the front.
+/// The numbers of one index, broadcast to the common shape, counted from the start.
 fn column(x: &Tensor, dim: usize, index: &Tensor, shape: &[i64]) -> Result<Vec<i64>, Stop> {
     let size = x.size(dim);
     let numbers = index.broadcast_to(shape)?.read::<i64>();
@@ -205,7 +206,7 @@ fn write_chosen(call: &Call<'_>, x: &Tensor) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Values stretched to the result of an index; dimensions of size 1 in front may be too many.
+/// Values broadcast to the result of an index; leading dimensions of size 1 are dropped.
 fn layout_fit(values: &Tensor, shape: &[i64]) -> Result<Tensor, Stop> {
     let mut fitted = values.clone();
     while fitted.rank() > shape.len() && fitted.size(0) == 1 {
@@ -234,7 +235,7 @@ fn index_put_in_place(call: &Call<'_>) -> Answer {
 fn check_mask(call: &Call<'_>, mask: &Tensor) -> Result<(), Stop> {
     match mask.dtype() {
         DType::Bool => Ok(()),
-        // `uint8` was deprecated with 1.2 and refused from 2.1 on.
+        // `uint8` masks were deprecated in 1.2 and refused from 2.1 on.
         DType::Byte if call.release() < Release(2, 1) => Ok(()),
         other => Err(Stop::raised(format!(
             "{}_ only supports boolean masks, but got mask with dtype {}",
@@ -257,7 +258,7 @@ fn masked_fill(call: &Call<'_>) -> Answer {
     }
     let value = call.scalar("value")?;
     check_fits(value, x.dtype())?;
-    // What is not 0 is true, and is not cut before.
+    // Non-zero is true, without truncation first.
     let value = if x.dtype() == DType::Bool { Scalar::Int(i64::from(value.real() != 0.0)) } else { value };
     let shape = layout::broadcast(x.shape(), mask.shape())?;
     let mask = expanded(&mask, &shape)?.read::<i64>();
@@ -310,9 +311,10 @@ fn masked_scatter(call: &Call<'_>) -> Answer {
     })
 }
 
-// ---- choosing
+// ---- selection
 
-/// A tensor or a number of a call, with what it adds to promotion. A number keeps its digits until it is known what it becomes.
+/// A tensor or a number of a call, and its contribution to promotion. A number keeps its precision
+/// until the result type is known.
 fn choice(call: &Call<'_>, name: &str, seen: Promotion) -> Result<(Tensor, Promotion), Stop> {
     match call.look(name).and_then(IValue::scalar) {
         Some(number) => {
@@ -393,7 +395,7 @@ fn nonzero_static(call: &Call<'_>) -> Answer {
     one(like(call, &flat, DType::Long, &[size, x.rank() as i64], &x))
 }
 
-// ---- writing
+// ---- writes
 
 fn copy_in_place(call: &Call<'_>) -> Answer {
     let x = call.tensor("self")?;
@@ -418,7 +420,7 @@ fn expanded_over(source: &Tensor, x: &Tensor) -> Result<Tensor, Stop> {
     Ok(source.broadcast_to(x.shape())?)
 }
 
-/// The number that a fill writes.
+/// The value of a fill.
 fn filling(call: &Call<'_>, x: &Tensor) -> Result<Scalar, Stop> {
     if let Some(IValue::Tensor(value)) = call.look("value")
         && value.rank() > 0
@@ -481,7 +483,7 @@ fn fill_diagonal(call: &Call<'_>) -> Answer {
     one(x)
 }
 
-/// A gradient where a view looked, and zeros elsewhere.
+/// The gradient at the elements of a view, and zeros elsewhere.
 fn view_backward(call: &Call<'_>) -> Answer {
     let (grad, sizes) = (call.tensor("grad_output")?, call.ints("input_sizes")?);
     layout::checked(&sizes)?;
@@ -499,7 +501,7 @@ fn view_backward(call: &Call<'_>) -> Answer {
     one(whole)
 }
 
-/// A copy of a tensor in which a view of it was written over.
+/// A copy of a tensor in which a view is overwritten.
 fn view_scatter(call: &Call<'_>) -> Answer {
     let (copy, source) = (call.tensor("self")?.copied_with_strides()?, call.tensor("src")?);
     let view = match short(call) {
@@ -554,7 +556,7 @@ fn one_hot(call: &Call<'_>) -> Answer {
     one(like(call, &elements, DType::Long, &shape, &x))
 }
 
-/// How many elements of a sorted row come before a number.
+/// The number of elements of a sorted row before a number.
 fn bin(row: &[f64], x: f64, right: bool) -> i64 {
     let before = |&edge: &f64| if right { !x.is_below(edge) } else { edge.is_below(x) };
     row.iter().take_while(|edge| before(edge)).count() as i64

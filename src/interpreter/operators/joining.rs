@@ -1,4 +1,4 @@
-//! Tensors put together and taken apart.
+//! Joining and splitting tensors.
 
 use super::elements::{by_kind, like, placed};
 use super::views::expanded;
@@ -13,7 +13,7 @@ use crate::tensor::Tensor;
 use crate::tensor::layout::{self, Dims, wrap};
 use crate::tensor::promotion::Promotion;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::atleast_1d", atleast),
     ("aten::atleast_2d", atleast),
@@ -51,14 +51,14 @@ fn list(tensors: Vec<Tensor>) -> Answer {
     one(IValue::list(tensors))
 }
 
-// ---- together
+// ---- joining
 
 /// The element type that all of them promote to.
 fn common_type(parts: &[Tensor]) -> crate::tensor::DType {
     parts.iter().fold(Promotion::default(), Promotion::tensor).result()
 }
 
-/// Tensors one behind the other along a dimension. One-dimensional ones without elements count for nothing.
+/// Concatenates tensors in a dimension. One-dimensional ones without elements are ignored.
 pub(super) fn joined(call: &Call<'_>, parts: &[Tensor], dim: i64) -> Result<Tensor, Stop> {
     let counts = |x: &&Tensor| x.shape() != [0];
     if let Some(i) = parts.iter().position(|x| x.rank() == 0) {
@@ -85,7 +85,7 @@ pub(super) fn joined(call: &Call<'_>, parts: &[Tensor], dim: i64) -> Result<Tens
     Ok(made)
 }
 
-/// Channels are last where they are in all parts.
+/// Channels are last if they are in all parts.
 fn joined_strides<'a>(call: &Call<'_>, mut parts: impl Iterator<Item = &'a Tensor>, shape: &[i64]) -> Dims {
     let order = |x: &Tensor| layout::suggested_order(x.shape(), x.strides());
     match parts.next().and_then(order).filter(|_| call.release() >= Release(1, 5)) {
@@ -135,7 +135,8 @@ fn stacked(call: &Call<'_>, parts: &[Tensor], dim: i64) -> Result<Tensor, Stop> 
         let thick: Vec<Tensor> = parts.iter().map(|part| part.unsqueeze(dim)).collect();
         return joined(call, &thick, dim as i64);
     }
-    // One behind the other and then seen apart, as PyTorch does it: that decides the order of dimensions in memory.
+    // Concatenated and then viewed with the new dimension, as in PyTorch: this determines the order
+    // of dimensions in memory.
     Ok(joined(call, parts, dim as i64)?.reshape(&shape))
 }
 
@@ -143,7 +144,7 @@ fn stack(call: &Call<'_>) -> Answer {
     one(stacked(call, &call.tensors("tensors")?, call.int("dim")?)?)
 }
 
-/// With at least so many dimensions.
+/// The tensor with at least this many dimensions.
 fn raised_to(x: &Tensor, rank: usize) -> Tensor {
     match (rank, x.rank()) {
         (1.., 0) => raised_to(&x.unsqueeze(0), rank),
@@ -311,7 +312,7 @@ fn combinations(call: &Call<'_>) -> Answer {
     })
 }
 
-// ---- apart
+// ---- splitting
 
 /// Consecutive parts of a dimension with these sizes, which are in range.
 fn pieces(x: &Tensor, dim: usize, sizes: &[i64]) -> Vec<Tensor> {
@@ -352,7 +353,7 @@ fn chunk(call: &Call<'_>) -> Answer {
 
 fn constant_chunk(call: &Call<'_>) -> Answer {
     let Some(x) = call.args.first().and_then(|value| value.tensor()) else {
-        return Err(Stop::unsupported("`prim::ConstantChunk` of something that is no tensor"));
+        return Err(Stop::unsupported("`prim::ConstantChunk` of a value that is not a tensor"));
     };
     let chunks = attribute(call, attr::CHUNKS)?;
     let mut outs: Outs = chunked(x, chunks, attribute(call, attr::DIM)?)?.into_iter().map(IValue::from).collect();
@@ -428,7 +429,7 @@ fn tensor_split(call: &Call<'_>) -> Answer {
     }
 }
 
-/// So many parts, the first of them one larger where it does not come out even.
+/// A number of parts, the first ones larger by one if the size is not divisible.
 fn sectioned(x: &Tensor, dim: usize, sections: i64) -> Result<Vec<Tensor>, Stop> {
     if sections <= 0 {
         return Err(Stop::raised(format!("number of sections must be larger than 0, got {sections}")));
@@ -439,7 +440,7 @@ fn sectioned(x: &Tensor, dim: usize, sections: i64) -> Result<Vec<Tensor>, Stop>
     Ok(pieces(x, dim, &sizes))
 }
 
-/// Parts that end at these places.
+/// Parts that end at these indices.
 fn cut_at(x: &Tensor, dim: usize, indices: &[i64]) -> Vec<Tensor> {
     let size = x.size(dim);
     let bound = |n: i64| if n < 0 { n.saturating_add(size).max(0) } else { n.min(size) };

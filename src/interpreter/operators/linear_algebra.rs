@@ -1,7 +1,8 @@
-//! Products of matrices.
+//! Matrix products.
 //!
-//! All of them are `product`: batches of matrices, found through strides without copying, optionally added to something.
-//! Singles and doubles of some size go through [`gemm::Real::multiply`], everything else through three loops in wide numbers.
+//! All of them are `product`: batches of matrices, addressed by strides without copying, optionally
+//! added to a base. `f32` and `f64` matrices of some size use [`gemm::Real::multiply`], all others
+//! three loops in wide numbers.
 
 use super::elements::{add, by_kind, check, like, multiply, placed, subtract};
 use super::norms::norm_over;
@@ -16,7 +17,7 @@ use crate::tensor::blocks::{Rows, map1};
 use crate::tensor::gemm::{self, Matrix, Real, Ring};
 use crate::tensor::{C128, DType, Dims, Kind, Precision, Scalar, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::mm", |call| plain(call, "self", "mat2", 2)),
     ("aten::bmm", |call| plain(call, "self", "mat2", 3)),
@@ -46,10 +47,10 @@ pub const ROWS: &[Row] = &[
     ("prim::MMBatchSide", mm_batch_side),
 ];
 
-/// What a product is added to: `beta base + alpha a b`. A beta of 0 hides NaN of the base.
+/// The base of a product: `beta base + alpha a b`. A beta of 0 hides NaN of the base.
 #[derive(Clone, Copy)]
 pub(super) struct Base<'a> {
-    /// Of the shape of the result, or one that stretches to it.
+    /// A tensor that has, or is broadcast to, the shape of the result.
     pub base: &'a Tensor,
     /// Factor of the base.
     pub beta: Scalar,
@@ -57,10 +58,11 @@ pub(super) struct Base<'a> {
     pub alpha: Scalar,
 }
 
-/// Products of fewer multiplications than this are exact to the last bit but one: they are summed in wide numbers.
+/// Products with fewer multiplications than this are exact up to the last bit: they are summed in
+/// wide numbers.
 const SMALL: usize = 4096;
 
-/// Products of the last two dimensions; the dimensions before are equal in number and stretch to each other.
+/// Products of the last two dimensions; the dimensions before are equal in number and broadcast.
 pub(super) fn product(call: &Call, a: &Tensor, b: &Tensor, base: Option<Base>) -> Result<Tensor, Stop> {
     let (ra, rb) = (a.rank(), b.rank());
     let (m, k, n) = (a.size(ra - 2), a.size(ra - 1), b.size(rb - 1));
@@ -101,7 +103,7 @@ fn same_dtype(a: &Tensor, b: &Tensor) -> Result<DType, Stop> {
     Ok(x)
 }
 
-/// A product whose operands have been checked and stretched.
+/// A product with checked and broadcast operands.
 struct Work<'a> {
     a: &'a Tensor,
     b: &'a Tensor,
@@ -199,7 +201,7 @@ fn plain(call: &Call, a: &str, b: &str, rank: usize) -> Answer {
     one(product(call, &a, &b, None)?)
 }
 
-/// `beta` and `alpha`, which are whole numbers where elements are.
+/// `beta` and `alpha`, which must be integers for integer elements.
 fn factors(call: &Call, dtype: DType) -> Result<(Scalar, Scalar), Stop> {
     let (beta, alpha) = (call.scalar("beta")?, call.scalar("alpha")?);
     for (name, factor) in [("beta", beta), ("alpha", alpha)] {
@@ -308,7 +310,7 @@ pub(super) fn matmul(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop
         )
     })?;
     let result = match y.rank() {
-        // One matrix for all batches: they are rows of one long matrix.
+        // One matrix for all batches: the batches are rows of one long matrix.
         2 if x.rank() > 2 => {
             let mut shape: Dims = x.shape().into();
             let k = shape.pop().unwrap_or(1);
@@ -323,7 +325,7 @@ pub(super) fn matmul(call: &Call, a: &Tensor, b: &Tensor) -> Result<Tensor, Stop
     Ok(if row { result.select(result.rank() - 1 - usize::from(!column), 0) } else { result })
 }
 
-/// Dimensions of size 1 put in front, up to so many.
+/// Leading dimensions of size 1, up to a rank.
 fn leading(tensor: &Tensor, rank: usize) -> Tensor {
     (tensor.rank()..rank).fold(tensor.clone(), |tensor, _| tensor.unsqueeze(0))
 }
@@ -352,7 +354,7 @@ fn linear(call: &Call) -> Answer {
     if x.rank() == 2 || result.shape() == &shape[..] {
         return one(result);
     }
-    // To one row the bias may be one, too; otherwise it is added in place.
+    // For one row the bias may be one row, too; otherwise it is added in place.
     match shape.len() == 1 && result.shape() == [1, shape[0]] && bias.is_some_and(|bias| bias.shape() == result.shape())
     {
         true => one(result.reshape(&shape)),
@@ -363,7 +365,8 @@ fn linear(call: &Call) -> Answer {
     }
 }
 
-/// Whether rows are put below one another and added to by what takes matrices alone. Before 2 those of two dimensions were.
+/// Whether rows are merged and computed by the operator that takes matrices only. Before 2.0 those
+/// of two dimensions were.
 fn are_rows(call: &Call, x: &Tensor, bias: &Tensor) -> bool {
     x.rank() == 2 || call.release() >= Release(2, 0) && x.is_contiguous() && bias.rank() == 1
 }
@@ -473,7 +476,7 @@ fn pairwise_distance(call: &Call) -> Answer {
 pub(super) fn distance(call: &Call, a: &Tensor, b: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor, Stop> {
     let difference = subtract(call, a, b)?;
     let shifted = super::elements::apply(call, &difference, |x| x + eps)?;
-    // Up to 1.4 the dimension behind the batch, which is the last one of matrices.
+    // Up to 1.4 the dimension after the batch, which is the last one of matrices.
     let dim = match call.release() < Release(1, 5) {
         true => 1.min(shifted.rank().saturating_sub(1)),
         false => shifted.rank().saturating_sub(1),
@@ -486,7 +489,8 @@ fn cosine_similarity(call: &Call) -> Answer {
     one(cosine(call, &a, &b, call.int("dim")?, call.float("eps")?)?)
 }
 
-/// The cosine of the angles between rows. Up to 1.13 the product of lengths is what is bounded below, then each length.
+/// The cosine of the angles between rows. Up to 1.13 the product of lengths is bounded below, later
+/// each length.
 pub(super) fn cosine(call: &Call, a: &Tensor, b: &Tensor, dim: i64, eps: f64) -> Result<Tensor, Stop> {
     let shape = layout::broadcast(a.shape(), b.shape())?;
     let dim = layout::wrap(dim, shape.len())?;
@@ -520,7 +524,8 @@ fn mm_tree_reduce(call: &Call) -> Answer {
     one(total.ok_or_else(|| Stop::raised("MMTreeReduce without operands"))?)
 }
 
-/// `prim::MMBatchSide[side=0](common, b1, .., bn)`: the products of one matrix with each of the others; side 1 has it on the right.
+/// `prim::MMBatchSide[side=0](common, b1, .., bn)`: the products of one matrix with each of the
+/// others; with side 1 the common matrix is on the right.
 fn mm_batch_side(call: &Call) -> Answer {
     let factors = tensors(call)?;
     let (common, others) = factors.split_first().ok_or_else(|| Stop::raised("MMBatchSide without operands"))?;

@@ -13,7 +13,7 @@ use crate::tensor::blocks::{Rows, Types, map, map2};
 use crate::tensor::promotion::result_type;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::mse_loss", |call| of_two_reals(call, "mse_cpu", |x, y| (x - y) * (x - y))),
     ("aten::l1_loss", l1_loss),
@@ -38,7 +38,7 @@ pub const ROWS: &[Row] = &[
     ("aten::cross_entropy_loss", cross_entropy_loss),
 ];
 
-/// One number, or as many as there are losses.
+/// One number, or one per loss.
 fn reduce(call: &Call, losses: Tensor) -> Result<Tensor, Stop> {
     let reduction = call.int("reduction")?;
     if reduction == 0 {
@@ -54,7 +54,7 @@ fn of_two(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     one(reduce(call, pairwise(call, &call.tensor("self")?, &call.tensor("target")?, f)?)?)
 }
 
-/// The same where there is no kernel for other types than reals.
+/// The same for floating point types only.
 fn of_two_reals(call: &Call, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
     refuse_others(call, kernel)?;
     of_two(call, f)
@@ -65,14 +65,15 @@ fn refuse_others(call: &Call, kernel: &str) -> Result<(), Stop> {
     check(dtype.is_float(), || format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
 }
 
-/// A loss of each element that has the element type of the prediction, whatever that of the target is.
+/// A loss of each element, with the element type of the prediction, regardless of that of the
+/// target.
 fn like_prediction(call: &Call, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (x, y) = (call.tensor("self")?, call.tensor("target")?);
     let types = Types { out: x.dtype(), ..same(call, result_type(&x, &y)) };
     one(reduce(call, map2(&x, &y, types, f)?)?)
 }
 
-/// Of whole numbers there are differences, and their sum, but no mean.
+/// Integers have differences, and their sum, but no mean.
 fn l1_loss(call: &Call) -> Answer {
     let dtype = result_type(&call.tensor("self")?, &call.tensor("target")?);
     check(call.int("reduction")? != 1 || !dtype.is_integral(), || {
@@ -105,7 +106,7 @@ fn huber_loss(call: &Call) -> Answer {
     })
 }
 
-/// Where the target is 0 the loss is 0; since 1.5 only while the prediction is finite.
+/// If the target is 0, the loss is 0; since 1.5 only if the prediction is finite.
 fn kl_div(call: &Call) -> Answer {
     if call.bool("log_target")? {
         return of_two(call, |x, y| y.exp() * (y - x));
@@ -159,7 +160,7 @@ fn binary_cross_entropy_with_logits(call: &Call) -> Answer {
             }
         })?,
     };
-    // Eager mode computes in the place of `1 - target`.
+    // Eager mode overwrites `1 - target` with the result.
     let losses = weighted(call, losses)?;
     let dtype = if y.dtype().is_float() { y.dtype() } else { losses.dtype() };
     one(reduce(call, losses.converted(dtype, call.precision()))?)
@@ -184,7 +185,7 @@ fn hinge_embedding_loss(call: &Call) -> Answer {
     })
 }
 
-/// At least 0; NaN stays.
+/// The maximum with 0; NaN stays.
 fn clamp_low(x: f64) -> f64 {
     if x < 0.0 { 0.0 } else { x }
 }
@@ -197,7 +198,7 @@ fn margin_ranking_loss(call: &Call) -> Answer {
     one(reduce(call, pairwise(call, &difference, &call.tensor("target")?, loss)?)?)
 }
 
-/// Cosines as this loss has them: a small number is added to the squares.
+/// The cosine of this loss: a small number is added to the squares.
 fn cosine_embedding_loss(call: &Call) -> Answer {
     let (a, b, y) = (call.tensor("input1")?, call.tensor("input2")?, call.tensor("target")?);
     check(a.shape() == b.shape() && a.rank() > 0, || {
@@ -237,7 +238,7 @@ fn triplet_margin_loss(call: &Call) -> Answer {
     one(reduce(call, pairwise(call, &to_near, &to_far, |near, far| clamp_low(margin + near - far))?)?)
 }
 
-/// Examples by classes, and what the classes are.
+/// Examples by classes, and the target classes.
 fn examples(call: &Call) -> Result<(Tensor, Rows<f64>, Vec<i64>), Stop> {
     let (x, target) = (call.tensor("self")?, call.tensor("target")?);
     reals("multi_margin_loss", &x)?;
@@ -286,11 +287,11 @@ fn in_range(target: i64, classes: usize) -> Result<usize, Stop> {
     index.ok_or_else(|| Stop::raised_as("IndexError", format!("Target {target} is out of bounds.")))
 }
 
-/// Which class is right for every example, and how much the example counts.
+/// The target class and the weight of every example.
 pub(super) struct Classes {
-    /// The class; none for examples to be ignored.
+    /// The class; `None` for ignored examples.
     pub right: Vec<Option<usize>>,
-    /// The weight of the class; 0 for examples to be ignored.
+    /// The weight of the class; 0 for ignored examples.
     pub weights: Vec<f64>,
     /// The dimension of the classes.
     pub dim: usize,
@@ -327,7 +328,7 @@ pub(super) fn classes(call: &Call, x: &Tensor) -> Result<Classes, Stop> {
     Ok(Classes { right, weights, dim, shape: target.shape().to_vec() })
 }
 
-/// Loss and total weight. Where all examples are ignored the mean is NaN; up to 1.4 it is 0.
+/// Loss and total weight. If all examples are ignored, the mean is NaN; up to 1.4 it is 0.
 fn nll_loss(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     let x = call.tensor("self")?;
     reals("nll_loss_out_frame", &x)?;
@@ -375,7 +376,7 @@ fn cross_entropy_loss(call: &Call) -> Answer {
     one(pairwise(call, &plain, &smooth, |plain, smooth| plain * (1.0 - smoothing) + smooth * share)?)
 }
 
-/// The losses if all classes were right.
+/// The losses summed over all classes, for label smoothing.
 fn smoothed(call: &Call, logs: &Tensor) -> Result<Tensor, Stop> {
     let classes = classes(call, logs)?;
     let rows = Rows::<f64>::along(logs, &[classes.dim]);

@@ -1,4 +1,5 @@
-//! In which order dimensions lie in the memory of results, where kernels leave elements in a row and PyTorch does not.
+//! The memory order of the dimensions of results, for kernels that return contiguous elements where
+//! PyTorch does not.
 
 use crate::interpreter::Release;
 use crate::interpreter::call::{Call, Outs};
@@ -9,30 +10,31 @@ use crate::tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 
-/// What decides.
+/// The rule that determines the order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
-    /// Channels are last where the first operand has them last.
+    /// Channels-last if the first operand is channels-last.
     Suggested,
-    /// The same, unless the first operand is in a row as well, as sizes of 1 allow it.
+    /// The same, unless the first operand also counts as contiguous, because of sizes of 1.
     SuggestedUnlessRow,
-    /// Channels are last where one of the first two operands has them last.
+    /// Channels-last if one of the first two operands is channels-last.
     EitherSuggested,
-    /// The same for images; volumes of doubles and of whole numbers come out in a row.
+    /// The same for images; volumes of doubles and of integers are contiguous.
     OfConvolution,
-    /// That of the first operand, whose sizes the result has.
+    /// That of the first operand, which has the sizes of the result.
     Kept,
     /// That of the first operand, of which the result is a part.
     Followed,
-    /// The same where a number stands beside one tensor, for which PyTorch looks at strides even where elements are in a row.
+    /// The same for a number and one tensor, for which PyTorch uses strides even if the tensor is
+    /// contiguous.
     FollowedAlone,
-    /// Elements lie in a row, and sizes of 1 do not tell of another order.
+    /// Contiguous, regardless of sizes of 1.
     Row,
-    /// In a row where the first operand is a number.
+    /// Contiguous if the first operand is a number.
     RowBesideNumber,
 }
 
-/// What PyTorch 2.15 does.
+/// The rules of PyTorch 2.15.
 const ORDERS: &[(Order, &str)] = &[
     (
         Order::Suggested,
@@ -74,7 +76,7 @@ static BY_KIND: LazyLock<FxHashMap<Symbol, Order>> = LazyLock::new(|| {
     ORDERS.iter().flat_map(each).collect()
 });
 
-/// The results with their elements where PyTorch has them. Those that look into memory of operands stay.
+/// The results with their elements in PyTorch's order. Views of operands are unchanged.
 pub fn laid(call: &Call<'_>, mut results: Outs) -> Outs {
     let Some(&order) = BY_KIND.get(&call.kind()).filter(|_| call.release() >= Release(1, 5)) else { return results };
     let operands: Vec<&Tensor> = call.args.iter().filter_map(IValue::tensor).take(2).collect();
@@ -104,7 +106,7 @@ fn strides(call: &Call<'_>, order: Order, operands: &[&Tensor], result: &Tensor)
         Order::RowBesideNumber if call.args.first().is_some_and(|first| first.tensor().is_some()) => return None,
         Order::Row | Order::RowBesideNumber => None,
         Order::SuggestedUnlessRow if first.is_contiguous() => None,
-        // What comes around is put together of pieces.
+        // Circular padding is assembled from slices.
         Order::Suggested
             if call.get("mode").is_some_and(|mode| matches!(mode, IValue::Str(how) if &*how == "circular")) =>
         {

@@ -1,7 +1,8 @@
 //! Normalisation by statistics: batch, layer, group, instance.
 //!
-//! Each of them normalises rows of elements: all of a channel, of an example, of a group of channels. Variances are the mean of squared
-//! differences; running variances, as PyTorch has it, are divided by one less.
+//! Each of them normalises rows of elements: all of a channel, of an example, of a group of
+//! channels. Variances are the mean of squared differences; running variances, as in PyTorch, are
+//! divided by one less.
 
 use super::elements::{check, like, reals};
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -12,7 +13,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::batch_norm", |call| one(batch_norm(call, call.bool("training")?)?.out)),
     ("aten::native_batch_norm", |call| native_batch_norm(call, call.bool("training")?)),
@@ -54,14 +55,14 @@ impl Stats {
     }
 }
 
-/// One number per channel; `default` for all where there is no tensor.
+/// One number per channel; `default` for all without a tensor.
 fn per_channel(call: &Call, name: &str, channels: usize, default: f64) -> Result<Vec<f64>, Stop> {
     let Some(tensor) = call.opt_tensor(name)? else { return Ok(vec![default; channels]) };
     check(tensor.numel() == channels, || format!("{name} should contain {channels} elements not {}", tensor.numel()))?;
     Ok(tensor.read())
 }
 
-/// Weight and bias are of the type of what is normalised, or floats beside halves.
+/// Weight and bias have the type of the input, or are floats for 16-bit floats.
 fn check_parameters(call: &Call, x: &Tensor) -> Result<(), Stop> {
     let parameters = [call.opt_tensor("weight")?, call.opt_tensor("bias")?];
     let mut types = parameters.iter().flatten().map(Tensor::dtype);
@@ -78,7 +79,7 @@ fn check_parameters(call: &Call, x: &Tensor) -> Result<(), Stop> {
     check(x.dtype().is_short_float(), || "mixed dtype (CPU): all inputs must share same datatype.".to_owned())
 }
 
-/// What batch normalisation leaves.
+/// The result of batch normalisation.
 struct Batch {
     out: Tensor,
     /// Mean and reciprocal deviation of each channel; only in training.
@@ -125,7 +126,8 @@ fn batch_norm(call: &Call, training: bool) -> Result<Batch, Stop> {
     Ok(Batch { out, saved, dtype: x.dtype() })
 }
 
-/// Moves running statistics towards those of the batch: of `repeats` times as many rows as there are channels.
+/// Moves running statistics towards those of the batch, which has `repeats` times as many rows as
+/// there are channels.
 fn update_running(call: &Call, stats: &[Stats], len: usize, repeats: usize) -> Result<(), Stop> {
     let momentum = call.float("momentum")?;
     let channels = stats.len() / repeats.max(1);
@@ -145,7 +147,7 @@ fn update_running(call: &Call, stats: &[Stats], len: usize, repeats: usize) -> R
     Ok(())
 }
 
-/// Result and saved statistics. In evaluation those are empty; up to 1.4 undefined.
+/// Result and saved statistics. In evaluation the latter are empty; up to 1.4 undefined.
 fn saved(call: &Call, batch: &Batch) -> Vec<IValue> {
     let stats =
         |numbers: &[f64]| -> IValue { like(call, numbers, batch.dtype, &[numbers.len() as i64], &batch.out).into() };
@@ -162,7 +164,8 @@ fn native_batch_norm(call: &Call, training: bool) -> Answer {
     several([vec![IValue::from(batch.out)], saved].concat())
 }
 
-/// The same with a reserve that only other devices use, and which implementation ran: the native one.
+/// The same with a reserve that only other devices use, and the number of the implementation: the
+/// native one.
 fn batch_norm_impl_index(call: &Call) -> Answer {
     let batch = batch_norm(call, call.bool("training")?)?;
     let mut results = saved(call, &batch);
@@ -174,7 +177,7 @@ fn batch_norm_impl_index(call: &Call) -> Answer {
     several(results)
 }
 
-/// Every channel of every example by itself.
+/// Normalises every channel of every example separately.
 fn instance_norm(call: &Call) -> Answer {
     let x = call.tensor("input")?;
     reals("instance_norm", &x)?;
@@ -199,10 +202,10 @@ fn instance_norm(call: &Call) -> Answer {
     one(like(call, &rows.elements, x.dtype(), x.shape(), &x))
 }
 
-/// The dimensions that are normalised together: the last ones.
+/// The number of normalised dimensions: the last ones.
 fn normalized_rank(call: &Call, x: &Tensor) -> Result<usize, Stop> {
     let Some(shape) = call.opt_ints("normalized_shape")? else {
-        // 1.3 passes how many rows there are and how long they are.
+        // 1.3 passes the number of rows and their length.
         let len = call.int("N")?;
         let rank = (0..=x.rank()).find(|&n| x.shape()[x.rank() - n..].iter().product::<i64>() == len);
         return rank.ok_or_else(|| Stop::raised(format!("Given N={len}, got input of size {:?}", x.shape())));
@@ -239,7 +242,7 @@ fn layer_norm(call: &Call) -> Result<(Tensor, Vec<f64>, Vec<f64>, usize), Stop> 
     Ok((like(call, &rows.elements, x.dtype(), x.shape(), &x), means, inverses, rank))
 }
 
-/// Rows of the last dimension normalised, then scaled and shifted element by element.
+/// Normalises rows of the last dimension, then scales and shifts element by element.
 pub(super) fn layer_norm_over(
     call: &Call,
     x: &Tensor,
@@ -263,7 +266,8 @@ pub(super) fn layer_norm_over(
 
 fn native_layer_norm(call: &Call) -> Answer {
     let (out, means, inverses, rank) = layer_norm(call)?;
-    // 1.3 has one dimension of rows, later ones keep the dimensions, those normalised with size 1.
+    // 1.3 has one dimension of rows, later releases keep the dimensions, the normalised ones with
+    // size 1.
     let mut shape: Vec<i64> = vec![means.len() as i64];
     if call.opt_ints("normalized_shape")?.is_some() {
         shape = out.shape()[..out.rank() - rank].to_vec();
@@ -275,7 +279,8 @@ fn native_layer_norm(call: &Call) -> Answer {
     several([out, mean, inverse])
 }
 
-/// Statistics of halves have the type of the parameters beside them, the weight's first: floats stay floats.
+/// Statistics of 16-bit floats have the type of the parameters, the weight's first: floats stay
+/// floats.
 fn type_of_statistics(call: &Call, x: &Tensor) -> Result<DType, Stop> {
     let parameter = call.opt_tensor("weight")?.or(call.opt_tensor("bias")?);
     Ok(parameter.map_or(x.dtype(), |parameter| parameter.dtype()))
@@ -336,7 +341,7 @@ fn native_group_norm(call: &Call) -> Answer {
     several([out, mean, inverse])
 }
 
-/// Scaled to a mean square of 1.
+/// Scales to a mean square of 1.
 fn rms_norm(call: &Call) -> Answer {
     let x = call.tensor("input")?;
     reals("rms_norm", &x)?;

@@ -1,4 +1,4 @@
-//! Norms of vectors, and of matrices as far as they are sums.
+//! Norms of vectors, and those of matrices that are sums.
 
 use super::elements::{check, like, reduced};
 use crate::interpreter::call::{Answer, Call, one};
@@ -7,7 +7,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{C128, DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::norm", |call| vector_norm(call, "p", "dim")),
     ("aten::native_norm", |call| vector_norm(call, "p", "dim")),
@@ -44,7 +44,7 @@ fn vector_norm(call: &Call, p: &str, dim: &str) -> Answer {
     one(norm_over(call, &x, p, &dims, call.bool("keepdim")?, dtype)?)
 }
 
-/// The p-norm over some dimensions: a real type also for complex elements.
+/// The p-norm over some dimensions, of real type also for complex elements.
 pub(super) fn norm_over(
     call: &Call,
     x: &Tensor,
@@ -77,7 +77,7 @@ fn magnitudes(x: &Tensor, dims: &[usize]) -> Rows<f64> {
     rows
 }
 
-/// The p-norm of numbers that are not negative. NaN is passed on by the extrema too.
+/// The p-norm of non-negative numbers. NaN propagates through the extrema too.
 fn norm(row: &[f64], p: f64) -> f64 {
     let extremum = |start: f64, wins: fn(f64, f64) -> bool| {
         row.iter().fold(start, |best, &x| if wins(x, best) || x.is_nan() { x } else { best })
@@ -92,7 +92,7 @@ fn norm(row: &[f64], p: f64) -> f64 {
     }
 }
 
-/// `linalg.norm` is a norm of matrices only where an order and two dimensions are given.
+/// `linalg.norm` is a matrix norm only if an order and two dimensions are given.
 fn linalg_norm(call: &Call) -> Answer {
     let x = call.tensor("self")?;
     let given = call.opt_ints("dim")?;
@@ -111,7 +111,8 @@ fn linalg_norm(call: &Call) -> Answer {
     }
 }
 
-/// Frobenius, and the largest or smallest sum of a row or a column. Those that need singular values are not here.
+/// The Frobenius norm, and the largest or smallest sum of a row or a column. Norms that require
+/// singular values are not implemented.
 fn matrix_norm(call: &Call) -> Answer {
     let x = call.tensor("self")?;
     check(x.rank() >= 2, || "linalg.matrix_norm: The input tensor A must have at least 2 dimensions.".to_owned())?;
@@ -121,13 +122,13 @@ fn matrix_norm(call: &Call) -> Answer {
     let dtype = dtype_of(call, &x)?;
     if let Some(name) = call.opt_str("ord")? {
         if name != "fro" {
-            return Err(Stop::unsupported(format!("the norm `{name}`, which needs singular values")));
+            return Err(Stop::unsupported(format!("the norm `{name}`, which requires singular values")));
         }
         return one(norm_over(call, &x, 2.0, &dims, keepdim, dtype)?);
     }
     let ord = call.float("ord")?;
     if ord.abs() != 1.0 && ord.is_finite() {
-        return Err(Stop::unsupported(format!("the norm {ord} of matrices, which needs singular values")));
+        return Err(Stop::unsupported(format!("the norm {ord} of matrices, which requires singular values")));
     }
     let (summed, compared) = if ord.abs() == 1.0 { (dims[0], dims[1]) } else { (dims[1], dims[0]) };
     let sums = norm_over(call, &x, 1.0, &[summed], true, dtype)?;
@@ -147,7 +148,7 @@ fn norm_except_dim(call: &Call) -> Answer {
     one(norm_over(call, &x, call.float("pow")?, &all_but(&x, dim)?, dim != -1, x.dtype())?)
 }
 
-/// Slices that are longer than a norm are shortened to it.
+/// Shortens slices whose norm exceeds the maximum.
 fn renorm(call: &Call) -> Answer {
     let x = call.tensor("self")?;
     check(x.rank() > 1, || format!("renorm: input needs at least 2 dimensions, got {} dimensions", x.rank()))?;

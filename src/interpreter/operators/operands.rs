@@ -1,7 +1,8 @@
 //! Operands in their common type.
 //!
-//! They are converted to it, computed with in a wide type, and what comes out is rounded once. A plain number beside reals of 16 bits is rounded to
-//! those, too, but for factors, divisors and parameters, which keep the 24 bits that PyTorch computes with.
+//! Operands are converted to the common type and computed with in a wide type, and the result is
+//! rounded once. A plain number used with 16-bit floats is also rounded to 16 bits, except factors,
+//! divisors and parameters, which keep the 24 bits that PyTorch computes with.
 
 use super::picking::check_fits;
 use crate::interpreter::call::{Answer, Call, one};
@@ -12,7 +13,7 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::Promotion;
 use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
-/// A plain number as a parameter of a computation: beside reals of 16 bits it keeps single precision.
+/// A plain number as a parameter of a computation: with 16-bit floats it keeps single precision.
 pub(super) fn operand_scalar(scalar: Scalar, common: DType, precision: Precision) -> Scalar {
     as_element(scalar, if common.is_short_float() { DType::Float } else { common }, precision)
 }
@@ -26,7 +27,7 @@ pub(super) fn as_element(scalar: Scalar, dtype: DType, precision: Precision) -> 
     }
 }
 
-/// One of two operands: a tensor, or a number beside one.
+/// One of two operands: a tensor, or a number used with one.
 pub(super) enum Operand {
     Tensor(Tensor),
     Number(Scalar),
@@ -49,7 +50,7 @@ pub(super) fn common(a: &Operand, b: &Operand) -> DType {
     count(count(Promotion::default(), a), b).result()
 }
 
-/// With both operands as elements of their common type.
+/// Computes with both operands as elements of their common type.
 pub(super) fn both<W: Wide>(a: &Operand, b: &Operand, types: Types, f: impl Fn(W, W) -> W) -> Result<Tensor, Stop> {
     let number = |scalar: &Scalar| as_element(*scalar, types.common, types.precision).wide::<W>();
     Ok(match (a, b) {
@@ -86,8 +87,9 @@ pub(super) fn arithmetic(
     })
 }
 
-/// The second operand as factors and divisors are read beside reals of 16 bits: a number, or the only element of a tensor, keeps single
-/// precision there, as eager mode has it on the CPU, and is not rounded to their type first, as it is where something is added (PyTorch 2.15).
+/// The second operand as a factor or divisor of 16-bit floats: a number, or the only element of a
+/// tensor, keeps single precision, as in eager mode on the CPU, and is not rounded to their type
+/// first, unlike in additions (PyTorch 2.15).
 pub(super) fn factor(a: &Operand, b: &Operand, types: Types) -> Option<Scalar> {
     let number = match (a, b) {
         (Operand::Tensor(_), Operand::Number(number)) => Some(*number),
@@ -129,7 +131,8 @@ pub(super) fn comparison(
     })
 }
 
-/// Refuses what nothing of a type is multiplied by: truth values beside numbers, reals beside whole numbers, and what the type cannot hold.
+/// Refuses an invalid factor for a type: a bool for numbers, a float for integers, and a number out
+/// of the range of the type.
 fn check_alpha(alpha: Scalar, common: DType) -> Result<(), Stop> {
     if alpha.kind() == Kind::Bool && common != DType::Bool {
         return Err(Stop::raised("Boolean alpha only supported for Boolean results."));
@@ -140,13 +143,14 @@ fn check_alpha(alpha: Scalar, common: DType) -> Result<(), Stop> {
     check_fits(alpha, common)
 }
 
-/// A number beside tensors as it is computed with: halves are computed with in singles. Refuses what those cannot hold.
+/// A number in the type of the computation, which is `f32` for 16-bit floats. Refuses a number out
+/// of its range.
 pub(super) fn computed_with(scalar: Scalar, common: DType, precision: Precision) -> Result<Scalar, Stop> {
     check_fits(scalar, if common.is_short_float() { DType::Float } else { common })?;
     Ok(operand_scalar(scalar, common, precision))
 }
 
-/// What an operand is multiplied by, as a real of the type that is computed with.
+/// The factor of an operand, as a float of the type of the computation.
 pub(super) fn alpha(call: &Call<'_>) -> Result<Option<Scalar>, Stop> {
     let Some(alpha) = call.opt_scalar("alpha")? else { return Ok(None) };
     let common = common(&operand(call, 0)?, &operand(call, 1)?);

@@ -1,4 +1,5 @@
-//! Sequences of different length, packed: the rows of all that are long enough for a time step stand one behind the other, the longest first.
+//! Packed sequences of different length: for each time step the rows of all sequences that are long
+//! enough, longest sequence first.
 
 use super::elements::{check, like};
 use crate::interpreter::call::{Answer, Call, several};
@@ -6,10 +7,10 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[("aten::_pack_padded_sequence", pack_padded), ("aten::_pad_packed_sequence", pad_packed)];
 
-/// Lengths as eager mode takes them, the longest first.
+/// The lengths, in decreasing order as eager mode requires.
 fn lengths(call: &Call, batch: i64) -> Result<Vec<i64>, Stop> {
     let lengths = call.tensor("lengths")?;
     check(lengths.dtype() == DType::Long, || {
@@ -28,7 +29,7 @@ fn lengths(call: &Call, batch: i64) -> Result<Vec<i64>, Stop> {
     Ok(lengths)
 }
 
-/// How many sequences are long enough for each step.
+/// The number of sequences that are long enough for each step.
 fn sizes_of_steps(lengths: &[i64]) -> Vec<i64> {
     let longest = lengths.first().copied().unwrap_or(0);
     (0..longest).map(|t| lengths.iter().filter(|&&length| length > t).count() as i64).collect()

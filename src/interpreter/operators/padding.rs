@@ -1,4 +1,4 @@
-//! Borders around tensors.
+//! Padding.
 
 use super::elements::{check, placed};
 use super::picking::check_fits;
@@ -7,7 +7,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::constant_pad_nd", |call| {
         one(constant(call, &call.tensor("self")?, &call.ints("pad")?, call.scalar("value")?)?)
@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
     ("aten::replication_pad3d", |call| bordered(call, "padding", Mode::Replicate)),
 ];
 
-/// Where the elements of a border come from.
+/// The source of the elements of a border.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Mode {
     Reflect,
@@ -31,7 +31,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// The element that stands at a place outside of `0..size`.
+    /// The index of the source of a position outside of `0..size`.
     fn source(self, at: i64, size: i64) -> i64 {
         match self {
             Mode::Replicate => at.clamp(0, size - 1),
@@ -43,7 +43,8 @@ impl Mode {
     }
 }
 
-/// Pairs of what is put before and behind, the last dimension first: `(dimension, before, after)`.
+/// The widths before and after each padded dimension, the last dimension first: `(dimension,
+/// before, after)`.
 fn borders(x: &Tensor, pad: &[i64]) -> Result<Vec<(usize, i64, i64)>, Stop> {
     check(pad.len().is_multiple_of(2) && pad.len() / 2 <= x.rank(), || {
         format!(
@@ -66,7 +67,7 @@ fn borders(x: &Tensor, pad: &[i64]) -> Result<Vec<(usize, i64, i64)>, Stop> {
     Ok(pairs)
 }
 
-/// A border of one number. What is negative cuts off.
+/// A border of one number. Negative widths crop.
 fn constant(call: &Call, x: &Tensor, pad: &[i64], value: Scalar) -> Result<Tensor, Stop> {
     let pairs = borders(x, pad)?;
     let mut shape = x.shape().to_vec();

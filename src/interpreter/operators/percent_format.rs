@@ -1,4 +1,4 @@
-//! `'%d of %s' % (a, b)`, by the few specifiers that TorchScript has.
+//! `'%d of %s' % (a, b)`, with the few specifiers that TorchScript has.
 
 use super::strings::text;
 use crate::interpreter::call::{Answer, Call, one};
@@ -7,11 +7,11 @@ use crate::interpreter::ivalue::IValue;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 
-/// `%d`, `%s`, `%f` by the elements of a tuple, or by one operand.
+/// Formats the elements of a tuple, or one operand, with `%d`, `%s`, `%f`.
 pub fn percent_format(call: &Call<'_>) -> Answer {
     let values: Vec<IValue> = match &call.args[1..] {
         [IValue::Tuple(values), ..] => values.to_vec(),
-        // PyTorch looks at the first of them only.
+        // PyTorch uses only the first of them.
         values => values.iter().take(1).cloned().collect(),
     };
     let (mut formatted, mut values) = (String::new(), values.into_iter());
@@ -36,7 +36,7 @@ pub fn percent_format(call: &Call<'_>) -> Answer {
     }
 }
 
-/// A value as one specifier says it.
+/// A value in the format of one specifier.
 fn specified(how: char, value: &IValue, release: Release) -> Result<String, Stop> {
     match how {
         's' => Ok(to_str(value, release)),
@@ -49,7 +49,8 @@ fn specified(how: char, value: &IValue, release: Release) -> Result<String, Stop
     }
 }
 
-/// PyTorch makes an int of C of a real number, which its processor makes the smallest one of what does not fit.
+/// PyTorch converts a float to a C int; the processor converts values out of range to the smallest
+/// int.
 fn whole(how: char, value: &IValue) -> Result<String, Stop> {
     match value {
         IValue::Int(n) => Ok(n.to_string()),
@@ -59,7 +60,7 @@ fn whole(how: char, value: &IValue) -> Result<String, Stop> {
     }
 }
 
-/// Numbers with a point are of single precision there, and whole numbers among them.
+/// Floating point conversions are in single precision in PyTorch, and integers are converted too.
 fn single(how: char, value: &IValue) -> Result<f32, Stop> {
     match value {
         IValue::Int(n) => Ok(*n as f32),
@@ -70,7 +71,7 @@ fn single(how: char, value: &IValue) -> Result<f32, Stop> {
 
 fn no_number(how: char, value: &IValue) -> Stop {
     match value {
-        // They count as numbers, and then are none: PyTorch reports a bug of its own.
+        // PyTorch accepts them as numbers and then reports an internal error.
         IValue::Bool(_) | IValue::Complex(_) => Stop::raised("expected double"),
         other => Stop::raised(format!("%{how} requires a number for formatting, but got {}", other.tag())),
     }
@@ -80,7 +81,7 @@ fn character(value: &IValue) -> Result<String, Stop> {
     match value {
         IValue::Str(text) if text.len() == 1 => Ok(text.to_string()),
         IValue::Int(n) if (*n as u8).is_ascii() => Ok(char::from(*n as u8).to_string()),
-        IValue::Int(n) => Err(Stop::unsupported(format!("`%c` of {n}: a byte that is no text"))),
+        IValue::Int(n) => Err(Stop::unsupported(format!("`%c` of {n}: a byte that is not UTF-8"))),
         other => Err(Stop::raised(format!("%c requires an int or char for formatting, but got {}", other.tag()))),
     }
 }
@@ -92,7 +93,7 @@ fn finite_or(x: f32, digits: impl Fn(f32) -> String) -> String {
     }
 }
 
-/// C's `%e`: an exponent of two digits at least, with a sign.
+/// C's `%e`: an exponent with a sign and at least two digits.
 fn scientific(x: f32) -> String {
     let text = format!("{x:.6e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));

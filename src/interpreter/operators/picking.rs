@@ -1,4 +1,4 @@
-//! Elements by position, whatever their type: what views, joins, indexing and sorting are made of.
+//! Elements selected by position, of any type: the basis of views, joins, indexing and sorting.
 
 use super::elements::{by_kind, like};
 use crate::interpreter::call::Call;
@@ -9,11 +9,12 @@ use crate::tensor::layout::{self, Dims};
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 use rustc_hash::FxHashMap;
 
-/// Arithmetic and order that all wide numbers have.
+/// Arithmetic and order of all wide numbers.
 pub trait Number: Ring {
-    /// Quotient; of whole numbers the floor, and 0 for a divisor of 0.
+    /// The quotient; the floor for integers, and 0 for a divisor of 0.
     fn over(self, other: Self) -> Self;
-    /// Whether it comes before another when sorting; NaN comes last, complex numbers go by their real parts.
+    /// Whether it precedes another number in sorted order; NaN is last, complex numbers are ordered
+    /// by their real parts.
     fn is_below(self, other: Self) -> bool;
     /// Whether it is NaN.
     fn is_nan(self) -> bool;
@@ -55,12 +56,13 @@ impl Number for C128 {
     }
 }
 
-/// How two numbers stand to each other when sorting.
+/// The order of two numbers in sorting.
 pub fn order<W: Number>(a: W, b: W) -> std::cmp::Ordering {
     b.is_below(a).cmp(&a.is_below(b))
 }
 
-/// Elements of a tensor by their place in logical order, as a tensor of its own. All places are in range.
+/// The elements of a tensor at these indices in logical order, as a tensor of its own. All indices
+/// are in range.
 pub fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> Tensor {
     by_kind!(x.dtype(), W => {
         let elements = x.read::<W>();
@@ -69,7 +71,7 @@ pub fn picked(call: &Call<'_>, x: &Tensor, places: &[usize], shape: &[i64]) -> T
     })
 }
 
-/// Elements of a tensor, found for each place of the result by its coordinates.
+/// Elements of a tensor, where `place` maps the coordinates of each result element to an index.
 pub fn mapped(call: &Call<'_>, x: &Tensor, shape: &[i64], place: impl FnMut(&[i64]) -> usize) -> Result<Tensor, Stop> {
     layout::checked(shape)?;
     let places: Vec<usize> = coordinates(shape, place);
@@ -94,24 +96,24 @@ pub fn coordinates<T>(shape: &[i64], mut f: impl FnMut(&[i64]) -> T) -> Vec<T> {
     results
 }
 
-/// The place of coordinates in logical order, given [`layout::contiguous`] strides.
+/// The index of coordinates in logical order, given [`layout::contiguous`] strides.
 pub fn place(at: &[i64], strides: &[i64]) -> usize {
     at.iter().zip(strides).map(|(at, stride)| at * stride).sum::<i64>() as usize
 }
 
-/// A copy of a tensor whose elements lie in a row, with some of them written by `f`.
+/// A contiguous copy of a tensor, modified by `f`.
 pub fn changed(x: &Tensor, f: impl FnOnce(&Tensor) -> Result<(), Stop>) -> Result<Tensor, Stop> {
     let copy = x.copied();
     f(&copy)?;
     Ok(copy)
 }
 
-/// Whether several elements are one in memory, as those of an expanded dimension are.
+/// Whether several elements share an address, as in an expanded dimension.
 pub fn has_shared_elements(x: &Tensor) -> bool {
     x.shape().iter().zip(x.strides()).any(|(&size, &stride)| size > 1 && stride == 0)
 }
 
-/// For each element the first that is the same memory.
+/// For each element, the first element at the same address.
 pub fn first_in_memory(x: &Tensor) -> Vec<usize> {
     let mut first = FxHashMap::default();
     let place = |at: &[i64]| at.iter().zip(x.strides()).map(|(i, stride)| i * stride).sum::<i64>();
@@ -119,7 +121,7 @@ pub fn first_in_memory(x: &Tensor) -> Vec<usize> {
     places.into_iter().enumerate().map(|(i, place)| *first.entry(place).or_insert(i)).collect()
 }
 
-/// Changes some elements in place: what changes one changes all that are the same memory.
+/// Changes some elements in place: a change applies to all elements at the same address.
 pub fn write_elements<W: Wide>(x: &Tensor, changes: impl IntoIterator<Item = (usize, W)>, with: impl Fn(W, W) -> W) {
     let first = has_shared_elements(x).then(|| first_in_memory(x));
     let mut elements = x.read::<W>();
@@ -133,13 +135,14 @@ pub fn write_elements<W: Wide>(x: &Tensor, changes: impl IntoIterator<Item = (us
     x.write(&elements);
 }
 
-/// Writes the elements that a result has otherwise, if only in the sign of a zero. What is no number before and after is not written: it may be memory that another one changes.
+/// Writes the elements that differ from a result, if only in the sign of a zero. An element that is
+/// NaN before and after is not written: it may share its address with one that changes.
 pub fn write_changes(target: &Tensor, result: &Tensor) {
     by_kind!(target.dtype(), W => {
         let pairs = target.read::<W>().into_iter().zip(result.read::<W>()).enumerate();
         let bits = |x: W| {
             let z: C128 = x.store();
-            // Of large whole numbers a real one tells less than all.
+            // For large integers a float comparison is less precise than an integer one.
             (z.re.to_bits(), z.im.to_bits(), x.store::<i64>())
         };
         let changed = pairs.filter(|(_, (old, new))| bits(*old) != bits(*new));
@@ -148,7 +151,7 @@ pub fn write_changes(target: &Tensor, result: &Tensor) {
     });
 }
 
-/// Raises where several elements are one in memory.
+/// Raises if several elements share an address.
 pub fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
     match has_shared_elements(target) {
         false => Ok(()),
@@ -158,7 +161,7 @@ pub fn refuse_shared_elements(target: &Tensor) -> Result<(), Stop> {
     }
 }
 
-/// An index from a program: negative ones count from behind.
+/// An index from a program: negative ones count from the end.
 pub fn wrapped(index: i64, size: i64) -> Option<i64> {
     (-size..size).contains(&index).then(|| if index < 0 { index + size } else { index })
 }
@@ -168,7 +171,8 @@ pub fn index_error(message: impl Into<String>) -> Stop {
     Stop::raised_as("IndexError", message)
 }
 
-/// Refuses a number that an element type cannot hold. Negative whole numbers wrap in unsigned types; real ones are cut, and may be none of less than the smallest.
+/// Refuses a number out of the range of an element type. Negative integers wrap in unsigned types;
+/// floating point numbers are truncated, and must not be less than the smallest.
 pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
     let x = value.real();
     let fits = match (value, dtype.arithmetic(), dtype.range()) {
@@ -185,7 +189,7 @@ pub fn check_fits(value: Scalar, dtype: DType) -> Result<(), Stop> {
     Err(Stop::raised(format!("value cannot be converted to type {} without overflow", element_name(dtype))))
 }
 
-/// Negative numbers wrap in the unsigned type.
+/// The least accepted number: negative numbers wrap in the unsigned type.
 fn lowest(dtype: DType, low: i64) -> i64 {
     if dtype == DType::Byte { -255 } else { low }
 }
@@ -220,7 +224,7 @@ mod tests {
         longs(&(0..n).collect::<Vec<_>>(), shape)
     }
 
-    /// Runs one node on inputs of these types; its results as whole numbers, with their shapes.
+    /// Runs one node on inputs of these types; returns its results as integers, with their shapes.
     fn run(types: &[&str], outputs: usize, node: &str, inputs: Vec<IValue>) -> Vec<(Vec<i64>, Vec<i64>)> {
         let params: Vec<String> = types.iter().enumerate().map(|(i, ty)| format!("%{i} : {ty}")).collect();
         let names: Vec<String> = (0..outputs).map(|i| format!("%r{i}")).collect();
@@ -237,7 +241,7 @@ mod tests {
         results.iter().map(|value| show(value).expect("results are tensors")).collect()
     }
 
-    /// The rule of NumPy: indices that are no neighbours put their dimensions in front.
+    /// NumPy's rule: the dimensions of non-adjacent indices come first.
     #[test]
     fn indices_apart_come_first() {
         let (x, i, j) = (count(24, &[2, 3, 4]), longs(&[0, 1], &[2]), longs(&[1, 2], &[2]));
@@ -249,7 +253,7 @@ mod tests {
         assert_eq!(found, [(vec![1, 6, 13, 18], vec![2, 2])]);
     }
 
-    /// The example of the documentation of `torch.mode`.
+    /// The example in the documentation of `torch.mode`.
     #[test]
     fn modes() {
         let rows = [
@@ -265,7 +269,7 @@ mod tests {
         assert_eq!(found[1].0, [1, 3, 4, 4, 2, 4, 4]);
     }
 
-    /// The example of the documentation of `torch.searchsorted`.
+    /// The example in the documentation of `torch.searchsorted`.
     #[test]
     fn bins_of_sorted_rows() {
         let (edges, x) = (longs(&[1, 3, 5, 7, 9, 2, 4, 6, 8, 10], &[2, 5]), longs(&[3, 6, 9, 3, 6, 9], &[2, 3]));
@@ -279,7 +283,7 @@ mod tests {
         assert_eq!(bins(true), [2, 3, 5, 1, 3, 4]);
     }
 
-    /// The example of the documentation of `Tensor.scatter_reduce`.
+    /// The example in the documentation of `Tensor.scatter_reduce`.
     #[test]
     fn scattering_with_a_reduction() {
         let (source, index) = (longs(&[1, 2, 3, 4, 5, 6], &[6]), longs(&[0, 1, 0, 1, 2, 1], &[6]));
@@ -295,7 +299,7 @@ mod tests {
         assert_eq!(scattered(&[5, 4, 3, 2], "amax", false), [3, 6, 5, 2]);
     }
 
-    /// The example of the documentation of `torch.roll`, and that of `torch.flip`.
+    /// The examples in the documentation of `torch.roll` and `torch.flip`.
     #[test]
     fn rolls_and_flips() {
         let types = ["Tensor", "int[]", "int[]"];

@@ -1,4 +1,4 @@
-//! Arithmetic and functions, element by element.
+//! Elementwise arithmetic and functions.
 
 use super::clamping::clamp;
 use super::elements::{check, reals};
@@ -15,7 +15,7 @@ use crate::tensor::promotion::to_real_arithmetic;
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, PI};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::add", |call| scaled(call, i64::wrapping_add, |a, b| a + b, |a, b| a + b)),
     ("aten::_add_relu", |call| scaled(call, |a, b| a.wrapping_add(b).max(0), |a, b| positive(a + b), |a, b| a + b)),
@@ -112,7 +112,7 @@ pub const ROWS: &[Row] = &[
     ("aten::complex", |call| {
         let (re, im) = (call.tensor("real")?, call.tensor("imag")?);
         if re.dtype() == DType::Half && im.dtype() == DType::Half {
-            return Err(Stop::unsupported("there are no complex numbers of halves here"));
+            return Err(Stop::unsupported("complex numbers of 16-bit floats do not exist here"));
         }
         check(re.dtype().is_float() && re.dtype() == im.dtype() && re.dtype() != DType::BFloat16, || {
             let names = (re.dtype().name(), im.dtype().name());
@@ -139,7 +139,7 @@ pub const ROWS: &[Row] = &[
         let types = Types::same(types.0.to_complex(), call.precision());
         one(map2(&length, &angle, types, |length: C128, angle| C128::from_polar(length.re, angle.re))?)
     }),
-    // ---- kinds of the operand stay
+    // ---- the kind of the operand is kept
     ("aten::neg", negative),
     ("aten::negative", negative),
     ("aten::positive", |call| match self_of(call)?.dtype() {
@@ -166,7 +166,7 @@ pub const ROWS: &[Row] = &[
         keeping(call, |n| n, |x| x - x.trunc(), |z| z)
     }),
     ("aten::square", |call| match call.tensor("self")?.dtype() {
-        // A power with a whole number: of truth values it is one.
+        // A power with an integer exponent: of bools it is an integer.
         DType::Bool => one(call.tensor("self")?.converted(DType::Long, call.precision())),
         _ => keeping(call, |n| n.wrapping_mul(n), |x| x * x, |z| z * z),
     }),
@@ -186,7 +186,7 @@ pub const ROWS: &[Row] = &[
     ("aten::__rshift__", |call| shift(call, false)),
     ("aten::bitwise_left_shift", |call| shift(call, true)),
     ("aten::bitwise_right_shift", |call| shift(call, false)),
-    // ---- whole numbers become reals
+    // ---- integers become floats
     ("aten::exp", |call| of_singles(call, f32::exp).unwrap_or_else(|| real(call, f64::exp, C128::exp))),
     ("aten::exp2", |call| real(call, f64::exp2, |z| z.expf(2.0))),
     ("aten::expm1", |call| real(call, f64::exp_m1, |z| z.exp() - 1.0)),
@@ -209,7 +209,8 @@ pub const ROWS: &[Row] = &[
     ("aten::sinh", |call| real(call, f64::sinh, C128::sinh)),
     ("aten::cosh", |call| real(call, f64::cosh, C128::cosh)),
     ("aten::tanh", |call| of_singles(call, f32::tanh).unwrap_or_else(|| real(call, f64::tanh, C128::tanh))),
-    // Those of `std` are infinite from half of the largest number on; those of `libm` are numbers of some below 1.
+    // `std`'s functions are infinite from half of the largest number on; those of `libm` give NaN
+    // for some arguments below 1.
     ("aten::asinh", |call| real(call, libm::asinh, C128::asinh)),
     ("aten::acosh", |call| real(call, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }, C128::acosh)),
     ("aten::atanh", |call| real(call, atanh, C128::atanh)),
@@ -246,7 +247,7 @@ fn negative(call: &Call<'_>) -> Answer {
     keeping(call, i64::wrapping_neg, |x| -x, |z| -z)
 }
 
-/// That of a complex number, as a real; a real one lies on one side of 0 or on the other.
+/// The angle of a complex number, as a float; that of a real number is 0 or pi.
 fn angle(call: &Call<'_>) -> Answer {
     let x = self_of(call)?;
     if x.dtype().is_complex() {
@@ -260,7 +261,7 @@ fn angle(call: &Call<'_>) -> Answer {
     real(call, of_reals, |z| z)
 }
 
-/// From complex numbers to reals.
+/// From complex numbers to floats.
 fn of_parts(call: &Call<'_>, x: &Tensor) -> Types {
     Types { common: x.dtype(), out: x.dtype().to_real(), precision: call.precision() }
 }
@@ -275,7 +276,7 @@ pub fn smaller(a: f64, b: f64) -> f64 {
     if b.is_nan() || a > b { b } else { a }
 }
 
-/// What is not negative, and NaN.
+/// The positive part of a number; NaN stays.
 pub fn positive(x: f64) -> f64 {
     if x <= 0.0 { 0.0 } else { x }
 }
@@ -285,7 +286,7 @@ pub fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The entropy of a part, which is none of what is negative.
+/// The entropy of a probability, minus infinity for a negative argument.
 fn entropy(x: f64) -> f64 {
     match x {
         _ if x > 0.0 || x.is_nan() => -x * x.ln(),
@@ -309,7 +310,7 @@ fn sgn(z: C128) -> C128 {
     if z == C128::default() { z } else { z / z.norm() }
 }
 
-/// The operand that has no other: `self`, or the name that old schemas have for it.
+/// The first operand: `self`, or its name in old schemas.
 pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
     match call.arg(0)? {
         IValue::Tensor(tensor) => Ok(tensor.clone()),
@@ -320,7 +321,7 @@ pub fn self_of(call: &Call<'_>) -> Result<Tensor, Stop> {
     }
 }
 
-/// With the second operand multiplied by `alpha`.
+/// Computes with the second operand multiplied by `alpha`.
 fn scaled(
     call: &Call<'_>,
     of_ints: impl Fn(i64, i64) -> i64,
@@ -346,17 +347,16 @@ fn sub(call: &Call<'_>) -> Answer {
     scaled(call, i64::wrapping_sub, |a, b| a - b, |a, b| a - b)
 }
 
-/// With both operands as reals.
+/// Computes with both operands as floats.
 fn real_binary(call: &Call<'_>, f: impl Fn(f64, f64) -> f64) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     one(both(&a, &b, Types::same(to_real_arithmetic(common(&a, &b)), call.precision()), f)?)
 }
 
-/// The operand times a power of two, which is rounded to a type of its own: that of a
-/// floating-point exponent, and float
-/// where both are integers, so that `ldexp(0., 200.)` is 0 times infinity. An integer exponent of a
-/// floating-point
-/// operand is exact (since 2.9; before, its power was a float, too).
+/// The operand times a power of two, which is rounded to a type of its own: that of a floating
+/// point exponent, or float if both operands are integers, so that `ldexp(0., 200.)` is 0 times
+/// infinity. An integer exponent of a floating point operand is exact (since 2.9; before, its power
+/// was a float, too).
 fn ldexp(call: &Call<'_>) -> Answer {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let [x, n] = [call.tensor("self")?, call.tensor("other")?].map(|operand| operand.dtype());
@@ -370,13 +370,13 @@ fn ldexp(call: &Call<'_>) -> Answer {
     one(both(&a, &b, types, |x: f64, n: f64| x * n.exp2().through(power))?)
 }
 
-/// The same where there is no kernel for other numbers.
+/// The same for floating point types only.
 fn of_two_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64, f64) -> f64) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
     if dtype.is_float() { real_binary(call, f) } else { Err(not_implemented(kernel, dtype)) }
 }
 
-/// Of whole numbers, truth values not among them.
+/// Computes with integers, bools excluded.
 fn of_whole_numbers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
     match dtype.is_integral() && dtype != DType::Bool {
@@ -385,7 +385,7 @@ fn of_whole_numbers(call: &Call<'_>, kernel: &str, f: impl Fn(i64, i64) -> i64) 
     }
 }
 
-/// There is no remainder of two truth values.
+/// The remainder of two bools is not defined.
 fn refuse_truth(call: &Call<'_>, kernel: &str) -> Result<(), Stop> {
     match common(&operand(call, 0)?, &operand(call, 1)?) {
         DType::Bool => Err(not_implemented(kernel, DType::Bool)),
@@ -405,14 +405,14 @@ fn true_div(call: &Call<'_>) -> Answer {
     })
 }
 
-/// Whole numbers are not divided by zero.
+/// Integer division by zero raises.
 fn refuse_zero(call: &Call<'_>) -> Result<(), Stop> {
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let dtype = common(&a, &b);
     if dtype.arithmetic() > Some(Kind::Int) {
         return Ok(());
     }
-    // A divisor may become zero in the type that is divided in.
+    // A divisor may become zero in the type of the division.
     let is_zero = |n: i64| n.through(dtype) == 0;
     let zero = match &b {
         Operand::Tensor(tensor) => {
@@ -424,7 +424,7 @@ fn refuse_zero(call: &Call<'_>) -> Result<(), Stop> {
     if zero { Err(Stop::raised("ZeroDivisionError")) } else { Ok(()) }
 }
 
-/// Before 1.6 integers are divided as C does; what 1.6 refuses is in the operator table.
+/// Before 1.6 integers are divided as in C; the operator table has the calls that 1.6 refuses.
 fn div(call: &Call<'_>) -> Answer {
     let whole = call.release() < Release(1, 6);
     match call.opt_str("rounding_mode")?.as_deref() {
@@ -440,7 +440,8 @@ fn div(call: &Call<'_>) -> Answer {
 
 fn truncated(call: &Call<'_>) -> Answer {
     refuse_zero(call)?;
-    // The quotient is rounded first: 4 / 0.1 is 40 in single precision, where 0.1 is a little larger.
+    // The quotient is rounded first: 4 / 0.1 is 40 in single precision, where 0.1 is a little
+    // larger.
     let (a, b) = (operand(call, 0)?, operand(call, 1)?);
     let is_factor = if let Operand::Tensor(b) = &b { b.numel() == 1 } else { true };
     let common = common(&a, &b);
@@ -462,7 +463,7 @@ fn floor_div(a: i64, b: i64) -> i64 {
     if a.wrapping_rem(b) != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient }
 }
 
-/// By way of the remainder, so that it is exact where the quotient rounds.
+/// Computed from the remainder, so that the result is exact where the quotient rounds.
 fn floor_real(a: f64, b: f64) -> f64 {
     if b == 0.0 {
         return a / b;
@@ -513,7 +514,7 @@ fn fmod(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Before 1.8 a tensor of integers keeps its element type where the divisor is a floating-point
+/// Before 1.8 a tensor of integers keeps its element type if the divisor is a floating point
 /// number.
 fn with_truncated_divisor(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Result<Option<Tensor>, Stop> {
     let (Operand::Tensor(x), Operand::Number(divisor @ Scalar::Float(_))) = (operand(call, 0)?, operand(call, 1)?)
@@ -531,7 +532,7 @@ fn with_truncated_divisor(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Resul
     both(&Operand::Tensor(x), &Operand::Number(divisor), types, f).map(Some)
 }
 
-/// Before 1.6 a power of integers is one of integers: that of floating-point numbers, truncated.
+/// Before 1.6 an integer power of integers is that of floating point numbers, truncated.
 fn truncated_power(call: &Call<'_>, a: &Operand, b: &Operand) -> Result<Option<Tensor>, Stop> {
     if call.release() >= Release(1, 6) {
         return Ok(None);
@@ -584,7 +585,8 @@ fn pow(call: &Call<'_>) -> Answer {
     )
 }
 
-/// The power of a tensor with half an exponent that is a number is its root, with the sign of -0.0; halves of 5 bits of exponent go through `pow`.
+/// The power of a tensor with the number 0.5 or -0.5 as exponent is the square root or its
+/// reciprocal, with the sign of -0.0; `Half` uses `pow`.
 fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
     match exponent.is_some_and(|n| computed != DType::Half && n.real().abs() == 0.5) {
         true => |a: f64, b: f64| if b > 0.0 { a.sqrt() } else { 1.0 / a.sqrt() },
@@ -592,12 +594,13 @@ fn powers(exponent: Option<Scalar>, computed: DType) -> fn(f64, f64) -> f64 {
     }
 }
 
-/// As exact below 0 as above, where the library takes the logarithm of what is hardly more than 0.
+/// Symmetric around 0: the library loses precision for negative arguments, where it takes the
+/// logarithm of a number close to 0.
 pub fn atanh(x: f64) -> f64 {
     x.abs().atanh().copysign(x)
 }
 
-/// The sine of a product that is rounded: of whole numbers it is not 0, and of what is too large no number.
+/// The sine of a rounded product: it is not 0 for integers, and NaN for very large arguments.
 fn sinc(call: &Call<'_>) -> Answer {
     let dtype = to_real_arithmetic(self_of(call)?.dtype());
     let computed = call.precision().kept(if dtype.is_short_float() { DType::Float } else { dtype });
@@ -633,7 +636,7 @@ fn lcm(a: i64, b: i64) -> i64 {
     }
 }
 
-/// As PyTorch names element types of C.
+/// PyTorch's names of element types, in C.
 pub fn c_name(dtype: DType) -> &'static str {
     match dtype {
         DType::Byte => "unsigned char",
@@ -651,7 +654,7 @@ pub fn c_name(dtype: DType) -> &'static str {
     }
 }
 
-/// What PyTorch says where a kernel lacks a type.
+/// PyTorch's message for a kernel that lacks a type.
 pub fn not_implemented(kernel: &str, dtype: DType) -> Stop {
     Stop::raised(format!("\"{kernel}\" not implemented for '{}'", dtype.name()))
 }
@@ -662,7 +665,7 @@ pub(super) fn ordered(call: &Call<'_>, message: &str) -> Result<(), Stop> {
     if complex { Err(Stop::raised(message)) } else { Ok(()) }
 }
 
-/// Rounds; there is nothing to round in whole numbers, and no kernel for truth values and complex numbers.
+/// Rounds; integers are unchanged, and bools and complex numbers have no kernel.
 fn rounded(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     let (dtype, name) = (self_of(call)?.dtype(), kernel.split('_').next().unwrap_or(kernel));
     if dtype == DType::Bool || name == "round" && dtype.is_complex() {
@@ -672,7 +675,7 @@ fn rounded(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     keeping(call, |n| n, f, |z| z)
 }
 
-/// Truth values are not subtracted.
+/// Bools cannot be subtracted.
 fn refuse_bools(call: &Call<'_>) -> Result<(), Stop> {
     let is_bool = |value: &&IValue| match value {
         IValue::Tensor(tensor) => tensor.dtype() == DType::Bool,
@@ -689,7 +692,7 @@ fn refuse_bools(call: &Call<'_>) -> Result<(), Stop> {
     }
 }
 
-/// Computes with one operand, whose type stays.
+/// Computes with one operand, whose type is kept.
 pub fn keeping(
     call: &Call<'_>,
     of_ints: impl Fn(i64) -> i64,
@@ -705,7 +708,7 @@ pub fn keeping(
     })
 }
 
-/// Computes with one operand; whole numbers become reals.
+/// Computes with one operand; integers become floats.
 pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(C128) -> C128) -> Answer {
     let x = self_of(call)?;
     let types = Types::same(to_real_arithmetic(x.dtype()), call.precision());
@@ -715,18 +718,19 @@ pub fn real(call: &Call<'_>, of_reals: impl Fn(f64) -> f64, of_complex: impl Fn(
     })
 }
 
-/// Of a tensor that keeps singles; the functions that recurrent networks spend their time in.
+/// The single-precision path for tensors in single precision: the functions that dominate recurrent
+/// networks.
 fn of_singles(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Option<Answer> {
     let x = self_of(call).ok().filter(|x| x.kept() == DType::Float)?;
     Some(map1(&x, Types::same(DType::Float, call.precision()), f).map_err(Stop::from).and_then(one))
 }
 
-/// Of reals only.
+/// Computes with floating point operands only.
 fn of_reals(call: &Call<'_>, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     reals_of(call, &self_of(call)?, kernel, f)
 }
 
-/// The same of a tensor that need not be the first operand.
+/// The same for a tensor that need not be the first operand.
 pub(super) fn reals_of(call: &Call<'_>, x: &Tensor, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     if x.dtype().is_complex() {
         return Err(not_implemented(kernel, x.dtype()));
@@ -743,8 +747,8 @@ fn abs(call: &Call<'_>) -> Answer {
     }
 }
 
-/// To the nearest even, at a number of decimals.
-/// To decimals, each step in the type that is computed in: 124.855 is a little less as a float, and its hundredfold is not.
+/// Rounds to the nearest even, at a number of decimals. Each step is rounded to the type of the
+/// computation: 124.855 is slightly less as a float, and its hundredfold is not.
 fn round(call: &Call<'_>) -> Answer {
     let decimals = call.opt_int("decimals")?.unwrap_or(0).clamp(-400, 400) as i32;
     let scale = 10f64.powi(decimals.abs());
@@ -812,7 +816,7 @@ fn bitwise_in_place(call: &Call<'_>, f: impl Fn(i64, i64) -> i64) -> Answer {
     one(target)
 }
 
-/// By less than the width of the type. Before 1.12 floats are multiplied by a power of two.
+/// Shifts by less than the width of the type. Before 1.12 floats are multiplied by a power of two.
 fn shift(call: &Call<'_>, left: bool) -> Answer {
     let dtype = common(&operand(call, 0)?, &operand(call, 1)?);
     let since = if dtype == DType::Bool { Release(1, 5) } else { Release(1, 12) };
@@ -834,7 +838,7 @@ fn shift(call: &Call<'_>, left: bool) -> Answer {
 }
 
 fn logit(call: &Call<'_>) -> Answer {
-    // Below 0 there is no bound.
+    // Negative numbers have no bound.
     let bound = call.opt_float("eps")?.filter(|&eps| eps >= 0.0);
     let (dtype, precision) = (to_real_arithmetic(self_of(call)?.dtype()), call.precision());
     if dtype.is_complex() {
@@ -843,7 +847,7 @@ fn logit(call: &Call<'_>) -> Answer {
     if let Some(eps) = call.opt_float("eps")? {
         check_fits(Scalar::Float(eps), dtype)?;
     }
-    // Each step is one of the element type: of halves the steps can be told from one.
+    // Each step is rounded to the element type: with 16-bit floats this differs from one rounding.
     let step = |x: f64| as_element(Scalar::Float(x), dtype, precision).real();
     let bounds = bound.map(step).map(|low| (low, step(1.0 - low)));
     let f = |x: f64| {
@@ -857,7 +861,8 @@ fn logit(call: &Call<'_>) -> Answer {
     real(call, f, |z| z)
 }
 
-/// The inverse of `erf`: a rational start (Giles, "Approximating the erfinv function", 2010), then Newton's steps.
+/// The inverse of `erf`: a rational start (Giles, "Approximating the erfinv function", 2010), then
+/// Newton's method.
 pub fn erfinv(y: f64) -> f64 {
     if y.abs() >= 1.0 || y.is_nan() {
         return if y.abs() == 1.0 { y * f64::INFINITY } else { f64::NAN };
@@ -872,7 +877,7 @@ pub fn erfinv(y: f64) -> f64 {
         if slope == 0.0 {
             break;
         }
-        // Halley's: the second derivative is -2x times the first.
+        // Halley's method: the second derivative is -2x times the first.
         let step = error / slope;
         x -= step / (1.0 + x * step);
     }

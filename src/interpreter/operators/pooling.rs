@@ -8,7 +8,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::buffer::Wide;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::max_pool1d", |call| one(max_pool(call, 1)?.0)),
     ("aten::max_pool2d", |call| one(max_pool(call, 2)?.0)),
@@ -43,7 +43,8 @@ fn both((values, indices): (Tensor, Tensor)) -> Answer {
     several([values, indices])
 }
 
-/// The elements under one position of a window in one dimension: the first, the end, and how many there would be with padding.
+/// The elements under one position of a window in one dimension: the first, the end, and their
+/// number with padding.
 #[derive(Clone, Copy)]
 struct Span {
     first: i64,
@@ -55,7 +56,8 @@ struct Span {
 /// The spans of all positions in all dimensions.
 type Spans = [Vec<Span>; 3];
 
-/// How many positions a window has. With `ceil_mode` the last may stick out, unless it lies in the padding entirely.
+/// The number of positions of a window. With `ceil_mode` the last may exceed the input, unless it
+/// is entirely in the padding.
 fn positions(axis: &Axis, ceil: bool) -> i64 {
     let room = axis.input + 2 * axis.before - axis.dilation * (axis.kernel - 1) - 1;
     let count = (room + if ceil { axis.stride - 1 } else { 0 }).div_euclid(axis.stride) + 1;
@@ -63,7 +65,7 @@ fn positions(axis: &Axis, ceil: bool) -> i64 {
     count - i64::from(outside)
 }
 
-/// The window that the operands of a pooling operator describe.
+/// The window of a pooling operator, from its operands.
 fn geometry(call: &Call, x: &Tensor, n: usize) -> Result<Window, Stop> {
     let kernel = parameter(call, "kernel_size", n, 1, &[])?;
     let stride = parameter(call, "stride", n, 1, &kernel)?;
@@ -100,7 +102,8 @@ fn spans(window: &Window) -> Spans {
     })
 }
 
-/// Calls `f(position, elements under it, how many with padding)` for all positions in one image.
+/// Calls `f(position, elements under it, their number with padding)` for all positions in one
+/// image.
 fn each_position(spans: &Spans, input: [i64; 3], mut f: impl FnMut(usize, &[usize], f64)) {
     let mut under = Vec::new();
     let mut position = 0;
@@ -119,7 +122,7 @@ fn each_position(spans: &Spans, input: [i64; 3], mut f: impl FnMut(usize, &[usiz
     }
 }
 
-/// The largest element under each position, and where in the image it is.
+/// The largest element under each position, and its index in the image.
 fn largest<W: Wide + PartialOrd>(x: &Tensor, spans: &Spans, input: [i64; 3]) -> (Vec<W>, Vec<i64>) {
     let elements = x.read::<W>();
     let size = input.iter().product::<i64>() as usize;
@@ -128,7 +131,7 @@ fn largest<W: Wide + PartialOrd>(x: &Tensor, spans: &Spans, input: [i64; 3]) -> 
         each_position(spans, input, |_, under, _| {
             let mut best = under.first().copied().unwrap_or(0);
             for &i in under {
-                // NaN wins, the last of several.
+                // NaN wins; among several, the last.
                 let nan = image[i].partial_cmp(&image[i]).is_none();
                 if image[i] > image[best] && image[best].partial_cmp(&image[best]).is_some() || nan {
                     best = i;
@@ -170,7 +173,7 @@ fn max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
     pooled(call, &x, &spans(&geometry(call, &x, n)?), n)
 }
 
-/// What the sum under a position is divided by.
+/// The divisor of the sum under a position.
 fn divisor(call: &Call) -> Result<impl Fn(usize, f64) -> f64 + use<>, Stop> {
     let (padding, given) = (call.bool("count_include_pad")?, call.opt_int("divisor_override")?);
     check(given != Some(0), || "divisor must be not zero".to_owned())?;
@@ -201,7 +204,7 @@ fn avg_pool(call: &Call, n: usize) -> Answer {
     averaged(call, &x, &spans(&geometry(call, &x, n)?), n, divisor(call)?)
 }
 
-/// Windows that share the elements evenly: they overlap where that does not come out.
+/// Windows that divide the elements evenly: they overlap if the size is not divisible.
 fn adaptive(call: &Call, x: &Tensor, n: usize) -> Result<Spans, Stop> {
     let mut wanted = call.opt_ints("output_size")?.unwrap_or_default();
     if wanted.len() == 1 {
@@ -232,7 +235,7 @@ fn adaptive_avg_pool(call: &Call, n: usize) -> Answer {
     averaged(call, &x, &adaptive(call, &x, n)?, n, |under, _| under as f64)
 }
 
-/// Averages over windows that share the elements evenly.
+/// Averages over windows that divide the elements evenly.
 pub(super) fn area(call: &Call, x: &Tensor, wanted: &[i64]) -> Answer {
     averaged(call, x, &shared(image_size(x, wanted.len()), wanted), wanted.len(), |under, _| under as f64)
 }
@@ -243,7 +246,7 @@ fn adaptive_max_pool(call: &Call, n: usize) -> Result<(Tensor, Tensor), Stop> {
     pooled(call, &x, &adaptive(call, &x, n)?, n)
 }
 
-/// Gradients go to where the largest elements were.
+/// Adds gradients at the indices of the largest elements.
 fn max_pool_backward(call: &Call) -> Answer {
     let (grad, x, indices) = (call.tensor("grad_output")?, call.tensor("self")?, call.tensor("indices")?);
     let n = if call.kind().as_str().contains("3d") { 3 } else { 2 };
@@ -269,7 +272,7 @@ fn volume_of(x: &Tensor, n: usize) -> usize {
     sizes(x, n).iter().product::<i64>() as usize
 }
 
-/// Spreads gradients evenly over what was averaged.
+/// Distributes gradients evenly over the averaged elements.
 fn spread(call: &Call, x: &Tensor, spans: &Spans, n: usize, by: impl Fn(usize, f64) -> f64) -> Answer {
     let grad = call.tensor("grad_output")?;
     let count: usize = spans.iter().map(Vec::len).product();
@@ -302,7 +305,7 @@ fn adaptive_avg_pool_backward(call: &Call, n: usize) -> Answer {
     spread(call, &x, &shared(image_size(&x, n), sizes(&grad, n)), n, |under, _| under as f64)
 }
 
-/// Puts the largest elements back to where they were, with zeros around.
+/// Writes the largest elements back to their indices, with zeros elsewhere.
 fn max_unpool2d(call: &Call) -> Answer {
     let (x, indices) = (call.tensor("self")?, call.tensor("indices")?);
     let size = call.ints("output_size")?;

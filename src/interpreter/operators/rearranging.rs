@@ -1,4 +1,4 @@
-//! Copies in another order: triangles, flips, rolls, repeats, shuffled images.
+//! Copies with reordered elements: triangles, flips, rolls, repeats, shuffled images.
 
 use super::elements::{by_kind, like};
 use super::picking::{mapped, place};
@@ -9,7 +9,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::channel_shuffle", channel_shuffle),
     ("aten::flip", flip),
@@ -26,7 +26,7 @@ pub const ROWS: &[Row] = &[
     ("aten::triu", triu),
 ];
 
-// ---- copies in another order
+// ---- reordered copies
 
 fn triangle(call: &Call<'_>, stays: fn(i64, i64) -> bool) -> Answer {
     let (x, diagonal) = (call.tensor("self")?, call.int("diagonal")?);
@@ -191,7 +191,7 @@ fn repeat_interleave(call: &Call<'_>) -> Answer {
     })?)
 }
 
-/// Counts are a number or a vector of integers.
+/// Repeat counts are a number or a vector of integers.
 fn check_repeats(repeats: &Tensor) -> Result<(), Stop> {
     match (repeats.rank(), repeats.dtype()) {
         (0 | 1, DType::Int | DType::Long) => Ok(()),
@@ -200,7 +200,7 @@ fn check_repeats(repeats: &Tensor) -> Result<(), Stop> {
     }
 }
 
-/// The size that a program announces has to be the one that comes out.
+/// The size declared by a program must equal the resulting one.
 fn check_size(call: &Call<'_>, found: usize) -> Result<(), Stop> {
     let announced = if call.look("output_size").is_some() { call.opt_int("output_size")? } else { None };
     match announced.filter(|&size| size != found as i64) {
@@ -209,7 +209,7 @@ fn check_size(call: &Call<'_>, found: usize) -> Result<(), Stop> {
     }
 }
 
-/// Each place as often as it is repeated.
+/// Each index as often as it is repeated.
 fn repeated_places(repeats: &[i64]) -> Result<Vec<i64>, Stop> {
     if repeats.iter().any(|&n| n < 0) {
         return Err(Stop::raised("repeats can not be negative"));
@@ -219,7 +219,7 @@ fn repeated_places(repeats: &[i64]) -> Result<Vec<i64>, Stop> {
     Ok(repeats.iter().enumerate().flat_map(|(i, &n)| std::iter::repeat_n(i as i64, n as usize)).collect())
 }
 
-/// The last three dimensions, and what is before them.
+/// The last three dimensions, and the dimensions before them.
 fn image(call: &Call<'_>, x: &Tensor) -> Result<(Dims, [i64; 3]), Stop> {
     match *x.shape() {
         [ref batch @ .., c, h, w] => Ok((batch.into(), [c, h, w])),
@@ -231,7 +231,7 @@ fn image(call: &Call<'_>, x: &Tensor) -> Result<(Dims, [i64; 3]), Stop> {
     }
 }
 
-/// Seen as `inner`, the dimensions behind the batch put in another order, and copied into `outer`.
+/// Views the tensor as `inner`, permutes the dimensions after the batch, and copies into `outer`.
 fn shuffled(x: &Tensor, batch: &Dims, inner: &[i64], order: &[usize], outer: &[i64]) -> Answer {
     let with = |tail: &[i64]| batch.iter().chain(tail).copied().collect::<Dims>();
     let order: Vec<usize> = (0..batch.len()).chain(order.iter().map(|i| i + batch.len())).collect();

@@ -1,7 +1,8 @@
 //! Recurrent networks.
 //!
-//! A sequence is rows of time steps, one behind the other, each with as many rows as there are sequences that long; sequences of equal
-//! length are the special case. The state has a row per sequence, of which a step changes the first.
+//! A sequence is the concatenated rows of time steps, each with as many rows as there are sequences
+//! of at least that length; sequences of equal length are the special case. The state has a row per
+//! sequence, of which a step changes the first ones.
 
 use super::elements::{add, check, like, multiply, reals};
 use super::linear_algebra::affine;
@@ -11,7 +12,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::lstm", |call| network(call, Cell::Lstm)),
     ("aten::gru", |call| network(call, Cell::Gru)),
@@ -25,7 +26,7 @@ pub const ROWS: &[Row] = &[
     ("aten::_thnn_fused_gru_cell", fused_gru_cell),
 ];
 
-/// What a step computes.
+/// The computation of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Cell {
     Lstm,
@@ -35,7 +36,7 @@ enum Cell {
 }
 
 impl Cell {
-    /// How many numbers the weights give per element of the state.
+    /// The number of gate values per element of the state.
     fn gates(self) -> usize {
         match self {
             Cell::Lstm => 4,
@@ -78,7 +79,7 @@ fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// A step from what input and hidden state give. `rows` is the length of a row of the state.
+/// A step from the gates of input and hidden state. `rows` is the length of a row of the state.
 fn step(call: &Call, cell: Cell, from_input: &Tensor, from_hidden: &Tensor, state: &State) -> Result<State, Stop> {
     let gates = cell.gates();
     let width = (from_input.size(1).max(0) as usize) / gates;
@@ -139,13 +140,14 @@ impl Weights {
     }
 }
 
-/// Rows of input, and how many of them each time step has.
+/// Rows of input, and their number in each time step.
 struct Sequence {
     rows: Tensor,
     sizes: Vec<i64>,
 }
 
-/// All steps in one direction. The state is changed in place; what comes back are the hidden states of all steps.
+/// Runs all steps in one direction. The state is changed in place; the result is the hidden states
+/// of all steps.
 fn run(
     call: &Call,
     cell: Cell,
@@ -171,7 +173,7 @@ fn run(
     Ok(out)
 }
 
-/// What is run over: rows of steps, with the batch first or second, or packed already.
+/// The sequence of a call: rows of steps, with the batch first or second, or already packed.
 fn sequence(call: &Call) -> Result<(Sequence, Option<[i64; 2]>), Stop> {
     if call.look("batch_sizes").is_some() {
         let (rows, sizes) = (call.tensor("data")?, call.tensor("batch_sizes")?.read::<i64>());
@@ -190,7 +192,7 @@ fn sequence(call: &Call) -> Result<(Sequence, Option<[i64; 2]>), Stop> {
     Ok((Sequence { rows, sizes: vec![batch; steps as usize] }, Some([steps, batch])))
 }
 
-/// Groups the flat list of parameters: one for each layer and direction.
+/// Groups the flat list of parameters: one group for each layer and direction.
 fn weights(call: &Call, layers: usize) -> Result<Vec<Weights>, Stop> {
     let all = call.tensors("params")?;
     let has_biases = call.bool("has_biases")?;
@@ -209,7 +211,7 @@ fn weights(call: &Call, layers: usize) -> Result<Vec<Weights>, Stop> {
     Ok(all.chunks_exact(each.max(1)).map(group).collect())
 }
 
-/// The initial states of all layers and directions, copied: they are written to.
+/// The initial states of all layers and directions, copied because they are written to.
 fn states(call: &Call, cell: Cell, count: i64, batch: i64) -> Result<Vec<State>, Stop> {
     let given = match cell {
         Cell::Lstm => call.tensors("hx")?,
@@ -267,7 +269,7 @@ fn network(call: &Call, cell: Cell) -> Answer {
     several(results)
 }
 
-/// Matrices side by side.
+/// Concatenates matrices horizontally.
 fn beside(call: &Call, parts: &[Tensor]) -> Result<Tensor, Stop> {
     if let [only] = parts {
         return Ok(only.clone());
@@ -282,7 +284,7 @@ fn beside(call: &Call, parts: &[Tensor]) -> Result<Tensor, Stop> {
     Ok(whole)
 }
 
-/// Matrices of equal shape in a new first dimension.
+/// Stacks matrices of equal shape in a new first dimension.
 fn stacked<'a>(call: &Call, parts: impl Iterator<Item = &'a Tensor>) -> Result<Tensor, Stop> {
     let parts: Vec<&Tensor> = parts.collect();
     let mut shape = vec![parts.len() as i64];
@@ -308,7 +310,7 @@ fn dropped(call: &Call, rows: Tensor) -> Result<Tensor, Stop> {
     multiply(call, &rows, &like(call, &noise, rows.dtype(), rows.shape(), &rows))
 }
 
-/// One step by itself.
+/// A single step.
 fn single(call: &Call, cell: Cell) -> Answer {
     let x = call.tensor("input")?;
     reals("rnn_cell", &x)?;
@@ -328,7 +330,7 @@ fn single(call: &Call, cell: Cell) -> Answer {
     several([next.h].into_iter().chain(next.c))
 }
 
-/// What input and hidden state give, biases added.
+/// The gates from input and hidden state, biases added.
 fn biased(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     let with = |gates: &str, bias: &str| -> Result<Tensor, Stop> {
         let gates = call.tensor(gates)?;
@@ -341,7 +343,7 @@ fn biased(call: &Call) -> Result<(Tensor, Tensor), Stop> {
     Ok((with("input_gates", "input_bias")?, with("hidden_gates", "hidden_bias")?))
 }
 
-/// The third result is what the backward step reads: the gates after their functions.
+/// The third result is for the backward step: the gates after their functions.
 fn fused_lstm_cell(call: &Call) -> Answer {
     let (from_input, from_hidden) = biased(call)?;
     let c = call.tensor("cx")?;
@@ -357,6 +359,6 @@ fn fused_lstm_cell(call: &Call) -> Answer {
 fn fused_gru_cell(call: &Call) -> Answer {
     let (from_input, from_hidden) = biased(call)?;
     let next = step(call, Cell::Gru, &from_input, &from_hidden, &State { h: call.tensor("hx")?, c: None })?;
-    // What the backward step reads is not made.
+    // The values for the backward step are not computed.
     several([IValue::from(next.h), IValue::Undefined])
 }

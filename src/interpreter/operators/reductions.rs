@@ -1,4 +1,4 @@
-//! Many elements to one.
+//! Reductions.
 
 use super::elements::{by_kind, like, reduced as reduced_shape, sum_to};
 use super::picking::Number;
@@ -13,7 +13,7 @@ use crate::tensor::layout::{self, Dims, broadcast, wrap, wrap_all};
 use crate::tensor::promotion::{Promotion, result_type, to_real_arithmetic};
 use crate::tensor::{C128, DType, Kind, Precision, Scalar, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_aminmax", aminmax),
     ("aten::all", all),
@@ -51,9 +51,9 @@ pub const ROWS: &[Row] = &[
     ("aten::var_mean", var_mean),
 ];
 
-// ---- which dimensions, and the shape that stays
+// ---- dimensions and shapes
 
-/// The dimensions that a call reduces: all of them where it names none.
+/// The reduced dimensions of a call: all of them if it names none.
 pub(super) fn reduced_dims(call: &Call<'_>, x: &Tensor) -> Result<Vec<usize>, Stop> {
     match call.opt_ints("dim")? {
         Some(dims) if !dims.is_empty() => Ok(wrap_all(&dims, x.rank())?),
@@ -74,7 +74,7 @@ fn reduced<W: Wide, V: Wide>(
     like(call, &results, dtype, &reduced_shape(x, dims, keep), x)
 }
 
-/// What a call reduces, and how it keeps dimensions.
+/// The operand of a reduction, its dimensions, and whether they are kept.
 struct Reduction {
     x: Tensor,
     dims: Vec<usize>,
@@ -89,7 +89,7 @@ impl Reduction {
         Ok(Reduction { x, dims, keep })
     }
 
-    /// The operand in the type that is summed in: the one asked for, else 64 bits for whole numbers.
+    /// The operand in the type of the sum: the requested one, else 64 bits for integers.
     fn widened(mut self, call: &Call<'_>) -> Result<Reduction, Stop> {
         let usual = if self.x.dtype().is_integral() { DType::Long } else { self.x.dtype() };
         let dtype = call.opt_dtype("dtype")?.unwrap_or(usual);
@@ -131,14 +131,15 @@ fn prod(call: &Call<'_>) -> Answer {
     let dtype = r.x.dtype();
     by_kind!(dtype, W => {
         let one_of = W::load(1i64);
-        // Of halves each product is one, as in eager mode: what is too large on the way stays infinite.
+        // With 16-bit floats each product is rounded, as in eager mode: an intermediate overflow
+        // stays infinite.
         let is_rounded = dtype.is_short_float() && call.precision() == Precision::Typed;
         let step = |product: W| if is_rounded { product.through(dtype) } else { product };
         one(r.run(call, dtype, |row: &[W]| row.iter().fold(one_of, |product, &x| step(product.times(x)))))
     })
 }
 
-/// The element type of a mean; whole numbers have none.
+/// The element type of a mean; integers have none.
 fn mean_dtype(call: &Call<'_>, x: &Tensor) -> Result<DType, Stop> {
     let dtype = call.opt_dtype("dtype")?.unwrap_or(x.dtype());
     if !dtype.is_integral() {
@@ -173,15 +174,16 @@ fn nanmean(call: &Call<'_>) -> Answer {
 
 fn sum_to_size(call: &Call<'_>) -> Answer {
     let (x, size) = (call.tensor("self")?, call.ints("size")?);
-    // Sums of integers are Long, as those of `sum` are.
+    // Sums of integers are Long, as for `sum`.
     let widened = x.dtype().is_integral() && x.shape() != size;
     let x = if widened { x.converted(DType::Long, call.precision()) } else { x };
     one(sum_to(call, &x, &size)?)
 }
 
-// ---- largest and smallest
+// ---- maxima and minima
 
-/// Where the largest or smallest element of a row is. NaN counts as more extreme than all; among equals 1.3 takes the last.
+/// The index of the largest or smallest element of a row. NaN is more extreme than all numbers;
+/// among equals 1.3 takes the last.
 fn extreme<W: Number>(row: &[W], largest: bool, last: bool) -> usize {
     let mut best = 0;
     for (i, &x) in row.iter().enumerate() {
@@ -250,7 +252,7 @@ fn min(call: &Call<'_>) -> Answer {
     max_or_min(call, false)
 }
 
-/// Three operators in one: of two tensors, of all elements, and along a dimension with indices.
+/// Three operators in one: of two tensors, of all elements, and over a dimension with indices.
 fn max_or_min(call: &Call<'_>, largest: bool) -> Answer {
     if call.look("other").is_some() {
         return one(larger_of_two(call, largest)?);
@@ -270,7 +272,7 @@ fn extreme_places(call: &Call<'_>, r: &Reduction, largest: bool) -> Tensor {
     by_kind!(r.x.dtype(), W => r.run(call, DType::Long, |row: &[W]| extreme(row, largest, last) as i64))
 }
 
-/// Elementwise; NaN goes through, but before 1.5 only that of the second operand.
+/// Elementwise; NaN propagates, but before 1.5 only that of the second operand.
 fn larger_of_two(call: &Call<'_>, largest: bool) -> Result<Tensor, Stop> {
     let (x, y) = (call.tensor("self")?, call.tensor("other")?);
     let dtype = result_type(&x, &y);
@@ -297,7 +299,7 @@ fn argmin(call: &Call<'_>) -> Answer {
     arg(call, false)
 }
 
-/// Since 1.5 truth values have no first of the largest; complex numbers have no order.
+/// Since 1.5 bools have no index of a maximum; complex numbers have no order.
 fn refuse_placeless(call: &Call<'_>, dtype: DType) -> Result<(), Stop> {
     match dtype {
         DType::Bool if call.release() < Release(1, 5) => Ok(()),
@@ -314,7 +316,7 @@ fn arg(call: &Call<'_>, largest: bool) -> Answer {
     one(extreme_places(call, &r, largest))
 }
 
-// ---- truth
+// ---- bools
 
 fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Answer {
     let is_list = call.schema.is_some_and(|schema| schema.overload == "dims");
@@ -331,7 +333,8 @@ fn truths(call: &Call<'_>, f: fn(&mut dyn Iterator<Item = bool>) -> bool) -> Ans
     })
 }
 
-/// An empty list of dimensions reduces nothing: each element is a bool, and one of bytes a byte.
+/// An empty list of dimensions reduces nothing: each element becomes a bool, and a byte becomes a
+/// byte.
 fn each_truth(call: &Call<'_>, x: &Tensor) -> Answer {
     let dtype = if x.dtype() == DType::Byte { DType::Byte } else { DType::Bool };
     by_kind!(x.dtype(), W => {
@@ -340,12 +343,12 @@ fn each_truth(call: &Call<'_>, x: &Tensor) -> Answer {
     })
 }
 
-/// Whether all elements count as true.
+/// Whether all elements are true.
 fn all(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::all(&mut row, |x| x))
 }
 
-/// Whether any element counts as true.
+/// Whether any element is true.
 fn any(call: &Call<'_>) -> Answer {
     truths(call, |mut row| Iterator::any(&mut row, |x| x))
 }
@@ -359,7 +362,7 @@ fn count_nonzero(call: &Call<'_>) -> Answer {
 
 // ---- variance
 
-/// What is taken from the number of elements before dividing.
+/// The number subtracted from the count of elements before the division.
 fn correction(call: &Call<'_>) -> Result<f64, Stop> {
     match call.opt_scalar("correction")? {
         Some(correction) => Ok(correction.real()),
@@ -379,7 +382,7 @@ fn variance(row: &[C128], correction: f64) -> f64 {
     row.iter().map(|x| (x - mean).norm_sqr()).sum::<f64>() / (row.len() as f64 - correction).max(0.0)
 }
 
-/// The mean and the variance, or its root.
+/// The mean and the variance, or its square root.
 fn spread(call: &Call<'_>, finish: fn(f64) -> f64) -> Result<[Tensor; 2], Stop> {
     let r = Reduction::of(call)?;
     let dtype = r.x.dtype();
@@ -413,10 +416,8 @@ fn std_mean(call: &Call<'_>) -> Answer {
 }
 
 /// PyTorch updates the mean element by element (Welford's method): the step after an infinity is
-/// infinity minus
-/// infinity. PyTorch's mean is infinite where the only infinity is the last element, which depends
-/// on the order of
-/// elements; here it is NaN in each row with an infinity.
+/// infinity minus infinity. PyTorch's mean is infinite if the only infinity is the last element,
+/// which depends on the order of elements; here it is NaN in each row with an infinity.
 fn with_updated_mean(call: &Call<'_>, finish: fn(f64) -> f64) -> Answer {
     let [spread, _] = spread(call, finish)?;
     let r = Reduction::of(call)?;
@@ -554,10 +555,10 @@ fn histc(call: &Call<'_>) -> Answer {
     one(like(call, &counts, x.dtype(), &[bins], &x))
 }
 
-/// Areas between neighbours of each row, one behind the other.
+/// Areas between adjacent points of each row, concatenated.
 struct Strips {
     areas: Vec<f64>,
-    /// How many a row has.
+    /// The number of areas in a row.
     each: usize,
     outer: Dims,
     dim: usize,
@@ -586,7 +587,8 @@ impl Strips {
             return Err(Stop::unsupported(format!("`{}` of complex numbers", call.kind())));
         }
         let places = Strips::places(call, name, x, &y, dim)?;
-        // Where either has one strip, it is that of all; of operands that lie before strips are made, one may not be stretched along them.
+        // If either operand has one strip, it applies to all; operands given before strips are made
+        // may not be broadcast in this dimension.
         let strips = |x: &Tensor| {
             let mut shape = x.shape().to_vec();
             shape[dim] = (shape[dim] - 1).max(0);
@@ -602,7 +604,7 @@ impl Strips {
         Ok(Strips { areas, each, outer, dim, dtype })
     }
 
-    /// Where the heights are, with as many dimensions as they have.
+    /// The positions of the heights, with the same number of dimensions.
     fn places(call: &Call<'_>, name: &str, x: Option<Tensor>, y: &Tensor, dim: usize) -> Result<Tensor, Stop> {
         let n = y.size(dim);
         let mut shape = vec![1; y.rank()];
@@ -625,7 +627,7 @@ impl Strips {
         Ok(x.reshape(&shape))
     }
 
-    /// One number for each two neighbours of the last dimension.
+    /// One number for each pair of adjacent elements of the last dimension.
     fn of_pairs(call: &Call<'_>, x: &Tensor, of: impl Fn(f64, f64) -> f64) -> Tensor {
         let mut shape = x.shape().to_vec();
         let last = shape.len() - 1;
@@ -641,7 +643,7 @@ fn trapezoid(call: &Call<'_>) -> Answer {
     let y = call.tensor("y")?;
     let along = wrap(call.int("dim")?, y.rank())?;
     if y.rank() > 0 && y.size(along) == 0 {
-        // Of nothing it is 0, in the type of what is not there, whatever the positions are.
+        // Without elements it is 0, in the type of `y`, regardless of the positions.
         let shape: Vec<i64> = (0..y.rank()).filter(|&i| i != along).map(|i| y.size(i)).collect();
         return one(like(call, &vec![0.0; layout::checked(&shape)?], y.dtype(), &shape, &y));
     }

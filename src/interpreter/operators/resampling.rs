@@ -1,7 +1,8 @@
-//! Images of another size.
+//! Resampling of images.
 //!
-//! Every element of a result is a weighted sum of elements of the image, and the weights are products of one factor per dimension. So a
-//! dimension is a table, which elements with which weights for every position, and the dimensions are done one by one.
+//! Every element of a result is a weighted sum of elements of the image, and the weights are
+//! products of one factor per dimension. A dimension is therefore a table of elements and weights
+//! for every position, and the dimensions are resampled one after another.
 
 use super::elements::{check, like};
 use crate::interpreter::call::{Answer, Call, one};
@@ -11,7 +12,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{Scalar, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::upsample_nearest1d", |call| upsample(call, 1, Mode::Nearest)),
     ("aten::upsample_nearest2d", |call| upsample(call, 2, Mode::Nearest)),
@@ -48,7 +49,7 @@ enum Mode {
     NearestExact,
     Linear,
     Cubic,
-    /// Averages over as many elements as fall on one of the result.
+    /// Averages over all elements that map to one element of the result.
     Smooth(Filter),
 }
 
@@ -60,7 +61,7 @@ enum Filter {
 }
 
 impl Filter {
-    /// How far it reaches.
+    /// The radius of the filter.
     fn radius(self) -> f64 {
         match self {
             Filter::Triangle => 1.0,
@@ -98,14 +99,14 @@ type Table = Vec<Vec<(usize, f64)>>;
 struct Axis {
     input: i64,
     output: i64,
-    /// How much larger the result is, where the program says so.
+    /// The scale factor of the result, if the program gives it.
     scale: Option<f64>,
-    /// Whether the outermost elements keep their places.
+    /// Whether the outermost elements keep their positions.
     corners: bool,
 }
 
 impl Axis {
-    /// How many elements there are per element of the result.
+    /// The number of input elements per element of the result.
     fn ratio(&self) -> f64 {
         match self.scale.filter(|&scale| scale > 0.0) {
             _ if self.corners && self.output > 1 => (self.input - 1) as f64 / (self.output - 1) as f64,
@@ -125,7 +126,8 @@ impl Axis {
         match mode {
             Mode::Nearest if self.output == self.input => vec![(i as usize, 1.0)],
             Mode::Nearest if self.output == 2 * self.input => vec![(i as usize / 2, 1.0)],
-            // In singles, as there: which element it is hangs on the last bit.
+            // In single precision, as in PyTorch: the last bit determines which element is
+            // selected.
             Mode::Nearest => vec![(inside(f64::from((i as f32 * self.single_ratio()).floor())), 1.0)],
             Mode::NearestExact => vec![(inside(f64::from(((i as f32 + 0.5) * self.single_ratio()).floor())), 1.0)],
             Mode::Linear => {
@@ -163,7 +165,8 @@ impl Axis {
     }
 }
 
-/// Replaces a dimension of an image whose elements lie in a row; `outer` and `inner` are the elements before and behind it.
+/// Resamples a dimension of a contiguous image; `outer` and `inner` are the numbers of elements
+/// before and after it.
 fn resample(image: &[f64], outer: usize, size: usize, inner: usize, table: &Table) -> Vec<f64> {
     let mut result = vec![0.0; outer * table.len() * inner];
     for o in 0..outer {
@@ -181,7 +184,7 @@ fn resample(image: &[f64], outer: usize, size: usize, inner: usize, table: &Tabl
     result
 }
 
-/// The table by which gradients go back.
+/// The table of the gradient.
 fn transposed(table: &Table, size: usize) -> Table {
     let mut back = vec![Vec::new(); size];
     for (i, taps) in table.iter().enumerate() {
@@ -190,7 +193,7 @@ fn transposed(table: &Table, size: usize) -> Table {
     back
 }
 
-/// Replaces the last dimensions.
+/// Resamples the last dimensions.
 fn resampled(call: &Call, x: &Tensor, tables: &[Table]) -> Result<Tensor, Stop> {
     let n = tables.len();
     let mut shape = x.shape().to_vec();
@@ -214,7 +217,7 @@ fn floats(call: &Call, name: &str) -> Result<Option<Vec<f64>>, Stop> {
     }
 }
 
-/// The axes of a resampling from image sizes, sizes of the result and factors, of which one of the latter two is there.
+/// The axes of a resampling from image sizes and either sizes of the result or factors.
 fn axes(sizes: &[i64], wanted: Option<Vec<i64>>, scales: Option<Vec<f64>>, corners: bool) -> Result<Vec<Axis>, Stop> {
     let n = sizes.len();
     let each = |i: usize| -> Result<Axis, Stop> {
@@ -233,7 +236,7 @@ fn axes(sizes: &[i64], wanted: Option<Vec<i64>>, scales: Option<Vec<f64>>, corne
     (0..n).map(each).collect()
 }
 
-/// The factors that a call gives for its dimensions, in a list or one by one.
+/// The scale factors of a call, in a list or one by one.
 fn scales(call: &Call, n: usize) -> Result<Option<Vec<f64>>, Stop> {
     if let Some(list) = floats(call, "scale_factors")? {
         return Ok(Some(list));
@@ -250,7 +253,7 @@ fn check_rank(x: &Tensor, n: usize) -> Result<(), Stop> {
     check(x.rank() == n + 2, || format!("It is expected input_size equals to {}, but got size {}", n + 2, x.rank()))
 }
 
-/// The overload that takes a list of factors, since 1.7, takes that or a size.
+/// The overload with a list of factors, since 1.7, takes either that or a size.
 fn check_one_of_both(call: &Call, n: usize) -> Result<(), Stop> {
     let size = call.opt_ints("output_size")?.map(|size| size.len());
     if call.get("scale_factors").is_none() {
@@ -303,7 +306,8 @@ fn backward(call: &Call, n: usize, mode: Mode) -> Answer {
     one(resampled(call, &grad, &tables)?)
 }
 
-/// `torch.nn.functional.interpolate` as one operator. Up to 1.4 factors only say how large the result is.
+/// `torch.nn.functional.interpolate` as one operator. Up to 1.4 factors only determine the size of
+/// the result.
 fn interpolate(call: &Call, mode: Option<&str>) -> Answer {
     let x = call.tensor("input")?;
     let n = x.rank().saturating_sub(2);
@@ -334,7 +338,7 @@ fn interpolate(call: &Call, mode: Option<&str>) -> Answer {
             let sizes: Vec<i64> = axes.iter().map(|axis| axis.output).collect();
             return super::pooling::area(call, &x, &sizes);
         }
-        (mode, _) => return Err(Stop::raised(format!("Got {}D input, but {mode} mode needs another", n + 2))),
+        (mode, _) => return Err(Stop::raised(format!("Got {}D input, but {mode} mode requires another", n + 2))),
     };
     one(resampled(call, &x, &axes.iter().map(|axis| axis.table(mode)).collect::<Vec<_>>())?)
 }

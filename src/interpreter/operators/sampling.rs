@@ -1,5 +1,6 @@
-//! Random operators. Every execution of a node has a stream of its own, see [`random`](crate::interpreter::random): numbers are not those of PyTorch,
-//! but they have its distributions.
+//! Random operators. Every execution of a node has a stream of its own, see
+//! [`random`](crate::interpreter::random): the numbers are not PyTorch's, but they have the same
+//! distributions.
 
 use super::elements::{check, like, placed, reals, same};
 use crate::interpreter::call::{Answer, Call, one, several};
@@ -10,7 +11,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::{Rows, map1, map2, map3};
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::rand", |call| fresh(call, Philox::uniform)),
     ("aten::randn", |call| fresh(call, Philox::normal)),
@@ -44,7 +45,7 @@ pub const ROWS: &[Row] = &[
     ("aten::rrelu", rrelu),
 ];
 
-/// The tensor that a call is about, under any of its names.
+/// The main tensor of a call, under any of its names.
 fn operand(call: &Call) -> Result<Tensor, Stop> {
     call.tensor(if call.look("self").is_some() { "self" } else { "input" })
 }
@@ -76,7 +77,7 @@ fn alike(call: &Call, f: impl Fn(&mut Philox) -> f64) -> Answer {
     one(on_device(call, tensor))
 }
 
-/// New numbers for all elements; what is in place writes them over the old ones.
+/// Draws new numbers for all elements; an in-place operator overwrites the old ones.
 fn redrawn(call: &Call, f: impl Fn(&mut Philox) -> f64) -> Answer {
     let x = operand(call)?;
     one(like(call, &drawn(call, x.numel(), f), x.dtype(), x.shape(), &x))
@@ -105,7 +106,7 @@ fn randint(call: &Call) -> Answer {
     one(on_device(call, tensor))
 }
 
-/// By exchanging each with one behind it (Fisher and Yates).
+/// Exchanges each element with a later one (Fisher-Yates).
 fn randperm(call: &Call) -> Answer {
     let n = call.int("n")?;
     check(n >= 0, || format!("n must be non-negative, got{n}"))?;
@@ -125,7 +126,8 @@ fn spread_normal(call: &Call) -> Result<impl Fn(&mut Philox) -> f64 + use<>, Sto
     Ok(move |draws: &mut Philox| mean + deviation * draws.normal())
 }
 
-/// Mean and deviation are numbers or tensors; the shape is that of the tensors, of the operand, or given.
+/// Mean and deviation are numbers or tensors; the shape is that of the tensors, of the operand, or
+/// given.
 fn normal(call: &Call) -> Answer {
     let tensor = |name: &str| call.look(name).and_then(IValue::tensor).cloned();
     let (mean, deviation) = (tensor("mean"), tensor("std"));
@@ -152,7 +154,7 @@ fn uniform(call: &Call) -> Answer {
     redrawn(call, move |draws| low + (high - low) * draws.uniform())
 }
 
-/// Whole numbers from a range, by default all that the element type holds exactly.
+/// Integers from a range, by default all that the element type represents exactly.
 fn random(call: &Call) -> Answer {
     let x = operand(call)?;
     let default = match x.dtype() {
@@ -209,7 +211,7 @@ fn bernoulli(call: &Call) -> Answer {
     one(like(call, &hits, x.dtype(), x.shape(), &x))
 }
 
-/// By multiplying uniform numbers (Knuth); large rates are rounded normal numbers.
+/// By multiplying uniform numbers (Knuth); for large rates a rounded normal number.
 fn poisson(call: &Call) -> Answer {
     let x = operand(call)?;
     reals("poisson_cpu", &x)?;
@@ -260,7 +262,7 @@ fn multinomial(call: &Call) -> Answer {
     one(like(call, &chosen, DType::Long, &shape, &x))
 }
 
-/// Where a uniform number falls among weights.
+/// The index of a uniform number among cumulative weights.
 fn pick(weights: &[f64], uniform: f64) -> usize {
     let mut left = uniform * weights.iter().sum::<f64>();
     for (i, &weight) in weights.iter().enumerate() {
@@ -288,7 +290,7 @@ fn rate(call: &Call) -> Result<f64, Stop> {
     Ok(p)
 }
 
-/// Outside of training the tensor itself.
+/// Dropout; outside of training the tensor itself.
 fn dropout(call: &Call, channels: bool) -> Answer {
     let (x, p) = (operand(call)?, rate(call)?);
     if p == 0.0 || !call.bool("train")? || x.numel() == 0 {
@@ -300,7 +302,8 @@ fn dropout(call: &Call, channels: bool) -> Answer {
     one(map2(&x, &noise, same(call, x.dtype()), |x: f64, keep: f64| x * (keep * scale))?)
 }
 
-/// What is dropped becomes the limit of SELU, and the result is scaled so that mean and variance stay (Klambauer et al. 2017).
+/// Dropped elements become the limit of SELU, and the result is scaled to keep mean and variance
+/// (Klambauer et al. 2017).
 fn alpha_dropout(call: &Call, channels: bool) -> Answer {
     let (x, p) = (operand(call)?, rate(call)?);
     if p == 0.0 || !call.bool("train")? || x.numel() == 0 {
@@ -313,7 +316,7 @@ fn alpha_dropout(call: &Call, channels: bool) -> Answer {
     one(map2(&x, &noise, same(call, x.dtype()), f)?)
 }
 
-/// Here the probability is that of staying.
+/// The probability is that of keeping an element.
 fn fused_dropout(call: &Call) -> Answer {
     let (x, keep) = (operand(call)?, rate(call)?);
     let noise = noise(call, &x, keep, false);

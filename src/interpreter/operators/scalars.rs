@@ -1,7 +1,7 @@
 //! Numbers outside of tensors, with the rules of Python or of C, whichever PyTorch follows.
 //!
-//! Integers have 64 bits and wrap. The overload says what comes back: `aten::floor` of a float is an int, `aten::pow` of two
-//! ints is a float unless the overload says otherwise.
+//! Integers have 64 bits and wrap. The overload determines the type of the result: `aten::floor` of
+//! a float is an int, `aten::pow` of two ints is a float unless the overload declares otherwise.
 
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::environment::Release;
@@ -11,7 +11,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::{C128, Kind, Scalar};
 use crate::types::{Simple, TypeKind};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::add", |call| match (call.arg(0)?, call.arg(1)?) {
         (IValue::List(_) | IValue::Str(_), _) => super::containers::add(call),
@@ -121,7 +121,7 @@ pub const ROWS: &[Row] = &[
         _ => one(converted(call)?.int()),
     }),
     ("aten::Float", |call| match call.arg(0)? {
-        // 1.3 knew these two and no other texts.
+        // 1.3 accepts these two strings and no others.
         IValue::Str(text) if call.release() < Release(1, 5) && !matches!(&**text, "inf" | "-inf") => {
             Err(Stop::raised(format!("Only 'inf' or '-inf' can be cast to a float, but got '{text}'")))
         }
@@ -144,7 +144,7 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// The operand as a number; a tensor of one element stands for it.
+/// The operand as a number; a one-element tensor is converted.
 fn converted(call: &Call<'_>) -> Result<Scalar, Stop> {
     match call.arg(0)? {
         IValue::Tensor(tensor) if tensor.numel() == 1 => Ok(tensor.item()),
@@ -176,7 +176,7 @@ fn int(call: &Call<'_>, i: usize) -> Result<i64, Stop> {
     Ok(at(call, i)?.int())
 }
 
-/// A result in the type that the overload returns.
+/// A result in the return type of the overload.
 fn back(call: &Call<'_>, result: Scalar) -> Answer {
     let ty = call.schema.and_then(|schema| schema.returns.first()).map(|formal| formal.ty.kind());
     one(match ty {
@@ -257,7 +257,7 @@ fn floordiv(call: &Call<'_>) -> Answer {
     back(call, Scalar::Float((a.real() / b.real()).floor()))
 }
 
-/// Python's: the sign of the divisor.
+/// Python's remainder, with the sign of the divisor.
 fn remainder(call: &Call<'_>) -> Answer {
     let (a, b) = numbers(call)?;
     if a.kind().max(b.kind()) <= Kind::Int {
@@ -296,7 +296,7 @@ fn pow(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Whole powers wrap; a negative exponent leaves 0 but for bases 1 and -1.
+/// Integer powers wrap; a negative exponent gives 0 except for the bases 1 and -1.
 pub fn int_power(base: i64, exponent: i64) -> i64 {
     match (base, exponent) {
         (_, 0..) => power(base, exponent as u64),
@@ -347,7 +347,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     a as i64
 }
 
-/// Equality of any two values; containers element by element.
+/// Equality of any two values; containers are compared element by element.
 pub fn equal(a: &IValue, b: &IValue) -> bool {
     match (a, b) {
         (IValue::Str(a), IValue::Str(b)) => a == b,
@@ -377,7 +377,7 @@ fn compared(call: &Call<'_>, wanted: fn(bool, bool) -> bool) -> Answer {
     one(wanted(equal(call.arg(0)?, call.arg(1)?), true))
 }
 
-/// The order of two numbers or texts; none where one is NaN.
+/// The order of two numbers or strings; `None` if one is NaN.
 pub fn order(a: &IValue, b: &IValue) -> Option<std::cmp::Ordering> {
     match (a, b) {
         (IValue::Str(a), IValue::Str(b)) => Some(a.cmp(b)),
@@ -405,7 +405,7 @@ fn bits(call: &Call<'_>, f: fn(i64, i64) -> i64) -> Answer {
     }
 }
 
-/// Shifts by 64 and more leave nothing, as do those by less than 0.
+/// Shifts by 64 and more give 0 bits, and so do negative shifts.
 pub fn shifted(a: i64, by: i64, left: bool) -> i64 {
     match (by, left) {
         (0..64, true) => a.wrapping_shl(by as u32),
@@ -433,11 +433,11 @@ fn extreme(call: &Call<'_>, wins: fn(std::cmp::Ordering) -> bool) -> Answer {
             }
             _ => super::containers::extreme_list(a, b, wins),
         },
-        _ => Err(Stop::unsupported("the extreme of nothing")),
+        _ => Err(Stop::unsupported("the minimum or maximum of no values")),
     }
 }
 
-/// How many numbers `range(lo, hi, step)` has.
+/// The number of elements of `range(lo, hi, step)`.
 fn range_length(call: &Call<'_>) -> Answer {
     let (lo, hi, step) = (int(call, 0)?, int(call, 1)?, int(call, 2)?);
     if step == 0 {

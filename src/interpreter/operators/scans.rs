@@ -1,4 +1,4 @@
-//! Running totals.
+//! Scans: cumulative sums, products and extrema.
 
 use super::elements::{by_kind, like, placed};
 use super::picking::Number;
@@ -13,7 +13,7 @@ use crate::tensor::layout::{Dims, wrap};
 use crate::tensor::promotion::to_real_arithmetic;
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::cummax", cummax),
     ("aten::cummin", cummin),
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
     ("aten::logcumsumexp", logcumsumexp),
 ];
 
-/// Numbers with one dimension innermost, as a tensor that has it in its place.
+/// A tensor from elements that have one of its dimensions innermost.
 pub(super) fn with_dim_at<W: Wide>(
     call: &Call<'_>,
     x: &Tensor,
@@ -39,7 +39,7 @@ pub(super) fn with_dim_at<W: Wide>(
     placed(call.made(elements, dtype, &shape).with_last_at(dim).contiguous(), x)
 }
 
-/// Runs over each row of a dimension, writing results over it.
+/// Applies `f` to each row of a dimension, in place.
 fn scanned<W: Wide>(call: &Call<'_>, x: &Tensor, dim: usize, dtype: DType, f: impl Fn(&mut [W])) -> Tensor {
     let mut rows = Rows::<W>::along(x, &[dim]);
     rows.iter_mut().for_each(f);
@@ -59,7 +59,7 @@ fn running(call: &Call<'_>) -> Result<(Tensor, usize), Stop> {
 
 fn cumsum(call: &Call<'_>) -> Answer {
     let (x, dim) = running(call)?;
-    // From 0, which -0.0 does not change.
+    // Starting at 0, to which -0.0 adds nothing.
     by_kind!(x.dtype(), W => one(scanned(call, &x, dim, x.dtype(), |row: &mut [W]| {
         row.iter_mut().fold(W::load(0i64), |total, x| {
             *x = total.plus(*x);
@@ -96,7 +96,7 @@ fn logcumsumexp(call: &Call<'_>) -> Answer {
     }))
 }
 
-/// The best so far, and where it was: the last of equals, the last NaN once there is one.
+/// The running extremum and its index: the last among equals, the last NaN once there is one.
 fn best_so_far<W: Number>(row: &[W], largest: bool) -> (Vec<W>, Vec<i64>) {
     let mut at = 0;
     let places: Vec<usize> = (0..row.len())
@@ -148,7 +148,7 @@ fn diff(call: &Call<'_>) -> Answer {
     }
     let dim = wrap(call.int("dim")?, x.rank())?;
     if n == 0 {
-        // What is put at both ends takes no part.
+        // Elements joined at both ends are not differenced.
         return one(x.copied_with_strides()?);
     }
     let mut parts = vec![x];

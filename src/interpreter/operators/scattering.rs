@@ -1,4 +1,4 @@
-//! Elements gathered and scattered along a dimension, and by their place among all.
+//! Elements gathered and scattered in a dimension, and by flat index.
 
 use super::elements::{by_kind, like};
 use super::picking::{Number, changed, check_fits, coordinates, index_error, mapped, picked, place, wrapped};
@@ -10,7 +10,7 @@ use crate::tensor::gemm::Ring;
 use crate::tensor::layout::{self, Dims, wrap};
 use crate::tensor::{DType, Scalar, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::gather", gather),
     ("aten::index_add", index_add),
@@ -30,9 +30,9 @@ fn short(call: &Call<'_>) -> &'static str {
     call.kind().as_str().trim_start_matches("aten::")
 }
 
-// ---- along one dimension
+// ---- in one dimension
 
-/// A vector of indices; a tensor without dimensions is one index.
+/// A vector of indices; a zero-dimensional tensor is one index.
 fn vector(call: &Call<'_>) -> Result<Vec<i64>, Stop> {
     let index = call.tensor("index")?;
     if index.rank() > 1 {
@@ -68,7 +68,8 @@ fn index_select(call: &Call<'_>) -> Answer {
     })?)
 }
 
-/// The slices of a copy of `self` that an index names, each with its slice of `source`.
+/// Calls `f` for the slices of a copy of `self` that an index selects, each with its slice of
+/// `source`.
 fn each_slice(call: &Call<'_>, f: impl Fn(&Tensor, &Tensor) -> Result<(), Stop>) -> Answer {
     let (x, source) = (call.tensor("self")?, call.tensor("source")?);
     let (dim, index) = (wrap(call.int("dim")?, x.rank())?, vector(call)?);
@@ -132,12 +133,12 @@ fn index_fill(call: &Call<'_>) -> Answer {
     })?)
 }
 
-/// A tensor seen with at least one dimension.
+/// A view of a tensor with at least one dimension.
 pub(super) fn dimensioned(x: &Tensor) -> Tensor {
     if x.rank() == 0 { x.unsqueeze(0) } else { x.clone() }
 }
 
-/// Checks an index that names a place along `dim` for each of its own places.
+/// Checks an index tensor, whose elements are positions in dimension `dim`.
 fn check_index(call: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Result<Vec<i64>, Stop> {
     if !matches!(index.dtype(), DType::Long | DType::Int) {
         return Err(Stop::raised(format!("{}(): Expected dtype int64 for index", short(call))));
@@ -160,7 +161,8 @@ fn check_index(call: &Call<'_>, x: &Tensor, index: &Tensor, dim: usize) -> Resul
     }
 }
 
-/// The places in `x` that an index of the same rank names along `dim`, in the order of the index.
+/// The flat indices in `x` that an index tensor of the same rank selects in dimension `dim`, in the
+/// order of the index.
 fn places_along(x: &Tensor, index: &Tensor, numbers: &[i64], dim: usize) -> Vec<usize> {
     let strides = layout::contiguous(x.shape());
     let mut next = numbers.iter();
@@ -171,7 +173,7 @@ fn places_along(x: &Tensor, index: &Tensor, numbers: &[i64], dim: usize) -> Vec<
     })
 }
 
-/// The elements that an index of the same rank names along a dimension.
+/// The elements that an index tensor of the same rank selects in a dimension.
 pub(super) fn gathered(call: &Call<'_>, x: &Tensor, index: &Tensor, dim: i64) -> Result<Tensor, Stop> {
     let shape: Dims = index.shape().into();
     let (x, index) = (dimensioned(x), dimensioned(index));
@@ -218,7 +220,7 @@ fn ones_at(x: &Tensor, dim: usize) -> Dims {
 
 // ---- scattering
 
-/// What happens where something is written.
+/// The combination of a written value with the present one.
 #[derive(Clone, Copy, PartialEq)]
 enum Combine {
     Replace,
@@ -279,7 +281,7 @@ impl Combine {
     }
 }
 
-/// Writes values at places. Without `include` the first value at a place stands for what was there.
+/// Writes values at flat indices. Without `include` the first value replaces the present one.
 fn combine_at<W: Number>(elements: &mut [W], writes: &[(usize, W)], combine: Combine, include: bool) {
     let mut counts = vec![i64::from(include); elements.len()];
     for &(place, value) in writes {
@@ -318,7 +320,7 @@ fn scatter(call: &Call<'_>) -> Answer {
     })?)
 }
 
-/// The values that are scattered, in the shape of the index.
+/// The scattered values, in the shape of the index.
 fn scattered_source(call: &Call<'_>, x: &Tensor, index: &Tensor) -> Result<Tensor, Stop> {
     if call.schema.is_some_and(|schema| schema.formal("value").is_some()) {
         let value = call.scalar("value")?;
@@ -371,9 +373,9 @@ fn index_reduce(call: &Call<'_>) -> Answer {
     })
 }
 
-// ---- flat places
+// ---- flat indices
 
-/// The places that an index into all elements names.
+/// The flat indices in an index tensor.
 fn flat_places(x: &Tensor, index: &Tensor) -> Result<Vec<usize>, Stop> {
     let n = x.numel() as i64;
     let find = |i: i64| {

@@ -1,4 +1,4 @@
-//! Softmax and its kin.
+//! Softmax and variants.
 
 use super::elements::{like, reals};
 use crate::interpreter::call::{Answer, Call, one};
@@ -7,7 +7,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::blocks::Rows;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::softmax", |call| over_dim(call, softmax)),
     ("aten::_softmax", |call| over_dim(call, softmax)),
@@ -34,14 +34,14 @@ fn over_dim(call: &Call, f: fn(&mut [f64])) -> Answer {
     one(rowwise(call, &x, dim, f))
 }
 
-/// Changes each row along a dimension.
+/// Changes each row of a dimension.
 pub(super) fn rowwise(call: &Call, x: &Tensor, dim: usize, f: impl Fn(&mut [f64])) -> Tensor {
     let mut rows = Rows::<f64>::along(x, &[dim]);
     rows.iter_mut().for_each(f);
     from_rows(call, &rows, dim, x.dtype(), x)
 }
 
-/// The tensor that such rows along a dimension were read from, with other numbers.
+/// A tensor of the same shape from changed rows of a dimension.
 pub(super) fn from_rows(call: &Call, rows: &Rows<f64>, dim: usize, dtype: DType, operand: &Tensor) -> Tensor {
     if operand.rank() == 0 {
         return like(call, &rows.elements, dtype, &[], operand);
@@ -51,12 +51,12 @@ pub(super) fn from_rows(call: &Call, rows: &Rows<f64>, dim: usize, dtype: DType,
     like(call, &rows.elements, dtype, &shape, operand).with_last_at(dim).contiguous()
 }
 
-/// The largest element; NaN is left to the sum that follows.
+/// The largest element; NaN is left to the following sum.
 fn largest(row: &[f64]) -> f64 {
     row.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// Powers of e, scaled to sum to 1.
+/// Exponentials, scaled to sum to 1.
 pub(super) fn softmax(row: &mut [f64]) {
     let top = largest(row);
     let mut sum = 0.0;
@@ -69,7 +69,7 @@ pub(super) fn softmax(row: &mut [f64]) {
     }
 }
 
-/// The same, with zeros for rows in which nothing is larger than minus infinity.
+/// The same, with zeros for rows whose elements are all minus infinity.
 pub(super) fn safe_softmax(row: &mut [f64]) {
     match row.iter().all(|&x| x == f64::NEG_INFINITY) {
         true => row.fill(0.0),
@@ -86,7 +86,7 @@ pub(super) fn log_softmax(row: &mut [f64]) {
     }
 }
 
-/// The logarithm of the softmax along a dimension.
+/// The logarithm of the softmax over a dimension.
 pub(super) fn log_softmax_over(call: &Call, x: &Tensor, dim: usize) -> Result<Tensor, Stop> {
     reals("log_softmax_lastdim_kernel_impl", x)?;
     Ok(rowwise(call, x, dim, log_softmax))

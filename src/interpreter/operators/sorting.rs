@@ -1,4 +1,4 @@
-//! Order: sort, top-k, medians, unique.
+//! Sorting, top-k, medians, unique.
 
 use super::elements::{by_kind, like, placed, reduced as reduced_shape};
 use super::picking::{Number, order};
@@ -14,7 +14,7 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::layout::{Dims, wrap};
 use crate::tensor::{DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_unique", unique),
     ("aten::_unique2", unique),
@@ -34,7 +34,7 @@ pub const ROWS: &[Row] = &[
     ("aten::unique_dim_consecutive", unique_dim),
 ];
 
-/// The places of a row in order, equals in the order in which they stand. NaN is the largest.
+/// The indices of a row in sorted order, stable. NaN is the largest.
 fn ranked<W: Number>(row: &[W], descending: bool) -> Vec<usize> {
     let mut places: Vec<usize> = (0..row.len()).collect();
     places.sort_by(|&a, &b| if descending { order(row[b], row[a]) } else { order(row[a], row[b]) });
@@ -48,7 +48,7 @@ fn refuse_complex(x: &Tensor) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Of each row along a dimension, the elements at the places that `f` names, and these places.
+/// For each row of a dimension, the elements at the indices that `f` returns, and these indices.
 fn chosen(
     call: &Call<'_>,
     x: &Tensor,
@@ -79,7 +79,7 @@ fn sorted(call: &Call<'_>) -> Result<[Tensor; 2], Stop> {
     Ok(chosen(call, &x, dim, &|places| places.to_vec(), call.bool("descending")?))
 }
 
-/// Sorted values and where they were.
+/// Sorted values and their indices.
 fn sort(call: &Call<'_>) -> Answer {
     several(sorted(call)?)
 }
@@ -104,14 +104,14 @@ fn topk(call: &Call<'_>) -> Answer {
         return Err(Stop::raised("selected index k out of range"));
     }
     if k == 0 && x.rank() == 0 {
-        return Err(Stop::unsupported("`aten::topk` of none of the elements of a tensor without dimensions"));
+        return Err(Stop::unsupported("`aten::topk` with k = 0 of a zero-dimensional tensor"));
     }
     several(chosen(call, &x, dim, &|places| places[..k as usize].to_vec(), call.bool("largest")?))
 }
 
 // ---- one element of each row
 
-/// One element of each row along a dimension and where it was; `f` gets the row and its places in order.
+/// One element of each row of a dimension and its index; `f` gets the row and its indices in order.
 fn one_of_each<W: Number>(
     call: &Call<'_>,
     x: &Tensor,
@@ -144,8 +144,8 @@ fn kthvalue(call: &Call<'_>) -> Answer {
     by_kind!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &|_, places| places[k as usize - 1])?))
 }
 
-/// The lower of the two in the middle; a NaN when there is one, unless those are left out.
-/// The place of the median. NaN is one since 1.8; before, it is ordered after all numbers.
+/// The index of the median, the lower of the two in the middle. NaN is the median if present, since
+/// 1.8; before, NaN is ordered after all numbers.
 fn middle<W: Number>(call: &Call<'_>, row: &[W], places: &[usize], skip: bool) -> usize {
     if !skip && call.release() < Release(1, 8) {
         return places[(row.len() - 1) / 2];
@@ -193,7 +193,7 @@ fn mode(call: &Call<'_>) -> Answer {
     by_kind!(x.dtype(), W => several(one_of_each::<W>(call, &x, dim, &most_frequent)?))
 }
 
-/// The smallest of the most frequent elements, where it stands last.
+/// The smallest of the most frequent elements, at its last index.
 fn most_frequent<W: Number>(row: &[W], places: &[usize]) -> usize {
     let (mut best, mut most, mut run) = (places[0], 0, 0);
     for (k, &place) in places.iter().enumerate() {
@@ -217,7 +217,7 @@ fn quantile(call: &Call<'_>) -> Answer {
         return Err(Stop::raised("quantile() input tensor must be non-empty"));
     }
     let q = match call.look("q") {
-        // A number is one of the element type.
+        // A number is rounded to the element type.
         Some(IValue::Float(q)) => call.made(&[*q], x.dtype(), &[]),
         _ => call.tensor("q")?,
     };
@@ -245,7 +245,7 @@ fn quantile(call: &Call<'_>) -> Answer {
     one(like(call, &elements, x.dtype(), &shape, &x))
 }
 
-/// The quantile of a row in order. Its rank is not rounded as elements are.
+/// A quantile of a sorted row. Its rank is not rounded to the element type.
 fn quantile_of(row: &[f64], q: f64, how: &str, skip: bool) -> Result<f64, Stop> {
     let numbers = row.iter().filter(|x| !x.is_nan()).count();
     if numbers == 0 || (!skip && numbers < row.len()) {
@@ -267,16 +267,17 @@ fn quantile_of(row: &[f64], q: f64, how: &str, skip: bool) -> Result<f64, Stop> 
     })
 }
 
-// ---- sets
+// ---- unique elements
 
-/// Groups of equal items: the place of the first of each, which group each item is in, and how large they are.
+/// Groups of equal items: the index of the first item of each, the group of each item, and their
+/// sizes.
 struct Groups {
     first: Vec<usize>,
     group: Vec<i64>,
     counts: Vec<i64>,
 }
 
-/// Groups neighbours that are the same, having sorted unless told not to.
+/// Groups equal adjacent items, sorted first unless disabled.
 fn grouped(
     n: usize,
     sort: Option<&dyn Fn(usize, usize) -> std::cmp::Ordering>,
@@ -299,7 +300,8 @@ fn grouped(
     groups
 }
 
-/// Outputs beside the elements: where each went and how many there were. Those not asked for are empty.
+/// The additional outputs: the group of each element and the sizes of groups. Outputs not requested
+/// are empty.
 fn sides(call: &Call<'_>, x: &Tensor, groups: &Groups, shape: &[i64]) -> Result<Vec<IValue>, Stop> {
     let plain = call.kind().as_str() == "aten::_unique";
     let empty = || like::<i64>(call, &[], DType::Long, &[0], x);
@@ -364,7 +366,7 @@ fn unique_dim(call: &Call<'_>) -> Answer {
     })
 }
 
-/// Numbers with one dimension outermost, as a tensor that has it in its place.
+/// A tensor from elements that have one of its dimensions outermost.
 fn first_moved_to<W: Wide>(call: &Call<'_>, x: &Tensor, values: &[W], shape: &[i64], dim: usize) -> Tensor {
     let mut back: Vec<usize> = (1..shape.len()).collect();
     back.insert(dim, 0);

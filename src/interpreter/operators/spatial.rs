@@ -1,6 +1,6 @@
-//! Windows that slide over the last one, two or three dimensions of a tensor.
+//! Sliding windows over the last one, two or three dimensions of a tensor.
 //!
-//! Everything is done in three dimensions; missing ones are put in front with one element.
+//! All computations use three dimensions; missing ones are prepended with one element.
 
 use super::elements::check;
 use crate::interpreter::call::Call;
@@ -10,17 +10,17 @@ use crate::tensor::Tensor;
 /// One dimension of a sliding window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
-    /// Elements that the window slides over.
+    /// The number of input elements.
     pub input: i64,
-    /// Positions of the window.
+    /// The number of positions of the window.
     pub output: i64,
-    /// Elements that the window takes.
+    /// The number of elements in the window.
     pub kernel: i64,
-    /// From one position to the next.
+    /// The distance between positions.
     pub stride: i64,
-    /// From one element of the window to the next.
+    /// The distance between elements of the window.
     pub dilation: i64,
-    /// Missing elements before the first.
+    /// The number of padding elements before the first.
     pub before: i64,
 }
 
@@ -30,12 +30,12 @@ impl Axis {
         Axis { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 }
     }
 
-    /// The element under one element of the window at a position.
+    /// The index of a window element at a position.
     fn at(&self, position: i64, tap: i64) -> i64 {
         position * self.stride - self.before + tap * self.dilation
     }
 
-    /// The positions at which one element of the window is over an element.
+    /// The positions at which a window element is inside the input.
     fn valid(&self, tap: i64) -> std::ops::Range<i64> {
         let shift = self.before - tap * self.dilation;
         let first = if shift > 0 { (shift + self.stride - 1) / self.stride } else { 0 };
@@ -47,7 +47,7 @@ impl Axis {
 /// A window over three dimensions.
 pub(super) type Window = [Axis; 3];
 
-/// The window whose last dimensions are these.
+/// A window with these last dimensions.
 pub(super) fn window(axes: &[Axis]) -> Window {
     let mut window = [Axis::single(); 3];
     for (slot, axis) in window.iter_mut().rev().zip(axes.iter().rev()) {
@@ -56,13 +56,13 @@ pub(super) fn window(axes: &[Axis]) -> Window {
     window
 }
 
-/// The product of one quantity of all axes.
+/// The product of a property of all axes.
 pub(super) fn volume(window: &Window, f: impl Fn(&Axis) -> i64) -> usize {
     window.iter().map(f).product::<i64>().max(0) as usize
 }
 
-/// Calls `f(column, element, step, n)` for runs of pairs. Columns are numbered by element of the window, then by position; the
-/// elements of a run are `step` apart.
+/// Calls `f(column, element, step, n)` for runs of pairs. Columns are numbered by window element,
+/// then by position; the elements of a run are `step` apart.
 pub(super) fn runs(window: &Window, mut f: impl FnMut(usize, usize, usize, usize)) {
     let [d, h, w] = window;
     let positions = d.output * h.output * w.output;
@@ -84,10 +84,10 @@ fn taps(window: &Window) -> impl Iterator<Item = (i64, i64, i64)> + use<> {
     (0..d).flat_map(move |kd| (0..h).flat_map(move |kh| (0..w).map(move |kw| (kd, kh, kw))))
 }
 
-/// Parameters beyond this are refused, so that sums and products of two of them are numbers.
+/// The largest accepted parameter, so that sums and products of two of them do not overflow.
 const LARGEST: i64 = 1 << 30;
 
-/// A parameter with one number per dimension, none below `least`. An empty list is `missing`.
+/// A parameter with one number per dimension, each at least `least`. An empty list means `missing`.
 pub(super) fn parameter(call: &Call, name: &str, n: usize, least: i64, missing: &[i64]) -> Result<Vec<i64>, Stop> {
     let mut list = call.spatial(name, n)?;
     if list.is_empty() {
@@ -105,12 +105,13 @@ pub(super) fn sizes(x: &Tensor, n: usize) -> &[i64] {
     &x.shape()[x.rank().saturating_sub(n)..]
 }
 
-/// The shape with other last dimensions.
+/// The shape with the last dimensions replaced.
 pub(super) fn resized(x: &Tensor, sizes: impl IntoIterator<Item = i64>, n: usize) -> Vec<i64> {
     x.shape()[..x.rank().saturating_sub(n)].iter().copied().chain(sizes).collect()
 }
 
-/// Refuses what has not one or two dimensions before the last `n`, or nothing in the last ones.
+/// Refuses a tensor without one or two dimensions before the last `n`, or with an empty one among
+/// the last.
 pub(super) fn check_image(what: &str, x: &Tensor, n: usize) -> Result<(), Stop> {
     let fits = (x.rank() == n + 1 || x.rank() == n + 2) && x.shape()[1.min(x.rank())..].iter().all(|&size| size > 0);
     check(fits, || {

@@ -1,4 +1,4 @@
-//! Functions of statistics and physics: those of Bessel, of the normal distribution, and the zeta function.
+//! Special functions: Bessel functions, the normal distribution, and the zeta function.
 
 use super::gamma::tail_sum;
 use super::operands::{both, common, operand};
@@ -11,7 +11,7 @@ use crate::tensor::blocks::Types;
 use crate::tensor::promotion::to_real_arithmetic;
 use std::f64::consts::{FRAC_1_SQRT_2, LN_2, PI, SQRT_2};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::i0", |call| reals_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
     ("aten::special_i0", |call| reals_of(call, &self_of(call)?, "i0_vml_cpu", |x| bessel(0, x, false))),
@@ -23,7 +23,9 @@ pub const ROWS: &[Row] = &[
     ("aten::special_zeta", zeta),
 ];
 
-/// The modified function of the first kind of an order, or `exp(-|x|)` times that: its series, or far out the asymptotic one (Abramowitz and Stegun 9.6.10 and 9.7.1).
+/// The modified Bessel function of the first kind of an order, optionally multiplied by
+/// `exp(-|x|)`: the power series, or for large arguments the asymptotic series (Abramowitz and
+/// Stegun 9.6.10 and 9.7.1).
 fn bessel(order: i32, x: f64, is_scaled: bool) -> f64 {
     let far = x.abs();
     let sign = if order == 1 && x < 0.0 { -1.0 } else { 1.0 };
@@ -55,14 +57,14 @@ fn bessel(order: i32, x: f64, is_scaled: bool) -> f64 {
     match is_scaled {
         true if far.is_infinite() => sign * 0.0,
         true => sign * root,
-        // In two steps: the power alone is infinite before the product is.
+        // In two steps: the power alone overflows before the product does.
         // Eager mode multiplies 0 with an infinite power.
         false if far.is_infinite() => f64::NAN,
         false => sign * (far / 2.0).exp() * root * (far / 2.0).exp(),
     }
 }
 
-/// A function that eager mode has no kernel of halves for, also where there is no element.
+/// A function without a 16-bit kernel in eager mode, even for empty tensors.
 pub(super) fn no_halves(call: &Call, kernel: &str, f: impl Fn(f64) -> f64) -> Answer {
     let x = self_of(call)?;
     widely_known(kernel, x.dtype())?;
@@ -73,7 +75,8 @@ fn widely_known(kernel: &str, dtype: DType) -> Result<(), Stop> {
     if matches!(dtype, DType::Half | DType::BFloat16) { Err(not_implemented(kernel, dtype)) } else { Ok(()) }
 }
 
-/// The logarithm of the normal distribution: far below 0 its asymptotic series (Abramowitz and Stegun 26.2.12).
+/// The logarithm of the normal distribution: for very negative arguments the asymptotic series
+/// (Abramowitz and Stegun 26.2.12).
 fn log_ndtr(x: f64) -> f64 {
     if x >= 1.0 {
         return (-0.5 * libm::erfc(x * FRAC_1_SQRT_2)).ln_1p();
@@ -90,7 +93,7 @@ fn log_ndtr(x: f64) -> f64 {
     -0.5 * square - (-x).ln() - 0.5 * (2.0 * PI).ln() + sum.ln()
 }
 
-/// The inverse of the normal distribution. In its tails Newton's steps on the logarithm.
+/// The inverse of the normal distribution. In its tails by Newton's method on the logarithm.
 fn ndtri(p: f64) -> f64 {
     match p {
         0.0 => return f64::NEG_INFINITY,
@@ -118,7 +121,7 @@ fn ndtri_below(p: f64) -> f64 {
     x
 }
 
-/// Hurwitz's: the sum of `(q + k)^-x` over all k from 0 on.
+/// The Hurwitz zeta function: the sum of `(q + k)^-x` over all k >= 0.
 fn zeta(call: &Call) -> Answer {
     let (x, q) = (operand(call, 0)?, operand(call, 1)?);
     let types = Types::same(to_real_arithmetic(common(&x, &q)), call.precision());
@@ -128,7 +131,7 @@ fn zeta(call: &Call) -> Answer {
         () if x < 1.0 || x.is_nan() || q.is_nan() || q == f64::INFINITY => f64::NAN,
         () if q <= 0.0 && q == q.floor() => f64::INFINITY,
         () if q < 0.0 && x != x.floor() => f64::NAN,
-        // What lies further below 0 is too small to count.
+        // Terms further below 0 are negligible.
         () if q < -1e6 => tail_sum(x, q - q.floor() - 1e6),
         () => tail_sum(x, q),
     };
@@ -143,7 +146,7 @@ mod tests {
         assert!((found - expected).abs() <= 4e-15 * expected.abs(), "{found}, not {expected}");
     }
 
-    /// What PyTorch 2.15 computes of doubles.
+    /// Values of PyTorch 2.15 in double precision.
     #[test]
     fn they_agree_with_eager_mode() {
         for (x, plain, scaled) in [

@@ -1,4 +1,4 @@
-//! Texts: what Python does with them.
+//! Strings, with Python's semantics.
 
 use super::{percent_format, structure::wrapped};
 use crate::interpreter::call::{Answer, Call, one};
@@ -7,7 +7,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::shown_values::to_str;
 use crate::interpreter::stop::Stop;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::str", |call| one(to_str(call.arg(0)?, call.release()))),
     ("aten::format", format),
@@ -44,7 +44,7 @@ pub const ROWS: &[Row] = &[
     ("aten::bin", |call| radix(call, "0b", |n| format!("{n:b}"))),
 ];
 
-/// An operand that is a text.
+/// An operand that is a string.
 pub fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
     match call.arg(i)? {
         IValue::Str(text) => Ok(text),
@@ -52,7 +52,7 @@ pub fn text<'a>(call: &Call<'a>, i: usize) -> Result<&'a str, Stop> {
     }
 }
 
-/// The one character at an index; PyTorch counts bytes.
+/// The character at an index; PyTorch counts bytes.
 pub fn character(text: &str, index: i64) -> Answer {
     match wrapped(index, text.len()) {
         Some(i) => one(String::from_utf8_lossy(&text.as_bytes()[i..=i]).into_owned()),
@@ -60,7 +60,7 @@ pub fn character(text: &str, index: i64) -> Answer {
     }
 }
 
-/// `{}` by the operands in turn.
+/// Replaces each `{}` by the next operand.
 fn format(call: &Call<'_>) -> Answer {
     let whole = text(call, 0)?;
     let mut pieces = whole.split("{}");
@@ -120,13 +120,13 @@ fn replace(call: &Call<'_>) -> Answer {
     }
 }
 
-/// What lies between the bounds of operands 2 and 3, and where it begins.
+/// The substring between operands 2 and 3, and its offset.
 fn bounds<'a>(call: &Call<'a>) -> Result<(&'a str, usize), Stop> {
     let whole = text(call, 0)?;
     let at = |i: usize, default: i64| call.args.get(i).and_then(IValue::scalar).map_or(default, |scalar| scalar.int());
     let n = whole.len() as i64;
     let wrap = |at: i64| if at < 0 { at.saturating_add(n) } else { at }.clamp(0, n) as usize;
-    // The default end, -1, is the end.
+    // The default end, -1, means the end of the string.
     let (from, to) = (wrap(at(2, 0)), if at(3, -1) == -1 { whole.len() } else { wrap(at(3, -1)) });
     Ok((whole.get(from..to.max(from)).unwrap_or_default(), from))
 }
@@ -146,12 +146,12 @@ fn not_found() -> Answer {
     Err(Stop::raised_as("ValueError", "ValueError: substring not found"))
 }
 
-/// Where a part begins.
+/// The index of a substring.
 pub fn index(call: &Call<'_>) -> Answer {
     found(call, false)?.map_or_else(not_found, one)
 }
 
-/// How often a part occurs.
+/// The number of occurrences of a substring.
 pub fn count(call: &Call<'_>) -> Answer {
     one(part(call)?.matches(text(call, 1)?).count())
 }

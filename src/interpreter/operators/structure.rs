@@ -1,4 +1,4 @@
-//! What holds a graph together: tuples, lists, attributes, checks of types, printing, raising.
+//! Structural operators: tuples, lists, attributes, type checks, printing, raising.
 
 use crate::interpreter::call::{Answer, Call, Outs, one, several};
 use crate::interpreter::ivalue::{IValue, Object};
@@ -14,7 +14,7 @@ use indexmap::IndexMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("prim::TupleConstruct", |call| one(IValue::tuple(call.args.iter().cloned()))),
     ("prim::TupleUnpack", |call| several(parts(call.arg(0)?)?)),
@@ -27,7 +27,7 @@ pub const ROWS: &[Row] = &[
     ("prim::GetAttr", get_attr),
     ("prim::SetAttr", set_attr),
     ("prim::HasAttr", has_attr),
-    // `lower-all-tuples` makes one of several.
+    // `lower-all-tuples` makes one node of several.
     ("prim::Uninitialized", |call| several(call.graph.outputs(call.node).map(|_| IValue::Uninitialized))),
     ("prim::unchecked_cast", first),
     ("prim::unchecked_unwrap_optional", first),
@@ -66,7 +66,7 @@ pub const ROWS: &[Row] = &[
     ("aten::manual_seed", |_| Ok(Outs::new())),
 ];
 
-/// What `torch.autocast` would compute in when nothing else was asked for.
+/// The element type of `torch.autocast` if none is given.
 fn autocast_dtype(call: &Call<'_>) -> Answer {
     match call.str("device_type")?.as_str() {
         "cpu" => one(DType::BFloat16.code().map_or(IValue::None, IValue::Int)),
@@ -82,7 +82,7 @@ fn parts(value: &IValue) -> Result<Vec<IValue>, Stop> {
     match value {
         IValue::Tuple(values) => Ok(values.to_vec()),
         IValue::List(values) => Ok(values.borrow().clone()),
-        other => Err(Stop::unsupported(format!("taking a {} apart", other.kind_name()))),
+        other => Err(Stop::unsupported(format!("unpacking a {}", other.kind_name()))),
     }
 }
 
@@ -147,7 +147,7 @@ fn attribute_name(call: &Call<'_>) -> String {
     }
 }
 
-/// What nobody set is looked up under the path of the object, `self.conv1.weight`.
+/// An attribute that was never set is looked up under the path of the object, `self.conv1.weight`.
 fn get_attr(call: &Call<'_>) -> Answer {
     let name = attribute_name(call);
     let IValue::Object(object) = call.arg(0)? else {
@@ -158,13 +158,14 @@ fn get_attr(call: &Call<'_>) -> Answer {
     }
     let path = match object.attributes.borrow().get(literal_values::PATH) {
         Some(IValue::Str(path)) => format!("{path}.{name}"),
-        // Whoever would have set it is made up.
+        // The attribute would have been set by a callee with generated results.
         _ if call.env.invent.is_some() => format!("{}.{name}", object.class.as_str()),
         _ => return Err(Stop::raised(format!("the object has no attribute `{name}`"))),
     };
     let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
     let value = literal_values::unbound(call.env, &path, ty)?;
-    // Objects are made here, and must be the same ones the next time; whatever else it is, the bindings hold it.
+    // Objects are made here, and must be the same ones on the next read; all other values are kept
+    // by the bindings.
     if matches!(value, IValue::Object(_)) {
         object.attributes.borrow_mut().insert(name, value.clone());
     }
@@ -218,7 +219,7 @@ fn is_instance(call: &Call<'_>) -> Answer {
 fn is_same(a: &IValue, b: &IValue) -> bool {
     match (a, b) {
         (IValue::None, IValue::None) | (IValue::Undefined, IValue::Undefined) => true,
-        // An undefined tensor is what `None` becomes where a tensor is asked for.
+        // An undefined tensor is the conversion of `None` to a tensor.
         (IValue::None, IValue::Undefined) | (IValue::Undefined, IValue::None) => true,
         (IValue::Bool(a), IValue::Bool(b)) => a == b,
         (IValue::Int(a), IValue::Int(b)) => a == b,
@@ -235,14 +236,14 @@ fn is_same(a: &IValue, b: &IValue) -> bool {
     }
 }
 
-/// Bytes that a run may print.
+/// The maximal output of a run, in bytes.
 const MOST_PRINTED: usize = 256 << 20;
 
 fn print(call: &Call<'_>) -> Answer {
     let words: Vec<String> = call.args.iter().map(|value| to_str(value, call.release())).collect();
     let mut printed = call.env.printed.borrow_mut();
     if printed.len() > MOST_PRINTED {
-        return Err(Stop::new(Reason::Budget(format!("it prints more than {} MiB", MOST_PRINTED >> 20))));
+        return Err(Stop::new(Reason::Budget(format!("the program prints more than {} MiB", MOST_PRINTED >> 20))));
     }
     *printed += &words.join(" ");
     printed.push('\n');
@@ -287,7 +288,7 @@ fn enum_name(call: &Call<'_>) -> Answer {
     }
 }
 
-/// The text of a constant does not show what a member stands for.
+/// The value of an enum member; the text of a constant does not show it.
 fn enum_value(call: &Call<'_>) -> Answer {
     let IValue::Enum(member) = call.arg(0)? else {
         return Err(Stop::unsupported(format!("the value of a {}", call.arg(0)?.kind_name())));
@@ -301,7 +302,7 @@ fn enum_value(call: &Call<'_>) -> Answer {
     }
 }
 
-/// Whether a tensor is what a type says of it.
+/// Whether a tensor has the properties of a type.
 pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
     let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
         let fits = |(dim, &size): (&Dim, &i64)| !matches!(dim, Dim::Known(known) if *known != size);
@@ -320,7 +321,7 @@ pub fn conforms(tensor: &Tensor, ty: &TensorType, with_grad: bool) -> bool {
     ty.dtype.is_none_or(|dtype| dtype == tensor.dtype()) && sizes && strides && device && grad
 }
 
-/// Passes its operand on, and tells whoever records what came by.
+/// Returns its operand, and records the observation if a profile is recorded.
 fn profile(call: &Call<'_>) -> Answer {
     if let Some(recording) = call.env.recording.borrow_mut().as_mut() {
         recording.see(call.graph, call.node, call.args);
@@ -328,17 +329,18 @@ fn profile(call: &Call<'_>) -> Answer {
     Ok(call.args.iter().take(call.graph.num_outputs(call.node)).cloned().collect())
 }
 
-/// Passes its operand on when it is what the type of the output says. There is no way on from one that is not: that is what bailouts are for.
+/// Returns its operand if it has the type of the output. A guard that fails has no continuation:
+/// bailouts serve that purpose.
 fn guard(call: &Call<'_>) -> Answer {
     let ty = call.graph.single_output(call.node).map_or(Type::tensor(), |value| call.graph.ty(value));
     let value = call.arg(0)?;
     match holds(value, ty) {
         true => one(value.clone()),
-        false => Err(Stop::unsupported("a guard that fails: `insert-bailouts` makes a graph to go on with")),
+        false => Err(Stop::unsupported("a guard that fails: `insert-bailouts` provides a graph to continue in")),
     }
 }
 
-/// Whether what a guard says of a value is so.
+/// Whether a value satisfies a guard.
 pub fn holds(value: &IValue, ty: Type) -> bool {
     match (value, ty.as_tensor()) {
         (IValue::Tensor(tensor), Some(ty)) => ty.undefined != Some(true) && conforms(tensor, ty, true),

@@ -1,6 +1,8 @@
-//! Layers of transformers as one operator each, which modules of PyTorch run where no gradient is wanted.
+//! Layers of transformers as one operator each, which PyTorch's modules run when no gradient is
+//! required.
 //!
-//! They are put together of what layers are made of. Of a row that may look at nothing the weights are no numbers, as the softmax of minus infinities has none.
+//! They are composed of other operators. The weights of a row without any visible key are NaN, as
+//! is the softmax of minus infinities.
 
 use super::elements::{add, apply, check, like, reals, same};
 use super::linear_algebra::{affine, matmul};
@@ -14,7 +16,7 @@ use crate::tensor::blocks::map3;
 use crate::tensor::{DType, Tensor};
 use std::f64::consts::FRAC_1_SQRT_2;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_native_multi_head_attention", native_multi_head_attention),
     ("aten::_transformer_encoder_layer_fwd", encoder_layer),
@@ -23,14 +25,15 @@ pub const ROWS: &[Row] = &[
     ("aten::to_padded_tensor", |_| Err(no_nested_tensors())),
 ];
 
-/// Encoders pack what is padded into them, and give zeros for it: other numbers than those of a padded run.
+/// Encoders convert padded input to nested tensors and return zeros for the padding: other numbers
+/// than those of a padded run.
 fn no_nested_tensors() -> Stop {
     Stop::unsupported(
         "a nested tensor, which `nn.TransformerEncoder` makes of a padding mask: build it with `enable_nested_tensor=False`",
     )
 }
 
-/// The weights of an attention, and into how many heads it is parted.
+/// The weights of an attention, and its number of heads.
 struct Attention {
     heads: i64,
     weight: Tensor,
@@ -50,7 +53,7 @@ impl Attention {
         })
     }
 
-    /// What fits a query, a key and a value of that width, and what does not.
+    /// Checks the shapes of a query, a key and a value of that width.
     fn check(&self, query: &Tensor, width: i64) -> Result<(), Stop> {
         reals("native_multi_head_attention", query)?;
         check(query.rank() == 3, || format!("expected 3-D `query`, got {}-D tensor", query.rank()))?;
@@ -66,7 +69,7 @@ impl Attention {
         check(self.heads > 0 && width % self.heads == 0, || "`embed_dim` must divide evenly by `num_heads`".to_owned())
     }
 
-    /// The i-th projection, a matrix for each head.
+    /// The i-th projection, one matrix per head.
     fn projected(&self, call: &Call<'_>, x: &Tensor, i: i64) -> Result<Tensor, Stop> {
         let width = self.weight.size(0) / 3;
         let (weight, bias) = (self.weight.narrow(0, i * width, width, 1), self.bias.narrow(0, i * width, width, 1));
@@ -87,7 +90,8 @@ impl Attention {
     }
 }
 
-/// What a mask says is hidden. Its type tells whether it is of places, of keys of each sequence, or of everything.
+/// Applies a mask. Its type determines whether it is for positions, for keys of each sequence, or
+/// for all scores.
 fn masked(call: &Call<'_>, scores: Tensor) -> Result<Tensor, Stop> {
     let Some(mask) = call.opt_tensor("mask")? else { return Ok(scores) };
     let mask = if mask.dtype() == DType::Bool { mask } else { mask.converted(DType::Bool, call.precision()) };
@@ -109,7 +113,7 @@ fn masked(call: &Call<'_>, scores: Tensor) -> Result<Tensor, Stop> {
     Ok(map3([&scores, &mask, &hidden], same(call, scores.dtype()), choose)?)
 }
 
-/// Weights are handed out where they are asked for, of each head or their mean.
+/// Weights are returned if requested, for each head or their mean.
 fn native_multi_head_attention(call: &Call) -> Answer {
     let (query, key, value) = (call.tensor("query")?, call.tensor("key")?, call.tensor("value")?);
     let attention = Attention::of(call, "num_head")?;
@@ -131,7 +135,7 @@ fn native_multi_head_attention(call: &Call) -> Answer {
     several([result, weights])
 }
 
-/// Attention and two linear layers, each with what goes past it, normed before or behind.
+/// Attention and two linear layers, each with a residual connection, normalised before or after.
 fn encoder_layer(call: &Call) -> Answer {
     let source = call.tensor("src")?;
     let attention = Attention::of(call, "num_heads")?;

@@ -1,4 +1,5 @@
-//! Elements under a window that slides over images, as columns of a matrix, and such columns added up to images.
+//! Unfold and fold: the elements under a sliding window as columns of a matrix, and such columns
+//! accumulated into images.
 
 use super::elements::{by_kind, check, like};
 use super::spatial::{Axis, Window, parameter, runs, volume, window};
@@ -8,7 +9,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::gemm::Ring;
 use crate::tensor::{Tensor, layout};
 
-/// The rows. Each is the gradient of the other.
+/// The kernel table. Each operator is the gradient of the other.
 pub const ROWS: &[Row] = &[
     ("aten::im2col", im2col),
     ("aten::col2im", col2im),
@@ -47,7 +48,7 @@ fn sliding(call: &Call, image: &[i64]) -> Result<Window, Stop> {
     Ok(window(&axes))
 }
 
-/// What is laid out: bools, reals and complex numbers, as in eager mode.
+/// Checks the element type: bool, floating point or complex, as in eager mode.
 fn check_dtype(what: &str, x: &Tensor, with_bool: bool) -> Result<(), Stop> {
     let dtype = x.dtype();
     let fits = dtype.is_float() || dtype.is_complex() || (with_bool && dtype == crate::tensor::DType::Bool);

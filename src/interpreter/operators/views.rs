@@ -1,4 +1,4 @@
-//! Other views of the same memory, what programs ask about shapes, and copies in another order.
+//! Views of the same memory, queries about shapes, and reordering copies.
 
 use super::elements::{like, placed};
 use super::picking::{index_error, wrapped};
@@ -10,7 +10,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::layout::{self, Dims, wrap, wrap_all};
 use crate::tensor::{C128, DType, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::_conj", conj),
     ("aten::_reshape_alias", as_strided),
@@ -92,7 +92,7 @@ pub const ROWS: &[Row] = &[
     ("prim::shape", size),
 ];
 
-/// The tensor itself becomes what a kernel makes of it.
+/// Changes the tensor itself to the result of a kernel.
 fn in_place(call: &Call<'_>, kernel: fn(&Call<'_>) -> Answer) -> Answer {
     let x = operand(call)?;
     if let Some(made) = kernel(call)?.first().and_then(IValue::tensor) {
@@ -106,10 +106,10 @@ fn become_view(x: &Tensor, view: &Tensor) -> Result<(), Stop> {
 }
 
 fn metadata_in_place(call: &Call<'_>) -> Answer {
-    Err(Stop::unsupported(format!("`{}` changes what a tensor is rather than what it holds", call.kind())))
+    Err(Stop::unsupported(format!("`{}` changes the type or layout of a tensor in place", call.kind())))
 }
 
-/// The tensor that most kinds call `self`, some `a`.
+/// The first tensor, which most schemas name `self`, some `a`.
 fn operand(call: &Call<'_>) -> Result<Tensor, Stop> {
     match call.schema.and_then(|schema| schema.formal("self")) {
         Some(_) => call.tensor("self"),
@@ -118,7 +118,7 @@ fn operand(call: &Call<'_>) -> Result<Tensor, Stop> {
             .first()
             .and_then(|value| value.tensor())
             .cloned()
-            .ok_or_else(|| Stop::unsupported(format!("`{}` of something that is no tensor", call.kind()))),
+            .ok_or_else(|| Stop::unsupported(format!("`{}` of a value that is not a tensor", call.kind()))),
     }
 }
 
@@ -128,7 +128,7 @@ fn list_of(dims: &[i64]) -> IValue {
 
 // ---- shapes
 
-/// A shape with its `-1` filled in.
+/// A shape with its `-1` replaced by the inferred size.
 pub(super) fn inferred(size: &[i64], elements: usize) -> Result<Dims, Stop> {
     let known: Vec<i64> = size.iter().map(|&n| if n < 0 { 1 } else { n }).collect();
     layout::checked(&known)?;
@@ -222,7 +222,7 @@ fn unsqueeze(call: &Call<'_>) -> Answer {
     one(x.unsqueeze(wrap(call.int("dim")?, x.rank() + 1)?))
 }
 
-// ---- dimensions in another order
+// ---- permutations
 
 fn permute(call: &Call<'_>) -> Answer {
     let (x, dims) = (call.tensor("self")?, call.ints("dims")?);
@@ -305,7 +305,7 @@ fn movedim(call: &Call<'_>) -> Answer {
     one(x.permute(&(0..x.rank()).filter_map(pick).collect::<Vec<_>>()))
 }
 
-// ---- stretching
+// ---- broadcasting
 
 fn expand(call: &Call<'_>) -> Answer {
     one(expanded(&call.tensor("self")?, &call.ints("size")?)?)
@@ -315,7 +315,7 @@ fn expand_as(call: &Call<'_>) -> Answer {
     one(expanded(&call.tensor("self")?, call.tensor("other")?.shape())?)
 }
 
-/// Stretched to a size; `-1` leaves a dimension as it is.
+/// The tensor broadcast to a size; `-1` keeps a dimension.
 pub(super) fn expanded(x: &Tensor, size: &[i64]) -> Result<Tensor, Stop> {
     let Some(missing) = size.len().checked_sub(x.rank()) else {
         return Err(Stop::raised(format!(
@@ -354,7 +354,7 @@ fn select(call: &Call<'_>) -> Answer {
     one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?)
 }
 
-/// One slice of a dimension, both given as programs give them.
+/// One slice of a dimension, both numbers as in programs.
 pub(super) fn selected(x: &Tensor, dim: i64, index: i64) -> Result<Tensor, Stop> {
     if x.rank() == 0 {
         return Err(index_error("select() cannot be applied to a 0-dim tensor."));
@@ -373,7 +373,7 @@ fn select_copy(call: &Call<'_>) -> Answer {
     one(selected(&call.tensor("self")?, call.int("dim")?, call.int("index")?)?.copied())
 }
 
-/// Some slices of a dimension; bounds beyond the ends are the ends.
+/// Some slices of a dimension; bounds beyond the ends are clamped.
 fn slice(call: &Call<'_>) -> Answer {
     one(sliced(call, &call.tensor("self")?)?)
 }
@@ -382,7 +382,7 @@ fn slice_copy(call: &Call<'_>) -> Answer {
     one(sliced(call, &call.tensor("self")?)?.copied())
 }
 
-/// The slices that `dim`, `start`, `end` and `step` of a call name.
+/// The slices given by `dim`, `start`, `end` and `step` of a call.
 pub(super) fn sliced(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Stop> {
     if x.rank() == 0 {
         return Err(Stop::raised("slice() cannot be applied to a 0-dim tensor."));
@@ -436,7 +436,7 @@ fn diagonal(call: &Call<'_>) -> Answer {
     one(diagonal_of(call, &call.tensor("self")?)?)
 }
 
-/// The diagonal that `offset`, `dim1` and `dim2` of a call name.
+/// The diagonal given by `offset`, `dim1` and `dim2` of a call.
 pub(super) fn diagonal_of(call: &Call<'_>, x: &Tensor) -> Result<Tensor, Stop> {
     let (dim1, dim2) = (wrap(call.int("dim1")?, x.rank())?, wrap(call.int("dim2")?, x.rank())?);
     if dim1 == dim2 {
@@ -557,7 +557,7 @@ fn detach_in_place(call: &Call<'_>) -> Answer {
     one(x)
 }
 
-/// Memory formats, `c10::MemoryFormat`: 0 in a row, 1 as it is, 2 and 3 channels last.
+/// Memory formats, `c10::MemoryFormat`: 0 contiguous, 1 preserved, 2 and 3 channels-last.
 fn in_format(x: &Tensor, format: i64) -> Result<Tensor, Stop> {
     let order = format_order(x.rank(), format)?;
     let strides = layout::strides_in_order(x.shape(), &order);
@@ -567,7 +567,7 @@ fn in_format(x: &Tensor, format: i64) -> Result<Tensor, Stop> {
     Ok(made)
 }
 
-/// A result in the memory format that a call asks for, if it does.
+/// A result in the memory format that a call requests, if any.
 pub(super) fn formatted(call: &Call<'_>, x: Tensor) -> Result<Tensor, Stop> {
     match call.opt_int("memory_format")?.filter(|&format| format != 1) {
         Some(format) if !has_format(&x, format) => in_format(&x, format),
@@ -627,7 +627,7 @@ fn resize_in_place(call: &Call<'_>) -> Answer {
     match (x.shape() == size, within) {
         (true, _) => {}
         (_, true) => become_view(&x, &x.as_strided(&size, &strides, x.offset() as i64)?)?,
-        _ => return Err(Stop::unsupported(format!("`{}` takes more memory than there is", call.kind()))),
+        _ => return Err(Stop::unsupported(format!("`{}` requires more memory than available", call.kind()))),
     }
     one(x)
 }
@@ -695,7 +695,7 @@ fn view_as_complex(call: &Call<'_>) -> Answer {
     one(like(call, &elements, x.dtype().to_complex(), shape, &x))
 }
 
-// ---- asking
+// ---- queries
 
 fn size(call: &Call<'_>) -> Answer {
     let x = operand(call)?;

@@ -1,4 +1,4 @@
-//! Operators of torchvision. They have no schema here, so operands are found by position.
+//! Operators of torchvision. They have no schema here, so operands are read by position.
 
 use super::elements::{check, like, reals};
 use crate::interpreter::call::{Answer, Call, one};
@@ -7,7 +7,7 @@ use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::tensor::{DType, Tensor, layout};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[("torchvision::nms", nms), ("torchvision::roi_align", roi_align)];
 
 fn tensor(call: &Call, i: usize) -> Result<Tensor, Stop> {
@@ -20,7 +20,8 @@ fn number(call: &Call, i: usize) -> Result<f64, Stop> {
     found.ok_or_else(|| Stop::unsupported(format!("`{}` without a number at {i}", call.kind())))
 }
 
-/// The boxes that are left when, best first, each one removes those that it overlaps with too much.
+/// Non-maximum suppression: in order of scores, each remaining box removes those that overlap with
+/// it too much.
 fn nms(call: &Call) -> Answer {
     let (boxes, scores, most) = (tensor(call, 0)?, tensor(call, 1)?, number(call, 2)?);
     check(boxes.rank() == 2 && boxes.size(1) == 4, || {
@@ -57,7 +58,7 @@ fn nms(call: &Call) -> Answer {
     one(like(call, &kept, DType::Long, &[kept.len() as i64], &tensor(call, 0)?))
 }
 
-/// Where a box lies in an image, and how its bins are sampled.
+/// The position of a box in an image, and the sampling of its bins.
 struct Region {
     image: usize,
     start: [f64; 2],
@@ -92,7 +93,7 @@ impl Region {
     }
 }
 
-/// Between four elements. More than one element outside of the image is 0.
+/// Bilinear interpolation. Positions more than one element outside of the image give 0.
 fn bilinear(plane: &[f64], [h, w]: [i64; 2], y: f64, x: f64) -> f64 {
     if !(-1.0..=h as f64).contains(&y) || !(-1.0..=w as f64).contains(&x) {
         return 0.0;
@@ -108,7 +109,8 @@ fn bilinear(plane: &[f64], [h, w]: [i64; 2], y: f64, x: f64) -> f64 {
     across(y0) * (1.0 - dy) + across(y1) * dy
 }
 
-/// `roi_align(input, rois, scale, height, width, sampling_ratio, aligned)`; older ones have no `aligned`.
+/// `roi_align(input, rois, scale, height, width, sampling_ratio, aligned)`; older versions have no
+/// `aligned`.
 fn roi_align(call: &Call) -> Answer {
     let (x, rois) = (tensor(call, 0)?, tensor(call, 1)?);
     reals("roi_align", &x)?;
@@ -126,7 +128,7 @@ fn roi_align(call: &Call) -> Answer {
     let mut means = Vec::new();
     for row in rois.read::<f64>().chunks_exact(5) {
         let region = Region::new(row, scale, pooled, sampling, aligned);
-        check(region.image < x.size(0) as usize, || format!("roi_align: there is no image {}", region.image))?;
+        check(region.image < x.size(0) as usize, || format!("roi_align: no image {} in the batch", region.image))?;
         for plane in image[region.image * channels * area..].chunks_exact(area).take(channels) {
             for y in 0..pooled[0] {
                 means.extend((0..pooled[1]).map(|x| region.mean(plane, size, [y, x])));

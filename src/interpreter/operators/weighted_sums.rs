@@ -12,7 +12,7 @@ use crate::tensor::buffer::Wide;
 use crate::tensor::promotion::Promotion;
 use crate::tensor::{C128, DType, Kind, Scalar, Tensor};
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[("aten::addcmul", addcmul), ("aten::addcdiv", addcdiv), ("aten::lerp", lerp)];
 
 /// `self + value * tensor1 * tensor2`
@@ -37,7 +37,8 @@ fn addcdiv(call: &Call<'_>) -> Answer {
     )
 }
 
-/// Of the first operand, the second times `value`, and the third. What is scaled may be too large, or too small, where the rest is not.
+/// Combines the first operand, the second times `value`, and the third. The scaled product may
+/// overflow or underflow where the result does not.
 fn ternary(
     call: &Call<'_>,
     value: Scalar,
@@ -58,7 +59,7 @@ fn ternary(
     })
 }
 
-/// `self + weight * (end - self)`, from the nearer end.
+/// `self + weight * (end - self)`, computed from the nearer end.
 fn lerp(call: &Call<'_>) -> Answer {
     let (start, end) = (self_of(call)?, call.tensor("end")?);
     if end.dtype() != start.dtype() {
@@ -88,7 +89,8 @@ fn lerp(call: &Call<'_>) -> Answer {
     })
 }
 
-/// A weight without dimensions may make reals of whole numbers; one with dimensions has the type of the rest.
+/// A zero-dimensional weight may make floats of integers; one with dimensions must have the type of
+/// the operands.
 fn type_of_lerp(call: &Call<'_>, start: &Tensor) -> Result<DType, Stop> {
     match call.look("weight") {
         Some(IValue::Tensor(weight)) if weight.shape().is_empty() => {
@@ -102,7 +104,7 @@ fn type_of_lerp(call: &Call<'_>, start: &Tensor) -> Result<DType, Stop> {
     }
 }
 
-/// A weight that is a number. One of whole numbers is not looked at: there is no kernel.
+/// A weight that is a number. For integer operands it is ignored: there is no kernel.
 fn lerp_weight(call: &Call<'_>, dtype: DType) -> Result<Scalar, Stop> {
     let weight = call.scalar("weight")?;
     match dtype.is_integral() {

@@ -1,4 +1,4 @@
-//! Windows: what signals are multiplied with piece by piece.
+//! Window functions for signals.
 
 use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::library::Row;
@@ -6,7 +6,7 @@ use crate::interpreter::stop::Stop;
 use crate::tensor::layout;
 use std::f64::consts::TAU;
 
-/// The rows.
+/// The kernel table.
 pub const ROWS: &[Row] = &[
     ("aten::hann_window", |call| window(call, |x| 0.5 - 0.5 * (TAU * x).cos())),
     ("aten::hamming_window", hamming),
@@ -15,7 +15,7 @@ pub const ROWS: &[Row] = &[
     ("aten::kaiser_window", kaiser),
 ];
 
-/// Numbers of `f` from 0 to 1; a periodic window ends one before.
+/// `f` at equally spaced positions from 0 to 1; a periodic window omits the last.
 fn window(call: &Call, f: impl Fn(f64) -> f64) -> Answer {
     let (n, short) = (call.int("window_length")?, call.kind().as_str().trim_start_matches("aten::"));
     if n < 0 {
@@ -47,7 +47,7 @@ fn kaiser(call: &Call) -> Answer {
     window(call, |x| bessel(beta * (1.0 - (2.0 * x - 1.0) * (2.0 * x - 1.0)).max(0.0).sqrt()) / bessel(beta))
 }
 
-/// The modified Bessel function of order 0, by its power series: all terms have one sign.
+/// The modified Bessel function of order 0, by its power series: all terms have the same sign.
 fn bessel(x: f64) -> f64 {
     let (quarter, mut term, mut sum) = (x * x / 4.0, 1.0, 1.0);
     for k in 1..1000 {

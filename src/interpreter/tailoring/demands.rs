@@ -1,5 +1,6 @@
-//! A size that an operand must have, because a weight that is fixed or a list in the text says so,
-//! is handed back through the nodes that compute the operand, to the values that may change.
+//! Propagation of required sizes: a size that an operand must have because of a fixed weight or a
+//! list in the text is propagated backward through the nodes that compute the operand, to the
+//! values that may change.
 
 use super::{Layer, Proposals, Wanted, declared_shape, origin};
 use crate::interpreter::tailoring::Shapes;
@@ -9,7 +10,7 @@ use crate::ops::schema::Schema;
 use crate::ops::shape_rules::{Shape, shape_row};
 use crate::tensor::layout::Dims;
 
-/// The dimension of which a size is demanded.
+/// The dimension with a required size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Axis {
     /// The last dimension.
@@ -18,11 +19,11 @@ pub(super) enum Axis {
     Channels,
 }
 
-/// Most values that one demand is handed back through.
+/// The maximal number of values in the propagation of one requirement.
 const FUEL: usize = 64;
 
 impl Layer<'_> {
-    /// What makes `formal` have `size` along `axis`.
+    /// The proposals that give `formal` the size `size` in dimension `axis`.
     pub(super) fn demand(&self, formal: &str, axis: Axis, size: i64) -> Proposals {
         let mut demand = Demand { layer: self, axis, size, proposals: Vec::new(), fuel: FUEL };
         if let Some(value) = self.operand(formal) {
@@ -57,7 +58,7 @@ impl Demand<'_, '_> {
         }
     }
 
-    /// The shape that a free value has, with the size where it is demanded.
+    /// Proposes for a free value its shape with the required size.
     fn propose(&mut self, value: Value, swapped: bool) {
         let Some(mut shape) = shape_of(self.layer.graph, self.layer.shapes, value) else { return };
         if swapped {
@@ -75,7 +76,7 @@ impl Demand<'_, '_> {
         self.proposals.push((value, Wanted::Shape(shape)));
     }
 
-    /// The operands that a node has the size from; weights of layers are proposed at once.
+    /// The operands that determine the size of a node; weights of layers are proposed at once.
     fn before(&mut self, node: Node) -> Vec<Value> {
         let graph = self.layer.graph;
         let layer = Layer { graph, node, shapes: self.layer.shapes, is_free: self.layer.is_free };
@@ -119,8 +120,8 @@ impl Demand<'_, '_> {
         })
     }
 
-    /// Gives a weight the size in one of its dimensions; where it is one of equal parts of another,
-    /// that.
+    /// Sets one dimension of a weight to the size; if it is one of several equal slices of another
+    /// weight, sets that one's.
     fn widen(&mut self, layer: &Layer<'_>, formal: &str, dim: usize) {
         let Some(value) = layer.operand(formal) else { return };
         let (whole, count) = match (self.layer.is_free)(origin(layer.graph, value).0) {
@@ -135,7 +136,7 @@ impl Demand<'_, '_> {
     }
 }
 
-/// The value that another is one of so many equal parts of, along a dimension.
+/// The value of which another is one of several equal slices in a dimension, and their number.
 fn part_of(graph: &Graph, value: Value, dim: usize) -> Option<(Value, i64)> {
     let mut node = graph.definer(value)?;
     while graph.kind(node).as_str() == "prim::ListUnpack" || graph.kind(node).as_str() == "aten::__getitem__" {
@@ -146,7 +147,7 @@ fn part_of(graph: &Graph, value: Value, dim: usize) -> Option<(Value, i64)> {
     (is_chunk && along()).then(|| Some((graph.input(node, 0), graph.constant_int(graph.input(node, 1))?)))?
 }
 
-/// What keeps its first operand's last size.
+/// Kinds that preserve the last size of their first operand.
 const KEEP_LAST: &[&str] = &[
     "aten::layer_norm",
     "aten::rms_norm",
@@ -156,7 +157,7 @@ const KEEP_LAST: &[&str] = &[
     "aten::index_select",
     "aten::cumsum",
 ];
-/// What keeps its first operand's channels.
+/// Kinds that preserve the channels of their first operand.
 const KEEP_CHANNELS: &[&str] = &[
     "aten::batch_norm",
     "aten::instance_norm",

@@ -3,7 +3,7 @@
 use super::{Layer, Proposals, Wanted};
 use crate::tensor::layout::Dims;
 
-/// A cell of one step: its state and weights by its input, or its input by weights that are fixed.
+/// A cell of one step: its state and weights from its input, or its input from fixed weights.
 pub(super) fn cell(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
     let input = layer.shape("input")?;
     let states = layer.elements("hx");
@@ -27,7 +27,7 @@ pub(super) fn cell(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
     Some(proposals)
 }
 
-/// A layer over a sequence: its states and weights by its input.
+/// A layer over a sequence: its states and weights from its input.
 pub(super) fn network(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
     let states = layer.elements("hx");
     let known = layer.shape_of(*states.first()?);
@@ -45,7 +45,7 @@ pub(super) fn network(layer: &Layer<'_>, gates: i64) -> Option<Proposals> {
     Some(proposals)
 }
 
-/// The shape of a state, of which the number of layers and the batch are known.
+/// The shape of a state, with the known number of layers and batch size.
 fn fitting_state(layer: &Layer<'_>, directions: i64, known: Option<&Dims>) -> Option<Dims> {
     let x = layer.shape("input").filter(|x| x.len() == 3)?;
     let batch = if layer.int("batch_first")? != 0 { x[0] } else { x[1] };
@@ -59,7 +59,7 @@ fn weights(layer: &Layer<'_>, gates: i64, directions: i64, state: &Dims) -> Opti
     let width = *layer.shape("input").or_else(|| layer.shape("data"))?.last()?;
     let states = layer.elements("hx");
     let shown = state[2];
-    // With a projection what an LSTM shows is narrower than its cell.
+    // With a projection, the hidden state of an LSTM is narrower than its cell.
     let cell = states.get(1).filter(|&&cell| !layer.may_change(cell));
     let cell = cell.and_then(|&cell| layer.shape_of(cell)?.last().copied()).unwrap_or(shown);
     let mut shapes: Vec<Dims> = Vec::new();

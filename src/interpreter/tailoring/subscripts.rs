@@ -1,4 +1,4 @@
-//! Shapes of the operands of `einsum`: a letter is one size wherever it stands.
+//! Shapes of the operands of `einsum`: a letter has one size in all operands.
 
 use super::{Layer, Proposals, Wanted};
 use crate::ir::{Attribute, Graph, Node, Value};
@@ -6,19 +6,19 @@ use crate::symbol::prim;
 use crate::tensor::layout::Dims;
 use std::collections::BTreeMap;
 
-/// The subscripts of one operand: letters, and whether an ellipsis stands among them.
+/// The subscripts of one operand: letters, and whether they include an ellipsis.
 pub(crate) struct Subscripts {
     before: Vec<u8>,
     after: Option<Vec<u8>>,
 }
 
 impl Subscripts {
-    /// How many dimensions the operand has, as far as that is said.
+    /// The rank of the operand, if it is known.
     pub(crate) fn rank(&self) -> Option<usize> {
         self.after.is_none().then_some(self.before.len())
     }
 
-    /// The letter of each dimension of an operand of this rank; none for those of the ellipsis.
+    /// The letter of each dimension of an operand of this rank; `None` for those of the ellipsis.
     fn letters(&self, rank: usize) -> Option<Vec<Option<u8>>> {
         let after = self.after.as_deref().unwrap_or_default();
         let hidden = rank.checked_sub(self.before.len() + after.len())?;

@@ -1,5 +1,5 @@
-//! The rows of the column, see [`super`]: overloads, their rule for sizes and for element types,
-//! what PyTorch tells of them, and why values decide where they do.
+//! The rows of the column, see [`super`]: overloads, their rules for sizes and for element types,
+//! the properties that PyTorch reports, and the reason if values determine sizes.
 
 use super::{Element, Part, Shape, ShapeRow, Told, When, row, told};
 use crate::types::DType;
@@ -8,11 +8,11 @@ use crate::types::DType;
 const RANK: Told = told(Part::RankGrad, Part::RankGrad);
 /// A formula for several.
 const RANKS: Told = told(Part::Rank, Part::Rank);
-/// Run on generated tensors when everything is known of the operands.
+/// Run on generated tensors if all properties of the operands are known.
 const RUN: Told = told(Part::All, Part::Rank);
 /// A formula for sizes, else one for the rank.
 const SIZES: Told = told(Part::AllGrad, Part::RankGrad);
-/// A formula for sizes that forgets gradients.
+/// A formula for sizes that drops `requires_grad`.
 const FRESH: Told = told(Part::All, Part::RankGrad);
 /// A formula for sizes only.
 const ONLY_SIZES: Told = told(Part::AllGrad, Part::Nothing);
@@ -23,7 +23,7 @@ pub const SHAPES: &[ShapeRow] = &{
     use Element::{self as E, Bool, Common, Default, Divided, Flag, Long, Parts, Promoted, Real, Same, Second, Settled, Summed, WithIndex};
     use Shape as S;
     [
-        // One by one.
+        // Elementwise, one operand.
         row(&["aten::neg"], S::Like, Same).told_as(SIZES),
         row(&["aten::sigmoid", "aten::tanh"], S::Like, Real).told_as(SIZES),
         row(&["aten::abs"], S::Like, Parts).told_as(RANK),
@@ -92,7 +92,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"], S::Broadcast, Bool).told_as(RUN).alone(RANK).detached(),
         row(&["aten::logical_and", "aten::logical_or", "aten::logical_xor"], S::Broadcast, Bool).detached(),
         row(&["aten::where:self"], S::Broadcast, E::Chosen).told_as(RANKS),
-        row(&["aten::where", "aten::nonzero_numpy"], S::Untold, Long).by_values("elements that are not 0 are counted"),
+        row(&["aten::where", "aten::nonzero_numpy"], S::Untold, Long).by_values("the result has one entry per non-zero element"),
         row(&["aten::_s_where"], S::Broadcast, E::Chosen),
         // Reductions.
         row(&["aten::sum:dim"], S::Reduce, Summed).told_as(ONLY_SIZES),
@@ -119,9 +119,9 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::topk"], S::TopK, WithIndex),
         row(&["aten::argsort"], S::Like, Long).detached(),
         row(&["aten::count_nonzero"], S::Reduce, Long).detached(),
-        row(&["aten::one_hot"], S::OneHot, Long).detached().by_values_when(When::Negative("num_classes"), "the largest element is looked for"),
+        row(&["aten::one_hot"], S::OneHot, Long).detached().by_values_when(When::Negative("num_classes"), "the size depends on the largest element"),
         row(&["aten::linalg_matrix_rank"], S::Untold, Long).detached(),
-        row(&["aten::argwhere"], S::Counted(2), Long).detached().by_values("elements that are not 0 are counted"),
+        row(&["aten::argwhere"], S::Counted(2), Long).detached().by_values("the result has one entry per non-zero element"),
         row(&["aten::multinomial"], S::Sampled, Long).detached(),
         row(&["aten::randperm"], S::Counting("n"), Long).detached(),
         row(&["aten::tril_indices"], S::Triangle(true), Long).detached(),
@@ -130,10 +130,10 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::isin:element", "aten::isin:elements"], S::OfOrNumber("elements"), Bool).detached(),
         row(&["aten::isreal"], S::Like, Bool).detached(),
         row(&["aten::nonzero_static"], S::Places, Long).detached(),
-        row(&["aten::bincount"], S::Counted(1), E::OfWeights).detached().by_values("the largest element is looked for"),
+        row(&["aten::bincount"], S::Counted(1), E::OfWeights).detached().by_values("the size depends on the largest element"),
         row(&["aten::histc"], S::Counting("bins"), Same).detached(),
         row(&["aten::isclose", "aten::greater", "aten::greater_equal", "aten::less", "aten::less_equal", "aten::not_equal"], S::Broadcast, Bool).detached(),
-        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex).by_values("elements that differ are counted"),
+        row(&["aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive", "aten::unique_dim_consecutive"], S::Untold, WithIndex).by_values("the result has one entry per distinct element"),
         row(&["aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices", "aten::max_pool3d_with_indices"], S::Pooled, WithIndex),
         row(&["aten::adaptive_max_pool1d", "aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"], S::Resized, WithIndex),
         row(&["aten::fractional_max_pool2d", "aten::fractional_max_pool3d"], S::Untold, WithIndex),
@@ -198,7 +198,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::linalg_solve_triangular"], S::Solved("self", "B"), Same),
         row(&["aten::cholesky_solve"], S::Solved("input2", "self"), Same),
         row(&["aten::triangular_solve"], S::Each(&[S::Solved("A", "self"), S::Solved("self", "A")]), Same),
-        // Several in one.
+        // Lists of tensors joined into one.
         row(&["aten::cat:dim", "prim::FusedConcat"], S::Concatenated, Promoted).told_as(SIZES),
         row(&["aten::stack"], S::Stacked, Promoted),
         row(&["aten::hstack"], S::Joined(1), Promoted),
@@ -212,8 +212,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::index_select"], S::IndexSelected, Same).told_as(SIZES),
         row(&["aten::gather:sparse_grad", "aten::take"], S::AsIndex, Same).told_as(RANK),
         row(&["aten::embedding"], S::Embedded, Same).told_as(RANK),
-        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached().by_values("elements that are not 0 are counted"),
-        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK).by_values("elements of the mask are counted"),
+        row(&["aten::nonzero"], S::Counted(2), Long).told_as(RANK).detached().by_values("the result has one entry per non-zero element"),
+        row(&["aten::masked_select"], S::Counted(1), Same).told_as(RANK).by_values("the result has one entry per true element of the mask"),
         // Made from numbers.
         row(&["aten::zeros:size", "aten::ones:size", "aten::rand:size", "aten::randn:size", "aten::empty:size"], S::Given, Default).told_as(RANKS).detached(),
         row(&["aten::full:size"], S::Given, E::OfNumber).told_as(RANKS).detached(),
@@ -261,7 +261,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact3d"], S::Upsampled, Same),
         row(&["aten::_upsample_bicubic2d_aa", "aten::_upsample_bilinear2d_aa", "aten::_upsample_lanczos2d_aa"], S::Upsampled, Same),
         row(&["aten::__interpolate", "aten::__upsample", "aten::__upsample_bilinear", "aten::__upsample_nearest"], S::Upsampled, Same),
-        // Elements with elements, without facts from PyTorch.
+        // Elementwise with several operands, without a report from PyTorch.
         row(&["aten::xlogy", "aten::special_xlogy", "aten::special_xlog1py", "aten::special_zeta", "aten::arctan2", "aten::ldexp"], S::Broadcast, E::Angle),
         row(&["aten::copysign"], S::Broadcast, E::Angle),
         row(&["aten::float_power"], S::Broadcast, E::Power),
@@ -274,7 +274,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::hardtanh_backward", "aten::hardswish_backward", "aten::hardsigmoid_backward", "aten::leaky_relu_backward"], S::Broadcast, Settled),
         row(&["aten::elu_backward", "aten::threshold_backward", "aten::hardshrink_backward", "aten::softshrink_backward"], S::Broadcast, Settled),
         row(&["aten::softplus_backward", "aten::logit_backward", "aten::log_sigmoid_backward"], S::Broadcast, Settled),
-        // One by one, without facts from PyTorch.
+        // Elementwise with one operand, without a report from PyTorch.
         row(&["aten::arccos", "aten::arccosh", "aten::arcsin", "aten::arcsinh", "aten::arctan", "aten::arctanh", "aten::special_sinc"], S::Like, Real),
         row(&["aten::special_exp2"], S::Like, Real),
         row(&["aten::special_log_softmax", "aten::special_softmax"], S::Like, Same),
@@ -309,8 +309,8 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["_quantized::conv2d", "_quantized::conv2d_relu"], S::PackedConvolved, Same),
         row(&["quantized::conv1d_unpack", "quantized::conv2d_unpack"], S::PackedWeight, E::PackedWeight),
         row(&["quantized::linear_unpack", "quantized::linear_unpack_fp16"], S::PackedWeight, E::PackedWeight),
-        row(&["aten::q_per_channel_scales"], S::Counted(1), E::Fixed(DType::Double)).detached().by_values("no type tells the axis of scales"),
-        row(&["aten::q_per_channel_zero_points"], S::Counted(1), Long).detached().by_values("no type tells the axis of scales"),
+        row(&["aten::q_per_channel_scales"], S::Counted(1), E::Fixed(DType::Double)).detached().by_values("no type has the axis of the scales"),
+        row(&["aten::q_per_channel_zero_points"], S::Counted(1), Long).detached().by_values("no type has the axis of the scales"),
         row(&["aten::dequantize:tensors", "aten::dequantize:qtensors"], S::EachLike, E::Fixed(DType::Float)),
         row(&["aten::dequantize"], S::Like, E::Fixed(DType::Float)),
         row(&["aten::int_repr"], S::Like, E::Stored).detached(),
@@ -334,9 +334,9 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::native_layer_norm_backward"], S::Each(&[S::Of("input"), S::NormalizedShape, S::NormalizedShape]),
             E::Each(&[E::Of("input"), E::OfParameter, E::OfParameter])),
         row(&["aten::ctc_loss"], S::SequenceLoss, Same),
-        row(&["aten::_ctc_loss"], S::Each(&[S::Channels("log_probs"), S::Untold]), Same).by_values("lengths of targets decide about scores"),
+        row(&["aten::_ctc_loss"], S::Each(&[S::Channels("log_probs"), S::Untold]), Same).by_values("the size of the scores depends on the lengths of the targets"),
         row(&["aten::_pack_padded_sequence", "aten::_pad_packed_sequence"], S::Untold, E::Each(&[Same, Long]))
-            .by_values("lengths of sequences are summed"),
+            .by_values("the size is the sum of the sequence lengths"),
         row(&["aten::_native_multi_head_attention"], S::Each(&[S::Like, S::HeadWeights]), Same),
         row(&["aten::_transformer_encoder_layer_fwd"], S::Like, Same),
         row(&["aten::_ctc_loss_backward"], S::Of("log_probs"), Same),
@@ -368,7 +368,7 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::multilabel_margin_loss"], S::RowLoss, Same),
         row(&["aten::triplet_margin_loss"], S::DistanceLoss, E::Distance),
         row(&["aten::cosine_embedding_loss"], S::CosineLoss, Settled),
-        // Reductions that PyTorch tells nothing of.
+        // Reductions without a report from PyTorch.
         row(&["aten::var_mean", "aten::std_mean"], S::Reduce, E::Each(&[Parts, Same])),
         row(&["aten::aminmax", "aten::_aminmax", "aten::nanmean"], S::Reduce, Same),
         row(&["aten::nansum"], S::Reduce, Summed),
@@ -383,21 +383,21 @@ pub const SHAPES: &[ShapeRow] = &{
         row(&["aten::chunk", "aten::unsafe_chunk", "aten::split", "aten::unsafe_split", "aten::split_with_sizes", "aten::unsafe_split_with_sizes"], S::Parted, Same),
         row(&["aten::unbind", "aten::tensor_split:sections", "aten::tensor_split:indices"], S::Parted, Same),
         row(&["aten::hsplit", "aten::vsplit", "aten::dsplit"], S::Parted, Same),
-        row(&["aten::tensor_split"], S::Untold, Same).by_values("elements of a tensor tell where to split"),
+        row(&["aten::tensor_split"], S::Untold, Same).by_values("the sizes depend on the elements of a tensor of split points"),
         row(&["aten::atleast_1d:tensors"], S::EachAtLeast(1), Same),
         row(&["aten::atleast_2d:tensors"], S::EachAtLeast(2), Same),
         row(&["aten::atleast_3d:tensors"], S::EachAtLeast(3), Same),
         row(&["aten::broadcast_tensors"], S::EachBroadcast, Same),
         row(&["aten::meshgrid"], S::Meshed, Same),
-        row(&["aten::sorted:input"], S::Untold, Same).by_values("elements tell the order of tensors"),
+        row(&["aten::sorted:input"], S::Untold, Same).by_values("the order of the tensors depends on their elements"),
         // By index.
-        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same).by_values_when(When::Masked, "ones of a mask are counted"),
+        row(&["aten::index:indices", "aten::_unsafe_index"], S::Indexed, Same).by_values_when(When::Masked, "the result has one entry per true element of a mask"),
         row(&["aten::take_along_dim"], S::TakenAlong, Same),
         row(&["aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"], S::Each(&[S::Bags, S::Untold, S::Untold, S::Untold]),
-            E::Each(&[Same, Long, Long, Long])).by_values("which kernel runs decides about all results but the first"),
-        row(&["aten::repeat_interleave:self"], S::Interleaved, Same).by_values_when(When::Tensor("repeats"), "`repeats` are summed"),
-        row(&["aten::repeat_interleave"], S::Counted(1), Same).by_values("`repeats` are summed"),
-        // Looks and copies.
+            E::Each(&[Same, Long, Long, Long])).by_values("all results but the first depend on the selected kernel"),
+        row(&["aten::repeat_interleave:self"], S::Interleaved, Same).by_values_when(When::Tensor("repeats"), "the size is the sum of `repeats`"),
+        row(&["aten::repeat_interleave"], S::Counted(1), Same).by_values("the size is the sum of `repeats`"),
+        // Views and copies.
         row(&["aten::tile"], S::Repeated, Same),
         row(&["aten::_unsafe_view", "aten::_reshape_alias"], S::Reshaped, Same),
         row(&["aten::broadcast_to"], S::Expanded, Same),

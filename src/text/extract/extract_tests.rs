@@ -1,4 +1,4 @@
-//! Logs as users have them.
+//! Tests on logs in the forms that users have.
 
 use super::*;
 use proptest::prelude::*;
@@ -252,7 +252,7 @@ fn junk_is_read_in_linear_time() {
     }
 }
 
-/// How a graph is disguised in the generated logs.
+/// A disguise of a graph in the generated logs.
 #[derive(Clone, Debug)]
 struct Disguise {
     prefix: &'static str,
@@ -337,7 +337,7 @@ proptest! {
         let log = parts.concat();
         let found = extract(log.as_bytes());
         looks_like_log(log.as_bytes());
-        // What was found is found again in the same form.
+        // The extracted text, extracted again, is the same.
         for graph in found.iter().filter(|g| g.complete) {
             prop_assert!(graph.text.starts_with("graph("));
         }

@@ -1,8 +1,8 @@
-//! What a single line of a printed graph looks like, without understanding the graph.
+//! Classification of single lines of a printed graph, without parsing the graph.
 
 use memchr::memmem;
 
-/// Where in a line the header of a graph may begin at the latest; whatever is longer is no log prefix.
+/// The latest offset of a graph's header in its line; anything longer is not a log prefix.
 const LONGEST_PREFIX: usize = 512;
 
 /// The kinds of line in a printed graph.
@@ -22,7 +22,7 @@ pub(super) enum IrLine {
     Brace,
 }
 
-/// The kind of a line without its log prefix, `None` when it is no line of a graph.
+/// The kind of a line without its log prefix; `None` if it is not a line of a graph.
 pub(super) fn classify(line: &[u8]) -> Option<IrLine> {
     let line = line.trim_ascii();
     match line.first()? {
@@ -37,8 +37,9 @@ pub(super) fn classify(line: &[u8]) -> Option<IrLine> {
     }
 }
 
-/// A line that begins with a value: a node if ` = ` and an operator follow, else perhaps a parameter. Names with blanks,
-/// which are legal but never printed by anything known, are not recognised: prose has blanks too.
+/// A line that begins with a value: a node if ` = ` and an operator follow, else possibly a
+/// parameter. Names with blanks, which are legal but never printed in practice, are not recognised:
+/// prose has blanks too.
 fn classify_names(line: &[u8]) -> Option<IrLine> {
     let name =
         line[1..].iter().position(|b| matches!(b, b' ' | b'\t' | b',' | b')' | b':' | b'=')).unwrap_or(line.len() - 1);
@@ -51,26 +52,26 @@ fn classify_names(line: &[u8]) -> Option<IrLine> {
     }
 }
 
-/// What follows the `=` of a node. Named tuples with defaults have the same characters in their
-/// type.
+/// The text after the `=` of a node. Types of named tuples with defaults contain the same
+/// characters.
 fn head_of(line: &[u8]) -> Option<&[u8]> {
     memchr::memchr_iter(b'=', line).map(|at| line[at + 1..].trim_ascii_start()).find(|head| is_head(head))
 }
 
-/// True for the operator of a node: `ns::name` or `^PythonFunction`.
+/// Whether the text is the operator of a node: `ns::name` or `^PythonFunction`.
 fn is_head(text: &[u8]) -> bool {
     let word = text.iter().take_while(|b| is_word(**b) || matches!(b, b':' | b'.')).count();
     text.first() == Some(&b'^') || memmem::find(&text[..word], b"::").is_some_and(|at| at > 0)
 }
 
-/// What follows `return` and `->`: `(…)`.
+/// Whether the text is an operand list, `(…)`, as after `return` and `->`.
 fn is_list(text: &[u8]) -> bool {
     let inside = text.trim_ascii_start().strip_prefix(b"(").map(<[u8]>::trim_ascii_start);
     matches!(inside, Some([b'%' | b')', ..]))
 }
 
-/// Where a graph ends that returns in the middle of this line: after
-/// `%y = aten::neg(%x) return (%y)`.
+/// The end of a graph that returns in the middle of this line: after `%y = aten::neg(%x) return
+/// (%y)`.
 pub(super) fn end_of_return(line: &[u8]) -> Option<usize> {
     let mut brackets = Brackets::default();
     for (at, &byte) in line.iter().enumerate() {
@@ -97,7 +98,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// For a line `with KIND = graph(`: where `graph(` begins.
+/// The offset of `graph(` in a line `with KIND = graph(`.
 fn section_start(line: &[u8]) -> Option<usize> {
     let kind = line.strip_prefix(b"with ")?;
     let length = kind.iter().position(|b| *b == b' ')?;
@@ -106,7 +107,8 @@ fn section_start(line: &[u8]) -> Option<usize> {
 
 /// The section that a node refers to, if its operator ends in `_NUMBER`.
 ///
-/// A user's operator may really be called so (`my::op_0`); only kinds that PyTorch is known to print sections for count.
+/// A user's operator may really have such a name (`my::op_0`); only kinds that PyTorch prints
+/// sections for count.
 pub(super) fn refers_to_section(node: &[u8]) -> bool {
     let Some(head) = head_of(node) else {
         return false;
@@ -117,23 +119,23 @@ pub(super) fn refers_to_section(node: &[u8]) -> bool {
     digits > 0 && known && kind[..kind.len() - digits].ends_with(b"_")
 }
 
-/// Where in a line a graph begins.
+/// The position of a graph header in a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The first byte of `graph(`, or of `with` in front of it.
+    /// The first byte of `graph(`, or of the `with` before it.
     pub start: usize,
     /// The first byte of `graph(`.
     pub graph: usize,
 }
 
 impl Header {
-    /// True for `with … = graph(`, which belongs to the graph before it.
+    /// Whether it is `with … = graph(`, which belongs to the preceding graph.
     pub fn is_section(self) -> bool {
         self.start < self.graph
     }
 }
 
-/// Finds `graph(%…` or `graph():`, behind any prefix.
+/// Finds `graph(%…` or `graph():`, after any prefix.
 pub(super) fn find_header(line: &[u8]) -> Option<Header> {
     let searched = &line[..line.len().min(LONGEST_PREFIX)];
     memmem::find_iter(searched, b"graph")
@@ -150,7 +152,7 @@ fn begins_graph(line: &[u8], at: usize) -> bool {
     !inside_word && !python && (after.starts_with(b"%") || empty)
 }
 
-/// For text that ends in `with KIND = `: where `with` begins.
+/// The offset of `with` in text that ends in `with KIND = `.
 fn start_of_with(before: &[u8]) -> Option<usize> {
     let kind = before.strip_suffix(b" = ")?;
     let blank = kind.iter().rposition(|b| *b == b' ')?;
@@ -158,7 +160,8 @@ fn start_of_with(before: &[u8]) -> Option<usize> {
     (&kind[at..blank] == b"with").then_some(at)
 }
 
-/// Follows the brackets of a graph line, to see where a parameter list ends and whether a terminal cut a line in two.
+/// The bracket depth of a graph line, to detect the end of a parameter list and lines that a
+/// terminal cut in two.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Brackets {
     depth: usize,
@@ -168,7 +171,7 @@ pub(super) struct Brackets {
 }
 
 impl Brackets {
-    /// Takes the next part of the same line.
+    /// Adds the next part of the same line.
     pub fn feed(&mut self, text: &[u8]) {
         for (at, byte) in text.iter().enumerate() {
             match byte {
@@ -185,17 +188,17 @@ impl Brackets {
         }
     }
 
-    /// Goes on to the next line of the same parameter list.
+    /// Continues with the next line of the same parameter list.
     pub fn next_line(&mut self) {
         *self = Brackets { depth: self.depth, ..Brackets::default() };
     }
 
-    /// How many brackets are open.
+    /// The number of open brackets.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// True when a line cannot be whole, given how many brackets may stay open at its end.
+    /// Whether a line must be cut, given the number of brackets that may be open at its end.
     pub fn is_cut(&self, allowed: usize) -> bool {
         !self.in_comment && (self.depth > allowed || self.in_string)
     }

@@ -1,16 +1,17 @@
-//! What stands in front of every line of a graph in a log, and how later lines are recognised by it.
+//! The prefix of every line of a graph in a log, and its recognition in later lines.
 
 use super::plain;
 use std::ops::Range;
 
-/// The mark that PyTorch's log puts in front of every line: `[DUMP guard_elimination.cpp:020] `.
+/// The mark that PyTorch's log puts at the start of every line: `[DUMP guard_elimination.cpp:020]
+/// `.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tag {
-    /// Its bytes, up to and with the bracket.
+    /// The bytes of the tag, bracket included.
     pub span: Range<usize>,
     /// `DUMP`, `UPDATE` or `DEBUG`.
     pub level: String,
-    /// The file, if the tag tells it (people shorten tags to `[DEBUG profiling_...]`).
+    /// The file, if the tag names it (people shorten tags to `[DEBUG profiling_...]`).
     pub file: Option<String>,
 }
 
@@ -33,50 +34,51 @@ fn tag_at(line: &[u8], at: usize) -> Option<Tag> {
     })
 }
 
-/// What interpreters and debuggers wait with.
+/// The prompts of interpreters and debuggers.
 const PROMPTS: [&[u8]; 5] = [b">>> ", b"... ", b"(Pdb) ", b"$ ", b"# "];
 
-/// The part of a line in front of a graph, as it stood on the graph's first line.
+/// The text before a graph on the graph's first line.
 #[derive(Clone, Debug)]
 pub(super) struct Prefix {
-    /// Everything in front of `graph(`, which may end in a title that only the first line has.
+    /// All text before `graph(`, which may end in a title that only the first line has.
     pub bytes: Vec<u8>,
-    /// The tag in it, which must recur to the letter; other numbers may change from line to line.
+    /// The tag, which must recur exactly; other numbers may change from line to line.
     pub tag: Option<Tag>,
-    /// Which of the numbers have changed so far, one bit each, the first number lowest.
+    /// The numbers that have changed so far, one bit each, the first number lowest.
     pub varies: u64,
 }
 
-/// How far a line begins as a prefix does.
+/// The extent to which a line begins like a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Likeness {
-    /// How many bytes of the prefix were found in the line.
+    /// The number of bytes of the prefix found in the line.
     pub of_prefix: usize,
-    /// How many bytes of the line they are.
+    /// The number of bytes of the line that they occupy.
     pub of_line: usize,
-    /// Which numbers differ, one bit each.
+    /// The numbers that differ, one bit each.
     pub differs: u64,
 }
 
 impl Prefix {
-    /// The prefix of a graph whose header is preceded by `bytes`.
+    /// The prefix of a graph whose header follows `bytes`.
     pub fn new(bytes: &[u8]) -> Prefix {
         Prefix { bytes: bytes.to_vec(), tag: find_tag(bytes), varies: 0 }
     }
 
-    /// True when there is nothing but white space.
+    /// Whether the prefix is only white space.
     pub fn is_blank(&self) -> bool {
         self.bytes.trim_ascii().is_empty()
     }
 
-    /// Without the prompt of an interpreter or debugger, which waits on the screen when somebody else prints and so stands
-    /// in front of the first line only. `None` where there is no prompt or nothing else.
+    /// The prefix without the prompt of an interpreter or debugger, which is on the screen when
+    /// another process prints and therefore precedes the first line only. `None` if there is no
+    /// prompt or nothing else.
     pub fn without_prompt(&self) -> Option<Prefix> {
         let rest = PROMPTS.iter().find_map(|prompt| self.bytes.strip_prefix(*prompt))?;
         (!rest.trim_ascii().is_empty()).then(|| Prefix::new(rest))
     }
 
-    /// How far `line` begins like the first `length` bytes of this prefix.
+    /// Compares the start of `line` with the first `length` bytes of this prefix.
     pub fn likeness(&self, length: usize, line: &[u8]) -> Likeness {
         let prefix = &self.bytes[..length];
         let fixed = self.tag.as_ref().map_or(0..0, |tag| tag.span.clone());
@@ -98,14 +100,15 @@ impl Prefix {
         Likeness { of_prefix: p, of_line: l, differs }
     }
 
-    /// True when a graph behind `other` would come from the same writer: all that is constant here is the same there.
+    /// Whether a graph after `other` would come from the same writer: all constant parts of this
+    /// prefix are equal there.
     pub fn same_stream(&self, length: usize, other: &Prefix) -> bool {
         let like = self.likeness(length, &other.bytes);
         let whole = like.of_prefix == length && like.of_line == other.bytes.len();
         (whole && like.differs & !self.varies == 0) || (self.is_blank() && other.is_blank())
     }
 
-    /// Takes over which numbers are known to change, from a prefix of the same shape.
+    /// Takes over which numbers are known to change, from a prefix of the same form.
     pub fn learn_from(&mut self, other: &Prefix) {
         let like = other.likeness(other.bytes.len(), &self.bytes);
         if like.of_prefix == other.bytes.len() && like.of_line == self.bytes.len() {
@@ -114,20 +117,20 @@ impl Prefix {
     }
 }
 
-/// The length of a number with the blanks that align it to the right, if one begins here.
+/// The length of a number with the blanks that right-align it, if one begins here.
 fn number(text: &[u8]) -> Option<usize> {
     let blanks = text.iter().take_while(|b| **b == b' ').count();
     let digits = text[blanks..].iter().take_while(|b| b.is_ascii_digit()).count();
     (digits > 0).then_some(blanks + digits)
 }
 
-/// Characters that people draw lines and headings with.
+/// Characters of ruled lines and headings.
 const DECORATION: &[char] = &['=', '-', '#', '*', '~', '_', '+', '|', '>', '`', '"', '\'', ':', ' ', '\t'];
 
 /// The longest title kept, in characters.
 const LONGEST_TITLE: usize = 200;
 
-/// A title out of what stood where a title stands: without decoration, `None` when nothing readable is left.
+/// A title without decoration; `None` if nothing readable is left.
 pub(super) fn title(text: &[u8]) -> Option<String> {
     let text = plain(text).replace("<GRAPH_EXPORT>", "");
     let text = without_logger(text.trim()).trim_matches(DECORATION);
@@ -135,14 +138,14 @@ pub(super) fn title(text: &[u8]) -> Option<String> {
     (letters == 2).then(|| text.chars().take(LONGEST_TITLE).collect())
 }
 
-/// Drops `INFO:root:`, which Python's logging puts in front of the first line of a message.
+/// Drops `INFO:root:`, which Python's logging puts before the first line of a message.
 fn without_logger(text: &str) -> &str {
     let level = ["DEBUG:", "INFO:", "WARNING:", "ERROR:", "CRITICAL:"].into_iter().find(|l| text.starts_with(l));
     level.and_then(|level| text[level.len()..].split_once(':')).map_or(text, |(_, rest)| rest)
 }
 
-/// True for a line without any prefix that still reads like the title of the graph below it. Terminal output is full of
-/// other lines, so it must look the part.
+/// Whether a line without any prefix reads like the title of the graph below it. Terminal output is
+/// full of other lines, so the form must be distinctive.
 pub(super) fn reads_like_title(line: &[u8]) -> bool {
     let text = line.trim_ascii();
     let short = text.len() <= 100;

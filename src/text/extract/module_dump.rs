@@ -1,5 +1,5 @@
-//! The dump of a module, `print(module._c.dump_to_str(True, False, False))`: which method a graph
-//! belongs to.
+//! The dump of a module, `print(module._c.dump_to_str(True, False, False))`: it names the method
+//! that a graph belongs to.
 //!
 //! ```text
 //! module __torch__.M {
@@ -10,7 +10,7 @@
 
 use super::plain;
 
-/// The braces that are open, with what they say.
+/// The open braces with their headings.
 #[derive(Default)]
 pub(super) struct ModuleDump {
     open: Vec<Open>,
@@ -23,7 +23,7 @@ enum Open {
 }
 
 impl ModuleDump {
-    /// Follows a line that belongs to no graph.
+    /// Processes a line that belongs to no graph.
     pub fn line(&mut self, line: &[u8]) {
         let line = line.trim_ascii();
         if line == b"}" {
@@ -36,7 +36,7 @@ impl ModuleDump {
             (_, Some(method)) => Open::Method(method),
             _ => Open::Other,
         };
-        // Braces of other texts say nothing.
+        // Braces of other texts are ignored.
         if !self.open.is_empty() || matches!(opened, Open::Module(_)) {
             self.open.push(opened);
         }
@@ -53,7 +53,7 @@ impl ModuleDump {
     }
 }
 
-/// The name after a keyword that stands last in a line, whatever a log puts before it.
+/// The name after a keyword at the end of a line, after any log prefix.
 fn named(head: &[u8], keyword: &[u8]) -> Option<String> {
     let at = memchr::memmem::rfind(head, keyword)?;
     let name = &head[at + keyword.len()..];

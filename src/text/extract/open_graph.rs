@@ -1,72 +1,75 @@
-//! A graph of which the end has not been seen yet.
+//! A graph whose end has not been seen yet.
 
 use super::ir_line::{Brackets, Header, IrLine, classify, end_of_return, refers_to_section};
 use super::log_prefix::{Likeness, Prefix, find_tag, title};
 use super::{Extracted, plain};
 
-/// How many parts a terminal may have cut one line into: an operator with hundreds of operands at 80 columns.
+/// The most parts that a terminal may have cut one line into: an operator with hundreds of operands
+/// at 80 columns.
 const MOST_PARTS: usize = 200;
 
-/// The cost of taking a line whose prefix only begins like the header's, against taking it with the whole prefix.
+/// The cost of a line that shares only the start of the header's prefix, compared with the whole
+/// prefix.
 const COST_OF_PARTIAL: u32 = 100;
 
 /// The indentation of `return` in every release of PyTorch.
 const RETURN_INDENT: usize = 2;
 
-/// How far a graph has been read.
+/// The reading state of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Inside the parentheses of the header.
     Params,
     /// Among the nodes.
     Body,
-    /// Behind `return`, where sections may follow.
+    /// After `return`, where sections may follow.
     Returned,
 }
 
-/// A line that could be the next of a graph.
+/// A candidate for the next line of a graph.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claim<'l> {
     kind: IrLine,
     /// The line without its prefix.
     rest: &'l [u8],
-    /// How much of the header's prefix the line shares.
+    /// The number of bytes that the line shares with the header's prefix.
     prefix_length: usize,
     differs: u64,
-    /// The header's prefix counts without the prompt at its start.
+    /// The header's prefix counts without its leading prompt.
     without_prompt: bool,
-    /// How badly the line fits; several graphs may be open at a time.
+    /// The badness of the fit; several graphs may be open at a time.
     pub cost: u32,
 }
 
-/// A graph that is being collected.
+/// A graph under collection.
 #[derive(Debug)]
 pub(super) struct OpenGraph {
     first_line: usize,
     prefix: Prefix,
-    /// How much of `prefix` later lines have too, once one was seen; the rest is a title.
+    /// The length of the part of `prefix` that later lines share, once one was seen; the rest is a
+    /// title.
     prefix_length: Option<usize>,
     title: Option<String>,
     text: String,
     stage: Stage,
     brackets: Brackets,
-    /// Parts of the present line so far.
+    /// The number of parts of the current line so far.
     parts: usize,
-    /// The header ended in `{`, so a `}` stands behind the return.
+    /// The header ended in `{`, so a `}` follows the return.
     braces: bool,
     return_indent: Option<usize>,
-    /// Sections mentioned by nodes, and sections read.
+    /// The number of sections that nodes refer to, and of sections read.
     sections: (usize, usize),
-    /// It begins with `with`: what it belongs to is lost.
+    /// The text begins with `with`: the graph that it belongs to is lost.
     orphan: bool,
-    /// Something in the middle is missing for certain.
+    /// Lines in the middle are certainly missing.
     torn: bool,
-    /// Lines since the last one that belonged to any graph.
+    /// The number of lines since the last one that belonged to any graph.
     pub foreign: usize,
 }
 
 impl OpenGraph {
-    /// Begins with the line that has the header.
+    /// Opens a graph at the line with the header.
     pub fn new(first_line: usize, line: &[u8], header: Header, title_before: Option<String>) -> OpenGraph {
         let section = header.is_section().then(|| plain(&line[header.start + 5..header.graph - 3]));
         let mut graph = OpenGraph {
@@ -87,7 +90,7 @@ impl OpenGraph {
         };
         graph.push_header(&line[header.graph..]);
         if graph.stage == Stage::Returned {
-            // A whole graph in one line: there is no other whose prefix could differ.
+            // A whole graph on one line: there is no other line whose prefix could differ.
             graph.prefix_length = Some(graph.prefix.bytes.len());
         }
         graph
@@ -98,29 +101,29 @@ impl OpenGraph {
         &self.prefix
     }
 
-    /// Takes over what is known about prefixes of this shape.
+    /// Takes over the known facts about prefixes of this form.
     pub fn learn_prefix(&mut self, other: &Prefix) {
         self.prefix.learn_from(other);
     }
 
-    /// True when a header behind `other` can only mean that this graph is over.
+    /// Whether a header after `other` implies that this graph is over.
     pub fn is_ended_by(&self, other: &Prefix) -> bool {
         let whole = self.prefix.bytes.len();
         self.prefix.same_stream(self.prefix_length.unwrap_or(whole), other) || self.prefix.same_stream(whole, other)
     }
 
-    /// True when nothing but a section directly behind could still belong to it.
+    /// Whether only a directly following section could still belong to it.
     pub fn may_be_over(&self) -> bool {
         self.stage == Stage::Returned && !self.braces && self.sections.0 <= self.sections.1
     }
 
-    /// Whether, and how badly, a line fits as the next one.
+    /// The claim of a line as the next one, with its badness; `None` if it does not fit.
     pub fn claim<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
         self.claim_behind(&self.prefix, line).or_else(|| self.claim_without_prompt(line))
     }
 
-    /// The claim of a graph whose header was printed behind a waiting prompt. Without it the graph would be lost, and
-    /// its lines would go to another process that prints at the same time.
+    /// The claim of a graph whose header was printed after a waiting prompt. Without it the graph
+    /// would be lost, and its lines would be given to another process that prints at the same time.
     fn claim_without_prompt<'l>(&self, line: &'l [u8]) -> Option<Claim<'l>> {
         let bare = if self.prefix_length.is_none() { self.prefix.without_prompt()? } else { return None };
         let claim = self.claim_behind(&bare, line)?;
@@ -132,7 +135,8 @@ impl OpenGraph {
         let mut like = prefix.likeness(length, line);
         let partial = like.of_prefix < length;
         if prefix.bytes[..like.of_prefix].trim_ascii().is_empty() {
-            // Shared indentation says little: the header may stand behind an opening quote, or its own may be lost.
+            // Shared indentation is weak evidence: the header may follow an opening quote, or its
+            // own indentation may be lost.
             like = Likeness::default();
         }
         let after_tag = prefix.tag.as_ref().is_none_or(|tag| like.of_prefix >= tag.span.end);
@@ -156,7 +160,7 @@ impl OpenGraph {
         }
     }
 
-    /// Takes a line that was claimed.
+    /// Appends a claimed line.
     pub fn take(&mut self, claim: Claim) {
         if let Some(bare) = claim.without_prompt.then(|| self.prefix.without_prompt()).flatten() {
             self.prefix = bare;
@@ -196,7 +200,8 @@ impl OpenGraph {
         }
     }
 
-    /// Takes `return (…)`, without what may stand behind it, such as the quotes of the program it was pasted from.
+    /// Appends `return (…)`, without trailing text such as the quotes of the program it was pasted
+    /// from.
     fn take_return(&mut self, line: &[u8]) {
         let end = memchr::memchr(b')', line).map_or(line.len(), |at| at + 1);
         let (list, behind) = line.split_at(end);
@@ -208,14 +213,14 @@ impl OpenGraph {
         self.push(if ours { line } else { list });
     }
 
-    /// Takes a line in which the graph ends after other statements.
+    /// Appends a line in which the graph ends after other statements.
     fn take_return_inside(&mut self, line: &[u8], end: usize) {
         self.brackets = Brackets::default();
         self.stage = Stage::Returned;
         self.push(&line[..end]);
     }
 
-    /// Takes a line of the header.
+    /// Appends a line of the header.
     fn push_header(&mut self, line: &[u8]) {
         self.brackets.next_line();
         if let Some(end) = end_of_return(line) {
@@ -238,13 +243,14 @@ impl OpenGraph {
         self.text.push('\n');
     }
 
-    /// True when the last line cannot be whole, so that `line`, which is no line of a graph, may be the rest of it.
+    /// Whether the last line must be cut, so that `line`, which is not a line of a graph, may be
+    /// its rest.
     pub fn wants(&self, line: &[u8]) -> bool {
         let allowed = usize::from(self.stage == Stage::Params);
         self.brackets.is_cut(allowed) && self.parts < MOST_PARTS && find_tag(line).is_none()
     }
 
-    /// Takes the rest of a line that a terminal has cut.
+    /// Joins the rest of a line that a terminal has cut.
     pub fn join(&mut self, part: &[u8]) {
         self.parts += 1;
         self.foreign = 0;
@@ -256,7 +262,8 @@ impl OpenGraph {
         }
     }
 
-    /// What was collected, `None` for a lone header: that is rather something that mentions a graph.
+    /// The collected graph; `None` for a lone header, which is more likely prose that mentions a
+    /// graph.
     pub fn finish(self) -> Option<Extracted> {
         let length = self.prefix_length?;
         let complete = self.may_be_over() && !self.torn && !self.brackets.is_cut(0);
@@ -275,7 +282,7 @@ impl OpenGraph {
     }
 }
 
-/// Shifts a text whose `return` is indented by `found` blanks to where PyTorch prints it.
+/// Shifts a text whose `return` is indented by `found` blanks to PyTorch's indentation.
 fn reindented(text: String, found: usize) -> String {
     if found == RETURN_INDENT {
         return text;

@@ -1,29 +1,30 @@
-//! Graphs inside the string literals of Python, JSON and C: `'\n  graph(%x : Tensor):\n    %1 …'`
-//! in one line, as `repr` and JSON write a text, or a literal for each line, as notebooks and
-//! sources have it.
+//! Graphs inside the string literals of Python, JSON and C: `'
+//!   graph(%x : Tensor):
+//!     %1 …'` on one line, as `repr` and JSON write a text, or one literal per line, as in
+//! notebooks and source files.
 
 use super::ir_line::{classify, find_header};
 use memchr::memmem;
 use std::borrow::Cow;
 
-/// How often a text is taken out of a literal: the `repr` of a graph in a JSON string is two deep.
+/// The maximal nesting of literals: the `repr` of a graph in a JSON string is two deep.
 const DEPTH: usize = 3;
 
-/// A log without the quotes around its graphs, and the line of the log from which each line comes,
-/// from 1.
+/// A log without the quotes around its graphs, and for each line the line of the log that it comes
+/// from, counted from 1.
 pub(super) struct Unquoted<'a> {
     pub text: Cow<'a, [u8]>,
     numbers: Option<Vec<usize>>,
 }
 
 impl Unquoted<'_> {
-    /// The line of the log that line `index`, from 0, comes from.
+    /// The line of the log that line `index`, counted from 0, comes from.
     pub fn number(&self, index: usize) -> usize {
         self.numbers.as_ref().map_or(index + 1, |numbers| numbers[index])
     }
 }
 
-/// Takes graphs out of literals.
+/// Extracts graphs from literals.
 pub(super) fn unquoted(log: &[u8]) -> Unquoted<'_> {
     if memmem::find(log, b"\\n").is_none() && !lines(log).any(|line| whole_literal(line).is_some()) {
         return Unquoted { text: Cow::Borrowed(log), numbers: None };
@@ -43,7 +44,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&b| b == b'\n')
 }
 
-/// A line, or the lines of the literals in it.
+/// Appends a line, or the lines of the literals in it.
 fn push(line: &[u8], depth: usize, out: &mut Vec<u8>) {
     let inside = if depth == 0 { None } else { whole_literal(line).map(|content| vec![content]) };
     let inside = inside.or_else(|| if depth == 0 { None } else { inner_literals(line) });
@@ -58,8 +59,8 @@ fn push(line: &[u8], depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// The content of a literal that is the whole line, `"  return (%2)\n",`, and holds a line of a
-/// graph.
+/// The content of a literal that is the whole line, `"  return (%2)
+/// ",`, and contains a line of a graph.
 fn whole_literal(line: &[u8]) -> Option<&[u8]> {
     let line = line.trim_ascii_start();
     let start = line.iter().take(3).position(|b| matches!(b, b'"' | b'\''))?;
@@ -91,7 +92,7 @@ fn inner_literals(line: &[u8]) -> Option<Vec<&[u8]>> {
     (!found.is_empty()).then_some(found)
 }
 
-/// Where the next `quote` stands that no backslash is before.
+/// The offset of the next `quote` without a backslash before it.
 fn closing(text: &[u8], quote: u8) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -103,7 +104,7 @@ fn closing(text: &[u8], quote: u8) -> Option<usize> {
     }
 }
 
-/// The text that a literal stands for. An escape that is none of Python, JSON and C stays.
+/// The text that a literal denotes. Escapes unknown to Python, JSON and C stay.
 fn unescaped(content: &[u8]) -> Vec<u8> {
     let (mut out, mut at) = (Vec::with_capacity(content.len()), 0);
     while at < content.len() {
@@ -128,7 +129,7 @@ fn unescaped(content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `\u00a0`, `\xa0`: the character and the length.
+/// The character of `\u00a0` or `\xa0`, and the length of the escape.
 fn coded(text: &[u8]) -> Option<(char, usize)> {
     let digits = match text.get(..2)? {
         b"\\u" => 4,

@@ -1,5 +1,5 @@
-//! What the verifier would report of a file that cannot be read: an error of the syntax does not
-//! hide misspelt operators and values that are not defined.
+//! The verifier's findings about a file that cannot be parsed: a syntax error does not hide
+//! misspelt operators and undefined values.
 
 use super::Parser;
 use crate::ops::nearby;
@@ -8,19 +8,19 @@ use crate::text::diagnostic::Diagnostic;
 use crate::types::era::Era;
 use std::ops::Range;
 
-/// What was met while reading, with its place.
+/// Kinds and undefined values met while parsing, with their positions.
 #[derive(Default)]
 pub(super) struct Mentions {
-    /// Each kind where it stands first.
+    /// The first occurrence of each kind.
     pub(super) kinds: Vec<(Symbol, Range<usize>)>,
-    /// Where values that their graph does not define are used first.
+    /// The first use of each value that its graph does not define.
     pub(super) undefined: Vec<Range<usize>>,
-    /// Whether a statement was skipped that may define values.
+    /// Whether a skipped statement may define values.
     pub(super) lost_definitions: bool,
 }
 
 impl Parser<'_> {
-    /// Adds to the errors of a file what else is wrong with it, in the order of the text.
+    /// Adds the other findings about a file to its errors, in the order of the text.
     pub(super) fn audit(&mut self) {
         let operators = std::mem::take(&mut self.mentions.kinds);
         for (kind, span) in operators {
@@ -52,7 +52,7 @@ impl Parser<'_> {
         }
     }
 
-    /// At the end of a graph: the values that it uses and nothing defines.
+    /// Records, at the end of a graph, the values that it uses without defining them.
     pub(super) fn note_undefined(&mut self) {
         let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
         let early = std::mem::take(&mut frame.early);
@@ -60,8 +60,8 @@ impl Parser<'_> {
         self.mentions.undefined.extend(undefined.map(|(_, span)| span));
     }
 
-    /// Defines the outputs of a node that could not be read, so that their uses are no further
-    /// mistakes. The graph is not used.
+    /// Defines the outputs of a node that could not be parsed, so that their uses cause no further
+    /// errors. The graph is not used.
     pub(super) fn define_unread_outputs(&mut self) {
         let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
         let node = frame.graph.create(Symbol::new("jitopt::unread"));

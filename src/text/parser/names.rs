@@ -1,6 +1,6 @@
-//! Where names of values end. PyTorch takes any text that is not all digits for a name, so `%x:y`
-//! and `%a b` are names; people write `%x:Tensor` and `%x :Tensor`, where the type begins after
-//! the colon.
+//! The ends of value names. PyTorch takes any text that is not all digits for a name, so `%x:y` and
+//! `%a b` are names; people write `%x:Tensor` and `%x :Tensor`, where the type begins after the
+//! colon.
 
 use super::{Parser, Step, fault};
 use crate::text::diagnostic::Diagnostic;
@@ -9,13 +9,13 @@ use crate::types::spelling::{self, Seen};
 use crate::types::{TypeKind, gaps};
 
 impl<'a> Parser<'a> {
-    /// A name where it is defined: it ends before ` : `, `,`, ` =` or `)`. Anything else may be
-    /// part of it.
+    /// A name in a definition: it ends before ` : `, `,`, ` =` or `)`. It may contain any other
+    /// text.
     pub(super) fn defined_name(&mut self, end: u8) -> Step<&'a [u8]> {
         self.name_up_to(end, true)
     }
 
-    /// A name among operands. `%x:int` is a value with a colon in its name if there is one.
+    /// A name in an operand list. `%x:int` is a value with a colon in its name if there is one.
     pub(super) fn used_name(&mut self) -> Step<&'a [u8]> {
         let start = self.cursor.at;
         let name = self.name_up_to(b')', true)?;
@@ -34,12 +34,12 @@ impl<'a> Parser<'a> {
 
     fn name_up_to(&mut self, end: u8, typed: bool) -> Step<&'a [u8]> {
         let sign = self.cursor.at - 1;
-        // PyTorch's reader takes blanks after the sign.
+        // PyTorch's reader accepts blanks after the sign.
         self.cursor.blanks();
         let start = self.cursor.at;
         self.cursor.take_while(is_plain_name);
         while !self.name_ends_here(start, end, typed) {
-            // One character, of which the last bytes may look like a blank.
+            // Skip one character, whose last bytes may look like a blank.
             self.cursor.at += 1;
             self.cursor.take_while(|b| b & 0xc0 == 0x80);
         }
@@ -70,17 +70,17 @@ impl<'a> Parser<'a> {
     fn name(&mut self, sign: usize, start: usize) -> Step<&'a [u8]> {
         let name = gaps::trim_end(&self.cursor.text[start..self.cursor.at]);
         match name.last() {
-            None => fault(sign..sign + 1, "a value has no name", "expected a name or a number after `%`"),
+            None => fault(sign..sign + 1, "value without a name", "expected a name or a number after `%`"),
             // Printed with a blank after it, the name would end before its last byte.
             Some(b':' | b',') => {
-                fault(start..start + name.len(), "this name cannot be told from what follows it", "ends in `:` or `,`")
+                fault(start..start + name.len(), "ambiguous end of this name", "the name ends in `:` or `,`")
             }
             _ => Ok(name),
         }
     }
 
-    /// `%y Tensor = …` defines a value of that name, which PyTorch could print, but nobody means
-    /// it.
+    /// `%y Tensor = …` defines a value named `y Tensor`, which PyTorch could print; it is almost
+    /// certainly a missing colon.
     pub(super) fn doubt_name(&mut self, at: usize, name: &[u8], typed: bool) {
         if typed || name.iter().all(|&b| is_plain_name(b)) {
             return;
@@ -95,9 +95,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Whether what stands directly after a colon is a type and the definition is over after it. A
-/// single lower-case word that is no type of its own may be a type variable or, directly after the
-/// name, the rest of the name.
+/// Whether the text directly after a colon is a type that ends the definition. A single lower-case
+/// word that is not a concrete type may be a type variable or, directly after the name, the rest of
+/// the name.
 fn begins_type(text: &[u8], end: u8, blank_before: bool) -> bool {
     let over = |at: usize| {
         let rest = &text[at + gaps::gap(&text[at..])..];
@@ -105,7 +105,7 @@ fn begins_type(text: &[u8], end: u8, blank_before: bool) -> bool {
     };
     match spelling::parse(text, &mut Seen::default()) {
         Ok((ty, used)) => (blank_before || !matches!(ty.kind(), TypeKind::Var(_))) && over(used),
-        // A misspelt type: to take it for a part of the name would hide that.
+        // A misspelt type: taking it for a part of the name would hide the error.
         Err(_) => matches!(text.first(), Some(b'A'..=b'Z' | b'(')) && over(type_extent(text)),
     }
 }

@@ -1,4 +1,4 @@
-//! The line of a node behind its outputs: kind, attributes, operands, scope and location.
+//! The line of a node after its outputs: kind, attributes, operands, scope and location.
 
 use super::{Kind, Parser, Step, fault};
 use crate::ir::{Attribute, Node};
@@ -10,7 +10,8 @@ use crate::text::printer::NOTE;
 use crate::types::gaps;
 
 impl<'a> Parser<'a> {
-    /// `kind[attributes](operands), scope: … # location`; the outputs were read into `self.outputs`.
+    /// `kind[attributes](operands), scope: … # location`; the outputs are already in
+    /// `self.outputs`.
     pub(super) fn node(&mut self) -> Step<()> {
         let (kind, text) = self.kind()?;
         let frame = self.frames.last_mut().expect("a frame is open while a graph is read");
@@ -21,7 +22,7 @@ impl<'a> Parser<'a> {
         }
         if !self.cursor.eat_after_space(b"(") {
             let at = self.cursor.at;
-            return fault(at..at + 1, "expected the operands", "expected `(`");
+            return fault(at..at + 1, "expected `(` and the operands after the operator", "expected `(`");
         }
         self.operand_list("operands")?;
         self.finish_node(node)?;
@@ -50,7 +51,7 @@ impl<'a> Parser<'a> {
         let caret = usize::from(rest.first() == Some(&b'^'));
         let mut len = caret + rest[caret..].iter().take_while(|b| is_kind(**b)).count();
         if len == caret {
-            // Names of Python functions may hold anything, `^<lambda>(`.
+            // Names of Python functions may contain any character, `^<lambda>(`.
             len = rest.iter().take_while(|b| caret == 1 && !matches!(b, b'(' | b'[' | b'\n')).count();
         }
         let text = &rest[..len];
@@ -61,7 +62,7 @@ impl<'a> Parser<'a> {
         if caret == 0 && !text.windows(2).any(|pair| pair == b"::") {
             return fault(
                 start..start + len.max(1),
-                "this is no operator",
+                "invalid operator name",
                 "expected `namespace::name`, such as `aten::add`",
             );
         }
@@ -69,8 +70,8 @@ impl<'a> Parser<'a> {
             return fault(start..start + len, "this operator name is not UTF-8", "expected `namespace::name`");
         };
         if matches!(name, "prim::Param" | "prim::Return") {
-            let label = "graphs and blocks have one without showing it";
-            return fault(start..start + len, format!("`{name}` cannot be written"), label);
+            let label = "every graph and block has an implicit one";
+            return fault(start..start + len, format!("`{name}` is not allowed in the text"), label);
         }
         let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
         let numbered = caret == 0 && digits > 0 && text[..len - digits].ends_with(b"_");
@@ -81,7 +82,7 @@ impl<'a> Parser<'a> {
         Ok((kind, text))
     }
 
-    /// `[name=value, …]`, if it stands here.
+    /// `[name=value, …]`, if present.
     fn attributes(&mut self, node: Node) -> Step<()> {
         if !self.cursor.eat_after_space(b"[") {
             return Ok(());
@@ -99,7 +100,7 @@ impl<'a> Parser<'a> {
             }
             let at = self.cursor.at;
             if !self.cursor.eat(b",") {
-                return fault(at..at + 1, "these attributes do not go on here", "expected `,` or `]`");
+                return fault(at..at + 1, "expected `,` or `]` after this attribute", "here");
             }
             self.cursor.space();
         }
@@ -111,7 +112,7 @@ impl<'a> Parser<'a> {
         self.cursor.space();
         if name.is_empty() || !self.cursor.eat(b"=") {
             let end = self.cursor.at.max(start + 1);
-            return fault(start..end, "this is no attribute", "expected `name=value`");
+            return fault(start..end, "malformed attribute", "expected `name=value`");
         }
         let symbol = if name == b"value" { attr::VALUE } else { Symbol::new(&String::from_utf8_lossy(name)) };
         let at = self.cursor.at;
@@ -127,8 +128,8 @@ impl<'a> Parser<'a> {
                 if self.frame().graph.attribute(node, symbol).is_some() {
                     return fault(
                         start..start + name.len(),
-                        "this attribute stands here twice",
-                        "expected another name",
+                        "duplicate attribute",
+                        "the list already has an attribute of this name",
                     );
                 }
                 self.frame().graph.set_attribute(node, symbol, value);
@@ -137,14 +138,13 @@ impl<'a> Parser<'a> {
             Err(literal::Problem { span, message, help }) => {
                 let length = self.cursor.text.len();
                 let (start, end) = ((at + span.start).min(length), (at + span.end).min(length));
-                let found =
-                    Diagnostic::error(start..end.max(start + 1), "this attribute value cannot be read", message);
+                let found = Diagnostic::error(start..end.max(start + 1), "invalid attribute value", message);
                 Err(Box::new(Diagnostic { help, ..found }))
             }
         }
     }
 
-    /// `^Fn(2.0, "a")(%x)`: the scalars, kept as they stand.
+    /// `^Fn(2.0, "a")(%x)`: the scalars, kept verbatim.
     fn python_arguments(&mut self, node: Node) -> Step<()> {
         self.cursor.space();
         let start = self.cursor.at;
@@ -170,11 +170,11 @@ impl<'a> Parser<'a> {
         let at = self.cursor.at;
         match self.cursor.eat(b"(") {
             true => self.operand_list(what),
-            false => fault(at..at + 1, format!("expected the {what}"), "expected `(`"),
+            false => fault(at..at + 1, format!("expected `(` before the {what}"), "here"),
         }
     }
 
-    /// After the bracket that opens it.
+    /// The rest of an operand list after its opening bracket.
     fn operand_list(&mut self, what: &str) -> Step<()> {
         self.operands.clear();
         self.cursor.space();
@@ -207,20 +207,20 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     let at = self.place_after(end);
-                    return fault(at..at + 1, format!("expected `,` or `)` after these {what}"), "here");
+                    return fault(at..at + 1, format!("expected `,` or `)` after the {what}"), "here");
                 }
             }
         }
     }
 
-    /// Where to point when the token after the one that ends at `end` is wrong: not into a later
+    /// The position of an error in the token after the one that ends at `end`: never on a later
     /// line.
     pub(super) fn place_after(&self, end: usize) -> usize {
         let gap = &self.cursor.text[end..self.cursor.at];
         if gap.contains(&b'\n') { end } else { self.cursor.at }
     }
 
-    /// `, scope: …` and `# location` behind the operands.
+    /// `, scope: …` and `# location` after the operands.
     fn trailer(&mut self, node: Node) -> Step<()> {
         self.cursor.blanks();
         if self.at_plain_line_end() {
@@ -255,7 +255,7 @@ impl<'a> Parser<'a> {
         let at = self.cursor.at;
         fault(
             at..at + line.len(),
-            "this node does not end here",
+            "unexpected text after the operands of this node",
             "expected `, scope: …`, `# location`, another statement or the end of the line",
         )
     }
@@ -265,7 +265,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `, scope:` at the start of a line: its length, and what stands after it.
+/// `, scope:` at the start of a line: its length, and the text after it.
 fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
     let mut rest = line;
     for token in [&b","[..], b"scope", b":"] {
@@ -274,7 +274,7 @@ fn scope_word(line: &[u8]) -> Option<(usize, &[u8])> {
     Some((line.len() - rest.len(), rest))
 }
 
-/// Where a scope ends: before ` # ` of a location, or ` #! ` of a note.
+/// The end of a scope: before ` # ` of a location, or ` #! ` of a note.
 fn scope_end(rest: &[u8]) -> usize {
     let begins = |&at: &usize| {
         let after = &rest[at + 1..];
@@ -283,7 +283,7 @@ fn scope_end(rest: &[u8]) -> usize {
     memchr::memchr_iter(b'#', rest).find(begins).map_or(rest.len(), |at| at - 1)
 }
 
-/// A comment without what `--print-mutations` added, which is no part of the graph.
+/// A comment without the note of `--print-mutations`, which does not belong to the graph.
 fn without_note(comment: &[u8]) -> &[u8] {
     let note = NOTE.as_bytes();
     if comment.starts_with(&note[1..]) {

@@ -206,7 +206,7 @@ pub(crate) struct OutputArgs {
     /// Write each result into this folder, under the name of its file
     #[arg(long, value_name = "DIR", conflicts_with = "output")]
     pub(crate) output_dir: Option<PathBuf>,
-    /// As PyTorch's own reader would print it: no comments, outputs numbered densely
+    /// Print as PyTorch's parser reprints: no comments, outputs numbered densely
     #[arg(long)]
     pub(crate) canonical: bool,
     /// Verbosity of types, 0 to 4, as JIT_TYPE_VERBOSITY and PYTORCH_JIT_TYPE_VERBOSITY
@@ -301,10 +301,10 @@ parameters, and outputs are out, or out.0, out.1, … The printed description of
 #[derive(Clone, Debug, Default, Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// The graphs; `-` or nothing is stdin
+    /// The graphs; stdin if `-` or none
     pub(crate) files: Vec<PathBuf>,
 
-    /// Work on so many files at once
+    /// Number of files run in parallel
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
     /// Of several graphs, write the outputs of each into this folder, as NAME.outputs.safetensors
@@ -481,8 +481,8 @@ pub(crate) struct BackendArgs {
 
 const VALIDATE_EXAMPLES: &str = "\
 Examples:
-  jitopt validate in.ir --passes='cse,dce'           before against after
-  jitopt validate a.ir b.ir --samples 32             two graphs
+  jitopt validate in.ir --passes='cse,dce'           compare before and after
+  jitopt validate a.ir b.ir --samples 32             compare two graphs
   jitopt validate --jobs=2 --passes=@default *.ir    each of several graphs, with a summary
   jitopt validate in.ir --passes='@default' --each=rewrite
   jitopt validate fused.ir --backend=cpu             compare kernels with the interpreter
@@ -491,7 +491,7 @@ Examples:
 Missing inputs are generated from the seed: ordinary and special values, broadcasting, empty tensors, aliased tensors.
 Exit codes: 0 equal, 5 different, 1 nothing could be compared.";
 
-/// What is judged, and on which inputs.
+/// Inputs and tolerances of a comparison.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Samples")]
 pub(crate) struct JudgeArgs {
@@ -558,7 +558,7 @@ impl JudgeArgs {
     pub(crate) const MAX_STEPS: u64 = 10_000_000;
 }
 
-/// Which rewrites happen.
+/// Restrictions on which rewrites are applied.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct GateArgs {
     /// Restrict a rule to these rewrites; may be repeated
@@ -575,10 +575,10 @@ pub(crate) struct ValidateArgs {
     /// The graph, or several with --passes; without passes two graphs that are compared
     #[arg(required = true, num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
-    /// Work on so many files at once
+    /// Number of files compared in parallel
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pub(crate) jobs: usize,
-    /// Passes to run in between
+    /// Passes to run
     #[arg(long, value_name = "PIPELINE")]
     pub(crate) passes: Option<String>,
     /// Compare at the end, after each pass, or after each rewrite

@@ -53,7 +53,8 @@ pub(crate) fn run(
     write(cli, world, outcomes)
 }
 
-/// Workers with the most stack that there is room for; none where not even small ones can be made.
+/// A pool of workers with the largest stack that can be allocated; `None` where not even small
+/// stacks can.
 pub(crate) fn pool(jobs: usize) -> Option<rayon::ThreadPool> {
     let build = |size: &usize| rayon::ThreadPoolBuilder::new().num_threads(jobs).stack_size(*size).build().ok();
     stack::SIZES.iter().find_map(build)

@@ -178,7 +178,7 @@ fn listed(title: &str, causes: &[(String, Vec<Remark>)]) -> String {
     text
 }
 
-/// Why a rule of the fuser did not happen, the most frequent reason first.
+/// Why a rule of the fuser was not applied, the most frequent reason first.
 pub(crate) fn causes(remarks: Vec<Remark>, rule: &str) -> Vec<(String, Vec<Remark>)> {
     let mut causes: BTreeMap<String, Vec<Remark>> = BTreeMap::new();
     let is_meant = |remark: &Remark| (remark.kind, remark.pass, remark.rule) == (RemarkKind::Missed, "fuse", rule);
@@ -202,7 +202,7 @@ fn without_names(message: &str) -> String {
     text
 }
 
-/// Where a reason holds: by line of the program where that is known, else the nodes.
+/// The locations of a reason: source lines where known, else nodes.
 pub(crate) fn places(remarks: &[Remark]) -> Vec<String> {
     let mut places: Vec<(String, usize)> = Vec::new();
     for remark in remarks {

@@ -28,7 +28,7 @@ struct Item {
     lines: Vec<String>,
     /// Fusion groups inside of it: the first line of each, and the line after its last.
     groups: Vec<Range<usize>>,
-    /// How it is painted: `param`, `node`, `group`, `blocks`, `return`.
+    /// CSS class: `param`, `node`, `group`, `blocks`, `return`.
     class: &'static str,
     /// The boxes that it reads from.
     from: Vec<usize>,

@@ -124,7 +124,7 @@ fn nothing_to_read(world: &mut World<'_>) -> bool {
     nothing
 }
 
-/// Warns of callees that nothing calls, neither a file nor another callee.
+/// Warns of callees that neither a file nor another callee calls.
 pub(crate) fn warn_of_uncalled(callees: &Callees, mut calls: Calls, world: &mut World<'_>) {
     callees.values().for_each(|graph| calls.add(graph));
     let given: BTreeSet<&str> = callees.keys().map(String::as_str).collect();

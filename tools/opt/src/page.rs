@@ -27,7 +27,7 @@ const LEGEND: &str = "\
 <span class=\"group\">fusion group</span> <span class=\"blocks\">section, or operator with blocks</span>. Constants are \
 left out. Wheel: zoom; drag: move; double click: all of it, or full size.</p>\n";
 
-/// One pass that ran.
+/// One executed pass.
 struct Step {
     name: String,
     time: Duration,
