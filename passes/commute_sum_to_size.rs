@@ -205,8 +205,7 @@ impl Mover {
                 Err(why) => cx.missed(graph, "sums-moved", node, || why.to_owned()),
                 _ if graph.inputs(node).any(|operand| self.staying.contains(&operand)) => {
                     let is_linear = carrying::is_linear(graph, node);
-                    let why =
-                        if is_linear { "the sum has another reader" } else { "its reader is not linear" };
+                    let why = if is_linear { "the sum has another reader" } else { "its reader is not linear" };
                     cx.missed(graph, "sums-moved", node, || why.to_owned());
                 }
                 Ok(_) => {}
@@ -219,7 +218,10 @@ impl Mover {
         let [operand, list] = [0, 1].map(|i| graph.input(node, i));
         let alone = match self.carrier(graph).summed(node, &Sums::default()) {
             Ok(pending) if self.carrier(graph).is_worth_it(node) => pending,
-            Ok(_) => return cx.missed(graph, "sums-moved", node, || "the summed value is not computed by a kernel".to_owned()),
+            Ok(_) => {
+                return cx
+                    .missed(graph, "sums-moved", node, || "the summed value is not computed by a kernel".to_owned());
+            }
             Err(why) => return cx.missed(graph, "sums-moved", node, || why.to_owned()),
         };
         let output = graph.output(node, 0);

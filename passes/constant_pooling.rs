@@ -75,9 +75,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
             "escapes-only" => !db.escapes_scope(new) || !db.escapes_scope(old),
         );
         if !safe {
-            cx.missed(graph, "constants-merged", node, || {
-                "a write to one of the two could tell them apart".to_owned()
-            });
+            cx.missed(graph, "constants-merged", node, || "a write to one of the two could tell them apart".to_owned());
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);

@@ -324,9 +324,7 @@ impl Folder {
             }
             match literal {
                 Ok(_) if reads_as_number(value) && takes_part(graph, output) => {
-                    cx.missed(graph, "nodes-evaluated", node, || {
-                        "its text reads as a traced scalar".to_owned()
-                    });
+                    cx.missed(graph, "nodes-evaluated", node, || "its text reads as a traced scalar".to_owned());
                 }
                 Ok(literal) if self.may_be_shared(graph, output) => literals.push((i, literal)),
                 Ok(_) => cx.missed(graph, "nodes-evaluated", node, || {

@@ -137,7 +137,9 @@ fn join(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             None => "`joint` found nothing to differentiate: no node computes a result",
         };
         let at = first.unwrap_or(graph.return_node(graph.root()));
-        return Err(PassError::at(graph, at, why).with_help("run `inline-autodiff-subgraphs` first, which inlines groups"));
+        return Err(
+            PassError::at(graph, at, why).with_help("run `inline-autodiff-subgraphs` first, which inlines groups")
+        );
     };
     if let Some(list) = joint_graph::result_without_gradient(graph, group, &roles) {
         let name = graph.name(list);
@@ -190,7 +192,7 @@ fn way_round(graph: &Graph, node: Node, is_eager: bool) -> String {
             "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, replace writes to memory that has no other reader; `--remarks` reports why this write stays"
         }
         _ => {
-            "`create-autodiff-subgraphs` differentiates the nodes that have formulas, and leaves the others to eager mode; `jitopt run --grads` requires a formula for every node"
+            "run `create-autodiff-subgraphs` first, to differentiate only the nodes that have formulas and leave the others to eager mode; `jitopt run --grads` requires a formula for every node"
         }
     };
     if is_eager {

@@ -211,7 +211,9 @@ fn keeps_shape(graph: &Graph, node: Node, out_of_place: Symbol) -> Result<(), St
     let schema = ops::resolve(graph.era, out_of_place, &types).schema();
     let is_view = schema.is_some_and(|schema| schema.returns.iter().any(|returned| returned.is_annotated()));
     match is_view || ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes {
-        true => Err(format!("`{}` writes to no element: it changes the shape or strides of one tensor", graph.kind(node))),
+        true => {
+            Err(format!("`{}` writes to no element: it changes the shape or strides of one tensor", graph.kind(node)))
+        }
         false => Ok(()),
     }
 }
@@ -252,7 +254,10 @@ impl Versions {
     fn of(graph: &Graph, db: &AliasDb, base: Value) -> Result<Versions, String> {
         let block = graph.definer(base).and_then(|node| graph.block_of(node)).filter(|_| is_new(graph, base));
         let Some(block) = block else {
-            return Err(format!("`%{}` is not memory that a node creates: it may have other aliases", graph.name(base)));
+            return Err(format!(
+                "`%{}` is not memory that a node creates: it may have other aliases",
+                graph.name(base)
+            ));
         };
         let mut found = Search { graph, db, base, block, nodes: FxHashSet::default(), held: Vec::new() };
         let mut names = FxHashMap::from_iter([(base, Name::Base)]);

@@ -73,7 +73,8 @@ const RULES: &[(&str, &str, &str)] = &[
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before fusing linear layers", graph);
     for (name, pattern, replacement) in RULES {
-        let rule = rule(pattern, replacement, graph).ok_or_else(|| PassError::new(format!("`{name}` is not a valid rule")))?;
+        let rule =
+            rule(pattern, replacement, graph).ok_or_else(|| PassError::new(format!("`{name}` is not a valid rule")))?;
         let wanted =
             |graph: &Graph, found: &Match| planted!("linear.factors", has_ones(&rule, graph, found), "ignored" => true);
         replace_all(graph, cx, name, &rule, &wanted);

@@ -26,7 +26,11 @@ pub const PASS: PassInfo = PassInfo {
     aliases: &[],
     summary: "inline small differentiable subgraphs",
     example: "%z : Tensor = prim::DifferentiableGraph_0(%x)  =>  %z : Tensor = aten::tanh(%x)",
-    options: &[PassOption { name: "threshold", default: "5", summary: "the minimum number of nodes of a subgraph that stays" }],
+    options: &[PassOption {
+        name: "threshold",
+        default: "5",
+        summary: "the minimum number of nodes of a subgraph that stays",
+    }],
     required: false,
     reads_shapes: false,
     run,

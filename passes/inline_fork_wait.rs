@@ -51,7 +51,9 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             continue;
         }
         if !is_waited_for(graph, fork) {
-            cx.missed(graph, "forks-inlined", fork, || "it may raise, and a wait that would observe that is not certain".to_owned());
+            cx.missed(graph, "forks-inlined", fork, || {
+                "it may raise, and a wait that would observe that is not certain".to_owned()
+            });
             continue;
         }
         let copies = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).unwrap_or_default();

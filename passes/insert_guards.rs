@@ -48,7 +48,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     }
     let nodes: Vec<Node> = graph.all_nodes().filter(|node| is_profile(graph, node)).collect();
     if nodes.is_empty() {
-        let help = "give a profile with --profile=FILE, which `jitopt profile` writes, or a graph that a profiled run printed";
+        let help =
+            "give a profile with --profile=FILE, which `jitopt profile` writes, or a graph that a profiled run printed";
         return Err(PassError::new("there are no profile nodes to convert to guards").with_help(help));
     }
     for node in nodes {

@@ -39,7 +39,11 @@ pub const PASS: PassInfo = PassInfo {
     aliases: &["unroll-loops"],
     summary: "unroll short loops that count",
     example: "%y : Tensor = prim::Loop(%n, %true, %x)  =>  a loop of n / 8 trips and eight bodies, and one for the rest",
-    options: &[PassOption { name: "factor", default: "8", summary: "how many bodies one iteration of the unrolled loop has" }],
+    options: &[PassOption {
+        name: "factor",
+        default: "8",
+        summary: "how many bodies one iteration of the unrolled loop has",
+    }],
     required: false,
     reads_shapes: false,
     run,

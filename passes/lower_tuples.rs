@@ -99,9 +99,8 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
         if let Some(value) = tuple.filter(|_| !constant) {
             let message =
                 format!("%{} is a tuple, and {} does not forward tuples", graph.name(value), graph.kind(node));
-            return Err(
-                PassError::at(graph, node, message).with_help("`lower-simple-tuples` removes only those tuples that can be removed")
-            );
+            return Err(PassError::at(graph, node, message)
+                .with_help("`lower-simple-tuples` removes only those tuples that can be removed"));
         }
     }
     Ok(())

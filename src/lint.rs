@@ -205,7 +205,7 @@ pub const LINTS: &[Lint] = &[
         summary: "the gradient of `x - x.mean(dim, keepdim=True)` is summed to the size of the mean, or has its shape",
         culprit: "fused kernels on CUDA, from the third call of a graph that is differentiated; the CPU is right",
         releases: (Release(2, 0), LAST),
-        source: "pytorch/pytorch#108670, a layer norm by hand",
+        source: "pytorch/pytorch#108670, a handwritten layer norm",
         workaround: "torch._C._jit_set_texpr_fuser_enabled(False), or torch.nn.functional.layer_norm",
         find: gradients::gradient_summed,
     },

@@ -5,8 +5,8 @@
 //! values, not made by such operators, from which it is computed.
 //!
 //! ```text
-//! %a = aten::mul(%x, %y)      {x, y}          %y stretches to %a, as {y} is a part of {x, y}
-//! %b = aten::tanh(%a)         {x, y}          %a and %b are of one shape
+//! %a = aten::mul(%x, %y)      {x, y}          %y broadcasts to %a, as {y} is a part of {x, y}
+//! %b = aten::tanh(%a)         {x, y}          %a and %b have one shape
 //! ```
 //!
 //! Types have sizes, too. A fact is used whichever of the two proves it.

@@ -93,9 +93,9 @@ impl Activity {
         let mut targets = targets.filter(|&target| requires_gradient(graph.ty(target)));
         targets.find_map(|target| match self.is_apart(graph, node, target) {
             false => Some("overwrites a value that has a gradient"),
-            true => self
-                .is_read_before(graph, node, target)
-                .then_some("overwrites memory from which a value with a gradient was computed, which its formula may read"),
+            true => self.is_read_before(graph, node, target).then_some(
+                "overwrites memory from which a value with a gradient was computed, which its formula may read",
+            ),
         })
     }
 

@@ -55,7 +55,8 @@ fn eliminate(
 ) -> Result<(), String> {
     let (value, output) = (graph.input(guard, 0), graph.output(guard, 0));
     let maker = graph.definer(value).filter(|&maker| maker == behind || is_guard(graph, maker));
-    let maker = maker.ok_or_else(|| "other nodes stand between it and the definition of the tested value".to_owned())?;
+    let maker =
+        maker.ok_or_else(|| "other nodes stand between it and the definition of the tested value".to_owned())?;
     if graph.kind(maker) == prim::PARAM {
         return Err("the tested value is defined outside of the block".to_owned());
     }
@@ -91,8 +92,9 @@ impl Sight<'_> {
     fn is_settled(self, node: Node, guard: Node) -> Result<(), String> {
         let graph = self.graph;
         let kind = graph.kind(node);
-        let unsettled =
-            |i: usize| Err(format!("operand {i} of `{kind}`, %{}, is not determined", graph.name(graph.input(node, i))));
+        let unsettled = |i: usize| {
+            Err(format!("operand {i} of `{kind}`, %{}, is not determined", graph.name(graph.input(node, i))))
+        };
         let first_that = |wrong: &dyn Fn(usize) -> bool| (0..graph.num_inputs(node)).find(|&i| wrong(i));
         let found = match settled(graph.era, kind) {
             None => return Err(format!("the result of `{kind}` may vary")),

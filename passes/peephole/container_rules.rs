@@ -48,26 +48,16 @@ pub const RULES: &[Rule] = &[
     )
     .group("lists")
     .known(Known::Option("refine-list-len")),
-    dict(
-        "item-of-dict",
-        &["aten::__getitem__"],
-        "{1: a, 2: b}[2] = b, for distinct constant keys",
-        |facts, node| {
-            let [dict, key] = facts.operands(node)?;
-            let (entries, key) = (entries(facts, dict)?, facts.graph.constant(key)??);
-            let (_, value) = entries.into_iter().find(|(known, _)| known.same_constant(key, None))?;
-            forward(value)
-        },
-    ),
-    dict(
-        "length-of-dict",
-        &["aten::len"],
-        "len({1: a, 2: b}) = 2, for distinct constant keys",
-        |facts, node| {
-            let [dict] = facts.operands(node)?;
-            result(New::int(entries(facts, dict)?.len() as i64))
-        },
-    ),
+    dict("item-of-dict", &["aten::__getitem__"], "{1: a, 2: b}[2] = b, for distinct constant keys", |facts, node| {
+        let [dict, key] = facts.operands(node)?;
+        let (entries, key) = (entries(facts, dict)?, facts.graph.constant(key)??);
+        let (_, value) = entries.into_iter().find(|(known, _)| known.same_constant(key, None))?;
+        forward(value)
+    }),
+    dict("length-of-dict", &["aten::len"], "len({1: a, 2: b}) = 2, for distinct constant keys", |facts, node| {
+        let [dict] = facts.operands(node)?;
+        result(New::int(entries(facts, dict)?.len() as i64))
+    }),
 ];
 
 const fn list(

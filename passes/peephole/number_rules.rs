@@ -22,12 +22,7 @@ pub const RULES: &[Rule] = &[
         let [i, one] = ints(facts, node)?;
         (facts.int(one)? == 1).then(|| forward(i))?
     }),
-    number(
-        "int-chain",
-        &["aten::add", "aten::sub"],
-        "(i ± a) ± b = i ± (a ± b), in integers that wrap around",
-        chain,
-    ),
+    number("int-chain", &["aten::add", "aten::sub"], "(i ± a) ± b = i ± (a ± b), in integers that wrap around", chain),
     number(
         "equal-to-itself",
         &["aten::eq", "aten::ne"],

@@ -5,7 +5,7 @@
 //! along or stay on the other side:
 //!
 //! ```text
-//! %a in front of %p, which stands before it      %a in front of %p, which stands behind it
+//! %a before %p, which is earlier                 %a before %p, which is later
 //!   %p                 (what %a needs)             %a                      %a
 //!   (what %a needs) -> %a                          (what needs %a)   ->    %p
 //!   %a                 %p                          %p                      (what needs %a)
