@@ -1,4 +1,5 @@
-//! Makes one operator of many products of matrices: of a sum of them, and of those that share a factor.
+//! Batches matrix products: a sum of products, or products that share a factor, become one
+//! operator.
 //!
 //! ```text
 //! %m : Tensor = aten::mm(%a, %b)
@@ -12,20 +13,24 @@
 //! …                                      =>    %y0 : Tensor, … = prim::MMBatchSide[side=0](%w, %x0, …)
 //! ```
 //!
-//! - **Trees.** A sum of at least four products, some of them transposed, is one product of matrices put side by side:
-//!   `AB + CD = [A C][B; D]`, and `(AB)ᵀ = BᵀAᵀ`. The products and the sums within are read by the tree alone. A sum belongs
-//!   to a tree only when its `alpha` is the constant 1; PyTorch never looks, and adds what was to be scaled. Nor does it when
-//!   types tell that element types or sizes of its sides differ; where they say nothing, the operator adds as `aten::add` does.
-//! - **Sides.** At least eight products of one block with one matrix on the same side, none of which another depends on, are one product with
-//!   matrices put side by side. They move to the first of them, and with them what they depend on, but not over what may raise an
-//!   exception.
+//! - **Trees.** A sum of at least four products, some of them transposed, is one product of
+//!   concatenated matrices: `AB + CD = [A C][B; D]`, and `(AB)ᵀ = BᵀAᵀ`. The products and the
+//!   intermediate sums have no reader outside the tree. A sum joins a tree only when its `alpha` is
+//!   the constant 1; PyTorch does not check `alpha`, and drops the scaling. A sum whose sides have
+//!   types with different element types or sizes does not join either; where types say nothing, the
+//!   operator adds as `aten::add` does.
+//! - **Sides.** At least eight products of one block that have the same matrix on the same side,
+//!   and do not depend on each other, are one product with concatenated matrices. They move to the
+//!   first of them together with the nodes that they depend on, but never over a node that may
+//!   raise an exception.
 //!
-//! Nobody may write to a factor: it is read later, or earlier. PyTorch does nothing when anything in the graph is
-//! written to. Products of reals are added in another order, so results differ by rounding.
+//! No factor may be written to, because the batched node reads it later or earlier. PyTorch does
+//! nothing when anything in the graph is written to. Floating point products are added in another
+//! order, so results differ by rounding.
 //!
-//! Ends with `dce` where it did something, as PyTorch, up to 1.8 always. Linear in nodes: what
-//! products depend on is looked for in a bounded number of steps. Idempotent, but for writers to
-//! factors that its end removes.
+//! Ends with `dce` when something changed, as PyTorch does; up to 1.8 it always runs. Linear in
+//! nodes: the search for dependencies of products is bounded in steps. Idempotent, except that the
+//! final `dce` may remove writers to factors.
 
 use crate::dead_code_elimination;
 use crate::fuse_addmm::is_one;
@@ -40,16 +45,16 @@ use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "batch-mm",
     aliases: &[],
-    summary: "make one operator of a sum of matrix products, and of products that share a factor",
+    summary: "batch a sum of matrix products, or products that share a factor, into one operator",
     example: "%y0 : Tensor = aten::mm(%w, %x0), … %y7 : Tensor = aten::mm(%w, %x7)  =>  %y0 : Tensor, … = prim::MMBatchSide[side=0](%w, %x0, …)",
     options: &[PassOption {
         name: "quiet",
         default: "false",
-        summary: "leave a graph alone in which anything is written to, as PyTorch does",
+        summary: "skip a graph in which anything is written to, as PyTorch does",
     }],
     required: false,
     reads_shapes: true,
@@ -57,11 +62,12 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// Fewest products of a tree. With fewer, copying the factors side by side costs more than it saves (PyTorch's figure).
+/// The minimum number of products in a tree. With fewer, concatenating the factors costs more than
+/// the batched product saves (PyTorch's figure).
 const FEWEST_LEAVES: usize = 4;
-/// Fewest products with a common factor (PyTorch's figure).
+/// The minimum number of products with a common factor (PyTorch's figure).
 const FEWEST_ON_A_SIDE: usize = 8;
-/// How many steps the search for dependencies may take, for each product in the graph.
+/// The budget of the dependency search, in steps per product in the graph.
 const PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -98,7 +104,7 @@ fn is_product(graph: &Graph, node: Node) -> bool {
     is(graph, node, "aten::mm", 2)
 }
 
-/// Whether nobody writes to the factors of a product, or to the product.
+/// Whether neither the factors of a product nor the product are written to.
 fn is_quiet(graph: &Graph, db: &AliasDb, product: Node) -> bool {
     let quiet = graph.inputs(product).chain(graph.outputs(product)).all(|value| !db.has_writers(value));
     planted!("batch-mm.writers", quiet, "ignored" => true)
@@ -106,7 +112,7 @@ fn is_quiet(graph: &Graph, db: &AliasDb, product: Node) -> bool {
 
 // ---- trees
 
-/// A node of a tree: how many products are below it, and whether it is the root as far as is known.
+/// A node of a tree: the number of products below it, and whether it is a root as far as is known.
 #[derive(Clone, Copy)]
 struct Part {
     leaves: usize,
@@ -137,7 +143,8 @@ impl Trees {
         }
     }
 
-    /// The node that makes `value` in the block of `user`, when it is part of a tree and nobody else reads it.
+    /// The node that makes `value` in the block of `user`, when it is part of a tree and has no
+    /// other reader.
     fn part(&self, graph: &Graph, value: Value, user: Node) -> Option<(Node, Part)> {
         let node = graph.definer(value).filter(|&node| graph.block_of(node) == graph.block_of(user))?;
         let alone = planted!("batch-mm.alone", graph.single_use(value).is_some(), "ignored" => true);
@@ -158,7 +165,7 @@ impl Trees {
         let why = if planted!("batch-mm.alpha", !is_one(graph, graph.input(node, 2)), "ignored" => false) {
             "a side of the sum is scaled"
         } else if planted!("batch-mm.types", differ(graph.ty(left), graph.ty(right)), "ignored" => false) {
-            "the sum promotes or stretches a side"
+            "the sum promotes or broadcasts a side"
         } else {
             for part in [a, b] {
                 self.nodes.entry(part).and_modify(|part| part.root = false);
@@ -170,7 +177,7 @@ impl Trees {
     }
 }
 
-/// Whether two tensors are known to have other element types, or other sizes.
+/// Whether two tensors are known to have different element types or different sizes.
 fn differ(a: Type, b: Type) -> bool {
     let (Some(a), Some(b)) = (a.as_tensor(), b.as_tensor()) else { return true };
     let dtypes = a.dtype.zip(b.dtype).is_some_and(|(a, b)| a != b);
@@ -179,13 +186,13 @@ fn differ(a: Type, b: Type) -> bool {
     dtypes || sizes.is_some_and(|(a, b)| a.len() != b.len() || a.iter().zip(b.iter()).any(other))
 }
 
-/// Puts one node in front of the root of a tree; the tree is left for `dce`.
+/// Inserts one node before the root of a tree; the tree itself is left for `dce`.
 fn reduce(graph: &mut Graph, root: Node) {
     graph_update!("Reducing the tree of %{}", graph.name(graph.output(root, 0)));
     let (mut left, mut right) = (Vec::new(), Vec::new());
     let mut work = vec![root];
     while let Some(node) = work.pop() {
-        // The right side first, as PyTorch.
+        // The right side first, as in PyTorch.
         let operands: Vec<Node> = graph.inputs(node).take(2).filter_map(|value| graph.definer(value)).collect();
         if is_product(graph, node) {
             left.push(graph.input(node, 0));
@@ -207,7 +214,7 @@ fn reduce(graph: &mut Graph, root: Node) {
     graph.replace_all_uses(old, graph.output(reduced, 0));
 }
 
-/// The transposition of a matrix: what it was transposed from, or a new node.
+/// The transpose of a matrix: the operand of an existing transpose, or a new node.
 fn transpose(graph: &mut Graph, value: Value, before: Node) -> Value {
     match graph.definer(value).filter(|&node| is(graph, node, "aten::t", 1)) {
         Some(node) => graph.input(node, 0),
@@ -223,15 +230,15 @@ fn transpose(graph: &mut Graph, value: Value, before: Node) -> Value {
 
 struct Sides {
     db: Rc<AliasDb>,
-    /// Steps that are left.
+    /// Steps that are left in the budget.
     patience: usize,
 }
 
-/// Products that have a factor in common, on the left and on the right, with nothing between them that may raise an exception: one
-/// of theirs would come before it.
+/// Products that have a factor in common, on the left and on the right, with no node between them
+/// that may raise an exception: an exception of a moved product would come before it.
 type Groups = Vec<[Vec<Node>; 2]>;
 
-/// Products that nothing keeps apart, and what must stand in front of the first of them.
+/// Independent products, and the nodes that must move before the first of them.
 #[derive(Default)]
 struct Batch {
     products: Vec<Node>,
@@ -283,11 +290,12 @@ impl Sides {
         groups
     }
 
-    /// Of products in printed order those that can stand where the first of them stands.
+    /// The products, of a list in printed order, that can be computed at the position of the first.
     fn independent(&mut self, graph: &Graph, products: &[Node], side: usize) -> Batch {
         let first = products[0];
         let mut found = Batch { products: vec![first], needed: Vec::new() };
-        // Nodes behind the first product, and whether they may stand in front of it. The products themselves may not.
+        // Nodes after the first product, and whether they may move before it. The products
+        // themselves may not.
         let mut known: FxHashMap<Node, bool> = products.iter().map(|&node| (node, false)).collect();
         for &product in &products[1..] {
             let other = graph.input(product, 1 - side);
@@ -301,8 +309,8 @@ impl Sides {
         found
     }
 
-    /// Whether all that `value` is computed from may stand in front of `first`; what does not stand there already is added
-    /// to `needed`.
+    /// Whether everything that `value` is computed from may stand before `first`; nodes that do not
+    /// stand there yet are added to `needed`.
     fn may_precede(
         &mut self,
         graph: &Graph,
@@ -332,7 +340,7 @@ impl Sides {
             };
         }
         if !may {
-            // The last one is at fault; of the others nothing is known.
+            // The last node is the one that cannot move; nothing is known of the others.
             let last = needed.pop();
             known.extend(last.map(|node| (node, false)));
             for node in needed.drain(..) {
@@ -342,7 +350,8 @@ impl Sides {
         may
     }
 
-    /// Whether a node computes the same wherever it stands in the block. One that is random draws by its lineage.
+    /// Whether a node computes the same result anywhere in the block. The random generator is keyed
+    /// by node lineage, so random nodes qualify.
     fn may_move(&self, graph: &Graph, node: Node) -> bool {
         let operator = ops::operator(graph.era, graph.kind(node));
         let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
@@ -356,7 +365,8 @@ impl Sides {
 
 fn batch(graph: &mut Graph, side: usize, found: &Batch) {
     let first = found.products[0];
-    // The factor may be a product that was batched since: the first product knows what it is now.
+    // The factor may itself be a product that was batched since; the operand of the first product
+    // is up to date.
     let factor = graph.input(first, side);
     graph_update!("Batching {} products with %{}", found.products.len(), graph.name(factor));
     let mut needed = found.needed.clone();

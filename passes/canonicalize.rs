@@ -6,9 +6,9 @@
 //!   return (%y.3)                             return (%1)
 //! ```
 //!
-//! PyTorch's `Canonicalize` copies the graph, which numbers values in the order of their making: params, then the outputs
-//! of each node, then what its blocks hold. With `keep-names`, named values keep their names and take a number all the
-//! same. Subgraphs are numbered for themselves.
+//! PyTorch's `Canonicalize` copies the graph, which numbers values in the order of creation:
+//! params, then the outputs of each node, then the contents of its blocks. With `keep-names`, named
+//! values keep their names and still consume a number. Each subgraph is numbered on its own.
 //!
 //! Linear in nodes.
 
@@ -16,7 +16,7 @@ use jitopt_core::graph_dump;
 use jitopt_core::ir::{Block, Graph, Label, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "canonicalize",
     aliases: &["canonicalize-renumber"],
@@ -40,7 +40,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Renumbers a graph and its subgraphs; returns how many values are called otherwise than before.
+/// Renumbers a graph and its subgraphs; returns how many values have a new name.
 fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     let order = in_printed_order(graph);
     let mut renamed = 0;
@@ -64,7 +64,7 @@ fn renumber(graph: &mut Graph, keep_names: bool) -> u64 {
     renamed
 }
 
-/// All values in the order in which copying the graph would make them. No recursion.
+/// All values in the order in which copying the graph would create them. No recursion.
 fn in_printed_order(graph: &Graph) -> Vec<Value> {
     let mut order: Vec<Value> = graph.params(graph.root()).collect();
     let mut work: Vec<(Option<Node>, Vec<Block>)> = vec![(graph.first(graph.root()), Vec::new())];

@@ -1,4 +1,4 @@
-//! Brings operators into the form that groups of pointwise operators take.
+//! Brings operators into the form that groups of pointwise operators accept.
 //!
 //! ```text
 //! %two : Long() = prim::Constant[value={2}]()
@@ -7,14 +7,19 @@
 //! %a : Tensor, %b : Tensor = prim::ListUnpack(%l)    %a : Tensor, %b : Tensor = prim::ConstantChunk[chunks=2, dim=1](%y)
 //! ```
 //!
-//! - The second operand of add, sub, mul or div that is a constant tensor without dimensions becomes a number, which is part of a kernel
-//!   where the tensor is one operand more. A tensor that is no traced number takes another part in the promotion of types: the element type of
-//!   the first operand must be known and the result must keep its own, the number must be exact in it, and nobody may write
-//!   to the tensor. A bool stays a tensor: no schema of arithmetic takes a plain one. PyTorch asks nothing of this, changes
-//!   element types, and fails on bools; a tensor of reals it reads from memory, we from a text that is rounded. `{trusting}` does as it does, but for bools and writes.
-//! - `aten::chunk` into a constant number of pieces that is only unpacked, into as many, becomes one node without the list.
+//! - The second operand of add, sub, mul or div that is a constant zero-dimensional tensor becomes
+//!   a scalar, which is part of a kernel where the tensor is one more operand. A tensor that is not
+//!   a traced scalar takes part in type promotion differently: the element type of the first
+//!   operand must be known, the result must keep its own, the scalar must be exact in it, and the
+//!   tensor must not be written to. A bool stays a tensor: no arithmetic schema takes a bool
+//!   scalar. PyTorch checks none of this, changes element types, and fails on bools; it reads a
+//!   floating point tensor from memory, while the graph has only its rounded text. `{trusting}`
+//!   does as PyTorch does, except for bools and written tensors.
+//! - `aten::chunk` into a constant number of pieces, whose list is only unpacked into that many
+//!   values, becomes one node without the list.
 //!
-//! Ends with `dce`, as PyTorch. Linear in nodes; not idempotent: what `dce` removes may have been a writer to a constant.
+//! Ends with `dce`, as in PyTorch. Linear in nodes; not idempotent: `dce` may have removed a writer
+//! to a constant.
 
 use crate::dead_code_elimination;
 use jitopt_core::analysis::AliasDb;
@@ -29,16 +34,16 @@ use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "canonicalize-ops",
     aliases: &["canonicalize-graph-fuser-ops"],
-    summary: "numbers for constant tensors of one element, constant chunks for unpacked lists of them",
+    summary: "convert one-element constant tensors to scalars, and unpacked chunk lists to constant chunks",
     example: "%l : Tensor[] = aten::chunk(%x, %2, %1), %a : Tensor, %b : Tensor = prim::ListUnpack(%l)  =>  %a : Tensor, %b : Tensor = prim::ConstantChunk[chunks=2, dim=1](%x)",
     options: &[PassOption {
         name: "trusting",
         default: "false",
-        summary: "numbers also where the element type may change, and reals as their text says",
+        summary: "also convert where the element type may change, and take floating point values from their text",
     }],
     required: false,
     reads_shapes: true,
@@ -60,7 +65,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// How many operands these have when the second is a summand or a factor. More of them say how quotients are rounded.
+/// The number of operands of an overload whose second operand is a summand or a factor. An overload
+/// of div with more operands has a rounding mode.
 const ARITHMETIC: &[(&str, usize)] = &[("aten::add", 3), ("aten::sub", 3), ("aten::mul", 2), ("aten::div", 2)];
 
 fn numbers_for_tensors(graph: &mut Graph, cx: &mut PassContext<'_>, trusting: bool) {
@@ -85,7 +91,7 @@ fn numbers_for_tensors(graph: &mut Graph, cx: &mut PassContext<'_>, trusting: bo
     }
 }
 
-/// The number that may stand for the second operand.
+/// The scalar that may replace the second operand.
 fn number(graph: &Graph, db: &AliasDb, node: Node, trusting: bool) -> Option<(Attribute, Type)> {
     let [x, constant] = [0, 1].map(|i| graph.input(node, i));
     let (x, ty) = (graph.ty(x).as_tensor()?, graph.ty(constant).as_tensor()?);
@@ -112,8 +118,9 @@ fn literal(number: Scalar, release: Release) -> Option<(Attribute, Type)> {
     }
 }
 
-/// Whether a whole number has the same part in the promotion of types as a tensor without dimensions of this element type, and
-/// converts alike: a number that does not fit is an exception, an element wraps around.
+/// Whether an integer takes part in type promotion as a zero-dimensional tensor of this element
+/// type does, and converts alike: a scalar out of range raises an exception, while an element wraps
+/// around.
 fn keeps_dtype(x: &TensorType, constant: DType, number: Scalar) -> bool {
     let Some(dtype) = x.dtype.filter(|_| number.kind() == Kind::Int) else { return false };
     let dimensioned = x.rank().is_some_and(|rank| rank > 0);
@@ -124,13 +131,13 @@ fn keeps_dtype(x: &TensorType, constant: DType, number: Scalar) -> bool {
             let fits = dtype.range().is_some_and(|(least, most)| (least..=most).contains(&n));
             fits && (dimensioned || stands_for_number(constant) || join(dtype, constant) == dtype)
         }
-        // Exact in the element type, so rounded by nobody.
+        // Exact in the element type, so it is never rounded.
         Some(Kind::Float | Kind::Complex) => n as f64 * dtype.to_real().epsilon() <= 1.0 && n > i64::MIN,
         None => false,
     }
 }
 
-/// A chunk that one node unpacks, all of it.
+/// A chunk whose pieces are all unpacked by one node.
 struct Chunk {
     node: Node,
     unpack: Node,

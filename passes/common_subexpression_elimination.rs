@@ -1,4 +1,4 @@
-//! Computes equal things once.
+//! Common subexpression elimination: equal nodes are computed once.
 //!
 //! ```text
 //! %a : Tensor = aten::neg(%x)            %a : Tensor = aten::neg(%x)
@@ -6,13 +6,14 @@
 //! %c : Tensor = aten::mul(%a, %b)
 //! ```
 //!
-//! Two nodes are equal when kind, output types, operands in order and attributes are. Blocks see what the blocks around
-//! them computed. Left alone: effects, randomness, nodes with blocks or subgraphs, and everything that somebody writes to.
-//! Merging makes two values share memory, so it is refused where both reach the graph's results (within a block), or where
-//! both escape (across blocks). An unknown constant equals nothing. One exact type never equals another: `Float(*)` and
+//! Two nodes are equal when their kinds, output types, ordered operands and attributes are equal.
+//! Blocks see the values of the enclosing blocks. The pass skips effects, randomness, nodes with
+//! blocks or subgraphs, and every value that is written to. Merging makes two values share memory,
+//! so it is refused where both reach the graph's results (within a block), or where both escape
+//! (across blocks). An unknown constant equals nothing. Types are compared exactly: `Float(*)` and
 //! `Tensor` stay two.
 //!
-//! One hash table with an undo log serves all blocks; one forward walk, linear in nodes.
+//! One hash table with an undo log serves all blocks in one forward traversal, linear in nodes.
 
 use hashbrown::HashTable;
 use jitopt_core::analysis::AliasDb;
@@ -29,7 +30,7 @@ use rustc_hash::{FxHashSet, FxHasher};
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "cse",
     aliases: &["eliminate-common-subexpression"],
@@ -49,7 +50,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Merges what is equal; `fuse` does it to its groups.
+/// Merges equal nodes; `fuse` does it to its groups.
 pub(crate) fn merge(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let mut walk = Walk {
@@ -60,31 +61,34 @@ pub(crate) fn merge(graph: &mut Graph, cx: &mut PassContext<'_>) {
         stand_ins: StandIns::default(),
     };
     walk.all_blocks(graph, cx);
-    // Nothing was merged that anybody writes to.
+    // No merged value is written to.
     cx.keep_writes(graph);
 }
 
-/// What was computed in one open block.
+/// The values computed in one open block.
 struct Scope {
     cursor: Option<Node>,
-    /// The blocks of the node before the cursor that are still to come.
+    /// The remaining blocks of the node before the cursor.
     owner: Option<(Node, usize)>,
     block: Block,
-    /// What it added to the table; the root block, which is never left, keeps no list.
+    /// The entries that the block added to the table; the root block, which is never left, keeps no
+    /// list.
     added: Vec<(u32, Node)>,
 }
 
 struct Walk {
     db: Rc<AliasDb>,
-    /// Whether a graph that this one may be left for writes to memory: what is handed on to it must be as many tensors as there were.
+    /// Whether a graph that this one may bail out to writes to memory: the number of distinct
+    /// tensors passed to it must not change.
     template_writes: bool,
-    /// Half a hash and a node: eight bytes an entry, for graphs of a million nodes.
+    /// Half a hash and a node: eight bytes per entry, for graphs of a million nodes.
     table: HashTable<(u32, Node)>,
     scopes: Vec<Scope>,
     stand_ins: StandIns,
 }
 
-/// Values that others were merged into, which may be seen from where those were seen: the analysis was made before.
+/// Values that others were merged into. They are visible wherever the merged values were, but the
+/// alias analysis predates the merge.
 #[derive(Default)]
 pub(crate) struct StandIns {
     returned: FxHashSet<Value>,
@@ -92,7 +96,7 @@ pub(crate) struct StandIns {
 }
 
 impl StandIns {
-    /// Notes that `new` stands where `old` stood.
+    /// Records that `new` replaces `old`.
     pub(crate) fn note(&mut self, db: &AliasDb, old: Value, new: Value) {
         if self.returned.contains(&old) || db.may_alias_graph_output(old) {
             self.returned.insert(new);
@@ -106,14 +110,14 @@ impl StandIns {
         self.escaping.contains(&value) || db.escapes_scope(value)
     }
 
-    /// As [`AliasDb::safe_to_change_aliasing`], after what was noted.
+    /// As [`AliasDb::safe_to_change_aliasing`], taking the recorded replacements into account.
     pub(crate) fn safe(&self, db: &AliasDb, a: Value, b: Value) -> bool {
         let both_escape = || self.escapes(db, a) && self.escapes(db, b);
         !db.has_writers(a) && !db.has_writers(b) && !both_escape()
     }
 }
 
-/// Whether a graph that bailouts go to writes to anything.
+/// Whether a graph that bailouts go to writes to any memory.
 fn template_writes(graph: &Graph) -> bool {
     let mut templates = graph.nodes(graph.root()).filter(|&node| graph.kind(node) == prim::BAILOUT_TEMPLATE);
     templates.any(|node| {
@@ -127,13 +131,14 @@ fn template_writes(graph: &Graph) -> bool {
     })
 }
 
-/// Whether a bailout hands a value on that can be written to.
+/// Whether a bailout forwards a value that can be written to.
 fn is_handed_on(graph: &Graph, value: Value) -> bool {
     graph.ty(value).is_mutable() && graph.users(value).any(|user| graph.kind(user) == prim::BAILOUT)
 }
 
 impl Walk {
-    /// Visits blocks in printed order, without recursion; leaving a block forgets what it added.
+    /// Visits blocks in printed order, without recursion; leaving a block removes its entries from
+    /// the table.
     fn all_blocks(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>) {
         self.enter(graph, graph.root());
         while let Some(scope) = self.scopes.last_mut() {
@@ -163,7 +168,7 @@ impl Walk {
     }
 
     fn leave(&mut self) {
-        let scope = self.scopes.pop().expect("a block is being left");
+        let scope = self.scopes.pop().expect("the block on top of the stack");
         if self.scopes.is_empty() {
             return;
         }
@@ -207,7 +212,7 @@ impl Walk {
             return;
         };
         if planted!("cse.sharing", !self.may_share_memory(graph, node, existing), "ignored" => false) {
-            // Two reads of a submodule are one object anyway.
+            // Two reads of a submodule are the same object in any case.
             let is_object = |value| matches!(graph.ty(value).kind(), TypeKind::Class(_) | TypeKind::Interface(_));
             if !graph.outputs(node).all(is_object) {
                 cx.missed(graph, "nodes-merged", node, || {
@@ -238,9 +243,10 @@ impl Walk {
         planted!("cse.erased", graph.erase(node), "existing" => graph.erase(existing));
     }
 
-    /// Whether a value may be seen through the results of the graph. PyTorch 1.3.1 leaves two equal lists
-    /// in a recorded graph where 2.15 merges them; that its analysis says yes of every container is inferred from that. It
-    /// merges less, never more. 1.0.1 merges such lists.
+    /// Whether a value may be visible through the results of the graph. PyTorch 1.3.1 leaves two
+    /// equal lists in a recorded graph where 2.15 merges them; the rule that its analysis says yes
+    /// for every container is inferred from that. It merges less, never more. 1.0.1 merges such
+    /// lists.
     fn may_show(&self, graph: &Graph, value: Value) -> bool {
         let asks = (Release(1, 1)..Release(1, 5)).contains(&graph.release());
         let closed = asks && graph.ty(value).is_mutable() && is_closed(graph, value);
@@ -249,7 +255,8 @@ impl Walk {
             || planted!("cse.shown", self.db.may_alias_graph_output(value), "never" => false)
     }
 
-    /// Whether a new tensor is put where the caller finds it, such as a list that is a param. PyTorch asks of results only.
+    /// Whether a new tensor is stored where the caller finds it, such as in a list that is a param.
+    /// PyTorch checks results only.
     fn is_given_away(&self, graph: &Graph, node: Node) -> bool {
         let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         let operator = ops::operator(graph.era, graph.kind(node));
@@ -263,7 +270,7 @@ impl Walk {
     }
 
     fn may_share_memory(&self, graph: &Graph, node: Node, existing: Node) -> bool {
-        let here = graph.block_of(existing) == Some(self.scopes.last().expect("a block is open").block);
+        let here = graph.block_of(existing) == Some(self.scopes.last().expect("an open block").block);
         let mut pairs = graph.outputs(node).zip(graph.outputs(existing));
         match here {
             true => {
@@ -280,8 +287,8 @@ impl Walk {
     }
 }
 
-/// Whether a value is a container whose elements are not looked at with the rules of 1.3: any but a tuple that is
-/// constructed of others.
+/// Whether a value is a container whose elements the rules of 1.3 do not look into: any container
+/// but a tuple that is constructed of others.
 fn is_closed(graph: &Graph, value: Value) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
@@ -298,10 +305,10 @@ fn is_closed(graph: &Graph, value: Value) -> bool {
     false
 }
 
-/// Whether the same operands give the same results, as far as operands tell.
+/// Whether equal operands give equal results, as far as operands tell.
 pub(crate) fn is_deterministic(graph: &Graph, node: Node, operator: &Operator) -> bool {
     let worst = operator.nondeterminism(None);
-    // Nobody reads it on a path where it matters which garbage it is.
+    // No reader depends on which uninitialized value it sees.
     if graph.kind(node) == prim::UNINITIALIZED || worst == Nondeterminism::Deterministic {
         return true;
     }
@@ -337,12 +344,12 @@ fn is_zero(graph: &Graph, node: Node, i: usize) -> bool {
     matches!(constant, Some(Attribute::Float(float)) if planted!("cse.zero", float.value == 0.0, "below-1" => float.value < 1.0))
 }
 
-/// The table takes its bucket from the low bits of a hash and its tag from the high ones.
+/// The table takes the bucket from the low bits of a hash and the tag from the high bits.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// A hash under which nodes that compute the same collide.
+/// A hash that is equal for nodes that compute the same. Hash hits are confirmed by [`same`].
 pub(crate) fn hash(graph: &Graph, node: Node) -> u64 {
     let mut hasher = FxHasher::default();
     planted!("cse.kind", graph.kind(node).hash(&mut hasher), "ignored" => ());
@@ -360,7 +367,7 @@ pub(crate) fn hash(graph: &Graph, node: Node) -> u64 {
         "ignored" => (),
         "count" => graph.num_outputs(node).hash(&mut hasher),
     );
-    // Order of attributes does not count.
+    // The order of attributes does not count.
     let attributes = graph.attributes(node).iter();
     let sum =
         attributes.fold(0u64, |sum, (name, value)| sum.wrapping_add((name.index() as u64) << 32 ^ value.hash_key()));

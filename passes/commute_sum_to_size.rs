@@ -1,4 +1,5 @@
-//! Moves sums of gradients behind the operators that they stand between, so that those can be one kernel.
+//! Moves gradient sums (`sum_to_size`) after the operators that they separate, so that those
+//! operators can be one kernel.
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%g, %y)                          %a : Tensor = aten::mul(%g, %y)
@@ -8,28 +9,42 @@
 //! return (%c)                                              return (%c)
 //! ```
 //!
-//! What was stretched in the forward run is summed in the backward run, between any two formulas. The formulas are linear, so that a sum can wait until they are done
-//! (T. Viehmann, 2019, who also tells how that goes wrong). It is moved where that is proven right:
+//! A tensor that was broadcast in the forward run is summed in the backward run, between any two
+//! formulas. The formulas are linear, so that the sum can be delayed until they are done (T.
+//! Viehmann, 2019, who also describes how that goes wrong). A sum is moved where that is proven
+//! right:
 //!
-//! - Past a product, the numerator of a quotient, a sign: `sum(x) * y = sum(x * y)`, when `%y` is the same for all that is summed, which it is when it stretches to the size that
-//!   is summed to. Types tell that, or `%y` being computed of tensors that `%size` is the size of. An optional size sums nothing when it is None, so only the other case counts.
-//! - Past a sum of two gradients, when both are sums to the same size *of tensors of the same shape*. Where one side is a sum and the other is not, adding first counts the other
-//!   one several times, which is what PyTorch 1.1 did; and so it is where the sides are summed from different shapes.
-//! - Past a choice, when the condition is the same for all that is summed and both branches are such sums, or one is zero.
-//! - Past a cast that loses nothing.
-//! - A sum to the size that its operand has is that operand, and so is one to a size that is None.
-//! - A sum of a sum is the last of them, see `joined` in `commute_sum_to_size/carrying.rs` for sizes that may be None. Equal sums become one.
-//! - What is joined of sums is a sum of what is joined, where sizes are known, see `commute_sum_to_size/joined_sums.rs`.
+//! - After a product, the numerator of a quotient, a negation: `sum(x) * y = sum(x * y)`, when `%y`
+//!   is the same for all elements that are summed together, which holds when it broadcasts to the
+//!   size that is summed to. Types prove that, or `%y` being computed of tensors that `%size` is
+//!   the size of. An optional size that is None sums nothing, so only the other case counts.
+//! - After an addition of two gradients, when both are sums to the same size *of tensors of the
+//!   same shape*. Where one side is a sum and the other is not, adding first counts the other one
+//!   several times, which is what PyTorch 1.1 did; the same happens where the sides are summed from
+//!   different shapes.
+//! - After a `where`, when the condition is the same for all elements that are summed together and
+//!   both branches are such sums, or one branch is zero.
+//! - After a lossless cast.
+//! - A sum to the size that its operand already has is that operand, and so is one to a size that
+//!   is None.
+//! - A sum of a sum is the last of them, see `joined` in `commute_sum_to_size/carrying.rs` for
+//!   sizes that may be None. Equal sums become one.
+//! - A concatenation of sums is a sum of the concatenation, where sizes are known, see
+//!   `commute_sum_to_size/joined_sums.rs`.
 //!
-//! A sum that several read is moved when all of them let it pass, and stays when one does not: it would have to be made twice. Results of the block do not count, they get theirs at
-//! the end. Sums of what no kernel computes stay as well: to sum first is less work.
+//! A sum with several readers is moved when all of them are linear in it, and stays when one is
+//! not: it would be computed twice. Results of the block do not count, because they receive the sum
+//! at the end. A sum of a value that no kernel computes stays as well: summing first is less work.
 //!
-//! What comes out differs by rounding, and where numbers are not finite: with `%y` infinite, or zero under a fraction, `x y` may be NaN where `sum(x) y` is infinite, and a sum
-//! of nothing is 0 where 0 times infinity is not; products may leave the range where the sum would not. Whole numbers and truth values are left alone: they are no gradients.
-//! Of unknown elements it is taken that they are reals, as those of gradients are.
-//! A tensor without dimensions widens no other that has some, so where the sum may have none the other operand must not be wider.
+//! Results differ by rounding, and where values are not finite: with `%y` infinite, or a zero
+//! denominator, `x y` may be NaN where `sum(x) y` is infinite, and an empty sum is 0 where 0 times
+//! infinity is not; products may overflow or underflow where the sum would not. Integers and bools
+//! are left alone: they are no gradients. Unknown element types are taken to be floating point, as
+//! those of gradients are. A zero-dimensional tensor does not widen the type of a tensor with
+//! dimensions, so where the sum may be zero-dimensional the other operand must not be wider.
 //!
-//! Sections are looked into, backward graphs among them. The plan is made again each time that a sum turns out to stay, otherwise linear; idempotent.
+//! Sections are processed too, backward graphs among them. The plan is recomputed each time that a
+//! sum turns out to stay, otherwise linear; idempotent.
 //!
 //! PyTorch 1.1 assumed of all graphs that gradients are linear and that both sides of a sum of
 //! gradients are alike. Here each operator that a sum is moved past is one rewrite with its own
@@ -51,11 +66,11 @@ use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
 use stretching::{Extent, Extents, Size};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "commute-sum-to-size",
     aliases: &[],
-    summary: "move sums of gradients behind the operators that they keep apart",
+    summary: "move gradient sums after the operators that they separate",
     example: "%s : Tensor = aten::_grad_sum_to_size(%a, %size), %b : Tensor = aten::mul(%s, %z)  =>  %b : Tensor = aten::mul(%a, %z), %s : Tensor = aten::_grad_sum_to_size(%b, %size)",
     options: &[],
     required: false,
@@ -64,7 +79,7 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// The texts of the parts that have sites of mutants.
+/// The sources of the submodules that have mutant sites.
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] = &[
     include_str!("commute_sum_to_size/carrying.rs"),
@@ -79,7 +94,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Of a graph and of its sections, but for the copies that speculation may go back to.
+/// Processes a graph and its sections, except the fallback copies of speculation.
 fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
     while has_work(graph) {
         let before = graph.epoch();
@@ -88,7 +103,7 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
         let mut mover = Mover { extents, db, sums: Sums::default(), staying: FxHashSet::default() };
         let blocks: Vec<Block> = graph.all_blocks().collect();
         blocks.into_iter().for_each(|block| mover.block(graph, cx, block));
-        // Of what is in place more may be known.
+        // A change in place may reveal more.
         if graph.epoch() == before {
             break;
         }
@@ -103,7 +118,7 @@ fn all(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
 }
 
-/// Says of a sum at the end of a formula why it stays.
+/// Reports why a sum at the end of a formula stays.
 fn tell_of_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
     if !cx.wants_remarks() || graph.kind(node) != prim::GRAD_OF {
         return;
@@ -111,12 +126,12 @@ fn tell_of_formulas(graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
     let ends = graph.node_blocks(node).flat_map(|block| graph.results(block)).filter_map(|value| graph.definer(value));
     for sum in ends.filter(|&end| is_sum(graph, end)).collect::<Vec<_>>() {
         cx.missed(graph, "sums-moved", sum, || {
-            "it is the end of a formula that may not run: `specialize-autogradzero` or `lower-gradof` tells".to_owned()
+            "it ends a formula that may not run: `specialize-autogradzero` or `lower-gradof` decides that".to_owned()
         });
     }
 }
 
-/// Whether there are sums, and no tensor gets other sizes than it had.
+/// Whether there are sums, and no tensor is resized in place.
 fn has_work(graph: &Graph) -> bool {
     let resizes = |node: Node| ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes;
     graph.all_nodes().any(|node| is_sum(graph, node)) && !graph.all_nodes().any(resizes)
@@ -128,18 +143,19 @@ fn is_sum(graph: &Graph, node: Node) -> bool {
         && graph.num_outputs(node) == 1
 }
 
-/// Whether a node hands what it reads out of a block.
+/// Whether a node passes its operand out of a block.
 fn goes_out(graph: &Graph, block: Block, user: Node) -> bool {
     user == graph.return_node(block) || graph.kind(user) == prim::TUPLE_CONSTRUCT && graph.block_of(user) == Some(block)
 }
 
-/// Moves the sums of a graph.
+/// The state of moving the sums of a graph.
 struct Mover {
     db: AliasDb,
     extents: Extents,
-    /// The sums that there are now and that may be moved. Each has as many sizes as there are nodes one behind the other.
+    /// The sums that exist now and may be moved. A sum with several sizes is a chain of that many
+    /// nodes.
     sums: Sums,
-    /// Those that stay.
+    /// The sums that stay.
     staying: FxHashSet<Value>,
 }
 
@@ -165,7 +181,7 @@ impl Mover {
         self.share(graph, cx, block);
     }
 
-    /// Drops the sums that sum nothing.
+    /// Removes sums that reduce nothing.
     fn drop_idle(&self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let sums: Vec<Node> = graph.nodes(block).filter(|&node| is_sum(graph, node)).collect();
         for node in sums {
@@ -177,7 +193,7 @@ impl Mover {
             };
             if idle && self.carrier(graph).is_left_alone(node) {
                 cx.rewrite(graph, "sums-dropped", node, |graph| {
-                    graph_update!("%{} sums nothing", graph.name(output));
+                    graph_update!("%{} reduces nothing", graph.name(output));
                     graph.replace_all_uses(output, operand);
                     graph.erase(node);
                 });
@@ -185,7 +201,7 @@ impl Mover {
         }
     }
 
-    /// Says why a node keeps a sum in front of it.
+    /// Reports why a node keeps a sum before it.
     fn tell(&self, graph: &Graph, cx: &mut PassContext<'_>, node: Node) {
         let joins = [prim::TUPLE_CONSTRUCT, prim::LIST_CONSTRUCT, prim::FUSED_CONCAT].contains(&graph.kind(node));
         if cx.wants_remarks() && graph.num_outputs(node) > 0 && !joins {
@@ -193,8 +209,7 @@ impl Mover {
                 Err(why) => cx.missed(graph, "sums-moved", node, || why.to_owned()),
                 _ if graph.inputs(node).any(|operand| self.staying.contains(&operand)) => {
                     let is_linear = carrying::is_linear(graph, node);
-                    let why =
-                        if is_linear { "another reader needs the sum" } else { "what is made of it is not linear" };
+                    let why = if is_linear { "the sum has another reader" } else { "its reader is not linear" };
                     cx.missed(graph, "sums-moved", node, || why.to_owned());
                 }
                 Ok(_) => {}
@@ -202,12 +217,15 @@ impl Mover {
         }
     }
 
-    /// Takes note of a sum. One of a sum that nobody else reads becomes one with it.
+    /// Records a sum. A sum of a sum that has no other reader is merged with it.
     fn sum(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let [operand, list] = [0, 1].map(|i| graph.input(node, i));
         let alone = match self.carrier(graph).summed(node, &Sums::default()) {
             Ok(pending) if self.carrier(graph).is_worth_it(node) => pending,
-            Ok(_) => return cx.missed(graph, "sums-moved", node, || "no kernel computes what is summed".to_owned()),
+            Ok(_) => {
+                return cx
+                    .missed(graph, "sums-moved", node, || "the summed value is not computed by a kernel".to_owned());
+            }
             Err(why) => return cx.missed(graph, "sums-moved", node, || why.to_owned()),
         };
         let output = graph.output(node, 0);
@@ -226,7 +244,7 @@ impl Mover {
         self.keep(output, output, pending);
     }
 
-    /// Notes a sum that may be moved on; `planned` is the value that it was when the plan was made.
+    /// Records a sum that may move on; `planned` is the value that represented it in the plan.
     fn keep(&mut self, planned: Value, sum: Value, pending: Pending) {
         match self.staying.contains(&planned) {
             true => drop(self.staying.insert(sum)),
@@ -234,7 +252,7 @@ impl Mover {
         }
     }
 
-    /// Makes one of a sum and the one in front of it.
+    /// Merges a sum with the sum before it.
     fn merge(
         &self,
         graph: &mut Graph,
@@ -255,7 +273,7 @@ impl Mover {
         })
     }
 
-    /// Moves the sums among the operands of a node behind it.
+    /// Moves the sums among the operands of a node after the node.
     fn pass(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let Ok(Some(found)) = self.carrier(graph).passable(node, &self.sums) else { return };
         let Passable { rule, operands, pending } = found;
@@ -276,7 +294,7 @@ impl Mover {
         self.keep(output, sum, pending);
     }
 
-    /// Makes one of equal sums.
+    /// Merges equal sums.
     fn share(&self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let mut seen: FxHashMap<(Value, Value), Value> = FxHashMap::default();
         let known = |node: &Node| is_sum(graph, *node) && self.sums.contains_key(&graph.output(*node, 0));
@@ -295,7 +313,7 @@ impl Mover {
     }
 }
 
-/// The size of two sums in one.
+/// The size that two consecutive sums have in one.
 fn merged_size(graph: &mut Graph, inner: Node, node: Node, first: &Size, last: &Size) -> Value {
     let [before, size] = [inner, node].map(|node| graph.input(node, 1));
     let list = |graph: &Graph, value: Value, i| graph.definer(value).map(|node| graph.input(node, i));
@@ -314,14 +332,14 @@ fn merged_size(graph: &mut Graph, inner: Node, node: Node, first: &Size, last: &
     }
 }
 
-/// Puts the sums in front of a node behind it; the last of them there.
+/// Moves the sums before a node after it; returns the last of them.
 fn exchange(graph: &mut Graph, node: Node, operands: &[usize], pending: &Pending) -> Value {
     let output = graph.output(node, 0);
     let mut made: Vec<Node> = Vec::new();
     for &i in operands {
         let mut value = graph.input(node, i);
         for _ in &pending.sizes {
-            let sum = graph.definer(value).expect("a sum has as many nodes as sizes");
+            let sum = graph.definer(value).expect("a chain of sums has one node per size");
             made.push(sum);
             value = graph.input(sum, 0);
         }
@@ -345,14 +363,14 @@ fn exchange(graph: &mut Graph, node: Node, operands: &[usize], pending: &Pending
     value
 }
 
-/// The type of what is summed, where that of the sum is known.
+/// The type before the sum, where the type of the sum is known.
 fn whole_type(ty: Type, whole: &Extent) -> Type {
     let Some(tensor) = ty.as_tensor() else { return ty };
     let sizes = whole.dims.as_deref().map(Box::from);
     Type::new(TypeKind::Tensor(TensorType { sizes, strides: Strides::Unknown, ..tensor.clone() }))
 }
 
-/// Erases sums that nobody reads any more, the last ones first.
+/// Erases sums without readers, the last ones first.
 fn erase_unread(graph: &mut Graph, sums: Vec<Node>) {
     let mut gone: FxHashSet<Node> = FxHashSet::default();
     for sum in sums {

@@ -1,4 +1,4 @@
-//! Unrolls loops that run a constant number of times, however large their bodies are.
+//! Unrolls loops with a constant trip count, however large their bodies are.
 //!
 //! ```text
 //! %2 : int = prim::Constant[value=2]()
@@ -8,19 +8,20 @@
 //!     -> (%true, %1)
 //! ```
 //!
-//! All else is as in `loop-unrolling`, whose file has the argument and the bound on growth: 64 trips and more leave a loop of
-//! eight bodies and one for the rest. Without such loops it changes nothing; where it left one, another run unrolls that.
+//! Everything else is as in `loop-unrolling`, whose file has the argument and the bound on growth:
+//! a loop of 64 trips or more becomes a loop of eight bodies and one for the remainder. Without
+//! such loops the pass changes nothing; a loop that it leaves is unrolled by another run.
 
 use crate::loop_unrolling::{Which, unroll};
 use jitopt_core::graph_dump;
 use jitopt_core::ir::Graph;
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "constant-loop-unrolling",
     aliases: &["unroll-constant-loops"],
-    summary: "repeat the bodies of loops that run a constant number of times",
+    summary: "unroll loops with a constant trip count",
     example: "%y : Tensor = prim::Loop(%two, %true, %x)  =>  the body, twice",
     options: &[],
     required: false,

@@ -8,11 +8,12 @@
 //! %5 : Tensor = aten::add(%2, %4, %3)
 //! ```
 //!
-//! Every first occurrence moves to the very front, so that the last one met comes first, as in PyTorch. The type is part
-//! of a constant: int 1 and float 1. are two. A constant of mutable type (a tensor, a list) is only merged when nobody
-//! could tell; an unknown one never. Constants in blocks are pooled too; those of subgraphs belong to the subgraph.
+//! Every first occurrence moves to the very front, so that the last one met comes first, as in
+//! PyTorch. The type is part of a constant: int 1 and float 1. are two. A constant of mutable type
+//! (a tensor, a list) is only merged when no write can tell the copies apart; an unknown one never.
+//! Constants in blocks are pooled too; those of subgraphs belong to the subgraph.
 //!
-//! One walk and one hash table, linear in nodes.
+//! One traversal and one hash table, linear in nodes.
 //!
 //! A second run reverses the constants again, as in PyTorch, so that texts compare. Pipelines
 //! therefore keep the pass out of `fixpoint`.
@@ -24,7 +25,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "constant-pooling",
     aliases: &[],
@@ -61,7 +62,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
         let hash = planted!("pooling.equal", hash, "same-type" => 0);
         let found = table.find(hash, |&(h, other)| h == hash && equal(other)).map(|&(_, other)| other);
         let Some(existing) = found else {
-            // One that a gate keeps in its place may not be seen from where its equals stand.
+            // A constant that a gate keeps in place may be out of scope where its duplicates stand.
             if move_to_front(graph, cx, node) {
                 table.insert_unique(hash, (hash, node), |&(h, _)| h);
             }
@@ -77,9 +78,7 @@ pub(crate) fn pool(graph: &mut Graph, cx: &mut PassContext<'_>) {
             "escapes-only" => !db.escapes_scope(new) || !db.escapes_scope(old),
         );
         if !safe {
-            cx.missed(graph, "constants-merged", node, || {
-                "somebody could tell the two apart by writing to one".to_owned()
-            });
+            cx.missed(graph, "constants-merged", node, || "a write to one of the two could tell them apart".to_owned());
         } else if cx.may("constants-merged") {
             graph_update!("Pooling %{} into %{}", graph.name(old), graph.name(new));
             cx.did(graph, "constants-merged", node);
@@ -98,14 +97,14 @@ fn is_constant(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::CONSTANT && graph.num_outputs(node) == 1 && graph.num_inputs(node) == 0
 }
 
-/// Whether a constant is None, whatever else its type allows: nobody writes to that.
+/// Whether a constant is None, whatever else its type allows: None cannot be written to.
 fn is_none(graph: &Graph, node: Node) -> bool {
     graph.attributes(node).is_empty()
 }
 
-/// True when the node stands in front now.
+/// Returns true when the node stands at the front now.
 fn move_to_front(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
-    let first = graph.first(graph.root()).expect("the graph holds a constant");
+    let first = graph.first(graph.root()).expect("a graph with a constant has a first node");
     if node == first {
         return true;
     }

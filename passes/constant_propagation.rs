@@ -1,4 +1,4 @@
-//! Computes what constants alone decide.
+//! Constant propagation: evaluates what depends on constants alone.
 //!
 //! ```text
 //! %2 : int = prim::Constant[value=2]()
@@ -13,24 +13,30 @@
 //! return (%r)
 //! ```
 //!
-//! - A node whose operands are constants is run by the interpreter, and its results become constants. Where that raises an
-//!   exception, the node stays and raises it when the graph runs. So do effects, random operators and what somebody writes to.
-//! - An If whose condition is known is replaced by the block that it takes. One that stays loses the results that are the
-//!   same in both blocks.
-//! - A Loop that does not run is replaced by what it starts from. One that does loses the state that it never changes.
+//! - A node whose operands are constants is run by the interpreter, and its results become
+//!   constants. Where that raises an exception, the node stays and raises it when the graph runs.
+//!   Effects, random operators and values that are written to stay as well.
+//! - An If whose condition is known is replaced by the block that it takes. An If that stays loses
+//!   the results that are equal in both blocks.
+//! - A Loop that does not run is replaced by its initial values. A Loop that stays loses the state
+//!   that it never changes.
 //!
-//! **Constants are shared.** What a constant holds is one object in every iteration and every call, so a tensor or a list
-//! that a caller may see, and then write to, is no constant. PyTorch makes it one all the same: `torch.zeros([2])` returned
-//! from a function is the same memory each time. `escaping` imitates that.
+//! **Constants are shared.** A constant holds one object in every iteration and every call, so a
+//! tensor or a list that a caller may see, and then write to, does not become a constant. PyTorch
+//! makes it one anyway: `torch.zeros([2])` returned from a function is the same memory each time.
+//! `escaping` imitates that.
 //!
-//! **Constants are text.** Only what its literal tells bit for bit is written down. PyTorch keeps any tensor in memory and
-//! prints `<Tensor>`; we leave the node, go on with the value, and so its readers become constants where they can. A tensor
-//! that was printed with rounded elements is not computed with.
+//! **Constants are text.** A value becomes a constant only when its literal is exact, bit for bit.
+//! PyTorch keeps any tensor in memory and prints `<Tensor>`; this pass leaves the node and
+//! continues with the value, so that its readers become constants where they can. A tensor that was
+//! printed with rounded elements is not evaluated.
 //!
-//! `immutable-only` leaves everything alone that memory can be shared of, and needs no alias analysis. Ends with `dce` when it
-//! changed something (with 1.3's rules always), as in PyTorch. Once is enough: what becomes constant is known before its readers are visited.
+//! `immutable-only` skips every value that can share memory, and needs no alias analysis. Ends with
+//! `dce` when it changed something (with 1.3's rules always), as in PyTorch. One run suffices:
+//! operands are known before their readers are visited.
 //!
-//! One walk, linear in nodes. A tensor on the way has at most 65,536 elements, all of them together 2^26.
+//! One traversal, linear in nodes. An intermediate tensor has at most 65,536 elements, all of them
+//! together 2^26.
 
 use crate::common_subexpression_elimination::{is_deterministic, same};
 use crate::dead_code_elimination::{self, fits};
@@ -50,22 +56,22 @@ use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "constant-propagation",
     aliases: &["cp"],
-    summary: "compute what constants alone decide: nodes, branches, loops that do not run",
+    summary: "evaluate nodes with constant operands, known branches, and loops that do not run",
     example: "%2 : int = prim::Constant[value=2](), %3 : int = aten::add(%2, %2)  =>  %3 : int = prim::Constant[value=4]()",
     options: &[
         PassOption {
             name: "immutable-only",
             default: "false",
-            summary: "leave alone what memory can be shared of: tensors, lists, dicts",
+            summary: "skip values that can share memory: tensors, lists, dicts",
         },
         PassOption {
             name: "escaping",
             default: "false",
-            summary: "as PyTorch, also make one shared constant of what callers may write to",
+            summary: "as PyTorch, also make one shared constant of a value that callers may write to",
         },
     ],
     required: false,
@@ -82,16 +88,16 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What becomes of values that memory can be shared of.
+/// The treatment of values that can share memory.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Memory {
-    /// They are left alone.
+    /// They are skipped.
     pub(crate) immutable_only: bool,
     /// They become constants although callers may write to them.
     pub(crate) escaping: bool,
 }
 
-/// Does it; `decompose-ops` ends with it.
+/// Runs constant propagation; `decompose-ops` ends with it.
 pub(crate) fn propagate(graph: &mut Graph, cx: &mut PassContext<'_>, memory: Memory) {
     let db = (!memory.immutable_only).then(|| cx.alias(graph));
     let env = Environment::default();
@@ -105,30 +111,32 @@ pub(crate) fn propagate(graph: &mut Graph, cx: &mut PassContext<'_>, memory: Mem
     }
 }
 
-/// Most elements of a tensor that is computed here, and of all of them together.
+/// The limits on elements: of one tensor that is computed here, and of all of them together.
 const MOST_ELEMENTS: i64 = 1 << 16;
 const MOST_WORK: usize = 1 << 26;
 
-/// What is still to be done, last first.
+/// Pending work, last first.
 enum Step {
-    /// Nodes of a block from here on. With an anchor they belong to a branch that is taken, and move in front of it.
+    /// The remaining nodes of a block. With an anchor they belong to a branch that is taken, and
+    /// move before the anchor.
     Walk { cursor: Option<Node>, anchor: Option<Node> },
-    /// The taken block of an If is empty now; without an anchor around it the If goes.
+    /// The taken block of an If is empty now; without an anchor around it the If is erased.
     Taken { node: Node, block: Block, anchor: Option<Node> },
-    /// The blocks of an If were visited.
+    /// The blocks of an If have been visited.
     Results(Node),
-    /// The body of a Loop was visited.
+    /// The body of a Loop has been visited.
     State(Node),
 }
 
 struct Folder {
-    /// None when only immutable values are looked at.
+    /// None when only immutable values are evaluated.
     db: Option<Rc<AliasDb>>,
     memory: Memory,
     env: Environment,
-    /// Constants that were read, and values that were computed, whether or not a constant could be made of them.
+    /// Constants that were read, and values that were computed, whether or not a constant could be
+    /// made of them.
     known: FxHashMap<Value, Option<IValue>>,
-    /// Elements that were computed with.
+    /// The number of elements computed so far.
     spent: usize,
     changed: bool,
 }
@@ -181,8 +189,8 @@ impl Folder {
 
     // ---- structure
 
-    /// Begins to empty the block that an If takes; its nodes are visited as they come to stand in front of it. True when the
-    /// condition is known.
+    /// Begins to empty the block that an If takes; its nodes are visited as they move before it.
+    /// Returns true when the condition is known.
     fn take_branch(
         &mut self,
         graph: &Graph,
@@ -224,7 +232,7 @@ impl Folder {
         self.changed |= removed.is_some();
     }
 
-    /// Results that both blocks give the same, or give equal constants for.
+    /// Drops results that are equal in both blocks, or equal constants.
     fn drop_equal_results(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let blocks = [graph.node_block(node, 0), graph.node_block(node, 1)];
         for i in (0..graph.num_outputs(node)).rev() {
@@ -254,7 +262,7 @@ impl Folder {
             && self.db.as_ref().is_none_or(|db| !db.has_writers(output))
     }
 
-    /// State of a loop that every iteration passes on as it is.
+    /// Drops loop state that every iteration passes on unchanged.
     fn drop_unchanged_state(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let body = graph.node_block(node, 0);
         let (param_node, return_node) = (graph.param_node(body), graph.return_node(body));
@@ -278,7 +286,7 @@ impl Folder {
 
     // ---- values
 
-    /// What a value is, when that is known exactly.
+    /// The value, when it is known exactly.
     fn known(&mut self, graph: &Graph, value: Value) -> Option<IValue> {
         if let Some(known) = self.known.get(&value) {
             return known.clone();
@@ -294,7 +302,7 @@ impl Folder {
         found
     }
 
-    /// Runs a node on constants.
+    /// Evaluates a node on constants.
     fn evaluate(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         let operands: Option<Vec<IValue>> =
             (0..graph.num_inputs(node)).map(|i| self.known(graph, graph.input(node, i))).collect();
@@ -316,15 +324,13 @@ impl Folder {
             }
             match literal {
                 Ok(_) if reads_as_number(value) && takes_part(graph, output) => {
-                    cx.missed(graph, "nodes-evaluated", node, || {
-                        "its text reads as a number that was traced".to_owned()
-                    });
+                    cx.missed(graph, "nodes-evaluated", node, || "its text reads as a traced scalar".to_owned());
                 }
                 Ok(literal) if self.may_be_shared(graph, output) => literals.push((i, literal)),
                 Ok(_) => cx.missed(graph, "nodes-evaluated", node, || {
-                    "it would be one object in every call, and somebody outside may write to it".to_owned()
+                    "it would be one object in every call, and a caller may write to it".to_owned()
                 }),
-                Err(_) => cx.missed(graph, "nodes-evaluated", node, || "no literal holds all of its value".to_owned()),
+                Err(_) => cx.missed(graph, "nodes-evaluated", node, || "no literal is exact for its value".to_owned()),
             }
         }
         if graph.outputs(node).any(|output| graph.has_uses(output)) && !literals.is_empty() {
@@ -362,7 +368,7 @@ impl Folder {
             }
     }
 
-    /// Whether all calls may have the same object for it.
+    /// Whether all calls may share one object for this value.
     fn may_be_shared(&self, graph: &Graph, output: Value) -> bool {
         let private = || self.db.as_ref().is_none_or(|db| !db.escapes_scope(output));
         !graph.ty(output).is_mutable()
@@ -370,7 +376,7 @@ impl Folder {
             || planted!("propagation.escaping", private(), "ignored" => true)
     }
 
-    /// Counts elements; false when there were enough.
+    /// Counts elements; returns false when the limit is reached.
     fn spend(&mut self, values: &[IValue]) -> bool {
         for value in values {
             self.spent += match value {
@@ -383,25 +389,26 @@ impl Folder {
     }
 }
 
-/// Ends the visit of a taken block: what it gives stands for the outputs of the If.
+/// Ends the visit of a taken block: its results replace the outputs of the If.
 fn leave_branch(graph: &mut Graph, node: Node, block: Block, anchor: Option<Node>) {
     for i in 0..graph.num_outputs(node) {
         let result = graph.input(graph.return_node(block), planted!("propagation.result", i, "first" => 0));
         graph.replace_all_uses(graph.output(node, i), result);
     }
-    // Inside of another taken branch it goes with that one.
+    // Inside another taken branch it is erased with that one.
     if anchor.is_none() {
         graph.erase(node);
     }
 }
 
-/// Whether the text of a tensor says of it that it is a number that was traced, which was computed here.
+/// Whether the text of a tensor computed here reads as a traced scalar.
 fn reads_as_number(value: &IValue) -> bool {
     let reads = |tensor: &Tensor| !tensor.is_number() && tensor.rank() == 0 && stands_for_number(tensor.dtype());
     value.tensor().is_some_and(reads)
 }
 
-/// Whether the element type of a tensor may count in that of others: it does not where it is returned, or made a number.
+/// Whether the element type of a tensor may influence other element types: it does not where it is
+/// returned, or converted to a scalar.
 fn takes_part(graph: &Graph, value: Value) -> bool {
     let is_returned = |user: Node| user == graph.return_node(graph.root());
     let makes_no_tensor = |user: Node| {
@@ -417,7 +424,7 @@ fn takes_part(graph: &Graph, value: Value) -> bool {
     !graph.users(value).all(is_harmless)
 }
 
-/// Whether a literal tells all of its value. What was printed of a tensor of reals is rounded.
+/// Whether a literal is exact. The printed text of a floating point tensor is rounded.
 fn is_exact(literal: &Attribute, ty: Type) -> bool {
     match literal {
         Attribute::Opaque(_) | Attribute::Graph(_) | Attribute::Type(_) | Attribute::Enum(_) => false,
@@ -440,9 +447,9 @@ fn is_exact(literal: &Attribute, ty: Type) -> bool {
     }
 }
 
-/// Whether a list or a text may be repeated many times.
+/// Whether a list or a string may be repeated many times.
 fn asks_for_much(graph: &Graph, node: Node, operands: &[IValue]) -> bool {
-    // They hold their operands, whatever those are.
+    // These hold their operands, of any size.
     if matches!(graph.kind(node), prim::LIST_CONSTRUCT | prim::TUPLE_CONSTRUCT | prim::DICT_CONSTRUCT) {
         return false;
     }

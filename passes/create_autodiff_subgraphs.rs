@@ -1,4 +1,4 @@
-//! Puts what has gradient formulas into subgraphs, each of which is differentiated as one.
+//! Puts nodes that have gradient formulas into subgraphs, each of which is differentiated as one.
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)         %z : Tensor = prim::DifferentiableGraph_0(%x, %y)
@@ -9,15 +9,21 @@
 //!                                           return (%z)
 //! ```
 //!
-//! The subgraphs are those of PyTorch, found in its order. A column of the operator table tells what has a formula (`ops/gradients.txt`). Each block is
-//! walked from its end: a node with a formula takes in those of its producers that have one and can be moved in front of it, the last one first, and so
-//! on from what it took in, until nothing changes. Constants are copied along. Groups of fewer than `threshold` nodes are put back.
+//! The subgraphs are those of PyTorch, found in its order. A column of the operator table gives the
+//! formulas (`ops/gradients.txt`). Each block is traversed from its end: a node with a formula
+//! absorbs those of its producers that have one and can be moved before it, the last one first,
+//! then the producers of absorbed nodes, until nothing changes. Constants are copied into the
+//! subgraph. Groups of fewer than `threshold` nodes are inlined back.
 //!
-//! What runs under `torch.no_grad()` is left alone, and nothing moves in or out of there. From 2 on nodes with side effects are never crossed, looks at other memory (`aten::view`) stay outside, and so does what is the memory of an operand or of another
-//! result: gradients that are computed beside each other would not meet in the memory that is shared. Such a node leaves its group,
-//! with all that reads it inside, see `create_autodiff_subgraphs/shared_results.rs`. At the end `cse`, as in PyTorch.
+//! Nodes that run under `torch.no_grad()` are left alone, and no node moves in or out of that
+//! region. From 2 on nodes with side effects are never crossed, dtype views (`aten::view`) stay
+//! outside, and so does a node whose result shares memory with an operand or another result:
+//! gradients that are computed separately would not meet in the shared memory. Such a node leaves
+//! its group, with all its readers inside, see `create_autodiff_subgraphs/shared_results.rs`. Ends
+//! with `cse`, as in PyTorch.
 //!
-//! A pair costs what stands between its two nodes; the patience for that is linear in the graph. Not idempotent: what `cse` merged may have kept a pair apart.
+//! Joining a pair costs the number of nodes between the two; the budget for that is linear in the
+//! graph. Not idempotent: a node that `cse` merged may have kept a pair apart.
 
 mod candidates;
 mod shared_results;
@@ -37,33 +43,33 @@ use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::FxHashMap;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "create-autodiff-subgraphs",
     aliases: &[],
-    summary: "put what has gradient formulas into subgraphs, each of which is differentiated as one",
+    summary: "put nodes with gradient formulas into subgraphs, each of which is differentiated as one",
     example: "%a : Tensor = aten::mul(%x, %y), %z : Tensor = aten::tanh(%a)  =>  %z : Tensor = prim::DifferentiableGraph_0(%x, %y)",
-    options: &[PassOption { name: "threshold", default: "2", summary: "how many nodes a subgraph has at least" }],
+    options: &[PassOption { name: "threshold", default: "2", summary: "the minimum number of nodes in a subgraph" }],
     required: false,
     reads_shapes: true,
     run,
     file: file!(),
 };
 
-/// The texts of the parts that have sites of mutants.
+/// The sources of the submodules that have mutant sites.
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] =
     &[include_str!("create_autodiff_subgraphs/shared_results.rs"), include_str!("group_building.rs")];
 
-/// How many nodes may be walked over to bring pairs together, for each node of the graph.
+/// The budget for joining pairs, in nodes walked over per node of the graph.
 const PATIENCE: usize = 64;
-/// How many may be walked over for one pair whatever was walked before.
+/// The number of nodes that may be walked over for one pair in any case.
 const SMALL_PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let threshold: usize = cx.option("threshold")?;
     if threshold == 0 {
-        return Err(PassError::misuse("no group has fewer than 0 nodes: `threshold` is at least 1"));
+        return Err(PassError::misuse("`threshold` must be at least 1: no group has fewer than 1 node"));
     }
     graph_dump!("Before making differentiable subgraphs", graph);
     let mut slicer = Slicer::new(graph, threshold);
@@ -81,17 +87,19 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What is known while groups are made.
+/// The state of making groups.
 struct Slicer {
     groups: Groups,
     threshold: usize,
-    /// Whether each node that was asked about has a formula.
+    /// Whether a node has a formula, by node that was checked.
     formulas: FxHashMap<Node, bool>,
-    /// What may run without gradients.
+    /// Nodes that may run with gradients disabled.
     off: EntitySet<Node>,
-    /// Between which two nodes with side effects a node stands, counted from 1 from the end of its block; 0 where groups would be too small, and where gradients are off.
+    /// The segment of each node: between which two nodes with side effects it stands, counted from
+    /// 1 from the end of its block; 0 where groups would be too small, and where gradients are
+    /// disabled.
     stretches: SecondaryMap<Node, u32>,
-    /// How many more nodes may be walked over.
+    /// The number of nodes that may still be walked over.
     patience: usize,
 }
 
@@ -118,7 +126,8 @@ impl Slicer {
         })
     }
 
-    /// Finds the stretches of a block. In 1.3 a block is one, but for nodes that switch gradients off and on.
+    /// Numbers the segments of a block. In 1.3 a block is one segment, except for nodes that switch
+    /// gradients off and on.
     fn number_stretches(&mut self, graph: &Graph, block: Block) {
         let (mut number, mut stretch, mut wanted) = (1, Vec::new(), 0);
         let nodes: Vec<Node> = graph.nodes(block).collect();
@@ -145,7 +154,7 @@ impl Slicer {
         }
     }
 
-    /// One walk over a block, from its end; whether anything changed.
+    /// One traversal of a block, from its end; returns whether anything changed.
     fn round(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
         let (mut cursor, mut changed) = (graph.last(block), false);
         while let Some(node) = cursor {
@@ -157,7 +166,7 @@ impl Slicer {
         changed
     }
 
-    /// Takes producers into `consumer`; the group when there were any.
+    /// Absorbs producers into `consumer`; returns the group when there were any.
     fn grow(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node) -> Option<Node> {
         if self.stretches[consumer] == 0 || !self.is_wanted(graph, consumer) {
             return None;
@@ -166,7 +175,7 @@ impl Slicer {
         candidates.add_producers(graph, consumer);
         while let Some(producer) = candidates.pop(graph) {
             let at = group.unwrap_or(consumer);
-            // Where rewrites are left out one may be met that was taken in meanwhile.
+            // Where rewrites are skipped, the producer may have been absorbed already.
             if producer == at || graph.block_of(producer).is_none() {
                 continue;
             }
@@ -183,7 +192,7 @@ impl Slicer {
         group
     }
 
-    /// Makes one group of a consumer and a producer that can stand right before it.
+    /// Makes one group of a consumer and a producer that can stand directly before it.
     fn join(&mut self, graph: &mut Graph, producer: Node, consumer: Node) -> Node {
         graph_update!("Taking in {}", graph.kind(producer));
         let stretch = self.stretches[consumer];
@@ -203,7 +212,7 @@ impl Slicer {
         group
     }
 
-    /// Whether `node` can stand right before `anchor`.
+    /// Whether `node` can stand directly before `anchor`.
     fn can_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> bool {
         if graph.prev(anchor) == Some(node) {
             return true;
@@ -215,7 +224,7 @@ impl Slicer {
         planted!("autodiff.moves", could == Some(true), "always" => true)
     }
 
-    /// Makes groups of nodes that nothing was taken into.
+    /// Makes single-node groups of nodes that absorbed nothing.
     fn wrap_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
@@ -226,7 +235,7 @@ impl Slicer {
         }
     }
 
-    /// Puts out what shares memory, merges what is computed twice inside, and puts small groups back.
+    /// Moves out nodes that share memory, merges equal nodes inside, and inlines small groups.
     fn clean_up(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let groups = |graph: &Graph| -> Vec<Node> {
             graph
@@ -247,19 +256,20 @@ impl Slicer {
     }
 }
 
-/// Whether a group has no gradient yet. One that has keeps its section as it is, for its gradient reads values of that: more results than the
-/// node has, where a version of PyTorch that prints nothing else of gradients has printed it.
+/// Whether a group has no gradient yet. A group that has one keeps its section unchanged, because
+/// its gradient reads values of it. It is recognised by a section with more results than the node
+/// has outputs, as printed by a version of PyTorch that prints nothing else of gradients.
 fn is_open(graph: &Graph, group: Node) -> bool {
     let all_shown = |section: &Graph| section.results(section.root()).len() == graph.num_outputs(group);
     graph.subgraph(group).is_some_and(all_shown) && graph.attributes(group).len() == 1
 }
 
-/// How many nodes of a section count: in 1.3 all, later those that are executed.
+/// The size of a section: in 1.3 all nodes count, later those that are executed.
 fn size(section: &Graph) -> usize {
     section.nodes(section.root()).filter(|&node| section.era == Era::V1_3 || is_executed(section, node)).count()
 }
 
-/// What [`size`] would be of a group around a node.
+/// The [`size`] of a group that would hold only this node.
 fn size_alone(graph: &Graph, node: Node) -> usize {
     if graph.era == Era::V2 {
         return usize::from(is_executed(graph, node));

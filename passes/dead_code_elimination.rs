@@ -1,4 +1,4 @@
-//! Erases what nobody can notice.
+//! Dead code elimination.
 //!
 //! ```text
 //! %a : Tensor, %b : Tensor = prim::If(%c)            %a : Tensor = prim::If(%c)
@@ -11,16 +11,18 @@
 //! return (%a)
 //! ```
 //!
-//! Mark and sweep. A node is live when it has an effect, when a live value is its output, or when it writes to memory that
-//! a live value may share; what lives keeps its operands and the nodes around it alive. Marking walks backwards, so a
-//! write behind the last reader is dead. What a later iteration reads keeps an earlier write alive: the body of a loop is
-//! marked until nothing is added. A write to memory that is not known to be fresh is an effect.
+//! Mark and sweep. A node is live when it has an effect, when a live value is its output, or when
+//! it writes to memory that a live value may share; a live node keeps its operands and the
+//! enclosing nodes alive. Marking runs backwards, so a write after the last reader is dead. A read
+//! in a later iteration keeps an earlier write alive: the body of a loop is marked until nothing is
+//! added. A write to memory that is not known to be fresh is an effect.
 //!
-//! With `alias=false` no memory is looked at, and every write stays: what PyTorch does when it is called on a block without
-//! a graph. Randomness and exceptions of operators are no effects: a dead `rand` goes, and so does a dead division by zero.
+//! With `alias=false` memory is not analysed, and every write stays, as when PyTorch calls the pass
+//! on a block without a graph. Randomness and exceptions of operators are no effects: a dead `rand`
+//! is erased, and so is a dead division by zero.
 //!
-//! Linear in nodes, times the rounds that loop bodies take: two, and one more for each write that only a later iteration
-//! makes live.
+//! Linear in nodes, times the rounds that loop bodies take: two, and one more for each write that
+//! only a later iteration makes live.
 
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
@@ -31,16 +33,16 @@ use jitopt_core::symbol::prim;
 use jitopt_core::{graph_debug, graph_dump, graph_update, planted};
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "dce",
     aliases: &["dce-graph", "eliminate-dead-code"],
-    summary: "erase nodes, branch results and loop state that nobody can notice",
+    summary: "erase dead nodes, branch results and loop state",
     example: "%y : Tensor = aten::neg(%x), return (%x)  =>  return (%x)",
     options: &[PassOption {
         name: "alias",
         default: "true",
-        summary: "look at memory: writes to what nobody reads go; false keeps every write",
+        summary: "erase writes to memory that is never read; false keeps every write",
     }],
     required: false,
     reads_shapes: false,
@@ -65,7 +67,7 @@ pub(crate) fn eliminate(graph: &mut Graph, cx: &mut PassContext<'_>, alias: bool
     sweep(graph, cx, &liveness.marked);
 }
 
-/// A param of a forked graph that nothing reads needs no operand, which may then die.
+/// An unread param of a forked graph needs no operand, which may then be dead.
 fn drop_unused_fork_inputs(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let forks: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::FORK).collect();
     for fork in forks {
@@ -85,14 +87,14 @@ fn drop_unused_fork_inputs(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
 }
 
-/// One block that is being marked, from its end.
+/// A block that is being marked, from its end.
 struct Frame {
     block: Block,
-    /// The node to look at next.
+    /// The node to visit next.
     cursor: Option<Node>,
     /// The blocks of the cursor that are still to be marked.
     nested: usize,
-    /// Whether anything in it was marked in this round.
+    /// Whether anything in the block was marked in this round.
     changed: bool,
 }
 
@@ -117,7 +119,7 @@ impl Liveness {
             Liveness { marked: EntitySet::new(), values: EntitySet::new(), memory, effects: EntitySet::new() };
         for node in graph.all_nodes() {
             if liveness.is_effect(graph, node) {
-                // Whatever encloses an effect has it too.
+                // Every node that encloses an effect has it too.
                 let around = std::iter::successors(Some(node), |&node| graph.enclosing(node));
                 for node in around {
                     if !liveness.effects.insert(node) {
@@ -184,9 +186,10 @@ impl Liveness {
         Frame { block, cursor: graph.last(block), nested: 0, changed }
     }
 
-    /// The body of a loop that marked something goes another round: one iteration reads what another wrote.
+    /// A loop body in which something was marked is marked again: one iteration reads what another
+    /// wrote.
     fn leave(&mut self, graph: &Graph, frames: &mut Vec<Frame>) {
-        let frame = frames.pop().expect("a block is being left");
+        let frame = frames.pop().expect("the frame on top of the stack");
         let is_loop = graph.owner_node(frame.block).is_some_and(|node| graph.kind(node) == prim::LOOP);
         let is_loop = planted!("dce.again", is_loop, "never" => false);
         if let Some(outer) = frames.last_mut() {
@@ -198,9 +201,10 @@ impl Liveness {
         }
     }
 
-    /// The results of a block that somebody reads outside, or in the next iteration.
+    /// Marks the results of a block that are read outside, or in the next iteration.
     fn mark_results(&mut self, graph: &Graph, block: Block) -> bool {
-        // Asked again in every round of the loops around it: an output of its node may have come to life since.
+        // Repeated in every round of the enclosing loops: an output of the node may have become
+        // live since.
         let node = graph.return_node(block);
         let Some(owner) = graph.owner_node(block) else {
             return self.mark_node(graph, node);
@@ -239,7 +243,7 @@ impl Liveness {
         (read || writes_live()) && self.mark_node(graph, node)
     }
 
-    /// Marks a node, its operands, and the nodes around it.
+    /// Marks a node, its operands, and the enclosing nodes.
     fn mark_node(&mut self, graph: &Graph, node: Node) -> bool {
         let mut fresh = false;
         let mut at = Some(node);
@@ -275,7 +279,7 @@ impl Liveness {
     }
 }
 
-/// Whether a node writes to any of its operands, as far as its schemas say.
+/// Whether a node writes to any of its operands, according to its schemas.
 fn writes(graph: &Graph, node: Node, operator: &Operator) -> bool {
     if !operator.schemas.iter().any(|schema| operator.may_write(Some(schema)))
         && !operator.may_write(operator.schemas.first())
@@ -300,7 +304,8 @@ fn carries(graph: &Graph, node: Node, wanted: impl Fn(&Graph, Node) -> bool) -> 
     false
 }
 
-/// Erases what was not marked, last first: users come after what they use, so erasing frees operands in time.
+/// Erases unmarked nodes, last first: users come after the values that they use, so operands are
+/// free in time.
 fn sweep(graph: &mut Graph, cx: &mut PassContext<'_>, marked: &EntitySet<Node>) {
     let mut work = vec![(graph.last(graph.root()), 0usize)];
     while let Some((cursor, nested)) = work.pop() {
@@ -333,7 +338,7 @@ fn output_names(graph: &Graph, node: Node) -> String {
     graph.outputs(node).map(|value| format!("%{}", graph.name(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// Results of branches that nobody reads, and loop state that is neither read outside nor inside.
+/// Removes unread branch results, and loop state that is read neither outside nor inside.
 fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let kind = graph.kind(node);
     if !matches!(kind, prim::IF | prim::GRAD_OF | prim::LOOP) || !fits(graph, node) {
@@ -364,7 +369,7 @@ fn remove_dead_results(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) 
     }
 }
 
-/// Whether blocks, operands and outputs correspond; a graph that nobody verified may say anything.
+/// Whether the counts of blocks, operands and outputs agree; an unverified graph may violate that.
 pub(crate) fn fits(graph: &Graph, node: Node) -> bool {
     let outputs = graph.num_outputs(node);
     let extra = usize::from(graph.kind(node) == prim::LOOP);

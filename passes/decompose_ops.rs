@@ -1,4 +1,4 @@
-//! Takes operators apart so that their pointwise parts can join groups.
+//! Decomposes operators so that their pointwise parts can join groups.
 //!
 //! ```text
 //! %y : Tensor = aten::addmm(%b, %x, %w, %1, %1)              =>  %m : Tensor = aten::mm(%x, %w)
@@ -11,24 +11,29 @@
 //! %y : Tensor = aten::batch_norm(%x, %w, %b, %m, %v, %no, …) =>  (x - m) · rsqrt(v + eps) · w + b, node by node
 //! ```
 //!
-//! - `aten::addmm` with alpha and beta 1 is a product and a sum.
-//! - Norms are taken apart on tensors whose type says that they are on a CUDA device, as in PyTorch; with `{norms}` on all devices.
-//!   Weight and bias must be there, or not be there, whatever happens. With running statistics that are only read, a batch norm is
-//!   pointwise altogether; other norms keep what they compute statistics for, and scale and shift become nodes.
+//! - `aten::addmm` with alpha and beta 1 becomes a product and a sum.
+//! - Norms are decomposed on tensors whose type says that they are on a CUDA device, as in PyTorch;
+//!   with `{norms}` on all devices. Weight and bias must each be known to be a tensor or known to
+//!   be None. With running statistics that are only read, a batch norm is pointwise throughout;
+//!   other norms keep an operator that computes the statistics, and scale and shift become nodes.
 //!
-//! Without a bias, `{norms}` adds 0.0 at the end, as the kernels do: else -0.0 would stay -0.0. PyTorch's nodes do not.
+//! Without a bias, `{norms}` adds 0.0 at the end, as the kernels do: otherwise -0.0 would stay
+//! -0.0. PyTorch's decomposition does not.
 //!
-//! `{norms}` wants operands of one element type, and types that say so: kernels refuse others, which nodes would take. In half
-//! precision weight and bias may be floats, as in the kernels.
+//! `{norms}` requires operands of one element type, known from their types: kernels raise an
+//! exception on others, which the decomposed nodes would accept. In half precision weight and bias
+//! may be floats, as in the kernels.
 //!
-//! Where PyTorch takes a norm apart that we leave: the rank that batch norms give rows of channels must be known; for
-//! running statistics the elements must be known to be floats or doubles, for in half precision an epsilon is lost; and running statistics
-//! that are written must not share memory with weight or bias, which are read behind the write then. PyTorch computes the
-//! statistics of layer norms by nodes too, in the precision of the elements and not for empty tensors. A result that other
-//! element types of weight or bias may have promoted is converted back.
+//! PyTorch decomposes some norms that this pass leaves: the rank must be known for batch norms,
+//! which view weight and bias as rows of channels; for running statistics the elements must be
+//! known to be floats or doubles, because half precision loses the epsilon; and running statistics
+//! that are written must not share memory with weight or bias, which are read after the write.
+//! PyTorch also computes the statistics of layer norms with nodes, in the precision of the elements
+//! and not for empty tensors. A result that weight or bias of other element types may have promoted
+//! is converted back.
 //!
-//! Ends with `constant-propagation` and `dce` when it changed something, as PyTorch, which infers types as well; here `shape-analysis`
-//! does. Linear in nodes; idempotent.
+//! Ends with `constant-propagation` and `dce` when it changed something, as PyTorch, which infers
+//! types as well; here `shape-analysis` does. Linear in nodes; idempotent.
 
 use crate::constant_propagation::{self, Memory};
 use crate::dead_code_elimination;
@@ -42,16 +47,16 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Simple, TensorType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "decompose-ops",
     aliases: &["decompose"],
-    summary: "take addmm and norms apart, so that their pointwise parts can join groups",
+    summary: "decompose addmm and norms, so that their pointwise parts can join groups",
     example: "%y : Tensor = aten::addmm(%b, %x, %w, %1, %1)  =>  %m : Tensor = aten::mm(%x, %w), %y : Tensor = aten::add(%b, %m, %one)",
     options: &[PassOption {
         name: "norms",
         default: "false",
-        summary: "batch and layer norms on every device, not only on tensors of CUDA devices",
+        summary: "decompose batch and layer norms on every device, not only on tensors of CUDA devices",
     }],
     required: false,
     reads_shapes: true,
@@ -72,7 +77,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     for node in products {
         products_split |= take_product_apart(graph, cx, node);
     }
-    // 1.3 leaves constants alone where it split products only.
+    // 1.3 leaves constants alone where it decomposed products only.
     if norms_split || products_split && graph.era == Era::V2 {
         constant_propagation::propagate(graph, cx, Memory::default());
     }
@@ -89,7 +94,7 @@ fn take_product_apart(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -
     let alpha = planted!("decompose.alpha", is_one(graph, alpha), "ignored" => true);
     let done = (beta && alpha).then(|| {
         cx.rewrite(graph, "addmm-split", node, |graph| {
-            graph_update!("Taking %{} apart", graph.name(graph.output(node, 0)));
+            graph_update!("Decomposing %{}", graph.name(graph.output(node, 0)));
             let mut parts = Parts { graph, place: Place::Before(node) };
             let product = parts.op("aten::mm", &[a, b]);
             let one = parts.int(1);
@@ -102,23 +107,24 @@ fn take_product_apart(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -
 
 // ---- norms
 
-/// How a norm is taken apart.
+/// How a norm is decomposed.
 struct Norm {
     /// Whether mean and variance are given, so that all of it is pointwise.
     pointwise: bool,
-    /// Number of dimensions, where weight and bias are rows of channels.
+    /// Number of dimensions, where weight and bias have one element per channel.
     rank: Option<usize>,
-    /// Whether there are weight and bias.
+    /// Whether weight and bias are present.
     affine: [bool; 2],
-    /// Whether an operand may be of another element type than the first.
+    /// Whether an operand may have another element type than the first.
     mixed: bool,
-    /// Whether an operand that becomes one of a node of its own may be of an element type that the norm refuses beside the first.
+    /// Whether an operand that becomes the operand of a node of its own may have an element type
+    /// that the norm rejects in combination with the first.
     raises: bool,
-    /// Whether zero is added where there is no bias, as kernels do: it makes 0.0 of -0.0.
+    /// Whether zero is added where there is no bias, as kernels do: it turns -0.0 into 0.0.
     zero: bool,
 }
 
-/// The norms that can be taken apart, found before anything is edited.
+/// The norms that can be decomposed, found before anything is edited.
 fn norms(graph: &Graph, cx: &mut PassContext<'_>) -> Vec<(Node, Norm)> {
     let everywhere = cx.flag("norms").unwrap_or(false);
     let is_norm = |node: &Node| match (graph.kind(*node).as_str(), graph.num_inputs(*node)) {
@@ -138,7 +144,7 @@ fn norms(graph: &Graph, cx: &mut PassContext<'_>) -> Vec<(Node, Norm)> {
         match norm {
             Ok(norm) if everywhere && norm.raises => {
                 cx.missed(graph, "norms-split", node, || {
-                    "its operands may be of element types that it refuses".to_owned()
+                    "its operands may have element types that it rejects".to_owned()
                 });
             }
             Ok(norm) if norm.pointwise || norm.affine != [false; 2] => {
@@ -151,7 +157,7 @@ fn norms(graph: &Graph, cx: &mut PassContext<'_>) -> Vec<(Node, Norm)> {
     found
 }
 
-/// Whether there is a tensor, when that is so, or is not so, whatever happens.
+/// Whether the value is a tensor (true) or None (false), when that is known.
 fn is_given(graph: &Graph, value: Value) -> Result<bool, &'static str> {
     match graph.ty(value).as_tensor() {
         Some(tensor) if tensor.undefined != Some(true) => Ok(true),
@@ -160,7 +166,7 @@ fn is_given(graph: &Graph, value: Value) -> Result<bool, &'static str> {
     }
 }
 
-/// Whether one of these operands that is there may be of another element type than the first.
+/// Whether one of these operands, if present, may have another element type than the first.
 fn is_mixed(graph: &Graph, node: Node, operands: &[usize]) -> bool {
     let dtype = |i: usize| graph.ty(graph.input(node, i)).as_tensor().map(|tensor| tensor.dtype);
     let own = dtype(0).flatten();
@@ -168,8 +174,8 @@ fn is_mixed(graph: &Graph, node: Node, operands: &[usize]) -> bool {
     planted!("decompose.mixed", mixed, "ignored" => false)
 }
 
-/// Whether one of these operands may be of an element type that kernels refuse beside the first: all are of one type, but
-/// in half precision the others may be floats.
+/// Whether one of these operands may have an element type that kernels reject in combination with
+/// the first: all must be of one type, but in half precision the others may be floats.
 fn may_raise(graph: &Graph, node: Node, operands: &[usize]) -> bool {
     let tensor = |i: usize| graph.ty(graph.input(node, i)).as_tensor();
     let own = tensor(0).and_then(|tensor| tensor.dtype);
@@ -188,7 +194,7 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
     let rank = x.rank().filter(|&rank| rank >= 2).ok_or("its rank is not known")?;
     let given = |i: usize| is_given(graph, graph.input(node, i));
     let (affine, running) = ([given(1)?, given(2)?], [given(3)?, given(4)?]);
-    let trains = graph.constant_int(graph.input(node, 5)).ok_or("whether it trains is not known")? != 0;
+    let trains = graph.constant_int(graph.input(node, 5)).ok_or("its `training` flag is not known")? != 0;
     let trains = planted!("decompose.trains", trains, "never" => false);
     let shared = [1, 2]
         .iter()
@@ -198,7 +204,7 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
     }
     let precise = matches!(x.dtype, Some(DType::Float | DType::Double));
     if !trains && (running != [true; 2] || planted!("decompose.precise", !precise, "ignored" => false)) {
-        return Err("its operand is not known to be of floats or doubles");
+        return Err("its operand is not known to have floats or doubles as elements");
     }
     let others: &[usize] = if trains { &[1, 2] } else { &[1, 2, 3, 4] };
     let (mixed, raises) = (is_mixed(graph, node, others), may_raise(graph, node, others));
@@ -208,7 +214,7 @@ fn batch_norm(graph: &Graph, node: Node, x: &TensorType, db: &AliasDb) -> Result
 impl Norm {
     fn split(self, graph: &mut Graph, node: Node) {
         let old = graph.output(node, 0);
-        graph_update!("Taking %{} apart", graph.name(old));
+        graph_update!("Decomposing %{}", graph.name(old));
         let first = if graph.kind(node).as_str() == "aten::layer_norm" { 2 } else { 1 };
         let affine = [0, 1].map(|i| self.affine[i].then(|| graph.input(node, first + i)));
         let affine = planted!("decompose.affine", affine, "swapped" => [affine[1], affine[0]]);
@@ -230,7 +236,7 @@ impl Norm {
         uses.into_iter().for_each(|one| graph.set_use(one, new));
     }
 
-    /// What is to be scaled, of statistics that are given.
+    /// The normalised value before scaling, computed from given statistics.
     fn pointwise(&self, parts: &mut Parts<'_>, node: Node) -> Value {
         let [x, mean, variance, eps] = [0, 3, 4, 7].map(|i| parts.graph.input(node, i));
         let [mean, variance] = [mean, variance].map(|value| parts.row(value, self.rank));
@@ -243,7 +249,7 @@ impl Norm {
         parts.op("aten::mul", &[centred, inverse])
     }
 
-    /// Scaled and shifted, of the element type of `like`.
+    /// Scales and shifts; the result has the element type of `like`.
     fn scaled(&self, parts: &mut Parts<'_>, normal: Value, affine: [Option<Value>; 2], like: Value) -> Value {
         let mut y = normal;
         if let Some(weight) = affine[0] {
@@ -261,15 +267,15 @@ impl Norm {
     }
 }
 
-/// Where nodes are put.
+/// The insertion point of nodes.
 #[derive(Clone, Copy)]
 enum Place {
     Before(Node),
-    /// Behind this one, which becomes the last that was put there.
+    /// After this node; each inserted node becomes the new insertion point.
     Behind(Node),
 }
 
-/// Makes nodes.
+/// Creates nodes.
 struct Parts<'a> {
     graph: &'a mut Graph,
     place: Place,
@@ -312,7 +318,8 @@ impl Parts<'_> {
         self.constant(Attribute::Float(value), Type::simple(Simple::Float))
     }
 
-    /// A row of channels, as a view that is broadcast over the other dimensions.
+    /// A vector with one element per channel, as a view that is broadcast over the other
+    /// dimensions.
     fn row(&mut self, value: Value, rank: Option<usize>) -> Value {
         let Some(rank) = rank else { return value };
         let shape = (0..rank).map(|dim| Attribute::Int(if dim == 1 { -1 } else { 1 })).collect();
@@ -320,7 +327,7 @@ impl Parts<'_> {
         self.op("aten::reshape", &[value, shape])
     }
 
-    /// Puts `new` in the place of the output of a node.
+    /// Replaces the output of a node with `new`.
     fn replace(self, node: Node, new: Value) {
         let old = self.graph.output(node, 0);
         self.graph.set_type(new, self.graph.ty(old));

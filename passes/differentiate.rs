@@ -15,19 +15,26 @@
 //!   return (%grads)
 //! ```
 //!
-//! A graph without such subgraphs, all of whose operators have a formula, becomes one. The formulas are a column of the operator table, `ops/gradients.txt`; they agree with
-//! eager mode where PyTorch's do not, at ties and bounds. What a formula needs of the forward run is returned behind the results, or is a param already. See
-//! `differentiate/reverse_graph.rs` for how the backward graph is made and `differentiate/captured_values.rs` for how it is cut off.
+//! A graph without such subgraphs, all of whose operators have a formula, becomes one subgraph. The
+//! formulas are a column of the operator table, `ops/gradients.txt`; they agree with eager mode
+//! where PyTorch's do not, at ties and bounds. Values of the forward run that a formula needs are
+//! returned after the results, or are params already. See `differentiate/reverse_graph.rs` for the
+//! construction of the backward graph and `differentiate/captured_values.rs` for how it is
+//! separated from the forward graph.
 //!
-//! The attributes say which values correspond. PyTorch keeps them and the backward graph too, but does not print them; here they are text, so that a graph that is
-//! differentiated can be saved, edited and run:
+//! The attributes record which values correspond. PyTorch keeps them and the backward graph too,
+//! but does not print them; here they are text, so that a differentiated graph can be saved, edited
+//! and run:
 //!
 //! - `f_real_outputs`: how many results the subgraph had.
-//! - `df_input_vjps`: the results, the returned values that were added among them, whose gradients are the first params of the backward graph.
-//! - `df_input_captured_inputs`, `df_input_captured_outputs`: the params and the results that are its other params.
+//! - `df_input_vjps`: the results, the added returned values among them, whose gradients are the
+//!   first params of the backward graph.
+//! - `df_input_captured_inputs`, `df_input_captured_outputs`: the params and the results that are
+//!   its other params.
 //! - `df_output_vjps`: the params whose gradients it returns, in a tuple.
 //!
-//! Linear in nodes and what formulas write. A subgraph that has its backward graph is left alone, and so is one that PyTorch has printed without it; so the pass is idempotent.
+//! Linear in nodes and in the size of the written formulas. A subgraph that has its backward graph
+//! is left alone, and so is one that PyTorch has printed without it; so the pass is idempotent.
 
 mod activity;
 mod captured_values;
@@ -53,7 +60,7 @@ use packed_results::Packing;
 use reverse_graph::Undifferentiable;
 use rustc_hash::FxHashSet;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "differentiate",
     aliases: &[],
@@ -63,27 +70,27 @@ pub const PASS: PassInfo = PassInfo {
         PassOption {
             name: "groups-only",
             default: "false",
-            summary: "leave a graph without differentiable subgraphs alone, as behind `create-autodiff-subgraphs`",
+            summary: "leave a graph without differentiable subgraphs alone, as after `create-autodiff-subgraphs`",
         },
         PassOption {
             name: "whole",
             default: "false",
-            summary: "differentiate the graph around groups as well, which count as operators with their backward graphs for formulas",
+            summary: "also differentiate the graph around groups, with their backward graphs as the groups' formulas",
         },
         PassOption {
             name: "defined",
             default: "false",
-            summary: "say in types that gradients of all results are given, and no others: what is so in most calls",
+            summary: "declare in types that the gradients of all results are defined, and no others, as in most calls",
         },
         PassOption {
             name: "eager",
             default: "false",
-            summary: "stop gradients at bounds and conditions as eager mode does, which PyTorch's formulas multiply with 0: infinite ones make NaN there",
+            summary: "stop gradients at bounds and conditions as eager mode does; PyTorch's formulas multiply by 0, which makes infinite gradients NaN",
         },
         PassOption {
             name: "joint",
             default: "false",
-            summary: "make one graph of both, with the gradients of results behind its params, and those of params behind its results",
+            summary: "make one graph of both: gradients of results are params after its own, gradients of params are results after its own",
         },
     ],
     required: false,
@@ -98,7 +105,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         |graph: &Graph, node| graph.kind(node) == prim::DIFFERENTIABLE_GRAPH && graph.subgraph(node).is_some();
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| is_group(graph, node)).collect();
     let is_one = graph.first(graph.root()).is_some_and(|node| graph.next(node).is_none() && groups.contains(&node));
-    // A pass that looked for groups has said what may be differentiated, also where it found none.
+    // A pass that makes groups has decided what is differentiated, even where it made none.
     let is_told = cx.flag("groups-only")? || cx.has_run("create-autodiff-subgraphs");
     let is_whole = cx.flag("whole")?;
     let takes_all = if groups.is_empty() { is_whole || !is_told } else { is_whole && !is_one };
@@ -122,23 +129,25 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Makes a plain graph of one that is a differentiated group and nothing else.
+/// Makes a plain graph of a graph that consists of one differentiated group.
 fn join(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let first = graph.first(graph.root());
     let Some((group, roles)) = joint_graph::whole(graph) else {
         let why = match first {
             Some(_) => {
-                "`joint` takes a graph that is one differentiable group, whose params and results are its own, or becomes one"
+                "`joint` requires a graph that is, or becomes, one differentiable group with the same params and results"
             }
-            None => "`joint` finds nothing to differentiate: no node makes a result",
+            None => "`joint` found nothing to differentiate: no node computes a result",
         };
         let at = first.unwrap_or(graph.return_node(graph.root()));
-        return Err(PassError::at(graph, at, why).with_help("`inline-autodiff-subgraphs` puts groups back"));
+        return Err(
+            PassError::at(graph, at, why).with_help("run `inline-autodiff-subgraphs` first, which inlines groups")
+        );
     };
     if let Some(list) = joint_graph::result_without_gradient(graph, group, &roles) {
         let name = graph.name(list);
-        let why = format!("`joint` takes gradients of tensors, and not of `%{name}`, which is a list of them");
-        return Err(PassError::at(graph, group, why).with_help("let the graph return the tensors themselves"));
+        let why = format!("`joint` requires tensor results, and `%{name}` is a list of tensors");
+        return Err(PassError::at(graph, group, why).with_help("return the tensors themselves from the graph"));
     }
     cx.rewrite(graph, "graphs-joined", group, |graph| {
         graph_update!("Joining a group of {} operands and its backward graph", graph.num_inputs(group));
@@ -147,13 +156,15 @@ fn join(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Whether a section returns more than its node has, and nothing tells what for: PyTorch prints groups that have their gradient so.
+/// Whether a section returns more values than its node has outputs, and no attribute says why:
+/// PyTorch prints groups that have their gradient so.
 fn has_hidden_results(graph: &Graph, group: Node) -> bool {
     let more = |section: &Graph| section.results(section.root()).len() != graph.num_outputs(group);
     graph.attribute(group, attr::F_REAL_OUTPUTS).is_none() && graph.subgraph(group).is_some_and(more)
 }
 
-/// A function of the table as a graph of its own: what PyTorch's backward graphs call instead of having it in them.
+/// A function of the table as a graph of its own; PyTorch's backward graphs call such functions
+/// instead of containing their nodes.
 pub fn function_graph(release: Release, name: &str) -> Option<Graph> {
     let function = function(release.era(), name)?;
     let mut graph = Graph::new();
@@ -167,31 +178,31 @@ pub fn function_graph(release: Release, name: &str) -> Option<Graph> {
     Some(graph)
 }
 
-/// What to do about a node that cannot be differentiated, in a graph that was to be one group.
+/// Help for a node that cannot be differentiated, in a graph that was to be one group.
 ///
-/// Eager gradients are asked for by whoever runs the graph, and are of all of it.
+/// Eager gradients are requested by the command that runs the graph, and are of the whole graph.
 fn way_round(graph: &Graph, node: Node, is_eager: bool) -> String {
     let help = match graph.kind(node) {
-        prim::GRAD_OF => "`specialize-autogradzero` puts formulas of gradients that are given in their place",
-        prim::TUPLE_CONSTRUCT => "`lower-all-tuples` first",
+        prim::GRAD_OF => "`specialize-autogradzero` inlines the formulas of gradients that are defined",
+        prim::TUPLE_CONSTRUCT => "run `lower-all-tuples` first",
         prim::GUARD | prim::BAILOUT => {
-            "differentiate first, and guard the graphs that come of it; `jitopt run --grads` takes the graph without its guards"
+            "differentiate first, then guard the resulting graphs; `jitopt run --grads` removes the guards of the graph"
         }
-        _ if is_about_grad_mode(graph, node) => "`jitopt run --grads` follows what a run does without gradients",
-        prim::IF | prim::LOOP => "`jitopt run --grads` differentiates what a run did",
-        _ if graph.block_of(node) != Some(graph.root()) => "`jitopt run --grads` differentiates what a run did",
+        _ if is_about_grad_mode(graph, node) => "`jitopt run --grads` handles regions that run with gradients disabled",
+        prim::IF | prim::LOOP => "`jitopt run --grads` differentiates the trace of a run",
+        _ if graph.block_of(node) != Some(graph.root()) => "`jitopt run --grads` differentiates the trace of a run",
         kind if kind.as_str().ends_with('_') => {
-            "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, make memory anew that nobody else looks into; `--remarks` tells why they leave this"
+            "`shape-analysis{precise},remove-mutation,functionalize`, which `jitopt run --grads` runs, replace writes to memory that has no other reader; `--remarks` reports why this write stays"
         }
         _ => {
-            "`create-autodiff-subgraphs` first differentiates what has formulas, and leaves the rest to eager mode; `jitopt run --grads` takes no graph that has one without"
+            "run `create-autodiff-subgraphs` first, to differentiate only the nodes that have formulas and leave the others to eager mode; `jitopt run --grads` requires a formula for every node"
         }
     };
     if is_eager {
         return help.to_owned();
     }
     format!(
-        "{help}; a graph without differentiable subgraphs, as this is, is differentiated as a whole, and left alone by `differentiate{{groups-only}}`"
+        "{help}; this graph has no differentiable subgraphs, so it is differentiated as a whole; `differentiate{{groups-only}}` leaves such a graph alone"
     )
 }
 
@@ -258,7 +269,7 @@ fn names_of_results(section: &Graph) -> Vec<Option<String>> {
 /// Gives one group its backward graph.
 fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Result<(), PassError> {
     if let Some(Undifferentiable { node, why }) = graph.subgraph(group).and_then(reverse_graph::obstacle) {
-        let section = graph.subgraph(group).expect("it was looked into");
+        let section = graph.subgraph(group).expect("the group has a section, as checked above");
         return Err(PassError::at(section, node, why));
     }
     if !cx.may("graphs-differentiated") {
@@ -275,7 +286,7 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
         Ok(made) => made,
         Err(Undifferentiable { node, why }) => return Err(PassError::at(&forward, node, why)),
     };
-    // What replaced operators left them behind.
+    // Replaced operators are left over.
     crate::dead_code_elimination::eliminate(&mut forward, cx, true);
     if cx.flag("defined")? {
         tell_defined(&forward, &mut backward, &roles);
@@ -286,14 +297,16 @@ fn differentiate(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> Re
     Ok(())
 }
 
-/// The type of the gradient of a value, which is given or not. Where its elements lie is up to who gives it.
+/// The type of a gradient of a value, defined or undefined. Strides are not part of it: the caller
+/// chooses them.
 pub(crate) fn gradient_type(of: Type, is_given: bool) -> Type {
     let known = of.as_tensor().filter(|_| is_given).cloned().unwrap_or_default();
     let strides = Strides::Unknown;
     Type::new(TypeKind::Tensor(TensorType { undefined: Some(!is_given), requires_grad: None, strides, ..known }))
 }
 
-/// Gives the gradients of results the types of these, and those of values that are only kept the type of what is not there.
+/// Types gradients of results as the results, and gradients of values that are only captured as
+/// undefined.
 fn tell_defined(forward: &Graph, backward: &mut Graph, roles: &Roles) {
     let results: Vec<Type> = forward.results(forward.root()).map(|result| forward.ty(result)).collect();
     let params: Vec<Value> = backward.params(backward.root()).collect();

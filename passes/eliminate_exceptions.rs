@@ -1,4 +1,4 @@
-//! Removes asserts, and branches that certainly raise.
+//! Removes asserts and branches that certainly raise.
 //!
 //! ```text
 //! %ok : bool = aten::gt(%n, %zero)
@@ -11,12 +11,13 @@
 //!     -> (%u)
 //! ```
 //!
-//! The result is that of the input on every run that does not raise; on others it is unspecified, and effects before
-//! the exception are lost, so no named pipeline has this pass. A block certainly raises when it holds
-//! `prim::RaiseException`, or a `prim::If` of which both branches do. Where both raise, the branch stays and the block
-//! around it raises. `dce` erases the conditions that nobody reads any more.
+//! The result equals that of the input on every run that does not raise; on others it is
+//! unspecified, and effects before the exception are lost, so no named pipeline has this pass. A
+//! block certainly raises when it holds `prim::RaiseException`, or a `prim::If` of which both
+//! branches do. Where both raise, the branch stays and the enclosing block raises. `dce` erases the
+//! conditions that become unread.
 //!
-//! Linear in nodes: each node moves at most once for each branch around it that goes. Idempotent.
+//! Linear in nodes: each node moves at most once per removed enclosing branch. Idempotent.
 
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Block, Graph, Node};
@@ -26,7 +27,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::prim;
 use jitopt_core::{graph_dump, graph_update};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "eliminate-exceptions",
     aliases: &["EliminateExceptions"],
@@ -62,20 +63,20 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Notes that the block of a node raises.
+/// Records that the block of a node raises.
 fn mark(raising: &mut EntitySet<Block>, graph: &Graph, node: Node) {
     if let Some(block) = graph.block_of(node) {
         raising.insert(block);
     }
 }
 
-/// Whether a node only raises or does nothing: `aten::_assert_async` and others like it.
+/// Whether a node either raises or does nothing: `aten::_assert_async` and similar operators.
 fn is_assert(graph: &Graph, node: Node) -> bool {
     let effect = ops::operator(graph.era, graph.kind(node)).rule.effect;
     effect == Effect::Raise && graph.num_outputs(node) == 0
 }
 
-/// Puts the nodes of a block in the place of the `prim::If` around it.
+/// Replaces a `prim::If` by the nodes of one of its blocks.
 fn keep_branch(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) {
     cx.rewrite(graph, "branches-removed", node, |graph| {
         graph_update!("Removing the branch of the If on %{} that raises", graph.name(graph.input(node, 0)));

@@ -1,4 +1,4 @@
-//! Makes tensors without dimensions of numbers, for readers that know nothing but tensors.
+//! Converts scalars to zero-dimensional tensors, for readers that support only tensors.
 //!
 //! ```text
 //! %1 : int = prim::Constant[value=1]()              %2 : Long(device=cpu) = prim::Constant[value={1}]()
@@ -7,13 +7,13 @@
 //! %y : Tensor = aten::add(%x, %t, %1)               %y : Tensor = aten::add(%x, %n, %2)
 //! ```
 //!
-//! For exporters: operators keep the operands that they have, so the result is a graph for reading
-//! and none that runs. As in PyTorch what is inside containers and sections stays, and so do params
-//! of blocks that nobody reads. Conversions between numbers and tensors are skipped: `aten::Int` of
-//! 2.7 is 2.7 to the reader of such a graph. Floats show six digits, as PyTorch prints the elements
-//! of a tensor. Linear in nodes and operands; idempotent.
+//! For exporters: operators keep their operands, so the result is a graph for reading that does not
+//! run. As in PyTorch, scalars inside containers and sections stay, and so do unread params of
+//! blocks. Conversions between scalars and tensors are skipped: `aten::Int` of 2.7 is 2.7 to the
+//! reader of such a graph. Floats have six digits, as PyTorch prints the elements of a tensor.
+//! Linear in nodes and operands; idempotent.
 //!
-//! Each release does it a little differently, seen in all of them from 1.0.1 to 2.15.0:
+//! The behaviour differs between releases, as observed in all of them from 1.0.1 to 2.15.0:
 //!
 //! | | up to 1.1 | 1.2 to 1.8 | 1.9 and 1.10 | from 1.11 on |
 //! |---|---|---|---|---|
@@ -33,11 +33,11 @@ use jitopt_core::types::release::Release;
 use jitopt_core::types::{DType, Simple, Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "erase-number-types",
     aliases: &[],
-    summary: "make tensors without dimensions of numbers, for exporters",
+    summary: "convert scalars to zero-dimensional tensors, for exporters",
     example: "%1 : int = prim::Constant[value=1]()  =>  %1 : Long(device=cpu) = prim::Constant[value={1}]()",
     options: &[],
     required: false,
@@ -48,12 +48,11 @@ pub const PASS: PassInfo = PassInfo {
 
 /// Old constants and conversions are erased.
 const OLD_NODES_GO: Release = Release(1, 2);
-/// Types say a device.
+/// Types have a device.
 const TYPES_HAVE_DEVICES: Release = Release(1, 7);
-/// Bools are tensors of bools, floats of doubles, and params have such types.
+/// Bools become bool tensors, floats double tensors, and params have such types.
 const BOOLS_ARE_NUMBERS: Release = Release(1, 9);
-/// Constants that no node reads keep their type, and types of the others do not say
-/// `requires_grad=0`.
+/// Constants that no node reads keep their type, and types of the others have no `requires_grad=0`.
 const CONSTANTS_ARE_PLAIN: Release = Release(1, 11);
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -80,7 +79,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// The element type of a number, none when it may be any.
+/// The element type of a scalar, none when it may be any.
 fn number(ty: Type) -> Option<Option<DType>> {
     let TypeKind::Simple(simple) = ty.kind() else { return None };
     match simple {
@@ -93,7 +92,7 @@ fn number(ty: Type) -> Option<Option<DType>> {
     }
 }
 
-/// The type of a tensor without dimensions, with what types of the release say.
+/// The type of a zero-dimensional tensor, with the facts that the release gives.
 fn tensor(graph: &Graph, dtype: Option<DType>) -> Type {
     Type::new(TypeKind::Tensor(TensorType {
         dtype,
@@ -106,7 +105,7 @@ fn tensor(graph: &Graph, dtype: Option<DType>) -> Type {
     }))
 }
 
-/// The same of a constant.
+/// As `tensor`, for a constant.
 fn constant_tensor(graph: &Graph, dtype: DType) -> Type {
     let shows_gradient = (TYPES_HAVE_DEVICES..CONSTANTS_ARE_PLAIN).contains(&graph.release());
     let ty = tensor(graph, Some(dtype));
@@ -118,7 +117,7 @@ fn constant_tensor(graph: &Graph, dtype: DType) -> Type {
     }
 }
 
-/// What a param becomes that is a number.
+/// The new type of a param that is a scalar.
 fn param_type(graph: &Graph, value: Value) -> Option<Type> {
     let dtype = number(graph.written_type(value)?)?;
     match graph.release() < BOOLS_ARE_NUMBERS {
@@ -148,12 +147,12 @@ fn erase_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
 
 // ---- constants
 
-/// Puts a constant that is a tensor in the place of a number.
+/// Replaces a scalar constant by a tensor constant.
 fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let Some(value) = graph.single_output(node) else { return };
     let takes_all = graph.release() >= OLD_NODES_GO;
     let Some(Some(dtype)) = number(graph.ty(value)).filter(|_| takes_all || graph.has_uses(value)) else { return };
-    // Its type changes when a node is visited that reads it.
+    // The type changes when a reading node is visited.
     let is_read = graph.users(value).any(|user| graph.kind(user) != prim::RETURN);
     let keeps_type = graph.release() >= CONSTANTS_ARE_PLAIN && !is_read;
     let Some(text) = graph.attribute(node, attr::VALUE).and_then(printed) else { return };
@@ -161,7 +160,7 @@ fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let long = dtype == DType::Bool && graph.release() < BOOLS_ARE_NUMBERS;
     let ty = constant_tensor(graph, if long { DType::Long } else { dtype });
     cx.rewrite(graph, "constants-erased", node, |graph| {
-        graph_update!("Making a tensor of %{}", graph.name(value));
+        graph_update!("Converting %{} to a tensor", graph.name(value));
         if graph.release() < OLD_NODES_GO {
             return insert_tensor(graph, node, text, ty);
         }
@@ -172,7 +171,7 @@ fn erase_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     });
 }
 
-/// Another constant before the old one, which loses its users.
+/// Inserts another constant before the old one, which loses its users.
 fn insert_tensor(graph: &mut Graph, old: Node, text: String, ty: Type) {
     let new = graph.create_op(prim::CONSTANT, &[], ty);
     graph.set_attribute(new, attr::VALUE, Attribute::Tensor(text.into()));
@@ -181,7 +180,7 @@ fn insert_tensor(graph: &mut Graph, old: Node, text: String, ty: Type) {
     graph.replace_all_uses(graph.output(old, 0), graph.output(new, 0));
 }
 
-/// A number as the element of a tensor: with six digits, as PyTorch prints them.
+/// A scalar as the element of a tensor: with six digits, as PyTorch prints them.
 fn printed(value: &Attribute) -> Option<String> {
     let digits = |value: f64| {
         let mut text = Vec::new();
@@ -215,7 +214,7 @@ fn converts(kind: Symbol) -> bool {
     kinds.contains(&kind.as_str())
 }
 
-/// Whether a conversion has one operand, and that is a number or a tensor: a text stays one.
+/// Whether a conversion has one operand, a scalar or a tensor: a conversion of a string stays.
 fn takes_one_number(graph: &Graph, node: Node) -> bool {
     let (Some(_), 1) = (graph.single_output(node), graph.num_inputs(node)) else { return false };
     let ty = graph.ty(graph.input(node, 0));

@@ -1,21 +1,21 @@
-//! Forgets everything that types say about tensors.
+//! Erases everything that types say about tensors.
 //!
 //! ```text
 //! %y : Float(2, 3) = aten::neg(%x)    =>    %y : Tensor = aten::neg(%x)
 //! ```
 //!
-//! Tensors inside optionals, lists, dicts, tuples and futures too, and in subgraphs; tensor constants too.
-//! Linear in values.
+//! This includes tensors inside optionals, lists, dicts, tuples and futures, subgraphs, and tensor
+//! constants. Linear in values.
 
 use jitopt_core::ir::{Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::{graph_dump, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "erase-shape-information",
     aliases: &["erase-shapes"],
-    summary: "forget dtypes, sizes, strides, devices: every tensor is a plain Tensor",
+    summary: "erase dtypes, sizes, strides, devices: every tensor is a plain Tensor",
     example: "%y : Float(2, 3) = aten::neg(%x)  =>  %y : Tensor = aten::neg(%x)",
     options: &[],
     required: false,

@@ -1,4 +1,4 @@
-//! Makes new tensors where parts of tensors are written to.
+//! Replaces writes to parts of tensors by new tensors.
 //!
 //! ```text
 //! %y : Tensor = aten::zeros_like(%x, …)               %y : Tensor = aten::zeros_like(%x, …)
@@ -8,15 +8,22 @@
 //!                                                     %r : Tensor = aten::relu(%y.1)
 //! ```
 //!
-//! Memory that a node of a block makes, and whose names are all known, has versions: each write makes the next one. An operator in place becomes what computes the same anew, as in
-//! `remove-mutation`; where it writes to a view, what it computes is put back into what that is a view of, and so on to the whole. Who reads the memory, or a view of it, behind the write
-//! reads the new version, or a view that is taken of it there. So does functionalization in PyTorch 2, for its own IR; nothing does for this one.
+//! Memory that a node of a block creates, and whose names are all known, has versions: each write
+//! makes the next one. An in-place operator becomes its out-of-place form, as in `remove-mutation`;
+//! where it writes to a view, the result is scattered back into the value that it is a view of, and
+//! so on up to the base. Readers of the memory, or of a view of it, after the write read the new
+//! version, or a view of that taken at that point. PyTorch 2 does the same as functionalization for
+//! its own IR, but has no pass for this one.
 //!
-//! The names of memory are what nodes make of it that are known here: `select`, `slice`, `narrow`, `diagonal`, other orders of dimensions, and new shapes. Where anything else may look into it (a block, a list
-//! that is kept while it is written to, an operator that may return its operand) it is left as it is, with a remark; and so is the memory of params, which belongs to who calls. What was a
-//! row of elements may get other strides. A new version is a copy of the whole: that is for gradients, which need what was there before, and not for speed.
+//! The names of memory are the views that are known here: `select`, `slice`, `narrow`, `diagonal`,
+//! permuted dimensions, and new shapes. Where anything else may alias it (a block, a list that is
+//! kept while the memory is written to, an operator that may return its operand) it is left
+//! unchanged, with a remark; so is the memory of params, which belongs to the caller. Contiguous
+//! memory may get other strides. A new version is a copy of the whole base: that serves gradients,
+//! which need the earlier contents, and not speed.
 //!
-//! PyTorch has the operators that put parts back from 1.11 on: nothing is done in graphs of before. Linear in nodes, and for each write in how many views it goes through.
+//! PyTorch has the scatter operators from 1.11 on: nothing is done in older graphs. Linear in
+//! nodes, and for each write in the depth of its chain of views.
 
 use crate::remove_mutation::{Form, is_new, keeps_elements, out_of_place};
 use jitopt_core::analysis::AliasDb;
@@ -31,11 +38,11 @@ use jitopt_core::types::{Strides, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "functionalize",
     aliases: &[],
-    summary: "make new tensors where parts of tensors are written to",
+    summary: "replace writes to parts of tensors by new tensors",
     example: "%p : Tensor = aten::select(%y, %0, %i), %w : Tensor = aten::add_(%p, %v, %1)  =>  %w : Tensor = aten::add(%p, %v, %1), %y.1 : Tensor = aten::select_scatter(%y, %w, %0, %i)",
     options: &[],
     required: false,
@@ -75,19 +82,19 @@ fn has_scatters(graph: &Graph) -> bool {
 
 // ---- views
 
-/// How what was computed of a view is put back into what it is a view of.
+/// How the new value of a view is put back into the value that it is a view of.
 enum Back {
-    /// An operator of the whole, the part, and the other operands of the view.
+    /// An operator on the base, the new part, and the other operands of the view.
     Scatter(&'static str),
     /// The operator of the view itself, with its operands.
     Itself,
-    /// The same, with its two operands exchanged.
+    /// As `Itself`, with the two operands exchanged.
     Exchanged,
-    /// `slice_scatter`, up to where the part ends.
+    /// `slice_scatter`, with the end of the part computed.
     Narrowed,
-    /// The inverse of an order of dimensions.
+    /// The inverse permutation of dimensions.
     Permuted,
-    /// The part in the shape of the whole: both have the same elements in the same order.
+    /// The part reshaped to the base: both have the same elements in the same order.
     Shape,
 }
 
@@ -114,20 +121,20 @@ const VIEWS: &[(&str, Back)] = &[
 fn back(graph: &Graph, node: Node) -> Option<&'static Back> {
     let is_plain = graph.num_outputs(node) == 1 && graph.ty(graph.output(node, 0)).is_tensor();
     let on_tensor = graph.num_inputs(node) > 0 && graph.ty(graph.input(node, 0)).is_tensor();
-    // `view` with another element type is another operator: its second operand is a number.
+    // `view` with another element type is a different operator: its second operand is an integer.
     let is_cast = graph.kind(node).as_str() == "aten::view"
         && !matches!(graph.ty(graph.input(node, 1)).kind(), TypeKind::List(_));
     let row = VIEWS.iter().find(|row| row.0 == graph.kind(node).as_str());
     let is_known = |row: &&(&str, Back)| match row.1 {
         Back::Permuted => inverse(graph, node).is_some(),
-        // The other overload has a tensor for where it begins.
+        // The other overload has a tensor for the start.
         Back::Narrowed => !graph.ty(graph.input(node, 2)).is_tensor(),
         _ => true,
     };
     row.filter(|_| is_plain && on_tensor && !is_cast).filter(is_known).map(|row| &row.1)
 }
 
-/// The order of dimensions that undoes `permute`, where that is constant.
+/// The permutation that undoes `permute`, where that is constant.
 fn inverse(graph: &Graph, permute: Node) -> Option<Vec<i64>> {
     let order = graph.constant_ints(graph.input(permute, 1))?;
     let rank = order.len() as i64;
@@ -135,7 +142,7 @@ fn inverse(graph: &Graph, permute: Node) -> Option<Vec<i64>> {
     (0..rank).map(|dim| from.iter().position(|&other| other == dim).map(|at| at as i64)).collect()
 }
 
-/// What takes a view of any strides, or makes a copy: those of versions may be others.
+/// The operator that accepts any strides, by a copy if necessary: versions may have other strides.
 fn any_strides(kind: Symbol) -> Symbol {
     match kind.as_str() {
         "aten::view" => Symbol::new("aten::reshape"),
@@ -152,7 +159,7 @@ fn without_strides(ty: Type) -> Type {
     }
 }
 
-/// Makes an operator, in front of another.
+/// Inserts an operator before another.
 fn insert(graph: &mut Graph, before: Node, kind: Symbol, operands: &[Value], ty: Type) -> Value {
     let node = graph.create_op(kind, operands, ty);
     graph.insert_before(before, node);
@@ -160,17 +167,17 @@ fn insert(graph: &mut Graph, before: Node, kind: Symbol, operands: &[Value], ty:
     graph.output(node, 0)
 }
 
-/// Makes a constant, in front of a node.
+/// Inserts a constant before a node.
 fn constant(graph: &mut Graph, before: Node, literal: Attribute, ty: Type) -> Value {
     let value = insert(graph, before, prim::CONSTANT, &[], ty);
-    let node = graph.definer(value).expect("it was just made");
+    let node = graph.definer(value).expect("a new constant has a node");
     graph.set_attribute(node, attr::VALUE, literal);
     value
 }
 
 // ---- writes
 
-/// What writes to its first operand, and how the same is computed anew.
+/// An operator that writes to its first operand, and its out-of-place form.
 enum Write {
     Copy,
     Operator(Form),
@@ -186,7 +193,7 @@ impl Write {
     }
 }
 
-/// What the memory of a value is called first, as far as views and writes tell.
+/// The base of a value's memory, as far as views and writes tell.
 fn base_of(graph: &Graph, mut value: Value) -> Value {
     while let Some(node) = graph.definer(value) {
         if back(graph, node).is_none() && Write::of(graph, node).is_none() {
@@ -197,18 +204,22 @@ fn base_of(graph: &Graph, mut value: Value) -> Value {
     value
 }
 
-/// Whether an operator in place leaves its operand where it is in memory: what `t_` changes is how one name looks at it, and other names do not see that.
+/// Whether an in-place operator leaves the layout of its operand unchanged: `t_` changes how one
+/// name views the memory, and other names do not see that.
 fn keeps_shape(graph: &Graph, node: Node, out_of_place: Symbol) -> Result<(), String> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, out_of_place, &types).schema();
     let is_view = schema.is_some_and(|schema| schema.returns.iter().any(|returned| returned.is_annotated()));
     match is_view || ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes {
-        true => Err(format!("`{}` writes to no element: it changes where they are looked for", graph.kind(node))),
+        true => {
+            Err(format!("`{}` writes to no element: it changes the shape or strides of one tensor", graph.kind(node)))
+        }
         false => Ok(()),
     }
 }
 
-/// Whether what is computed anew is cast to the element type of what is written to: between reals nothing is refused in place.
+/// Whether the out-of-place result is cast to the element type of the written tensor: between
+/// floating point types no in-place cast is rejected.
 fn is_cast_back(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
     let own = dtype(graph.input(node, 0));
@@ -220,18 +231,18 @@ fn is_cast_back(graph: &Graph, node: Node) -> bool {
 
 // ---- names
 
-/// What a name of the memory is.
+/// The kind of a name of the memory.
 #[derive(Clone, Copy)]
 enum Name {
-    /// The whole.
+    /// The base itself.
     Base,
-    /// What this node makes, a view of another name.
+    /// The output of this node, a view of another name.
     View(Node, Value),
-    /// What an operator returns that has written to another name.
+    /// The result of an operator that has written to another name.
     Written(Value),
 }
 
-/// The names of memory, and the nodes that read it, look into it or write to it, in the order in which they run.
+/// The names of memory, and the nodes that read, alias or write it, in the order in which they run.
 struct Versions {
     base: Value,
     names: FxHashMap<Value, Name>,
@@ -239,11 +250,14 @@ struct Versions {
 }
 
 impl Versions {
-    /// All names that the memory of a value has, or why they are not known.
+    /// All names of a value's memory, or why they are not known.
     fn of(graph: &Graph, db: &AliasDb, base: Value) -> Result<Versions, String> {
         let block = graph.definer(base).and_then(|node| graph.block_of(node)).filter(|_| is_new(graph, base));
         let Some(block) = block else {
-            return Err(format!("`%{}` is no memory that a node makes: others may look into it", graph.name(base)));
+            return Err(format!(
+                "`%{}` is not memory that a node creates: it may have other aliases",
+                graph.name(base)
+            ));
         };
         let mut found = Search { graph, db, base, block, nodes: FxHashSet::default(), held: Vec::new() };
         let mut names = FxHashMap::from_iter([(base, Name::Base)]);
@@ -261,19 +275,19 @@ impl Versions {
     }
 }
 
-/// Looks for names.
+/// The search for names.
 struct Search<'g> {
     graph: &'g Graph,
     db: &'g AliasDb,
     base: Value,
     block: Block,
     nodes: FxHashSet<Node>,
-    /// Lists and tuples that hold a name, and who reads them.
+    /// Lists and tuples that hold a name, and their readers.
     held: Vec<(Node, Node)>,
 }
 
 impl Search<'_> {
-    /// What a use does with a name: the new name that it makes of it, if any.
+    /// The effect of a use on a name: the new name that it creates, if any.
     fn used(&mut self, name: Value, node: Node, operand: usize) -> Result<Option<(Value, Name)>, String> {
         let graph = self.graph;
         if node == graph.return_node(self.block) {
@@ -281,14 +295,14 @@ impl Search<'_> {
             return Ok(None);
         }
         if graph.block_of(node) != Some(self.block) {
-            return Err(format!("`%{}` is read in a block further in", graph.name(name)));
+            return Err(format!("`%{}` is read in a nested block", graph.name(name)));
         }
         self.nodes.insert(node);
         if operand == 0 && back(graph, node).is_some() {
             return Ok(Some((graph.output(node, 0), Name::View(node, name))));
         }
         if let Some(write) = Write::of(graph, node) {
-            // Of the others it only reads elements.
+            // Of the other operands it only reads elements.
             if operand > 0 {
                 return Ok(None);
             }
@@ -306,7 +320,7 @@ impl Search<'_> {
         self.only_reads(node, name).map(|()| None)
     }
 
-    /// Whether a node reads what it is handed, and neither hands on any of it nor puts it into something.
+    /// Whether a node only reads its operand, and neither returns an alias of it nor stores it.
     fn only_reads(&self, node: Node, name: Value) -> Result<(), String> {
         let graph = self.graph;
         let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
@@ -330,18 +344,18 @@ impl Search<'_> {
             && graph.subgraph(node).is_none()
         {
             true => Ok(()),
-            false => Err(format!("`{}` may keep `%{}`, or hand it on", graph.kind(node), graph.name(name))),
+            false => Err(format!("`{}` may keep `%{}`, or return an alias of it", graph.kind(node), graph.name(name))),
         }
     }
 
-    /// Notes who reads a list or a tuple.
+    /// Records the readers of a list or a tuple.
     fn is_held(&mut self, holder: Node) -> Result<(), String> {
         let graph = self.graph;
         let list = graph.output(holder, 0);
         for user in graph.users(list) {
             if user != graph.return_node(self.block) {
                 if graph.block_of(user) != Some(self.block) || graph.num_blocks(user) > 0 {
-                    return Err(format!("`%{}` is read in a block further in", graph.name(list)));
+                    return Err(format!("`%{}` is read in a nested block", graph.name(list)));
                 }
                 self.only_reads(user, list)?;
             }
@@ -350,7 +364,8 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// The nodes in order; refuses lists that are read behind a write which their making did not see.
+    /// The nodes in order; an error for lists that are read after a write that they were
+    /// constructed before.
     fn in_order(self) -> Result<Vec<Node>, String> {
         let (graph, end) = (self.graph, self.graph.return_node(self.block));
         let is_before = |a: Node, b: Node| a != end && (b == end || graph.is_before(a, b));
@@ -373,12 +388,12 @@ impl Search<'_> {
 
 // ---- versions
 
-/// The version that the nodes up to here have made.
+/// The version current at a point of the traversal.
 struct Current<'v> {
     versions: &'v Versions,
     whole: Value,
     number: usize,
-    /// Views of versions, by the node that makes them in the graph as it was.
+    /// Views of versions, by the node that creates them in the original graph.
     views: FxHashMap<Node, (usize, Value)>,
 }
 
@@ -388,7 +403,7 @@ impl Versions {
         for &node in &self.nodes {
             current.visit(graph, node);
         }
-        // From the last to the first: what they return was read by those behind them, which read versions now.
+        // From the last to the first: readers of the results come later, and read versions now.
         for &node in self.nodes.iter().rev() {
             if graph.kind(node).as_str() == "aten::copy_" && self.names.contains_key(&graph.input(node, 0)) {
                 graph.erase(node);
@@ -404,7 +419,7 @@ impl Current<'_> {
         let write = name.and_then(|name| Some((name, Write::of(graph, node)?)));
         for i in 0..graph.num_inputs(node) {
             let operand = graph.input(node, i);
-            // What is copied to is needed for its shape, and its name still.
+            // The target of a copy is still needed, for its shape.
             let is_target = i == 0 && matches!(write, Some((_, Write::Copy)));
             if self.versions.names.contains_key(&operand) && !is_target {
                 let value = self.value(graph, operand, node);
@@ -423,7 +438,7 @@ impl Current<'_> {
         }
     }
 
-    /// What a name is in this version; a view is taken in front of a node, where there is none yet.
+    /// The value of a name in this version; a missing view is created before a node.
     fn value(&mut self, graph: &mut Graph, name: Value, before: Node) -> Value {
         match self.versions.names[&name] {
             Name::Base => self.whole,
@@ -442,11 +457,11 @@ impl Current<'_> {
         }
     }
 
-    /// Makes the next version.
+    /// Creates the next version.
     fn write(&mut self, graph: &mut Graph, node: Node, name: Value, write: Write) {
-        // What is put back stands behind the write.
+        // The scattered value stands after the write.
         let behind = graph.next(node).unwrap_or_else(|| {
-            let block = graph.block_of(node).expect("writes stand in blocks");
+            let block = graph.block_of(node).expect("a write stands in a block");
             graph.return_node(block)
         });
         let mut made = match write {
@@ -483,7 +498,7 @@ impl Current<'_> {
         (self.whole, self.number) = (made, self.number + 1);
     }
 
-    /// Whether what is computed of a name is copied when it is put back.
+    /// Whether the new value of a name is copied when it is put back.
     fn scatters(&self, graph: &Graph, name: Value) -> bool {
         match self.versions.names[&name] {
             Name::Base => false,
@@ -495,7 +510,8 @@ impl Current<'_> {
     }
 }
 
-/// What a node copies, in the shape and the element type of its target. Memory of its own, unless it is copied once more.
+/// The value that a copy writes, in the shape and element type of its target. It has memory of its
+/// own, unless it is copied once more.
 fn copied(graph: &mut Graph, node: Node, target: Value, again: bool) -> Value {
     let (source, ty) = (graph.input(node, 1), graph.ty(target));
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
@@ -512,7 +528,7 @@ fn copied(graph: &mut Graph, node: Node, target: Value, again: bool) -> Value {
     insert(graph, node, Symbol::new("aten::clone"), &[typed, none], ty)
 }
 
-/// The whole with a part that a view was of.
+/// The base with a new part in place of the view.
 fn put_back(graph: &mut Graph, before: Node, view: Node, whole: Value, part: Value) -> Value {
     let others: Vec<Value> = graph.inputs(view).skip(1).collect();
     let ty = without_strides(graph.ty(whole));

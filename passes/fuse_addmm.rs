@@ -1,18 +1,20 @@
-//! Makes one matrix product with a summand of a product and a sum.
+//! Fuses a matrix product and an addition into one operator.
 //!
 //! ```text
 //! %m : Tensor = aten::mm(%a, %b)            %1 : int = prim::Constant[value=1]()
 //! %y : Tensor = aten::add(%m, %c, %1)  =>   %y : Tensor = aten::addmm(%c, %a, %b, %1, %1)
 //! ```
 //!
-//! The kernel of a product writes to its result what was there before, times a factor, plus the product: the sum is free. Only
-//! where the types say that all elements are of one type and that the summand is stretched to the product, never the other way
-//! round: `aten::addmm` refuses what `aten::add` broadcasts. Nobody may write to a factor, for it is read later, and nobody else read
-//! the product. `alpha` is 1.
+//! The kernel of a product computes its output's earlier contents, times a factor, plus the
+//! product: the addition is free. This needs types that say that all elements are of one type and
+//! that the summand broadcasts to the product, never the other way round: `aten::addmm` rejects
+//! what `aten::add` broadcasts. No factor may be written to, because it is read later, and the
+//! product must have no other reader. `alpha` is 1.
 //!
-//! With `{trusting}` element types and sizes may be unknown, others may read the product, and where both sides are products both are folded and the second is
-//! left for `dce`, as in PyTorch, which makes an `aten::addmm` that fails of `Float(1, 4) + Float(2, 4)`. Linear in nodes;
-//! idempotent, for a sum that nobody reads is left alone.
+//! With `{trusting}` element types and sizes may be unknown, the product may have other readers,
+//! and where both sides are products both are fused and the second is left for `dce`, as in
+//! PyTorch, which makes an `aten::addmm` that fails of `Float(1, 4) + Float(2, 4)`. Linear in
+//! nodes; idempotent, because an unread sum is left alone.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -21,16 +23,16 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{DType, Dim, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "fuse-addmm",
     aliases: &[],
-    summary: "fold a sum with a matrix product into the product",
+    summary: "fuse an addition and a matrix product into addmm",
     example: "%m : Tensor = aten::mm(%a, %b), %y : Tensor = aten::add(%m, %c, %1)  =>  %y : Tensor = aten::addmm(%c, %a, %b, %1, %1)",
     options: &[PassOption {
         name: "trusting",
         default: "false",
-        summary: "also where types tell no sizes, products that others read, and both of two products, as PyTorch",
+        summary: "as PyTorch, also fuse with unknown sizes, products with other readers, and both of two products",
     }],
     required: false,
     reads_shapes: true,
@@ -60,7 +62,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// The product that is operand `side` of a sum, when the sum can be folded into it.
+/// The product that is operand `side` of a sum, when the two can be fused.
 pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trusting: bool) -> Option<Node> {
     let operands: Vec<Value> = graph.inputs(sum).collect();
     let [.., alpha] = operands[..] else { return None };
@@ -69,7 +71,8 @@ pub(crate) fn product(graph: &Graph, db: &AliasDb, sum: Node, side: usize, trust
     let unscaled = planted!("addmm.alpha", is_one(graph, alpha), "ignored" => true);
     let quiet = graph.inputs(mm).chain([product]).all(|value| !db.has_writers(value));
     let quiet = planted!("addmm.writers", quiet, "ignored" => true);
-    // For another reader the product is computed all the same, and what cancels against it does not any more.
+    // For another reader the product is computed anyway, and a subtraction of the two no longer
+    // cancels exactly.
     let alone = trusting || graph.single_use(product).is_some();
     let [a, b] = graph.inputs(mm).collect::<Vec<_>>()[..] else { return None };
     let fits = if trusting { might_fit(graph, summand, a) } else { fits(graph, summand, a, b) };
@@ -89,12 +92,13 @@ fn dtype(graph: &Graph, value: Value) -> Option<DType> {
     graph.ty(value).as_tensor()?.dtype
 }
 
-/// What PyTorch asks: both element types are known.
+/// PyTorch's condition: both element types are known.
 fn might_fit(graph: &Graph, summand: Value, a: Value) -> bool {
     dtype(graph, summand).is_some() && dtype(graph, a).is_some()
 }
 
-/// Whether the summand is stretched to the product of `a` and `b`, by what their types say, and all have one element type.
+/// Whether types prove that the summand broadcasts to the product of `a` and `b`, and that all have
+/// one element type.
 fn fits(graph: &Graph, summand: Value, a: Value, b: Value) -> bool {
     let size = |value: Value, rank: usize, i: usize| -> Option<Dim> {
         let sizes = graph.ty(value).as_tensor()?.sizes.as_ref()?;
@@ -113,9 +117,9 @@ fn fits(graph: &Graph, summand: Value, a: Value, b: Value) -> bool {
         }
 }
 
-/// Puts `addmm` in front of the sum; the product is left for `dce`.
+/// Inserts `addmm` before the sum; the product is left for `dce`.
 fn fold(graph: &mut Graph, sum: Node, side: usize, mm: Node) {
-    graph_update!("Folding %{} into a product", graph.name(graph.output(sum, 0)));
+    graph_update!("Fusing %{} and a product", graph.name(graph.output(sum, 0)));
     let (summand, old) = (graph.input(sum, 1 - side), graph.output(sum, 0));
     let one = graph.create_op(prim::CONSTANT, &[], Type::int());
     graph.set_attribute(one, attr::VALUE, Attribute::Int(1));

@@ -1,16 +1,17 @@
-//! Makes a linear layer of a product with a transposed matrix.
+//! Fuses a product with a transposed matrix into a linear layer.
 //!
 //! ```text
 //! %t : Tensor = aten::t(%w)
 //! %y : Tensor = aten::addmm(%b, %x, %t, %1, %1)    =>    %y : Tensor = aten::linear(%x, %w, %b)
 //! ```
 //!
-//! `aten::linear` is these operators, so there is nothing to prove: a sum of a matrix product and a bias where the factors of both
-//! are 1, `aten::matmul` with a bias added in place, `aten::matmul` alone; in this order, the more first. A bias that is added out of place
-//! may be larger than the product, and is left.
+//! `aten::linear` is defined as these operators, so there is nothing to prove: a sum of a matrix
+//! product and a bias with both factors 1, `aten::matmul` with a bias added in place,
+//! `aten::matmul` alone; the longest pattern first. A bias that is added out of place may be larger
+//! than the product, and is left alone.
 //!
-//! PyTorch makes one too where the weight is written to between being transposed and multiplied, and has the layer read it before.
-//! Linear in nodes; idempotent.
+//! PyTorch also fuses where the weight is written to between its transpose and the product, which
+//! makes the layer read it before. Linear in nodes; idempotent.
 
 use crate::subgraph_rewrite::replace_all;
 use jitopt_core::analysis::matching::{Match, Rule};
@@ -19,11 +20,11 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::text::{ParseOptions, parse};
 use jitopt_core::{graph_dump, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "fuse-linear",
     aliases: &[],
-    summary: "make a linear layer of a product with a transposed matrix",
+    summary: "fuse a product with a transposed matrix into a linear layer",
     example: "%t : Tensor = aten::t(%w), %y : Tensor = aten::addmm(%b, %x, %t, %1, %1)  =>  %y : Tensor = aten::linear(%x, %w, %b)",
     options: &[],
     required: false,
@@ -32,7 +33,8 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// A rewrite, what it looks for and what takes its place. Params that begin with `one` are constants of that value.
+/// A rewrite, its pattern and its replacement. Params whose name begins with `one` are constants of
+/// value 1.
 const RULES: &[(&str, &str, &str)] = &[
     (
         "sums-fused",
@@ -71,7 +73,8 @@ const RULES: &[(&str, &str, &str)] = &[
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before fusing linear layers", graph);
     for (name, pattern, replacement) in RULES {
-        let rule = rule(pattern, replacement, graph).ok_or_else(|| PassError::new(format!("`{name}` is no rule")))?;
+        let rule =
+            rule(pattern, replacement, graph).ok_or_else(|| PassError::new(format!("`{name}` is not a valid rule")))?;
         let wanted =
             |graph: &Graph, found: &Match| planted!("linear.factors", has_ones(&rule, graph, found), "ignored" => true);
         replace_all(graph, cx, name, &rule, &wanted);
@@ -80,14 +83,14 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// A rule of two texts, by the rules of the release of `graph`.
+/// A rule made of two texts, for the release of `graph`.
 pub(crate) fn rule(pattern: &str, replacement: &str, graph: &Graph) -> Option<Rule> {
     let options = ParseOptions::of(graph.release());
     let read = |text: &str| parse(format!("{text}\n").as_bytes(), options).ok().map(|parsed| parsed.graph);
     Rule::new(read(pattern)?, read(replacement)?).ok()
 }
 
-/// Whether what the pattern calls `one…` is.
+/// Whether the values that the pattern names `one…` are 1.
 pub(crate) fn has_ones(rule: &Rule, graph: &Graph, found: &Match) -> bool {
     rule.params().filter(|(name, _)| name.starts_with("one")).all(|(_, param)| {
         match found.values.get(&param).and_then(|&value| graph.constant(value)).flatten() {

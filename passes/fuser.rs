@@ -11,24 +11,31 @@
 //!
 //! The groups are those of PyTorch's legacy fuser (1.3 to 2.x), found in its order:
 //!
-//! 1. Each block is walked from its end. A fusible node, the *consumer*, takes those of its operands in that fusible nodes of the same block
-//!    make, the *producers*, the one that is made last first. Both need not be neighbours: the producer is moved, with what depends on it, as
-//!    far as [`AliasDb`] allows. If others use it too it becomes an output of the group. A producer that is a group is taken apart and taken
-//!    in node by node. This is repeated until nothing changes, which is what makes one group of siblings with a common producer.
+//! 1. Each block is traversed from its end. A fusible node, the *consumer*, absorbs those of its
+//!    operands that are defined by fusible nodes of the same block, the *producers*, the latest
+//!    first. The two need not be neighbours: the producer is moved, with its dependents, as far as
+//!    [`AliasDb`] allows. If it has other users it becomes an output of the group. A producer that
+//!    is a group is dissolved and absorbed node by node. This is repeated until nothing changes,
+//!    which merges siblings with a common producer into one group.
 //! 2. A chunk between the two moves before the producer, see `fuser/chunks.rs`.
-//! 3. `aten::cat` of what groups make joins them, see `fuser/concats.rs`.
-//! 4. With `{level=2}` what folds elements goes into groups too, see `fuser/spaces.rs`, sums of gradients among it, see `fuser/gradient_sums.rs`, and what is left alone becomes a
-//!    group of its own.
-//! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and outputs of which nothing but the size is asked
-//!    are replaced by a computation of the size, see `fuser/group_sizes.rs`.
+//! 3. `aten::cat` of values that groups compute joins them, see `fuser/concats.rs`.
+//! 4. With `{level=2}` reductions go into groups too, see `fuser/spaces.rs`, sums of gradients
+//!    among them, see `fuser/gradient_sums.rs`, and each fusible node that is left becomes a
+//!    single-node group.
+//! 5. Groups are cleaned up inside, chunks that only one group reads are pulled into it, and
+//!    outputs whose only use is their size are replaced by a computation of the size, see
+//!    `fuser/group_sizes.rs`.
 //!
-//! A node is fusible when a column of the operator table says so of its overload, and all operands that are neither tensors nor floats are
-//! constants; those are copied into the group, and floats become scalars of the kernel. Where PyTorch is wrong we leave things apart: what may
-//! return its operand and is written (`aten::type_as`), chunks of operators that do not broadcast, operators that would move over a write
-//! with a chunk, lists that are written to between making and joining.
+//! A node is fusible when a column of the operator table says so of its overload, and all operands
+//! that are neither tensors nor floats are constants; those are copied into the group, and floats
+//! become scalars of the kernel. Where PyTorch is wrong the pass does not fuse: a node that may
+//! return its operand and is written to (`aten::type_as`), chunks of operators that do not
+//! broadcast, operators that would move over a write together with a chunk, lists that are written
+//! to between construction and concatenation.
 //!
-//! Each refusal is a remark. Ends with `cse`, `dce` and a simplification of the sizes, as PyTorch. A pair costs what stands between its two
-//! nodes; the patience for that is linear in the graph. Not idempotent: what the end merges may have kept a pair apart.
+//! Each refusal is a remark. Ends with `cse`, `dce` and a simplification of the sizes, as PyTorch.
+//! Joining a pair costs the number of nodes between the two; the budget for that is linear in the
+//! graph. Not idempotent: nodes that the final `cse` merges may have kept a pair apart.
 
 mod chunks;
 mod concats;
@@ -60,7 +67,7 @@ use refusals::Refusal;
 use rustc_hash::{FxHashMap, FxHashSet};
 pub use tally::{Tally, int_operands};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "fuse",
     aliases: &["fuse-graph"],
@@ -70,22 +77,22 @@ pub const PASS: PassInfo = PassInfo {
         PassOption {
             name: "level",
             default: "1",
-            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms, places",
+            summary: "1: the operators of PyTorch's fuser; 2: all pointwise ones, sums, means, softmax, norms, argmax",
         },
         PassOption {
             name: "sums",
             default: "true",
-            summary: "at level 2, make folds of sums of gradients; false leaves them behind the kernels",
+            summary: "at level 2, fuse gradient sums as reductions; false leaves them after the kernels",
         },
         PassOption {
             name: "strict",
             default: "false",
-            summary: "leave alone what is on no known device, as PyTorch does on request",
+            summary: "skip values without a known device, as PyTorch does on request",
         },
         PassOption {
             name: "plan",
             default: JSON_FILE,
-            summary: "fuse what a file puts together and nothing else; `--emit=fusion-candidates` says what there is",
+            summary: "fuse exactly the groups of a plan file; `--emit=fusion-candidates` lists the choices",
         },
     ],
     required: false,
@@ -94,7 +101,7 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// The texts of the parts that have sites of mutants.
+/// The sources of the submodules that have mutant sites.
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] = &[
     include_str!("fuser/chunks.rs"),
@@ -103,11 +110,12 @@ pub(crate) const TEXTS: &[&str] = &[
     include_str!("fuser/groups.rs"),
 ];
 
-/// How many operands and outputs a group may have: what fits into the arguments of a CUDA kernel (PyTorch's figure).
+/// The maximum number of operands and outputs of a group: the limit on the arguments of a CUDA
+/// kernel (PyTorch's figure).
 const ARGUMENT_LIMIT: usize = 128;
-/// How many nodes may be walked over to bring pairs together, for each node of the graph.
+/// The budget for joining pairs, in nodes walked over per node of the graph.
 const PATIENCE: usize = 8;
-/// How many may be walked over for one pair whatever was walked before.
+/// The number of nodes that may be walked over for one pair in any case.
 const SMALL_PATIENCE: usize = 64;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -124,13 +132,13 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Fuses what is in the blocks of a graph, and not in its sections.
+/// Fuses in the blocks of a graph, but not in its sections.
 fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     // Dumped at the end, with the graph after: reasons come before pages of IR.
     let before = refusals::dumps_are_heard().then(|| graph.clone());
     let level = cx.option("level")?;
     if !(1..=2).contains(&level) {
-        return Err(PassError::misuse(format!("there is no level {level} of `fuse`")).with_help("level=1 or level=2"));
+        return Err(PassError::misuse(format!("`fuse` has no level {level}")).with_help("use level=1 or level=2"));
     }
     let mut fuser = Fuser::new(graph, level, cx.flag("strict")?);
     fuser.plan = cx.file("plan").map(|text| Plan::read(graph, text)).transpose()?;
@@ -150,7 +158,8 @@ fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     if let Some(plan) = &fuser.plan {
         plan.check(graph)?;
     }
-    // What a group recomputes inside may be computed outside too, and sizes are computed that nobody asks.
+    // A value that a group recomputes inside may be computed outside too, and some computed sizes
+    // are unread.
     common_subexpression_elimination::merge(graph, cx);
     dead_code_elimination::eliminate(graph, cx, true);
     group_sizes::simplify(graph, cx);
@@ -161,20 +170,20 @@ fn fuse(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What is known while groups are made.
+/// The state of making groups.
 struct Fuser {
     db: AliasDb,
     level: u8,
     strict: bool,
-    /// The row of each node that was asked about, with the reason where there is none.
+    /// The row of each node that was checked, or the reason for refusing it.
     rows: FxHashMap<Node, Result<Option<&'static FusionRow>, Refusal>>,
-    /// Groups that this run made or that took something in.
+    /// Groups that this run created or extended.
     grown: FxHashSet<Node>,
-    /// What the outputs of the node that a group took in last are inside.
+    /// The values inside the group that replaced the outputs of the node absorbed last.
     inner: Vec<Value>,
-    /// How many more nodes may be walked over.
+    /// The number of nodes that may still be walked over.
     patience: usize,
-    /// What is to be fused, if that is told.
+    /// The fusion plan, if one is given.
     plan: Option<Plan>,
 }
 
@@ -211,7 +220,7 @@ impl Fuser {
         self.replace_sizes(graph, cx, block);
     }
 
-    /// One walk over a block, from its end; whether anything changed.
+    /// One traversal of a block, from its end; returns whether anything changed.
     fn round(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
         let (mut cursor, mut changed) = (graph.last(block), false);
         while let Some(consumer) = cursor {
@@ -222,7 +231,8 @@ impl Fuser {
         changed
     }
 
-    /// Takes one producer into `consumer`, or moves a chunk out of the way; the node to scan again when that was done.
+    /// Absorbs one producer into `consumer`, or moves a chunk out of the way; returns the node to
+    /// scan again when something changed.
     fn scan(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node) -> Option<Node> {
         self.fusible(graph, consumer).ok()?;
         for producer in latest_first(graph, consumer) {
@@ -237,7 +247,8 @@ impl Fuser {
         None
     }
 
-    /// The row of a node that can be part of a group (none for a node that is one already), or why it cannot.
+    /// The row of a node that can be part of a group (none for a node that is a group already), or
+    /// why it cannot.
     fn fusible(&mut self, graph: &Graph, node: Node) -> Result<Option<&'static FusionRow>, Refusal> {
         if graph.kind(node) == prim::FUSION_GROUP {
             return if graph.subgraph(node).is_some() { Ok(None) } else { Err(Refusal::Kind) };
@@ -287,25 +298,26 @@ impl Fuser {
         Ok(row)
     }
 
-    /// Whether a value is a list of constants that nobody changes, such as the dimensions of a sum.
+    /// Whether a value is a list of constants that is never written to, such as the dimensions of a
+    /// sum.
     fn is_constant_list(&self, graph: &Graph, value: Value) -> bool {
         let list = graph.definer(value).filter(|&node| graph.kind(node) == prim::LIST_CONSTRUCT);
         list.is_some_and(|list| graph.inputs(list).all(|element| graph.constant_int(element).is_some()))
             && !self.db.has_writers(value)
     }
 
-    /// Whether kernels can be made for the device of a tensor.
+    /// Whether kernels can be generated for the device of a tensor.
     fn is_on_device(&self, ty: Type) -> bool {
         let device = ty.as_tensor().and_then(|tensor| tensor.device);
         device.map_or(!self.strict, |device| ["cpu", "cuda"].contains(&device.as_str().split(':').next().unwrap_or("")))
     }
 
-    /// Whether `consumer` can take in the node that makes `value`.
+    /// Whether `consumer` can absorb the node that defines `value`.
     fn fits(&mut self, graph: &Graph, consumer: Node, value: Value) -> bool {
         self.fusible(graph, consumer).is_ok() && self.refuses(graph, consumer, value).is_none()
     }
 
-    /// Why `consumer` cannot take in the node that makes `value`.
+    /// Why `consumer` cannot absorb the node that defines `value`.
     fn refuses(&mut self, graph: &Graph, consumer: Node, value: Value) -> Option<Refusal> {
         let producer = graph.definer(value)?;
         if let Err(refusal) = self.fusible(graph, producer) {
@@ -330,7 +342,7 @@ impl Fuser {
         self.cannot_move(graph, producer, consumer)
     }
 
-    /// Why `node` cannot stand right before `anchor`.
+    /// Why `node` cannot stand directly before `anchor`.
     fn cannot_move(&mut self, graph: &Graph, node: Node, anchor: Node) -> Option<Refusal> {
         if graph.prev(anchor) == Some(node) {
             return None;
@@ -347,7 +359,8 @@ impl Fuser {
         }
     }
 
-    /// Takes the node that makes `value` into `consumer`, which becomes a group if it is none; the group when that was done.
+    /// Absorbs the node that defines `value` into `consumer`, which becomes a group if it is none;
+    /// returns the group on success.
     fn fuse_pair(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, consumer: Node, value: Value) -> Option<Node> {
         let producer = graph.definer(value)?;
         if self.refuses(graph, consumer, value).is_some() {
@@ -369,7 +382,7 @@ impl Fuser {
         Some(group)
     }
 
-    /// Notes that a group was made or took something in, and which of the plan it is.
+    /// Records that a group was created or extended, and which group of the plan it is.
     fn grow(&mut self, group: Node, planned: Option<usize>) {
         self.grown.insert(group);
         if let Some(plan) = &mut self.plan {
@@ -377,7 +390,8 @@ impl Fuser {
         }
     }
 
-    /// Makes groups of operators that nothing fused with: a kernel runs faster than an operator that computes as wide as it can. PyTorch makes none.
+    /// Makes single-node groups of operators that fused with nothing: a kernel with the widest
+    /// vector instructions runs faster than the operator. PyTorch makes none.
     fn group_loners(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).collect();
         for node in nodes {
@@ -400,7 +414,8 @@ impl Fuser {
         }
     }
 
-    /// Remarks of all pairs that stay apart, why they do. At the end of all rounds what holds for a pair now is what held.
+    /// Remarks why each remaining pair was not fused. At the end of all rounds, the reason that
+    /// holds for a pair now is the one that held.
     fn tell_refusals(&mut self, graph: &Graph, cx: &mut PassContext<'_>, block: Block) {
         if !cx.wants_remarks() && !refusals::is_heard() {
             return;
@@ -427,7 +442,8 @@ impl Fuser {
     }
 }
 
-/// Whether nobody expects the two in one kernel, or they are about to be: what hands values on computes nothing, and groups take chunks in at last.
+/// Whether a refusal needs no remark: nodes that pass values on compute nothing, and groups absorb
+/// chunks at the end.
 fn is_no_news(graph: &Graph, consumer: Node, producer: Node) -> bool {
     // A broadcasting chunk is a step of this pass, which neither its input nor its output has.
     [prim::PARAM, prim::CONSTANT, prim::BROADCASTING_CHUNK].contains(&graph.kind(producer))
@@ -435,7 +451,7 @@ fn is_no_news(graph: &Graph, consumer: Node, producer: Node) -> bool {
         || chunks::takes_in(graph, consumer, producer)
 }
 
-/// The nodes of the same block that make operands of `node`, with the operand, the last one first.
+/// The nodes of the same block that define operands of `node`, with the operand, the latest first.
 fn latest_first(graph: &Graph, node: Node) -> Vec<(Node, Value)> {
     let block = graph.block_of(node);
     let made = |value| graph.definer(value).filter(|&definer| graph.block_of(definer) == block).map(|d| (d, value));
@@ -462,8 +478,8 @@ fn is_random(graph: &Graph, node: Node) -> bool {
     ops::operator(graph.era, graph.kind(node)).nondeterminism(None) == Nondeterminism::Always
 }
 
-/// Cleans up inside of a group: constants came with each node, and what two groups computed is
-/// computed twice. 1.0 left that so.
+/// Cleans up inside a group: constants came with each node, and a value that two groups computed is
+/// duplicated. 1.0 left that so.
 fn clean_up(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
     if graph.release() < Release(1, 1) {
         return;

@@ -1,14 +1,17 @@
-//! Moving nodes into the section of a node and out of it, for passes that make differentiable subgraphs.
+//! Moves nodes into the section of a node and out of it, for passes that make differentiable
+//! subgraphs.
 //!
-//! A node comes to stand before all that are in the section already, since groups grow backwards from their last consumer. Operands and params
-//! correspond, and outputs and results; constants are copied into the section:
+//! A node is inserted before all nodes that are in the section already, since groups grow backwards
+//! from their last consumer. Operands and params correspond, and outputs and results; constants are
+//! copied into the section:
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)
 //! %z : Tensor = prim::DifferentiableGraph_0(%a)   =>   %z : Tensor = prim::DifferentiableGraph_0(%x, %y)
 //! ```
 //!
-//! Taking in a node costs what the node has operands, whatever the group has: a param that goes leaves its place to the last one.
+//! Absorbing a node is linear in its operands, independent of the size of the group: the last param
+//! takes the position of a removed one.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value, ValueMap};
@@ -18,16 +21,17 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::release::Release;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Groups that grow, and the memory of the graph around them.
+/// Growing groups, and the alias analysis of the graph around them.
 pub(crate) struct Groups {
     kind: Symbol,
-    /// The memory of the graph, kept true.
+    /// The alias analysis of the graph, kept up to date.
     pub(crate) db: AliasDb,
-    /// What operands of each group that grew, and constants that were copied into it, are inside.
+    /// For each group that grew, the values inside it for its operands and for constants copied
+    /// into it.
     inside: FxHashMap<Node, ValueMap>,
 }
 
-/// At which end of a group.
+/// The end of a group at which nodes are added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
@@ -40,7 +44,7 @@ impl Groups {
         Groups { kind, db: AliasDb::new(graph), inside: FxHashMap::default() }
     }
 
-    /// Puts a group in the place of a node.
+    /// Replaces a node by a group.
     pub(crate) fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
         let section = Graph::empty_like(graph);
         let group = graph.create(self.kind);
@@ -50,7 +54,8 @@ impl Groups {
         group
     }
 
-    /// Makes one group of two nodes that stand beside each other, each of which is a group or none. The smaller one moves, so that no node moves often.
+    /// Merges two adjacent nodes, groups or not, into one group. The smaller one moves, so that no
+    /// node moves often.
     pub(crate) fn join(&mut self, graph: &mut Graph, producer: Node, consumer: Node) -> Node {
         let size = |node| match graph.kind(node) == self.kind {
             true => graph.subgraph(node).map_or(0, Graph::num_shown_nodes),
@@ -75,7 +80,7 @@ impl Groups {
         }
     }
 
-    /// Moves what is in the group `other` into `group`.
+    /// Moves the contents of the group `other` into `group`.
     fn merge(&mut self, graph: &mut Graph, group: Node, other: Node, end: End) -> Node {
         self.db.join_writes(group, other);
         let (db, inside) = (&mut self.db, &mut self.inside);
@@ -101,7 +106,7 @@ impl Groups {
         group
     }
 
-    /// Moves a node into a group that stands right beside it. What others read of it becomes an output of the group.
+    /// Moves a node into an adjacent group. Outputs with other readers become outputs of the group.
     fn take_in(&mut self, graph: &mut Graph, group: Node, node: Node, end: End) {
         let inner = self.absorb(graph, group, node, end);
         self.db.join_writes(group, node);
@@ -126,19 +131,20 @@ impl Groups {
         }
     }
 
-    /// Copies a node into a group, in front of all that is there or behind; what its outputs are inside. Outputs stop being operands.
+    /// Copies a node into a group, at the start or at the end; returns the values that replace its
+    /// outputs inside. Its outputs are no longer operands.
     fn absorb(&mut self, graph: &mut Graph, group: Node, node: Node, end: End) -> Vec<Value> {
         let inside = known_inside(&mut self.inside, graph, group);
         let mut section = graph.take_subgraph(group).expect("a group has a section");
         let (root, mut map, mut constants) = (section.root(), ValueMap::default(), Vec::new());
-        // 1.0 copies constants for each node that reads them, and leaves them so.
+        // 1.0 copies constants for each reading node, and leaves the copies.
         let copies_each = graph.release() < Release(1, 1);
         for operand in graph.inputs(node).collect::<Vec<_>>() {
             if copies_each && map.contains_key(&operand) {
                 continue;
             }
             let constant = graph.definer(operand).filter(|&made| graph.kind(made) == prim::CONSTANT);
-            // A tensor or a list that is written to, or returned, is one memory.
+            // A tensor or a list that is written to, or returned, must remain one object.
             let is_shared = self.db.has_writers(operand) || self.db.may_alias_graph_output(operand);
             let constant = constant.filter(|_| !is_shared);
             let known = inside.get(&operand).filter(|_| !copies_each || constant.is_none());
@@ -176,7 +182,8 @@ impl Groups {
         inner
     }
 
-    /// Puts operands and outputs of a group that grew into PyTorch's order: in which they are met on a walk from the last node to the first.
+    /// Sorts operands and outputs of a group that grew into PyTorch's order: that in which a
+    /// traversal from the last node to the first meets them.
     pub(crate) fn finish(&mut self, graph: &mut Graph, group: Node) {
         if self.inside.remove(&group).is_none() {
             return;
@@ -203,7 +210,8 @@ impl Groups {
     }
 }
 
-/// What is known of the inside of a group; of one that the graph had already that is what its params stand for.
+/// The values inside a group for its operands; for a group that the graph had already, those of its
+/// params.
 fn known_inside<'a>(all: &'a mut FxHashMap<Node, ValueMap>, graph: &Graph, group: Node) -> &'a mut ValueMap {
     all.entry(group).or_insert_with(|| {
         let section = graph.subgraph(group).expect("a group has a section");
@@ -211,7 +219,7 @@ fn known_inside<'a>(all: &'a mut FxHashMap<Node, ValueMap>, graph: &Graph, group
     })
 }
 
-/// Notes that groups which read one value will read another.
+/// Records that groups which read one value will read another.
 fn renamed(all: &mut FxHashMap<Node, ValueMap>, graph: &Graph, old: Value, new: Value) {
     for user in graph.users(old) {
         if let Some(inside) = all.get_mut(&user)
@@ -222,7 +230,8 @@ fn renamed(all: &mut FxHashMap<Node, ValueMap>, graph: &Graph, old: Value, new: 
     }
 }
 
-/// Makes an operand of a group of a value, or copies the constant that it is; what it is called inside.
+/// Makes a value an operand of a group, or copies the constant that it is; returns the value
+/// inside.
 fn enter(graph: &mut Graph, section: &mut Graph, group: Node, operand: Value, constant: Option<Node>) -> Value {
     if let Some(constant) = constant {
         let copy = section.copy_node(Some(graph), constant, &mut ValueMap::default());
@@ -237,7 +246,8 @@ fn enter(graph: &mut Graph, section: &mut Graph, group: Node, operand: Value, co
     param
 }
 
-/// The params that are read, and the results with their places, as they are met from the last node to the first.
+/// The params that are read, and the results with their positions, in the order in which a
+/// traversal from the last node to the first meets them.
 fn met_backwards(section: &Graph) -> (Vec<Value>, Vec<(usize, Value)>) {
     let hidden = section.param_node(section.root());
     let (mut params, mut seen) = (Vec::new(), FxHashSet::default());
@@ -251,14 +261,14 @@ fn met_backwards(section: &Graph) -> (Vec<Value>, Vec<(usize, Value)>) {
         params.extend(read.filter(|&value| seen.insert(value)));
         results.extend(section.outputs(node).filter_map(|value| Some((*places.get(&value)?, value))));
     }
-    // What nothing in the section makes or reads keeps its place behind the others.
+    // Values that no node of the section defines or reads keep their position after the others.
     params.extend(section.params(section.root()).filter(|value| !seen.contains(value)));
     let direct = section.results(section.root()).enumerate();
     results.extend(direct.filter(|&(i, value)| section.definer(value) == Some(hidden) || places[&value] != i));
     (params, results)
 }
 
-/// Removes an output that nothing reads, and the result; the last ones take their places.
+/// Removes an unread output, and its result; the last ones take their positions.
 fn remove_output(graph: &mut Graph, group: Node, output: Value) {
     let (i, last) = (graph.output_index(output), graph.num_outputs(group) - 1);
     let moved = graph.output(group, last);
@@ -272,7 +282,7 @@ fn remove_output(graph: &mut Graph, group: Node, output: Value) {
     });
 }
 
-/// Two params, or two outputs of a node, change places, with their types and names.
+/// Exchanges two params, or two outputs of a node, with their types and names.
 fn exchange(section: &mut Graph, a: Value, b: Value) {
     if a == b {
         return;
@@ -289,7 +299,7 @@ fn exchange(section: &mut Graph, a: Value, b: Value) {
     }
 }
 
-/// Removes a param that nothing reads, and the operand; the last ones take their places.
+/// Removes an unread param, and its operand; the last ones take their positions.
 fn remove_operand(graph: &mut Graph, section: &mut Graph, group: Node, param: Value) {
     let params = section.param_node(section.root());
     let (i, last) = (section.output_index(param), section.num_outputs(params) - 1);

@@ -1,4 +1,4 @@
-//! Removes guards that say nothing new, in four steps.
+//! Removes redundant guards, in four steps.
 //!
 //! ```text
 //! %1 : Float(2, 3) = prim::Guard(%x)               %1 : Float(2, 3) = prim::Guard(%x)
@@ -9,16 +9,21 @@
 //! %4 : Float(2, 3) = prim::Guard(%b)
 //! ```
 //!
-//! - `move`: each guard goes right behind the definition of what it tests, or to the start of the block when that stands outside, unless
-//!   somebody writes to it in between. Guards at the head of a branch on whether gradients are defined leave it.
-//! - `coalesce`: of neighbouring guards of a value one is left, which says what the stronger of them said.
-//! - `dominated`: a guard is left away where one of the same type has come before, of a value that nobody writes to. From 1.5 on.
-//! - `eliminate`: a guard right behind the operator that makes the value goes when what is known of operands settles what comes out
-//!   ([`settled`](jitopt_core::ops::guard_rules::settled)). What it tested is then said of the value itself, so this is where a wrong profile could become a
-//!   wrong type: where inference contradicts, the guard stays.
+//! - `move`: each guard moves directly after the definition of the tested value, or to the start of
+//!   the block when that is defined outside, unless the value is written to in between. Guards at
+//!   the start of a branch on whether gradients are defined move out of it.
+//! - `coalesce`: of neighbouring guards of a value one is left, with the stronger type.
+//! - `dominated`: a guard is removed after an earlier one of the same type, for values that are
+//!   never written to. From 1.5 on.
+//! - `eliminate`: a guard directly after the operator that defines the value is removed when the
+//!   operands determine the result's properties
+//!   ([`settled`](jitopt_core::ops::guard_rules::settled)). Its type is then given to the value
+//!   itself, so this is where a wrong profile could become a wrong type: where inference
+//!   contradicts, the guard stays.
 //!
-//! PyTorch merges guards of different types too, and of what differs believes the first; here such guards stay. Linear in nodes, five times at most,
-//! for guards leave one branch in each round; a second run turns neighbours around.
+//! PyTorch merges guards of different types too, and keeps the first type where they differ; here
+//! such guards stay. Linear in nodes, five times at most, because guards leave one branch in each
+//! round; a second run exchanges neighbours.
 
 mod guard_moves;
 mod needless_guards;
@@ -31,21 +36,21 @@ use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, planted};
 use rustc_hash::FxHashMap;
 
-/// The texts that have sites of mutants.
+/// The sources that have mutant sites.
 #[cfg(feature = "mutants")]
 pub const TEXTS: &[&str] =
     &[include_str!("guard_elimination/guard_moves.rs"), include_str!("guard_elimination/needless_guards.rs")];
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "guard-elimination",
     aliases: &["eliminate-redundant-guards"],
-    summary: "remove guards that say nothing new",
+    summary: "remove redundant guards",
     example: "%2 : Float(3) = prim::Guard(%x), %a : Tensor = aten::neg(%2), %3 : Float(3) = prim::Guard(%a)  =>  %2 : Float(3) = prim::Guard(%x), %a : Float(3) = aten::neg(%2)",
     options: &[PassOption {
         name: "step",
         default: "all",
-        summary: "one of move, coalesce, dominated, eliminate; all in that order",
+        summary: "one of move, coalesce, dominated, eliminate; all runs them in that order",
     }],
     required: false,
     reads_shapes: true,
@@ -55,7 +60,7 @@ pub const PASS: PassInfo = PassInfo {
 
 type Step = fn(&mut Graph, &mut PassContext<'_>);
 
-/// The steps in their order, with what is logged behind them, and whether the versions up to 1.4 have them.
+/// The steps in order, with the log message after each, and whether the versions up to 1.4 have it.
 const STEPS: &[(&str, &str, bool, Step)] = &[
     ("move", "After moveGuardsToDefs", true, guard_moves::run),
     ("coalesce", "After coalesceGuards", true, coalesce),
@@ -66,11 +71,11 @@ const STEPS: &[(&str, &str, bool, Step)] = &[
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let wanted: String = cx.option("step")?;
     if wanted != "all" && !STEPS.iter().any(|(name, ..)| *name == wanted) {
-        let error = PassError::misuse(format!("`{wanted}` is no step of it"));
-        return Err(error.with_help("one of move, coalesce, dominated, eliminate, or all"));
+        let error = PassError::misuse(format!("`guard-elimination` has no step `{wanted}`"));
+        return Err(error.with_help("use one of move, coalesce, dominated, eliminate, or all"));
     }
     for (name, title, old, step) in STEPS {
-        // Asked for by name, a step runs in any era.
+        // A step that is requested by name runs in any era.
         if wanted == *name || wanted == "all" && (*old || graph.era == Era::V2) {
             step(graph, cx);
             graph_dump!(title, graph);
@@ -83,7 +88,7 @@ fn is_guard(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::GUARD && graph.num_inputs(node) == 1 && graph.num_outputs(node) == 1
 }
 
-/// Whether one of two guards says all that the other says.
+/// Whether the type of one of two guards implies that of the other.
 fn agree(graph: &Graph, first: Value, second: Value) -> bool {
     let (first, second) = (graph.ty(first), graph.ty(second));
     planted!(
@@ -92,17 +97,17 @@ fn agree(graph: &Graph, first: Value, second: Value) -> bool {
     )
 }
 
-/// Puts `kept` in the place of what a guard says.
+/// Replaces the result of a guard by `kept`.
 fn replace(graph: &mut Graph, guard: Node, kept: Value) {
     let output = graph.output(guard, 0);
     graph.replace_all_uses(output, kept);
     graph.erase(guard);
 }
 
-/// Merges guards of one value that stand in one run of guards and constants.
+/// Merges guards of one value within an uninterrupted sequence of guards and constants.
 fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
     for block in graph.all_blocks().collect::<Vec<_>>() {
-        // What a value is guarded by, and in which run.
+        // The first guard of a value, and the sequence that it stands in.
         let mut first: FxHashMap<Value, (u32, Value)> = FxHashMap::default();
         let mut run = 0;
         let mut cursor = graph.first(block);
@@ -125,7 +130,7 @@ fn coalesce(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
 }
 
-/// Puts one guard in the place of another, with the stronger of their types: readers of either rely on it.
+/// Replaces one guard by another, with the stronger of their types: readers rely on either.
 fn merge(graph: &mut Graph, guard: Node, kept: Value) {
     let said = graph.ty(graph.output(guard, 0));
     if planted!("guards.stronger", said.is_subtype_of(graph.ty(kept)), "forgotten" => false) {
@@ -134,18 +139,18 @@ fn merge(graph: &mut Graph, guard: Node, kept: Value) {
     replace(graph, guard, kept);
 }
 
-/// Takes away guards that come after one of the same type, of values that nobody writes to.
+/// Removes guards that come after one of the same type, for values that are never written to.
 fn dominated(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     let mut before: FxHashMap<Value, Vec<Value>> = FxHashMap::default();
     let mut roots: FxHashMap<Value, Value> = FxHashMap::default();
-    // Guards that end with the block in which they stand.
+    // Guards whose scope ends with the block in which they stand.
     let mut scopes: Vec<(Block, Option<Node>, Vec<Value>)> =
         vec![(graph.root(), graph.first(graph.root()), Vec::new())];
     while let Some((block, cursor, mut noted)) = scopes.pop() {
         let Some(node) = cursor else {
             for value in noted {
-                before.get_mut(&value).expect("it was noted").pop();
+                before.get_mut(&value).expect("the value was recorded").pop();
             }
             continue;
         };
@@ -154,7 +159,7 @@ fn dominated(graph: &mut Graph, cx: &mut PassContext<'_>) {
         if is_guard(graph, node)
             && !planted!("guards.written", db.has_writers(graph.input(node, 0)), "ignored" => false)
         {
-            // What a guard makes is what it tests.
+            // A guard's output and its operand are the same tensor.
             let (tested, output) = (graph.input(node, 0), graph.output(node, 0));
             let value = roots.get(&tested).copied().unwrap_or(tested);
             roots.insert(output, value);

@@ -1,4 +1,5 @@
-//! Computes in front of a loop what every turn of it computes anew.
+//! Loop-invariant code motion: hoists nodes that compute the same in every iteration before the
+//! loop.
 //!
 //! ```text
 //! %y : Tensor = prim::Loop(%n, %yes, %x)            %e : Tensor = aten::exp(%w)
@@ -8,15 +9,19 @@
 //!     -> (%yes, %q)                                     -> (%yes, %q)
 //! ```
 //!
-//! PyTorch has no such pass. What moves is pure, has operands from outside of the loop, and:
+//! PyTorch has no such pass. A node is hoisted when it is pure, its operands are defined outside of
+//! the loop, and:
 //!
-//! - Nobody writes to what it reads or makes, and nobody outside sees what it makes: there is one now where each turn had its own.
-//! - It cannot fail, a column of the operator table; or the loop is sure to run, a constant number of times and on a constant
-//!   condition, and nothing with an effect stands before it in the body. A loop may run no turn at all, and then a sum of
-//!   tensors that do not fit must not raise; and what a turn prints before it raises must be printed.
+//! - Neither its operands nor its results are written to, and its results are not visible outside
+//!   the graph: there is one object now where each iteration had its own.
+//! - It cannot fail, by a column of the operator table; or the loop certainly runs, with a constant
+//!   trip count and a constant condition, and no node with an effect stands before it in the body.
+//!   A loop may run no iteration at all, in which case a sum of incompatible tensors must not
+//!   raise; and everything that an iteration prints before it raises must be printed.
 //!
-//! Nodes in branches of the body stay, for no turn may take the branch. Inner loops come first, so that what moves out of one may
-//! move on. Linear in nodes times the depth of loops; idempotent.
+//! Nodes in branches of the body stay, because the branch may never be taken. Inner loops come
+//! first, so that a node can be hoisted out of several loops. Linear in nodes times the depth of
+//! loops; idempotent.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Graph, Node};
@@ -26,11 +31,11 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "hoist-loop-invariants",
     aliases: &["licm"],
-    summary: "compute in front of a loop what every turn computes anew",
+    summary: "hoist nodes that compute the same in every iteration before the loop",
     example: "%y : Tensor = prim::Loop(..) { %e : Tensor = aten::exp(%w) .. }  =>  %e : Tensor = aten::exp(%w), %y : Tensor = prim::Loop(..)",
     options: &[],
     required: false,
@@ -44,7 +49,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let loops: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::LOOP).collect();
     if !loops.is_empty() {
         let db = cx.alias(graph);
-        // An inner loop stands behind its outer one.
+        // In printed order an inner loop comes after its outer loop.
         loops.into_iter().rev().for_each(|node| hoist_from(graph, cx, &db, node));
     }
     graph_dump!("After hoisting", graph);
@@ -74,21 +79,21 @@ fn hoist_from(graph: &mut Graph, cx: &mut PassContext<'_>, db: &AliasDb, around:
     }
 }
 
-/// Whether a loop runs at least one turn, whatever the graph is given.
+/// Whether a loop runs at least one iteration, whatever the inputs.
 fn surely_runs(graph: &Graph, around: Node) -> bool {
     let constant = |i: usize| graph.constant_int(graph.input(around, i));
     let runs = graph.num_inputs(around) >= 2 && constant(0).is_some_and(|trips| trips > 0) && constant(1) == Some(1);
     planted!("hoisting.runs", runs, "always" => true)
 }
 
-/// Whether the operands of a node of the body come from outside of it.
+/// Whether the operands of a node of the body are defined outside of it.
 fn is_invariant(graph: &Graph, around: Node, node: Node) -> bool {
     let body = graph.node_block(around, 0);
     let outside = |value| graph.definer(value).is_some_and(|definer| graph.block_of(definer) != Some(body));
     graph.inputs(node).all(outside)
 }
 
-/// Whether it computes the same each time and does nothing besides.
+/// Whether it computes the same each time and has no effects.
 fn is_pure(graph: &Graph, node: Node) -> bool {
     let operator = ops::operator(graph.era, graph.kind(node));
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
@@ -99,17 +104,17 @@ fn is_pure(graph: &Graph, node: Node) -> bool {
         && planted!("hoisting.pure", pure, "ignored" => !operator.has_side_effects())
 }
 
-/// Why a node must be computed anew in each turn.
+/// Why a node must be recomputed in each iteration.
 fn objection(graph: &Graph, db: &AliasDb, node: Node, is_reached: bool) -> Option<&'static str> {
     let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
     let fails = !ops::operator(graph.era, graph.kind(node)).is_total(&types);
     let seen = graph.outputs(node).any(|value| db.is_tracked(value) && db.escapes_scope(value));
     if planted!("hoisting.writers", db.node_has_writers(graph, node), "ignored" => false) {
-        Some("somebody writes to what it reads or makes")
+        Some("its operands or results are written to")
     } else if planted!("hoisting.seen", seen && graph.kind(node) != prim::CONSTANT, "ignored" => false) {
-        Some("each turn makes one of its own, and they are seen outside")
+        Some("each iteration creates an object of its own, which is visible outside")
     } else if planted!("hoisting.fails", fails && !is_reached, "never" => false) {
-        Some("it may fail, and no turn may reach it")
+        Some("it may fail, and no iteration may reach it")
     } else {
         None
     }

@@ -1,4 +1,4 @@
-//! Runs forked graphs at once: no futures left.
+//! Runs forked graphs immediately, without futures.
 //!
 //! ```text
 //! %f : Future[Tensor] = prim::fork_0(%x)              %1 : Tensor = aten::neg(%x)
@@ -8,9 +8,11 @@
 //!   return (%1)
 //! ```
 //!
-//! A wait for a future that no fork of this graph made stays, and so does a fork whose future goes anywhere but to waits
-//! (into a list, out of the graph): its body must not run twice. So does one that may fail where nobody is sure to wait: what a fork raises comes at the wait. PyTorch 1.3 and 1.4 leave fork and wait in place even so;
-//! with `--torch=1.3` that is imitated where running the body twice changes nothing, and only there.
+//! A wait for a future that no fork of this graph created stays, and so does a fork whose future
+//! has other uses than waits (in a list, as a result of the graph): its body must not run twice. So
+//! does a fork that may fail where a wait is not certain: an exception of a fork is raised at the
+//! wait. PyTorch 1.3 and 1.4 leave fork and wait in place in addition to the body; with
+//! `--torch=1.3` that is imitated where running the body twice changes nothing, and only there.
 //!
 //! Linear in the nodes of the result.
 
@@ -23,11 +25,11 @@ use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "inline-fork-wait",
     aliases: &[],
-    summary: "run forked graphs in place instead of waiting for them",
+    summary: "run forked graphs in place, without futures",
     example: "%f : Future[Tensor] = prim::fork_0(%x), %y : Tensor = aten::wait(%f)  =>  the body of prim::fork_0",
     options: &[],
     required: false,
@@ -40,16 +42,18 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before inlining forks", graph);
     let is_fork = |graph: &Graph, node: Node| graph.kind(node) == prim::FORK && graph.subgraph(node).is_some();
     let mut forks: Vec<Node> = graph.all_nodes().filter(|&node| is_fork(graph, node)).collect();
-    // A body may fork in turn: those come behind.
+    // A body may contain forks: those are appended to the list.
     let mut at = 0;
     while let Some(&fork) = forks.get(at) {
         at += 1;
         if !only_waited_for(graph, fork) {
-            cx.missed(graph, "forks-inlined", fork, || "its future goes elsewhere than to waits".to_owned());
+            cx.missed(graph, "forks-inlined", fork, || "its future has other uses than waits".to_owned());
             continue;
         }
         if !is_waited_for(graph, fork) {
-            cx.missed(graph, "forks-inlined", fork, || "what it raises may be waited for by nobody".to_owned());
+            cx.missed(graph, "forks-inlined", fork, || {
+                "it may raise, and a wait that would observe that is not certain".to_owned()
+            });
             continue;
         }
         let copies = cx.rewrite(graph, "forks-inlined", fork, |graph| inline(graph, fork)).unwrap_or_default();
@@ -74,7 +78,8 @@ fn only_waited_for(graph: &Graph, fork: Node) -> bool {
     )
 }
 
-/// Whether what the body raises is sure to come: somebody waits wherever the fork is run, or nothing in it can fail.
+/// Whether an exception of the body is certainly observed: a wait follows wherever the fork is run,
+/// or nothing in the body can fail.
 fn is_waited_for(graph: &Graph, fork: Node) -> bool {
     let home = graph.block_of(fork);
     if graph.users(graph.output(fork, 0)).any(|wait| graph.block_of(wait) == home) {
@@ -87,7 +92,7 @@ fn is_waited_for(graph: &Graph, fork: Node) -> bool {
     graph.subgraph(fork).is_some_and(|body| body.all_nodes().all(|node| is_total(body, node)))
 }
 
-/// Nodes and all that is in their blocks.
+/// Nodes and all nodes nested in their blocks.
 fn with_nested(graph: &Graph, mut nodes: Vec<Node>) -> Vec<Node> {
     let mut at = 0;
     while let Some(&node) = nodes.get(at) {
@@ -97,7 +102,7 @@ fn with_nested(graph: &Graph, mut nodes: Vec<Node>) -> Vec<Node> {
     nodes
 }
 
-/// Puts the body in place of the fork; returns its nodes.
+/// Replaces the fork by the body; returns its nodes.
 fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
     let future = graph.output(fork, 0);
     graph_update!("Inlining fork of %{}", graph.name(future));
@@ -127,7 +132,7 @@ fn inline(graph: &mut Graph, fork: Node) -> Vec<Node> {
         );
         copies.push(copy);
     }
-    let result = body.results(body.root()).next().expect("checked: one result");
+    let result = body.results(body.root()).next().expect("the body has one result, as checked above");
     let result = planted!("forks.result", result, "param" => body.params(body.root()).next().unwrap_or(result));
     let result = graph.mapped(Some(&body), result, &mut map);
     let leave = planted!(

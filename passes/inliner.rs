@@ -6,10 +6,11 @@
 //!                                                        %y : Tensor = aten::mul(%x, %2)
 //! ```
 //!
-//! Printed graphs do not hold what they call: `--callee NAME=FILE` gives it. A function goes by the name in its constant, a
-//! method by `__torch__.Class.method`, `Class.method` or `method`. Callees are prepared first: what they call is inlined
-//! into them, and from 1.5 on their constants are pooled, as PyTorch does it. A call whose graph was not given stays, and is
-//! remarked. The function's constant stays, for `dce` to remove.
+//! Printed graphs do not contain the graphs that they call: `--callee NAME=FILE` gives them. A
+//! function is identified by the name in its constant, a method by `__torch__.Class.method`,
+//! `Class.method` or `method`. Callees are prepared first: their own calls are inlined into them,
+//! and from 1.5 on their constants are pooled, as in PyTorch. A call whose graph is not given
+//! stays, with a remark. The function's constant stays, for `dce` to remove.
 //!
 //! Linear in the nodes of the result.
 //!
@@ -29,7 +30,7 @@ use jitopt_core::{graph_dump, graph_update, planted};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "inline",
     aliases: &[],
@@ -42,7 +43,8 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// Calls may nest so deep; TorchScript has no recursion, so more is a callee that calls itself.
+/// The maximum depth of calls; TorchScript has no recursion, so a deeper one is a callee that calls
+/// itself.
 const MAX_DEPTH: usize = 200;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
@@ -65,7 +67,7 @@ fn inline_calls(
     let calls: Vec<Node> = graph.all_nodes().filter(|&node| is_call(graph, node)).collect();
     for call in calls {
         let Some(name) = callee_of(graph, call, cx) else {
-            cx.missed(graph, "calls-inlined", call, || "its graph was not given; name it with --callee".to_owned());
+            cx.missed(graph, "calls-inlined", call, || "its graph is not given: pass it with --callee".to_owned());
             continue;
         };
         if depth > MAX_DEPTH {
@@ -94,7 +96,7 @@ fn prepare(
     depth: usize,
 ) -> Result<Rc<Graph>, PassError> {
     let given = cx.callee(&name).cloned().or_else(|| function_graph(release, &name));
-    let mut callee = given.expect("the name was found among the callees");
+    let mut callee = given.expect("the callee was found by name above");
     inline_calls(&mut callee, cx, prepared, depth + 1)?;
     if release.era() == Era::V2 {
         constant_pooling::pool(&mut callee, cx);
@@ -108,7 +110,7 @@ fn is_call(graph: &Graph, node: Node) -> bool {
     matches!(graph.kind(node), prim::CALL_FUNCTION | prim::CALL_METHOD)
 }
 
-/// The name under which the graph that a call calls was given.
+/// The name under which the graph of a callee was given.
 fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> {
     let first = graph.inputs(call).next()?;
     let mut names = Vec::new();
@@ -131,7 +133,8 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
     .filter(|name| !cx.callee(name).is_some_and(may_be_left))
 }
 
-/// Whether a graph has bailouts. What goes on then is the rest of that graph, and not of one around it: it must stay a graph of its own.
+/// Whether a graph has bailouts. A bailout continues with the rest of that graph, and not of one
+/// around it: it must stay a graph of its own.
 pub(crate) fn may_be_left(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| graph.kind(node) == prim::BAILOUT_TEMPLATE)
 }
@@ -143,7 +146,8 @@ fn text(graph: &Graph, node: Node, name: Symbol) -> Option<String> {
     }
 }
 
-/// The operands that are handed to the callee: a method gets `self`, a function does not get itself.
+/// The operands that are passed to the callee: a method gets `self`, a function does not get
+/// itself.
 fn arguments(graph: &Graph, call: Node) -> Vec<Value> {
     let skip = usize::from(graph.kind(call) == prim::CALL_FUNCTION);
     let skip = planted!("inline.skipped", skip, "function-too" => 0, "self-too" => 1);
@@ -162,20 +166,20 @@ fn check(graph: &Graph, call: Node, callee: &Graph) -> Result<(), PassError> {
         return Err(PassError::at(
             graph,
             call,
-            format!("the callee takes {wanted} arguments, this call gives {given}"),
+            format!("the callee takes {wanted} arguments, but this call passes {given}"),
         ));
     }
     if outputs != results {
         return Err(PassError::at(
             graph,
             call,
-            format!("the callee returns {results} values, this call has {outputs} outputs"),
+            format!("the callee returns {results} values, but this call has {outputs} outputs"),
         ));
     }
     Ok(())
 }
 
-/// Puts the body of `callee` in place of `call`.
+/// Replaces `call` by the body of `callee`.
 fn inline(graph: &mut Graph, call: Node, callee: &Graph) {
     graph_update!(
         "Inlining {} of %{}",

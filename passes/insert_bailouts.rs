@@ -1,4 +1,5 @@
-//! Makes places of guards where a graph can be left: with all that the rest of it needs, and a copy of the whole to go on with.
+//! Replaces guards by bailouts, at which a graph can be left: with all values that the rest of it
+//! needs, and a copy of the whole graph to continue in.
 //!
 //! ```text
 //! graph(%x : Tensor, %y : Tensor):           graph(%x : Tensor, %y : Tensor):
@@ -11,14 +12,18 @@
 //!                                              …
 //! ```
 //!
-//! Operands are the template, what is tested, and what is live behind it, in the order in which values were made; constants are not handed on, the
-//! template has them, unless somebody writes to them. In loops the counter and the number of turns are live all the way, for the rest of the loop is still to run. Up to 1.4
-//! these come first, those of the innermost loop before others (one loop is recorded). The index names the place in the template that stands for
-//! this one: later passes may copy the node, and all copies resume in the same place.
+//! Operands are the template, the tested value, and the values live after it, in order of
+//! definition; constants are not forwarded, because the template has them, unless they are written
+//! to. In loops the counter and the trip count are live throughout, because the rest of the loop is
+//! still to run. Up to 1.4 these come first, those of the innermost loop before others (one loop is
+//! recorded). The index identifies the corresponding position in the template: later passes may
+//! copy the node, and all copies resume at the same position.
 //!
-//! What a loop reads in every turn but was given from outside is live to the end of each turn. PyTorch 1.4 forgot that, and could not go on with the
-//! next turn; here what is missing is handed on behind the rest of what is live, unless a guard that is handed on tells it. 2.15 hands on
-//! params of loops that are dead, too; so does this. Linear in nodes and in operands of what it makes.
+//! A value from outside that a loop reads in every iteration is live to the end of each iteration.
+//! PyTorch 1.4 omitted that, and could not continue with the next iteration; here the missing
+//! values are forwarded after the other live values, unless a forwarded guard supplies them. 2.15
+//! also forwards dead params of loops; so does this pass. Linear in nodes and in operands of the
+//! created nodes.
 
 mod liveness;
 
@@ -29,15 +34,15 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, planted};
 
-/// The texts that have sites of mutants.
+/// The sources that have mutant sites.
 #[cfg(feature = "mutants")]
 pub const TEXTS: &[&str] = &[include_str!("insert_bailouts/liveness.rs")];
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "insert-bailouts",
     aliases: &["insert-bail-outs"],
-    summary: "make places of guards where the graph can be left for a copy that takes any tensors",
+    summary: "replace guards by bailouts, which leave the graph for a copy that takes any tensors",
     example: "%1 : Float(3) = prim::Guard(%x)  =>  %2 : int = prim::BailoutTemplate_0(), %1 : Float(3) = prim::BailOut[index=0](%2, %x, …)",
     options: &[],
     required: false,
@@ -49,8 +54,8 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let is_old = |&node: &Node| [prim::BAILOUT, prim::BAILOUT_TEMPLATE].contains(&graph.kind(node));
     if let Some(node) = graph.all_nodes().find(is_old) {
-        let error = PassError::at(graph, node, "the graph has bailouts already");
-        return Err(error.with_help("put all guards in first, and bailouts once"));
+        let error = PassError::at(graph, node, "the graph already has bailouts");
+        return Err(error.with_help("insert all guards first, and bailouts once"));
     }
     let Some(first) = graph.first(graph.root()) else { return Ok(()) };
     let db = cx.alias(graph);
@@ -68,14 +73,15 @@ fn insert(graph: &mut Graph, db: &AliasDb) {
         .enumerate()
         .map(|(index, (guard, live))| (guard, bailout(graph, guard, index, &live)))
         .collect();
-    // Only now: what is live at a later one may be the result of this.
+    // Only now: a value live at a later bailout may be the result of this one.
     for &(guard, bailout) in &made {
         let (old, new) = (graph.output(guard, 0), graph.output(bailout, 0));
         graph.replace_all_uses(old, new);
         graph.insert_after(guard, bailout);
         graph.erase(guard);
     }
-    // Values are called there as they are here: contents that the text does not show go by names.
+    // Values have the same names in the template: constants whose contents the text does not show
+    // are identified by name.
     let mut copy = graph.clone();
     copy.end_rewrite(None);
     let template = graph.create_op(prim::BAILOUT_TEMPLATE, &[], Type::int());
@@ -87,8 +93,9 @@ fn insert(graph: &mut Graph, db: &AliasDb) {
     }
 }
 
-/// Moves constants that somebody writes to, to the start. They are one memory in each turn of a loop, and must be the same one in the template: so they are
-/// handed on, from wherever the graph is left.
+/// Moves constants that are written to to the start of the graph. Such a constant is one object in
+/// every iteration of a loop, and must be the same object in the template: so it is forwarded, from
+/// wherever the graph is left.
 fn lift_written_constants(graph: &mut Graph, db: &AliasDb) {
     let is_written =
         |&node: &Node| graph.kind(node) == prim::CONSTANT && graph.outputs(node).any(|value| db.reaches_writers(value));

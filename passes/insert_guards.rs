@@ -1,4 +1,5 @@
-//! Makes tests of what was seen: a graph may then be made for these tensors, and be left where another comes.
+//! Turns observed types into guards: a graph may then be specialised for these tensors, and be left
+//! when another comes.
 //!
 //! ```text
 //! %1 : Tensor = prim::profile[profiled_type=Float(2, 3), seen_none=0](%x)
@@ -8,10 +9,12 @@
 //! %y : Tensor = aten::relu(%1)
 //! ```
 //!
-//! What was seen is the profile that `--profile` names; without it, what profile nodes say themselves. A graph that has no profile nodes is
-//! instrumented first, when there is a profile. Where nothing was seen, in a branch that never ran, up to 1.4 there is no guard; later versions
-//! put one that holds of any tensor. Guards test what the text of their era can say: up to 1.4 that is element type and sizes.
-//! Nodes that count runs go. Linear in nodes.
+//! The observed types are those of the profile that `--profile` names; without it, those of the
+//! profile nodes. When there is a profile, a graph without profile nodes is instrumented first.
+//! Where nothing was observed, in a branch that never ran, up to 1.4 there is no guard; later
+//! versions insert one that every tensor satisfies. Guards test the facts that the text of their
+//! era can express: up to 1.4 that is element type and sizes. Nodes that count runs are erased.
+//! Linear in nodes.
 
 use crate::profile_instrument::{RULE, instrument};
 use jitopt_core::ir::{Attribute, Graph, Node};
@@ -21,11 +24,11 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::{TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "insert-guards",
     aliases: &[],
-    summary: "test that tensors are what a profiled run saw",
+    summary: "insert guards for the tensor types that a profiled run observed",
     example: "%1 : Tensor = prim::profile[profiled_type=Float(2, 3)](%x)  =>  %1 : Float(2, 3) = prim::Guard(%x)",
     options: &[],
     required: false,
@@ -38,15 +41,16 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let is_profile = |graph: &Graph, node: &Node| graph.kind(*node) == prim::PROFILE;
     if let Some(profile) = cx.profile() {
         if !graph.all_nodes().any(|node| is_profile(graph, &node)) {
-            // A profile is of all places: what a gate may keep out are guards.
+            // A profile covers all positions: the gate applies to guards only.
             instrument(graph, |graph, about, edit| cx.prepare(graph, RULE, about, edit));
         }
         profile.apply(graph).map_err(|why| PassError::new(why).with_help(how_to_record(cx.changed_by())))?;
     }
     let nodes: Vec<Node> = graph.all_nodes().filter(|node| is_profile(graph, node)).collect();
     if nodes.is_empty() {
-        let help = "give what was seen with --profile=FILE, which `jitopt profile` writes, or a graph that a profiled run printed";
-        return Err(PassError::new("there are no profile nodes to make guards of").with_help(help));
+        let help =
+            "give a profile with --profile=FILE, which `jitopt profile` writes, or a graph that a profiled run printed";
+        return Err(PassError::new("there are no profile nodes to convert to guards").with_help(help));
     }
     for node in nodes {
         let is_of_one = graph.num_inputs(node) == 1 && graph.single_output(node).is_some();
@@ -59,22 +63,22 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// How a profile comes to be one of the graph that comes here.
+/// How to record a profile that belongs to this graph.
 fn how_to_record(changed_by: Option<String>) -> String {
     match changed_by {
         Some(passes) => {
             format!(
-                "a profile is of the graph that comes to this pass: record it with what stands before, `jitopt profile --passes='{passes}'`"
+                "a profile belongs to the graph that this pass receives: record it after the same passes, `jitopt profile --passes='{passes}'`"
             )
         }
         None => {
-            "record it of this graph, with `jitopt profile`; passes that were given there are to stand before this one here"
+            "record it for this graph, with `jitopt profile`; passes that were given there must also run before this one"
                 .to_owned()
         }
     }
 }
 
-/// What is tested of the operand of a profile node, when anything is.
+/// The type that is tested for the operand of a profile node, if any.
 fn guarded_type(graph: &Graph, node: Node) -> Option<Type> {
     let written = match graph.attribute(node, attr::PROFILED_TYPE) {
         Some(Attribute::Type(ty)) => *ty,
@@ -86,7 +90,7 @@ fn guarded_type(graph: &Graph, node: Node) -> Option<Type> {
     (!nothing && !seen_none).then_some(ty)
 }
 
-/// The part of a type that the text of an era tells.
+/// The part of a type that the text of an era can express.
 fn told(era: Era, seen: &TensorType) -> Type {
     let told = match era {
         Era::V1_3 => TensorType {
@@ -117,7 +121,7 @@ fn drop(graph: &mut Graph, node: Node) {
             let value = graph.input(node, 0);
             graph.replace_all_uses(seen, value);
         }
-        // Nothing can stand for a result that somebody reads.
+        // A result that is read cannot be replaced.
         _ if graph.outputs(node).any(|output| graph.has_uses(output)) => return,
         _ => {}
     }

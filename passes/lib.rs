@@ -1,7 +1,8 @@
-//! The passes: one file each, one row each.
+//! The passes: one file and one registry entry per pass.
 //!
-//! A file shows what its pass does with IR before and after, then the row of facts, the function and its tests. To add one,
-//! run `cargo xtask new-pass <name>`: it writes the file, adds the row here and a lit file.
+//! A file shows IR before and after its pass, then the registry entry, the function and its tests.
+//! To add one, run `cargo xtask new-pass <name>`: it writes the file, adds the entry here and a lit
+//! file.
 
 mod group_building;
 mod pipelines;
@@ -10,14 +11,14 @@ pub use pipelines::ORDER;
 
 use jitopt_core::pass::{PassInfo, Registry};
 
-/// Declares the files and collects their rows.
+/// Declares the modules and collects their registry entries.
 macro_rules! passes {
     ($($file:ident,)*) => {
         $(pub mod $file;)*
         /// All passes, by file name.
         pub static PASSES: &[PassInfo] = &[$($file::PASS,)*];
 
-        /// The texts that have sites of mutants.
+        /// The sources that have mutant sites.
         #[cfg(feature = "mutants")]
         const TEXTS: &[&str] = &[$(include_str!(concat!(stringify!($file), ".rs")),)*];
     };
@@ -74,7 +75,8 @@ passes! {
 /// Everything that `--passes=` can name.
 pub const REGISTRY: Registry = Registry { passes: PASSES, pipelines: pipelines::PIPELINES };
 
-/// The mutants of all passes, of what they stand on, and of the rules that are wrong as a whole.
+/// The mutants of all passes, of the core that they use, and of the rewrite rules that are wrong as
+/// a whole.
 #[cfg(feature = "mutants")]
 pub fn mutants() -> Vec<jitopt_core::mutants::Mutant> {
     let below = jitopt_core::mutants::SOURCES.iter();
@@ -116,7 +118,7 @@ mod tests {
 
     #[test]
     fn named_pipelines_are_pipelines_in_a_legal_order() {
-        // What PyTorch ran, it ran in the order it had.
+        // PyTorch's own pipelines keep the order that PyTorch had.
         for named in pipelines::PIPELINES.iter().filter(|named| !named.name.starts_with("torch-")) {
             let pipeline =
                 Pipeline::parse(named.text, &REGISTRY).unwrap_or_else(|e| panic!("{}", e.render(named.text)));
@@ -130,7 +132,8 @@ mod tests {
         }
     }
 
-    /// What one graph goes through: the whole, and each forward or backward graph behind what came before it was one.
+    /// The passes that one graph goes through: the whole graph, and each forward or backward graph
+    /// after the passes before it was split off.
     fn sequences(pipeline: &Pipeline) -> Vec<Vec<&'static str>> {
         let names = |pipeline: &Pipeline| pipeline.stages().iter().map(|stage| stage.pass.name).collect::<Vec<_>>();
         let (mut outer, mut all) = (Vec::new(), Vec::new());

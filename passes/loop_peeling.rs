@@ -1,4 +1,5 @@
-//! Runs the first iterations of a loop in a loop of their own, so that what is special about them is seen.
+//! Runs the first iterations of a loop in a loop of their own, so that later passes can specialise
+//! them.
 //!
 //! ```text
 //!                                                %1 : int = prim::Constant[value=1]()
@@ -13,10 +14,11 @@
 //!                                                    -> (%e, %q)
 //! ```
 //!
-//! The second loop goes on where the first ended: with its state, its condition, and the counter moved by the trips that it
-//! ran at most. A negative number of trips makes both run none. Loops that hold no loop, so that a graph at most doubles.
+//! The second loop continues where the first ended: with its state, its condition, and the counter
+//! offset by the maximum number of trips of the first. With a negative number of trips neither
+//! runs. Only loops that contain no loop, so that a graph at most doubles.
 //!
-//! Not idempotent: the loops that it makes are loops. Linear in nodes.
+//! Not idempotent: the resulting loops can be peeled again. Linear in nodes.
 
 use crate::dead_code_elimination::fits;
 use crate::loop_unrolling::{number, operation, share_constants};
@@ -27,13 +29,13 @@ use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "loop-peeling",
     aliases: &["peel-loops"],
     summary: "run the first iterations of innermost loops in a loop of their own",
     example: "%y : Tensor = prim::Loop(%n, %c, %x)  =>  a loop of min(n, 1) trips, and one for the rest",
-    options: &[PassOption { name: "iterations", default: "1", summary: "how many to take off" }],
+    options: &[PassOption { name: "iterations", default: "1", summary: "how many iterations to peel" }],
     required: false,
     reads_shapes: false,
     run,
@@ -43,7 +45,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let iterations: u32 = cx.option("iterations")?;
     if iterations == 0 {
-        return Err(PassError::misuse("no iteration to take off: `iterations` is at least 1"));
+        return Err(PassError::misuse("`iterations` must be at least 1"));
     }
     graph_dump!("Before loop peeling", graph);
     let loops: Vec<Node> =
@@ -66,7 +68,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Puts a loop of the first iterations in front of a loop.
+/// Inserts a loop of the first iterations before a loop.
 fn peel(graph: &mut Graph, node: Node, iterations: i64) {
     graph_update!("Peeling {iterations} iterations of a loop");
     share_constants(graph, node);
@@ -77,7 +79,7 @@ fn peel(graph: &mut Graph, node: Node, iterations: i64) {
     graph.insert_before(node, first);
     graph.set_input(first, 0, taken);
 
-    // The condition is the last value that the first loop carries.
+    // The condition is the last carried value of the first loop.
     let body = graph.node_block(first, 0);
     graph.add_input(first, condition);
     graph.add_param(body, Type::bool());
@@ -93,13 +95,13 @@ fn peel(graph: &mut Graph, node: Node, iterations: i64) {
         graph.set_input(node, i + 2, planted!("peeling.state", state, "from-the-start" => graph.input(node, i + 2)));
     }
     planted!("peeling.counter", move_counter(graph, node, taken), "from-zero" => ());
-    // Where the first loop ran fewer, the second runs none.
+    // Where the first loop ran fewer iterations, the second runs none.
     let turns = graph.loop_turns(node);
     let taken = turns.start + turns.stride * iterations as u64;
     graph.set_loop_turns(node, LoopTurns { start: if turns.continues { 0 } else { taken }, ..turns });
 }
 
-/// Counts from where the first loop ended.
+/// Offsets the counter to where the first loop ended.
 fn move_counter(graph: &mut Graph, node: Node, taken: Value) {
     let body = graph.node_block(node, 0);
     let counter = graph.output(graph.param_node(body), 0);

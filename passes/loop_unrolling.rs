@@ -1,4 +1,4 @@
-//! Repeats the bodies of short loops, so that later passes see across iterations.
+//! Unrolls short loops, so that later passes see across iterations.
 //!
 //! ```text
 //!                                               %8 : int = prim::Constant[value=8]()
@@ -11,15 +11,19 @@
 //!                                                 (the body as it was)
 //! ```
 //!
-//! Only loops that count: the condition is the constant true at the start and at the end of the body. A body of at most 31
-//! nodes (32 in 1.3), nested ones counted and constants not; each nested block counts as a node since 2. A constant number of trips below 64 leaves no
-//! loop at all; below one, nothing at all, which PyTorch 2.15 takes for a very large number. Where the body reads the counter, a carried
-//! one takes its place: both loops share it. Inner loops first; what they become counts for the outer ones.
+//! Only counted loops: the condition is the constant true at the start and at the end of the body.
+//! A body of at most 31 nodes (32 in 1.3), nested ones counted and constants not; each nested block
+//! counts as a node since 2. A constant number of trips below 64 leaves no loop at all; below one,
+//! nothing at all, which PyTorch 2.15 takes for a very large number. Where the body reads the
+//! counter, a carried value replaces it: both loops share it. Inner loops first; their unrolled
+//! size counts for the outer ones.
 //!
-//! Any number of trips is right: the quotient rounds to zero, so a negative one gives two loops that do not run, and no
-//! product is greater than the number. Not idempotent: eight short bodies may be one short body again. Ends with `dce`, as in PyTorch.
+//! Any number of trips is correct: the quotient rounds to zero, so a negative one gives two loops
+//! that do not run, and no product is greater than the number. Not idempotent: eight short bodies
+//! may be one short body again. Ends with `dce`, as in PyTorch.
 //!
-//! Linear in the nodes it makes. A graph grows to at most ten times its nodes and 100,000 more; then loops stay.
+//! Linear in the created nodes. A graph grows to at most ten times its nodes plus 100,000; after
+//! that loops stay.
 
 use crate::dead_code_elimination::{self, fits};
 use jitopt_core::ir::{Attribute, Block, Graph, LoopTurns, Node, Turn, Value, ValueMap};
@@ -29,13 +33,17 @@ use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "loop-unrolling",
     aliases: &["unroll-loops"],
-    summary: "repeat the bodies of short loops that count",
+    summary: "unroll short loops that count",
     example: "%y : Tensor = prim::Loop(%n, %true, %x)  =>  a loop of n / 8 trips and eight bodies, and one for the rest",
-    options: &[PassOption { name: "factor", default: "8", summary: "how many bodies make one" }],
+    options: &[PassOption {
+        name: "factor",
+        default: "8",
+        summary: "how many bodies one iteration of the unrolled loop has",
+    }],
     required: false,
     reads_shapes: false,
     run,
@@ -45,7 +53,7 @@ pub const PASS: PassInfo = PassInfo {
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     let factor: usize = cx.option("factor")?;
     if !(2..=64).contains(&factor) {
-        return Err(PassError::misuse(format!("a factor of {factor} is none: 2 to 64 bodies make one")));
+        return Err(PassError::misuse(format!("the factor {factor} is out of range: it must be 2 to 64")));
     }
     graph_dump!("Before loop unrolling", graph);
     unroll(graph, cx, Which::Short, factor);
@@ -53,24 +61,24 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Which loops.
+/// The loops that are unrolled.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Which {
-    /// Those of a short body.
+    /// Loops with a short body.
     Short,
-    /// Those of a constant number of trips, whatever their body.
+    /// Loops with a constant number of trips, whatever their body.
     Constant,
 }
 
-/// How many nodes of a short body do something (PyTorch's figure).
+/// The maximum number of executed nodes in a short body (PyTorch's figure).
 const MOST_EXECUTED: usize = 32;
-/// Number of trips from which on some loop is left.
+/// The number of trips from which on a loop remains.
 const MANY_TRIPS: i64 = 64;
 
-/// What a block holds, nested blocks included.
+/// The size of a block, nested blocks included.
 #[derive(Clone, Copy, Default)]
 struct Size {
-    /// Nodes that do something when they run.
+    /// Nodes that are executed when the graph runs.
     executed: usize,
     /// All nodes and blocks.
     all: usize,
@@ -89,7 +97,7 @@ struct Frame {
     /// The blocks of the cursor that are still to be visited.
     nested: usize,
     size: Size,
-    /// What is in those of its blocks that were visited.
+    /// The size of its blocks that were visited.
     inside: Size,
 }
 
@@ -99,7 +107,7 @@ impl Frame {
     }
 }
 
-/// Unrolls all such loops, inner ones first, without recursion.
+/// Unrolls all selected loops, inner ones first, without recursion.
 pub(crate) fn unroll(graph: &mut Graph, cx: &mut PassContext<'_>, which: Which, factor: usize) {
     let mut budget = Budget(9 * graph.num_shown_nodes() + 100_000);
     let before = graph.epoch();
@@ -126,16 +134,16 @@ pub(crate) fn unroll(graph: &mut Graph, cx: &mut PassContext<'_>, which: Which, 
     }
 }
 
-/// Since 2 PyTorch counts one more for each block that it looks into.
+/// Since 2 PyTorch counts one more for each nested block.
 fn leave(graph: &Graph, frames: &mut Vec<Frame>) {
-    let frame = frames.pop().expect("a block is being left");
+    let frame = frames.pop().expect("the frame on top of the stack");
     if let Some(outer) = frames.last_mut() {
         outer.inside.add(frame.size, 1);
         outer.inside.add(Size { executed: usize::from(graph.era != Era::V1_3), all: 1 }, 1);
     }
 }
 
-/// How many more nodes may be made.
+/// The number of nodes that may still be created.
 struct Budget(usize);
 
 impl Budget {
@@ -146,7 +154,7 @@ impl Budget {
     }
 }
 
-/// Looks at a node whose blocks hold `inside`; returns the size of what stands there then.
+/// Visits a node whose blocks have size `inside`; returns the size of its replacement.
 fn visit(
     graph: &mut Graph,
     cx: &mut PassContext<'_>,
@@ -175,7 +183,7 @@ fn visit(
         return size;
     }
     if !budget.take(made) {
-        cx.missed(graph, rule, node, || "the graph has grown enough".to_owned());
+        cx.missed(graph, rule, node, || "the graph has reached its growth limit".to_owned());
         return size;
     }
     let unrolled = cx.rewrite(graph, rule, node, |graph| {
@@ -205,7 +213,7 @@ fn is_executed(graph: &Graph, node: Node) -> bool {
     !matches!(graph.kind(node), prim::CONSTANT | prim::PROFILE | prim::PROFILE_IVALUE)
 }
 
-/// Whether nothing but the number of trips ends a loop.
+/// Whether only the trip count ends a loop.
 fn counts(graph: &Graph, node: Node) -> bool {
     let body = graph.node_block(node, 0);
     let is_true = |value: Value| graph.ty(value) == Type::bool() && graph.constant_int(value) == Some(1);
@@ -213,8 +221,8 @@ fn counts(graph: &Graph, node: Node) -> bool {
         && planted!("unrolling.goes-on", is_true(graph.input(graph.return_node(body), 0)), "ignored" => true)
 }
 
-/// Moves constants that memory can be shared of out of a loop: each is one object in all iterations, and would be two when
-/// it is copied. PyTorch's copies share the tensor; those of a text do not.
+/// Moves constants that can share memory out of a loop: each is one object in all iterations, and
+/// would be two when it is copied. PyTorch's copies share the tensor; those of a text do not.
 pub(crate) fn share_constants(graph: &mut Graph, node: Node) {
     let mut work: Vec<Block> = graph.node_blocks(node).collect();
     let mut shared = Vec::new();
@@ -232,7 +240,7 @@ pub(crate) fn share_constants(graph: &mut Graph, node: Node) {
     }
 }
 
-/// Makes the counter a carried value where somebody reads it.
+/// Makes the counter a carried value where it is read.
 fn carry_counter(graph: &mut Graph, node: Node) -> bool {
     let body = graph.node_block(node, 0);
     let (param_node, return_node) = (graph.param_node(body), graph.return_node(body));
@@ -251,7 +259,7 @@ fn carry_counter(graph: &mut Graph, node: Node) -> bool {
     true
 }
 
-/// A constant in front of a node.
+/// An integer constant before a node.
 pub(crate) fn number(graph: &mut Graph, n: i64, before: Node) -> Value {
     let constant = graph.create_op(prim::CONSTANT, &[], Type::int());
     graph.set_attribute(constant, attr::VALUE, Attribute::Int(n));
@@ -259,20 +267,20 @@ pub(crate) fn number(graph: &mut Graph, n: i64, before: Node) -> Value {
     graph.output(constant, 0)
 }
 
-/// An operation on whole numbers in front of a node.
+/// An integer operation before a node.
 pub(crate) fn operation(graph: &mut Graph, kind: &str, operands: &[Value], before: Node) -> Value {
     let node = graph.create_op(Symbol::new(kind), operands, Type::int());
     graph.insert_before(before, node);
     graph.output(node, 0)
 }
 
-/// What stands in front of the copies of a body, or behind them.
+/// The insertion point for copies of a body.
 enum Place {
     Before(Node),
     EndOf(Block),
 }
 
-/// Copies nodes of a body once, for this state; returns what the copy returns.
+/// Copies nodes of a body once, for this state; returns the results of the copy.
 fn copy_body(graph: &mut Graph, body: Block, nodes: &[Node], state: &[Value], place: &Place) -> Vec<Value> {
     let params: Vec<Value> = graph.params(body).skip(1).collect();
     let mut map: ValueMap = params.into_iter().zip(state.iter().copied()).collect();
@@ -287,7 +295,7 @@ fn copy_body(graph: &mut Graph, body: Block, nodes: &[Node], state: &[Value], pl
     results.into_iter().map(|value| map.get(&value).copied().unwrap_or(value)).collect()
 }
 
-/// Replaces a loop by so many bodies.
+/// Replaces a loop by a number of bodies.
 fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
     let body = graph.node_block(node, 0);
     let nodes: Vec<Node> = graph.nodes(body).collect();
@@ -306,26 +314,27 @@ fn repeat_in_place(graph: &mut Graph, node: Node, trips: usize) {
     graph.erase(node);
 }
 
-/// Copies that are made next are what iteration `at` of a loop runs: random nodes among them draw what that draws.
+/// The next copies represent iteration `at` of a loop: random nodes among them draw the numbers of
+/// that iteration.
 fn copy_for_iteration(graph: &mut Graph, node: Node, at: usize) {
     let LoopTurns { start, stride, continues } = graph.loop_turns(node);
     let turn = Turn { of: graph.draw_root(node), at: start + stride * at as u64, continues };
     graph.copy_for_turn(Some(turn));
 }
 
-/// Copies that are made next stand behind the body of a loop as `at` bodies more of the same iteration.
+/// The next copies follow the body of a loop as `at` further bodies of the same iteration.
 fn copy_in_body(graph: &mut Graph, node: Node, at: usize) {
     let stride = graph.loop_turns(node).stride;
     let turn = Turn { of: graph.draw_root(node), at: stride * at as u64, continues: false };
     graph.copy_for_turn(Some(turn));
 }
 
-/// Each iteration of `node` is `factor` of them now, and `rest` goes on where it ends.
+/// Each iteration of `node` represents `factor` iterations now, and `rest` continues where it ends.
 fn count_by(graph: &mut Graph, node: Node, rest: Node, factor: usize) {
     let turns = graph.loop_turns(node);
     let trips = graph.constant_int(graph.input(node, 0)).map(|trips| trips.max(0) as u64);
     let goes_on = match trips {
-        // Where it ends is known, also when nothing is left of it later.
+        // Its end is known, even when the loop is removed later.
         Some(trips) => LoopTurns { start: turns.start + turns.stride * (trips - trips % factor as u64), ..turns },
         None => LoopTurns { start: 0, continues: true, ..turns },
     };
@@ -333,7 +342,7 @@ fn count_by(graph: &mut Graph, node: Node, rest: Node, factor: usize) {
     graph.set_loop_turns(node, LoopTurns { stride: turns.stride * factor as u64, ..turns });
 }
 
-/// The loop that goes on where `node` ends begins with the iteration after `trips` of it.
+/// The loop that continues where `node` ends begins with the iteration after `trips` of it.
 fn start_rest_at(graph: &mut Graph, node: Node, trips: usize) {
     let LoopTurns { start, stride, continues } = graph.loop_turns(node);
     let (root, start) = (graph.draw_root(node), start + stride * trips as u64);
@@ -345,7 +354,7 @@ fn start_rest_at(graph: &mut Graph, node: Node, trips: usize) {
     }
 }
 
-/// Makes a loop of `factor` bodies and one for the trips that are left.
+/// Makes a loop of `factor` bodies and one for the remaining trips.
 fn split(graph: &mut Graph, node: Node, factor: usize) {
     let rest = graph.copy_node(None, node, &mut ValueMap::default());
     graph.insert_after(node, rest);

@@ -1,4 +1,4 @@
-//! Makes branches of gradient formulas: they run when a gradient that they are given is defined.
+//! Converts gradient formulas to branches: a formula runs when one of its gradients is defined.
 //!
 //! ```text
 //! %g : Tensor = prim::GradOf[name="aten::mul"](%0)      %any : int = prim::AutogradAnyNonZero(%0)
@@ -11,8 +11,9 @@
 //!                                                           -> (%z)
 //! ```
 //!
-//! `specialize-autogradzero` first: what it decides needs no branch. The formula moves, it is not copied. In PyTorch the condition is
-//! an int, in all versions. Linear in nodes; idempotent.
+//! Run `specialize-autogradzero` first: formulas that it decides need no branch. The formula is
+//! moved, not copied. In PyTorch the condition is an int, in all versions. Linear in nodes;
+//! idempotent.
 
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -20,11 +21,11 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "lower-gradof",
     aliases: &["lower-grad-of"],
-    summary: "make branches of gradient formulas, which run when a gradient that they are given is defined",
+    summary: "convert gradient formulas to branches that run when one of their gradients is defined",
     example: "%g : Tensor = prim::GradOf[name=\"aten::mul\"](%0) …  =>  %any : int = prim::AutogradAnyNonZero(%0), %g : Tensor = prim::If(%any) …",
     options: &[],
     required: false,

@@ -1,4 +1,4 @@
-//! Takes apart tuples that were just put together.
+//! Removes operators that read a tuple which was just constructed.
 //!
 //! ```text
 //! %t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b)   =>
@@ -6,8 +6,8 @@
 //! %y : Tensor = aten::mul(%p, %q)                             %y : Tensor = aten::mul(%a, %b)
 //! ```
 //!
-//! Local and never fails; tuples that pass through branches, loops or the graph's results stay. `lower-all-tuples` removes
-//! those too. Ends with `dce`, as in PyTorch. Linear in nodes.
+//! Local and never fails; tuples that pass through branches, loops or the graph's results stay.
+//! `lower-all-tuples` removes those too. Ends with `dce`, as in PyTorch. Linear in nodes.
 
 use crate::dead_code_elimination;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -16,7 +16,7 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "lower-simple-tuples",
     aliases: &[],
@@ -40,26 +40,27 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Whether a node looks into a tuple.
+/// Whether a node unpacks, indexes or slices a tuple.
 pub(crate) fn takes_apart(graph: &Graph, node: Node) -> bool {
     matches!(graph.kind(node), prim::TUPLE_UNPACK | prim::TUPLE_INDEX | prim::TUPLE_SLICE)
 }
 
-/// Replaces a node that looks into a tuple construct by the operands of that construct, if the gate lets it.
+/// Replaces a node that reads a tuple construct by the operands of that construct, if the gate
+/// permits it.
 fn lower_use(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     if replacement(graph, node).is_some() {
         cx.rewrite(graph, "tuples-lowered", node, |graph| take_apart(graph, node));
     }
 }
 
-/// What the outputs of a node that looks into a tuple construct are.
+/// The replacement of the outputs of a node that reads a tuple construct.
 enum Replacement {
     Values(Vec<Value>),
     /// A new tuple of these.
     Tuple(Vec<Value>),
 }
 
-/// Does what [`lower_use`] asks about. True when it did.
+/// Performs the rewrite that [`lower_use`] gates. Returns whether it did.
 pub(crate) fn take_apart(graph: &mut Graph, node: Node) -> bool {
     let Some(replacement) = replacement(graph, node) else { return false };
     graph_update!("Replacing {} of %{}", graph.kind(node), graph.name(graph.input(node, 0)));

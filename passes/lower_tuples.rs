@@ -7,15 +7,18 @@
 //! return (%t)                                                 return (%a, %b)
 //! ```
 //!
-//! Tuples nested in tuples are flattened. A tuple that goes into another operator (a list of tuples, a format string, a
-//! call) cannot be removed: that is an error, as in PyTorch, and `lower-simple-tuples` is the way. Ends with `dce`.
+//! Nested tuples are flattened. A tuple that is an operand of another operator (a list of tuples, a
+//! format string, a call) cannot be removed: that is an error, as in PyTorch; `lower-simple-tuples`
+//! leaves such tuples. Ends with `dce`.
 //!
-//! A constant tuple becomes a constant for each element, as in PyTorch. One whose text does not show an element, `(<Tensor>, 1)`, stays: what was bound
-//! to it by name would be lost.
+//! A constant tuple becomes a constant for each element, as in PyTorch. A constant whose text does
+//! not show an element, `(<Tensor>, 1)`, stays: contents that are bound to it by name would be
+//! lost.
 //!
-//! Every value of tuple type is replaced by its elements and a construct that packs them again for the uses that are still
-//! to be lowered; those constructs are dead at the end. Sections are graphs of their own and stay as they are. Linear in nodes
-//! and elements, but for a node with thousands of tuple operands or results, whose others are moved up one by one.
+//! Every value of tuple type is replaced by its elements and a construct that packs them again for
+//! the uses that are still to be lowered; those constructs are dead at the end. Sections are graphs
+//! of their own and stay unchanged. Linear in nodes and elements, except for a node with thousands
+//! of tuple operands or results, whose other operands are shifted one by one.
 
 use crate::dead_code_elimination;
 use crate::lower_simple_tuples::{take_apart, takes_apart};
@@ -25,11 +28,11 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "lower-all-tuples",
     aliases: &[],
-    summary: "flatten all tuples, also those of branches, loops, params and results",
+    summary: "flatten all tuples, including those of branches, loops, params and results",
     example: "%t : (Tensor, Tensor) = prim::TupleConstruct(%a, %b), return (%t)  =>  return (%a, %b)",
     options: &[],
     required: false,
@@ -40,7 +43,7 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     graph_dump!("Before lowering all tuples", graph);
-    // All or nothing: a tuple that is taken apart on one side of a branch only would break the graph.
+    // All or nothing: a tuple that is lowered on only one side of a branch would break the graph.
     if !cx.may("tuples-lowered") {
         return Ok(());
     }
@@ -78,14 +81,14 @@ fn is_tuple(graph: &Graph, value: Value) -> bool {
     graph.ty(value).tuple_elements().is_some()
 }
 
-/// Kinds that hand tuples on and can hand on the elements instead.
+/// Kinds that forward tuples and can forward the elements instead.
 fn forwards(graph: &Graph, node: Node) -> bool {
     matches!(graph.kind(node), prim::IF | prim::LOOP | prim::RETURN | prim::PARAM | prim::UNINITIALIZED)
         || graph.kind(node) == prim::TUPLE_CONSTRUCT
         || takes_apart(graph, node)
 }
 
-/// Says what cannot be done before anything is changed.
+/// Reports obstacles before anything is changed.
 fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
     for node in graph.all_nodes().filter(|&node| matches!(graph.kind(node), prim::IF | prim::LOOP)) {
         refuse_other_shapes(graph, node)?;
@@ -95,16 +98,15 @@ fn refuse_other_uses(graph: &Graph) -> Result<(), PassError> {
         let constant = graph.kind(node) == prim::CONSTANT;
         if let Some(value) = tuple.filter(|_| !constant) {
             let message =
-                format!("%{} is a tuple, and {} does not hand tuples on", graph.name(value), graph.kind(node));
-            return Err(
-                PassError::at(graph, node, message).with_help("`lower-simple-tuples` removes only what can be removed")
-            );
+                format!("%{} is a tuple, and {} does not forward tuples", graph.name(value), graph.kind(node));
+            return Err(PassError::at(graph, node, message)
+                .with_help("`lower-simple-tuples` removes only those tuples that can be removed"));
         }
     }
     Ok(())
 }
 
-/// What passes in and out of blocks must be the same tuples: each is replaced by as many values.
+/// Tuples that enter and leave a block must agree: each is replaced by as many values.
 fn refuse_other_shapes(graph: &Graph, node: Node) -> Result<(), PassError> {
     let is_loop = graph.kind(node) == prim::LOOP;
     let carried = |values: Vec<Value>, skipped: usize| if is_loop { values[skipped..].to_vec() } else { values };
@@ -120,7 +122,7 @@ fn refuse_other_shapes(graph: &Graph, node: Node) -> Result<(), PassError> {
         for other in sides.iter().filter_map(|side| side.get(i)) {
             if !is_same_shape(graph.ty(output), graph.ty(*other)) {
                 let (name, ty) = (graph.name(*other), graph.ty(*other));
-                let message = format!("%{} is a `{}`, and %{name} a `{ty}`", graph.name(output), graph.ty(output));
+                let message = format!("%{} is a `{}`, but %{name} is a `{ty}`", graph.name(output), graph.ty(output));
                 return Err(PassError::at(graph, node, message));
             }
         }
@@ -128,7 +130,7 @@ fn refuse_other_shapes(graph: &Graph, node: Node) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Whether two types are tuples of as many elements, and so are the elements; or both are none.
+/// Whether two types are tuples of the same number of elements, recursively; or neither is a tuple.
 fn is_same_shape(a: Type, b: Type) -> bool {
     match (a.tuple_elements(), b.tuple_elements()) {
         (None, None) => true,
@@ -159,7 +161,8 @@ fn visit(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) 
     Ok(())
 }
 
-/// Puts a construct of constants behind a constant tuple. Elements that are tuples come next: they stand in front of the construct.
+/// Inserts a construct of constants after a constant tuple. Elements that are tuples come next:
+/// they stand before the construct.
 fn split_constant(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
     let tuple = graph.output(node, 0);
     let (Some(Attribute::Tuple(elements)), Some(types)) =
@@ -199,7 +202,7 @@ fn alone(element: &Attribute) -> Option<Attribute> {
     }
 }
 
-/// Replaces operands that are tuple constructs by what they construct.
+/// Replaces operands that are tuple constructs by the operands of the constructs.
 fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Result<(), PassError> {
     let mut i = 0;
     while i < graph.num_inputs(node) {
@@ -210,7 +213,7 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
         }
         let construct = graph.definer(value).filter(|&definer| graph.kind(definer) == prim::TUPLE_CONSTRUCT);
         let Some(construct) = construct else {
-            let message = format!("no construct of the tuple %{} is in sight", graph.name(value));
+            let message = format!("the construct of the tuple %{} is not known", graph.name(value));
             return Err(PassError::at(graph, graph.definer(value).unwrap_or(node), message));
         };
         cx.did(graph, "tuples-lowered", construct);
@@ -225,7 +228,7 @@ fn flatten_inputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Re
     Ok(())
 }
 
-/// Replaces outputs of tuple type by one output per element, packed again behind the node.
+/// Replaces outputs of tuple type by one output per element, packed again after the node.
 fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, block: Block) {
     let mut i = 0;
     while i < graph.num_outputs(node) {
@@ -247,7 +250,8 @@ fn flatten_outputs(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, bloc
             .collect();
         let parts = planted!("flatten.packed", parts, "reversed" => parts.into_iter().rev().collect::<Vec<_>>());
         let pack = graph.create_op(prim::TUPLE_CONSTRUCT, &parts, Type::tuple(&elements));
-        // Behind packs of earlier outputs the order does not matter: a pack of an inner tuple goes in front of its user.
+        // After packs of earlier outputs the order does not matter: a pack of an inner tuple goes
+        // before its user.
         if graph.kind(node) == prim::PARAM {
             planted!("flatten.pack-place", graph.prepend(block, pack), "end" => graph.append(block, pack))
         } else {
@@ -268,12 +272,12 @@ fn nothing_left(graph: &Graph) -> Result<(), PassError> {
     }
 }
 
-/// Why a node still looks into a tuple.
+/// Why a node still reads a tuple.
 fn why_left(graph: &Graph, node: Node) -> &'static str {
     let tuple = graph.inputs(node).next().and_then(|value| graph.definer(value));
     match tuple.map(|node| graph.kind(node)) {
-        Some(prim::TUPLE_CONSTRUCT) => "this tuple cannot be taken apart: the index is not a constant of its range",
-        Some(prim::CONSTANT) => "this tuple is a constant of which the text does not show all",
-        _ => "no construct of this tuple is in sight",
+        Some(prim::TUPLE_CONSTRUCT) => "this tuple cannot be lowered: the index is not a constant within its range",
+        Some(prim::CONSTANT) => "this tuple is a constant whose text does not show all elements",
+        _ => "the construct of this tuple is not known",
     }
 }

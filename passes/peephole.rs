@@ -1,4 +1,5 @@
-//! Replaces small patterns by something cheaper that computes the same: one node and what makes its operands.
+//! Replaces small patterns by cheaper equivalents: a pattern is one node and the nodes that define
+//! its operands.
 //!
 //! ```text
 //! %u : Tensor = aten::t(%x)              %y : Tensor = aten::relu(%x)
@@ -6,23 +7,25 @@
 //! %y : Tensor = aten::relu(%v)
 //! ```
 //!
-//! The rules are rows of [`RULES`], in files by what they are about: each with its name, which is its counter, the algebra
-//! beside it, whether PyTorch has it, and a function that only looks and answers with an [`Edit`]. The driver here gates,
-//! counts and does them. `tools/opt/tests/peephole_universe.rs` proves every row on all small operands.
+//! The rules are rows of [`RULES`], in files by subject: each with its name, which is also its
+//! counter, its algebraic law, whether PyTorch has it, and a function that only reads the graph and
+//! returns an [`Edit`]. The driver here gates, counts and performs the edits.
+//! `tools/opt/tests/peephole_universe.rs` proves every row on all small operands.
 //!
-//! A rule that makes two values share memory that did not (`x * 1`) is refused where anybody writes to either, where both
-//! are seen from outside, and where something in the graph can tell strides apart. Which rules run depends on the era of the
-//! graph, as in PyTorch; `{more}` runs all of them.
+//! A rule that makes two values share memory (`x * 1`) is refused where either is written to, where
+//! both are visible outside, and where a node of the graph can tell strides apart. The era of the
+//! graph determines which rules run, as in PyTorch; `{more}` runs all of them.
 //!
-//! Where PyTorch is wrong we are not: `i / 1` of an int is a float, NaN differs from itself, `-0.0 + 0` is `0.0`, a bool
-//! tensor times 1 is a tensor of ints, a type printed by 1.3 does not tell the device, and the caller may write to a
-//! list of sizes that is returned. With `{trusting}` the last four are taken for granted, as PyTorch does; the first two
-//! never are.
+//! Known errors of PyTorch are not copied: `i / 1` of an int is a float, NaN differs from itself,
+//! `-0.0 + 0` is `0.0`, a bool tensor times 1 is an integer tensor, a type printed by 1.3 does not
+//! give the device, and the caller may write to a list of sizes that is returned. With `{trusting}`
+//! the last four are ignored, as in PyTorch; the first two never are.
 //!
-//! One worklist in printed order; a node comes again when an operand of it was replaced, so rules that enable each other meet.
-//! Every rewrite takes away a use or shortens a chain. Linear in nodes: one alias analysis at the start, amended as values
-//! take the place of others. Ends with `dce` that knows no aliases, as PyTorch. Idempotent, but for `{trusting}` on graphs of
-//! 2.x, which like PyTorch leaves alone what shares memory with what it replaced.
+//! One worklist in printed order; a node is revisited when one of its operands was replaced, so
+//! rules can enable each other. Every rewrite removes a use or shortens a chain. Linear in nodes:
+//! one alias analysis at the start, amended as values replace others. Ends with a `dce` that knows
+//! no aliases, as PyTorch. Idempotent, except for `{trusting}` on graphs of 2.x, which like PyTorch
+//! skips values that share memory with a value that they replaced.
 
 mod cat_rules;
 mod container_rules;
@@ -47,25 +50,25 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "peephole",
     aliases: &["peephole-optimize"],
-    summary: "replace small patterns by something cheaper that computes the same",
+    summary: "replace small patterns by cheaper equivalents",
     example: "%u : Tensor = aten::t(%x), %v : Tensor = aten::t(%u)  =>  %x",
     options: &[
-        flag("disable-shape", "leave out rules that need sizes, element types or devices, as PyTorch's flag"),
-        flag("refine-list-len", "in a branch that is taken when a list has some length, it has that length"),
-        flag("addmm", "make addmm of mm and add, as peephole_addmm of 1.3"),
-        flag("more", "also rules that PyTorch of the graph's era lacks"),
+        flag("disable-shape", "disable rules that need sizes, element types or devices, as PyTorch's flag does"),
+        flag("refine-list-len", "in a branch that is taken when a list has a certain length, use that length"),
+        flag("addmm", "fuse mm and add into addmm, as peephole_addmm of 1.3 does"),
+        flag("more", "also use rules that PyTorch of the graph's era lacks"),
         flag(
             "trusting",
-            "zeros have no sign, `Tensor` is no bool, 1.3's types are of the cpu, callers do not write to sizes",
+            "assume that zeros have no sign, `Tensor` is not bool, 1.3's types are on the cpu, callers do not write to sizes",
         ),
         PassOption {
             name: "only",
             default: "all",
-            summary: "one group of rules: core, lists, dicts, identities, numbers, cats",
+            summary: "use one group of rules: core, lists, dicts, identities, numbers, cats",
         },
     ],
     required: false,
@@ -81,39 +84,39 @@ const fn flag(name: &'static str, summary: &'static str) -> PassOption {
 /// One rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its name, which is its counter.
+    /// The name, which is also the counter.
     pub name: &'static str,
-    /// Kinds of nodes it looks at; none for all.
+    /// Kinds of nodes that the rule applies to; none for all.
     pub kinds: &'static [&'static str],
-    /// What `only=` calls it.
+    /// The group that `only=` selects.
     pub group: &'static str,
-    /// Who else has it.
+    /// The versions of PyTorch that have the rule.
     pub known: Known,
-    /// Whether it needs sizes, element types or devices.
+    /// Whether the rule needs sizes, element types or devices.
     pub shapes: bool,
-    /// Whether the result shares memory with an operand afterwards that it did not share memory with.
+    /// Whether the result shares memory with an operand that it did not share memory with before.
     pub shares: bool,
-    /// The algebra, and when it holds.
+    /// The algebraic law, and its conditions.
     pub law: &'static str,
-    /// What to do about a node, if anything.
+    /// The edit for a node, if the rule applies.
     pub find: fn(&Facts<'_>, Node) -> Option<Edit>,
 }
 
-/// The PyTorch that has a rule.
+/// The versions of PyTorch that have a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// All versions.
     Always,
     /// Versions from 1.5 on.
     New,
-    /// None: it runs under `{more}`.
+    /// None: the rule runs under `{more}`.
     Nowhere,
-    /// An option of this name turns it on.
+    /// The option of this name enables the rule.
     Option(&'static str),
 }
 
 impl Rule {
-    /// The usual row; what differs is said with struct update.
+    /// The usual row; rows that differ use struct update.
     const fn new(
         name: &'static str,
         kinds: &'static [&'static str],
@@ -140,27 +143,27 @@ impl Rule {
     }
 }
 
-/// What becomes of a node. Nothing is erased here: what lost its last use is for `dce`.
+/// The edit of a node. Nothing is erased here: values without uses are left for `dce`.
 #[derive(Clone, Debug)]
 pub enum Edit {
-    /// Users of this output read something else.
+    /// Users of this output read another value.
     Output(usize, New),
-    /// Users of the outputs read these, in order.
+    /// Users of the outputs read these values, in order.
     Outputs(Vec<Value>),
-    /// The node reads something else here.
+    /// The node reads other operands at these positions.
     Operands(Vec<(usize, New)>),
     /// This output has a better type.
     Retype(usize, Type),
 }
 
-/// A value that a rule wants, made in front of the node if need be.
+/// A replacement value, created before the node if necessary.
 #[derive(Clone, Debug)]
 pub enum New {
-    /// One that there is.
+    /// An existing value.
     Value(Value),
     /// A constant.
     Constant(Option<Attribute>, Type),
-    /// A list of numbers that nobody shares.
+    /// A list of integers that is not shared.
     Numbers(Vec<i64>),
     /// A node with one output.
     Op(&'static str, Vec<New>, Type),
@@ -180,7 +183,7 @@ impl New {
     }
 }
 
-/// The output of a node with one output becomes `value`.
+/// Replaces the output of a node with one output by `value`.
 fn forward(value: Value) -> Option<Edit> {
     Some(Edit::Output(0, New::Value(value)))
 }
@@ -199,7 +202,7 @@ pub static RULES: &[&[Rule]] = &[
     cat_rules::RULES,
 ];
 
-/// The texts of the files of rules, which have sites of mutants.
+/// The sources of the rules, which have mutant sites.
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] = &[
     include_str!("peephole/cat_rules.rs"),
@@ -215,7 +218,7 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().copied().flatten()
 }
 
-/// What was asked for.
+/// The options of the pass.
 #[derive(Clone, Debug, Default)]
 struct Options {
     disable_shape: bool,
@@ -230,7 +233,7 @@ impl Options {
         let only: String = cx.option("only")?;
         let groups: Vec<&str> = rules().map(|rule| rule.group).collect();
         if only != "all" && !groups.contains(&only.as_str()) {
-            return Err(PassError::misuse(format!("there is no group of rules called `{only}`"))
+            return Err(PassError::misuse(format!("there is no group of rules named `{only}`"))
                 .with_help(PASS.options[5].summary));
         }
         let mut on = Vec::new();
@@ -269,8 +272,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Applies rules until none applies; whether one did. What [`PASS`] does without options, and what tests do with rules of
-/// their own.
+/// Applies rules until none applies; returns whether one did. [`PASS`] without options does this,
+/// and tests use it with rules of their own.
 pub fn apply(graph: &mut Graph, cx: &mut PassContext<'_>, rules: &[&'static Rule], trusting: bool) -> bool {
     let mut walk = Walk::new(graph, cx.alias(graph), rules, trusting);
     let mut changed = false;
@@ -284,11 +287,11 @@ pub fn apply(graph: &mut Graph, cx: &mut PassContext<'_>, rules: &[&'static Rule
 struct Walk {
     db: Rc<AliasDb>,
     by_kind: FxHashMap<Symbol, Vec<&'static Rule>>,
-    /// Rules of every kind.
+    /// Rules for nodes of every kind.
     general: Vec<&'static Rule>,
     queue: VecDeque<Node>,
     queued: FxHashSet<Node>,
-    /// Values made since the analysis, and the value whose memory they are.
+    /// Values created after the analysis, and the value whose memory they have.
     stands_for: FxHashMap<Value, Value>,
     sharing: Sharing,
     trusting: bool,
@@ -299,11 +302,11 @@ struct Walk {
 
 /// Which values began to share memory.
 enum Sharing {
-    /// Kept exactly.
+    /// Tracked exactly.
     Exact(StandIns),
-    /// As PyTorch 2.x: whatever took part once is left alone.
+    /// As PyTorch 2.x: a value that took part once is skipped afterwards.
     Once(FxHashSet<Value>),
-    /// As PyTorch 1.3, which asked nothing; we ask for writers.
+    /// As PyTorch 1.3, which checked nothing; this pass checks for writers.
     Unasked,
 }
 
@@ -333,7 +336,7 @@ impl Walk {
         Facts { graph, db: &self.db, stands_for: &self.stands_for, trusting: self.trusting, reshapes: self.reshapes }
     }
 
-    /// Applies rules to a node until none does.
+    /// Applies rules to a node until none applies.
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> bool {
         if graph.block_of(node).is_none() || !graph.outputs(node).any(|output| graph.has_uses(output)) {
             return false;
@@ -349,14 +352,14 @@ impl Walk {
         false
     }
 
-    /// Asks about memory that begins to be shared, then the gate through [`PassContext::rewrite`].
+    /// Checks for new sharing of memory, then the gate through [`PassContext::rewrite`].
     fn may_do(&mut self, graph: &Graph, cx: &mut PassContext<'_>, rule: &Rule, node: Node, edit: &Edit) -> bool {
         let (true, Edit::Output(i, New::Value(new))) = (rule.shares, edit) else { return true };
         let (old, new) = (graph.output(node, *i), *new);
         let why = if planted!("peephole.sharing", !self.may_share(graph, old, new), "ignored" => false) {
-            "the result would share memory that is written to, or seen from outside twice"
+            "the result would share memory that is written to, or that is visible outside twice"
         } else if self.strides_matter && !self.facts(graph).is_contiguous(new) {
-            "the graph looks at strides, which may differ"
+            "the graph reads strides, which may differ"
         } else {
             self.share(old, new);
             return true;
@@ -428,7 +431,7 @@ impl Walk {
         graph.replace_all_uses(old, new);
     }
 
-    /// What a block returns is looked at by the node that the block belongs to.
+    /// A result of a block is used by the node that the block belongs to.
     fn enqueue_users(&mut self, graph: &Graph, value: Value) {
         let users: Vec<Node> = graph.users(value).collect();
         for user in users {
@@ -445,7 +448,7 @@ impl Walk {
     }
 }
 
-/// Makes what a rule wants in front of `node`.
+/// Creates a replacement value before `node`.
 fn make(graph: &mut Graph, node: Node, new: New) -> Value {
     let made = match new {
         New::Value(value) => return value,

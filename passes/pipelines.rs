@@ -1,39 +1,44 @@
-//! Named pipelines, and the order that passes want.
+//! Named pipelines, and ordering constraints between passes.
 //!
-//! `@default` is what we would run. `@torch-…` are what PyTorch's executors ran on a graph before it was executed, in their order
-//! and with their liberties (`trusting`, `escaping`): to see what became of a graph there, stage by stage with
-//! `--print-changed`, and to compare with what PyTorch left.
+//! `@default` is our recommendation. `@torch-…` are the pipelines that PyTorch's executors ran on a
+//! graph before execution, in their order and with their unsound options (`trusting`, `escaping`):
+//! they show what PyTorch did to a graph, stage by stage with `--print-changed`, and serve to
+//! compare with PyTorch's results.
 
 use jitopt_core::pass::NamedPipeline;
 
-/// What `@name` stands for.
+/// The expansion of `@name`.
 pub const PIPELINES: &[NamedPipeline] = &[
     NamedPipeline {
         name: "cleanup",
-        summary: "calls and tuples away, then what is computed twice or for nothing",
-        // Inlining shows duplicates across calls; tuples hide them; pooling makes equal constants one value, which CSE
-        // then sees as the same operand; what loses its last user on the way goes last.
+        summary: "inline calls and tuples, then remove duplicate and dead code",
+        // Inlining exposes duplicates across calls; tuples hide them; pooling makes equal constants
+        // one value, which CSE then sees as the same operand; dead code is erased last.
         text: "inline,lower-simple-tuples,constant-pooling,cse,dce",
     },
     NamedPipeline {
         name: "default",
-        summary: "what is safe and pays on every graph",
-        // Constants first: they decide branches and how often loops run, and every later pass has less to look at. What a
-        // loop repeats is the same again for peephole, propagation and CSE, so these come once more behind it. Products are
-        // batched last: the operator that stands for a sum of them is opaque to everything else. Loops whose number of turns
-        // is not known are left as they are: repeating them makes graphs larger each time and pays only for kernels.
-        // Shapes come behind the first CSE, which merges nothing of different types, and before what asks for them. Chunks of known number
-        // are what the fuser takes apart.
+        summary: "the passes that are sound and pay off on every graph",
+        // Constants first: they decide branches and trip counts, and every later pass has less to
+        // do. Unrolled iterations expose duplicates to peephole, propagation and CSE, so these run
+        // once more afterwards. Products are batched last: the operator that replaces a sum of them
+        // is opaque to all other passes. Loops with an unknown trip count are left alone: unrolling
+        // them grows graphs each time and pays off only for kernels. Shape analysis runs after the
+        // first CSE, which does not merge values of different types, and before the passes that
+        // need shapes. The fuser divides chunks of a known number.
         text: "inline,lower-simple-tuples,constant-propagation,constant-pooling,fixpoint(peephole,cse,dce),\
                constant-loop-unrolling,shape-analysis{precise},canonicalize-ops,constant-propagation,constant-pooling,\
                fixpoint(peephole,cse,dce),batch-mm,dce",
     },
     NamedPipeline {
         name: "training",
-        summary: "the graph and its gradient, each fused, for calls that give gradients of all results",
-        // One graph first, without what has no formula, and without lists that may keep what is written to. What is known of sizes is told before differentiation, so that formulas keep none, and from one graph to the other:
-        // then branches of formulas are decided, sums of gradients can move, and be folds of the backward kernel. What is cheap is computed there again; the forward graph is fused last, when it
-        // is known what it must keep.
+        summary: "the graph and its gradient, each fused, for calls that pass gradients of all results",
+        // First one graph, without operators that have no formula, and without lists that may alias
+        // written memory. Known sizes are propagated before differentiation, so that formulas
+        // capture none, and from one graph to the other: then branches of formulas are decided,
+        // gradient sums can move, and become reductions of the backward kernel. Cheap values are
+        // recomputed there; the forward graph is fused last, when it is known which values it must
+        // return.
         text: "inline,lower-simple-tuples,lower-all-tuples,constant-propagation,cse,dce,constant-loop-unrolling,constant-propagation,\
                remove-mutation,canonicalize-ops,dce,\
                shape-analysis{precise},peephole{only=lists more},dce,functionalize,shape-analysis{precise},differentiate{defined eager},\
@@ -45,9 +50,10 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-1.3-required",
-        summary: "what the executor of 1.3 did for all arguments, before it looked whether they want gradients",
-        // What must be: gradient formulas and tuples away, operators that the interpreter has. What can be known: constants,
-        // shapes. What gradients survive: common work, small rewrites, repeated loops.
+        summary: "the executor of 1.3, for all arguments, before it checks whether they require gradients",
+        // Required: gradient formulas and tuples are lowered, so that only operators of the
+        // interpreter remain. Known facts: constants, shapes. Differentiable simplifications:
+        // common subexpressions, small rewrites, unrolled loops.
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
                constant-propagation{escaping},shape-analysis,\
@@ -55,8 +61,9 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-1.3-training",
-        summary: "the same for arguments that want gradients: differentiable graphs, whose forward graphs are fused",
-        // A formula brings branches and sizes of its own, so that each forward graph goes the whole way again. Small groups are left to eager mode.
+        summary: "the same for arguments that require gradients: differentiable graphs, whose forward graphs are fused",
+        // A formula adds branches and sizes of its own, so each forward graph runs through the
+        // whole pipeline again. Small groups are left to eager mode.
         text: "@torch-1.3-required,create-autodiff-subgraphs,differentiate{groups-only},\
                forward(shape-analysis,dce,cse,constant-pooling,peephole{trusting},constant-propagation{escaping},loop-unrolling,cse,\
                decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse),inline-autodiff-subgraphs,dce",
@@ -64,20 +71,20 @@ pub const PIPELINES: &[NamedPipeline] = &[
     NamedPipeline {
         name: "torch-1.3-inference",
         summary: "the same for arguments without gradients, and the fuser",
-        // And what gradients do not survive: norms and products.
+        // In addition the simplifications that are not differentiable: norms and products.
         text: "@torch-1.3-required,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
         name: "torch-1.3-profiling",
-        summary: "what the profiling executor of 1.3 and 1.4 did to a graph without gradients, given what a run saw with --profile",
-        // Tests that say nothing new would be places that nothing may cross.
+        summary: "the profiling executor of 1.3 and 1.4, for a graph without gradients, with observed types from --profile",
+        // Redundant guards would be barriers for code motion.
         text: "insert-guards,guard-elimination,insert-bailouts,@torch-1.3-guarded",
     },
     NamedPipeline {
         name: "torch-1.3-guarded",
-        summary: "the part of it behind the guards, for a graph with bailouts",
-        // Nothing is inlined or inferred: profiling saw the types, and guards hold them. Gradient formulas go first, as types tell which
-        // of them are zero.
+        summary: "the part of it after the guards, for a graph with bailouts",
+        // Nothing is inlined or inferred: types were observed by profiling, and guards ensure them.
+        // Gradient formulas go first, as types determine which of them are zero.
         text: "specialize-autogradzero,lower-gradof,remove-expands,canonicalize-ops{trusting},dce,\
                constant-propagation{escaping},dce,cse,constant-pooling,peephole{trusting},\
                constant-propagation{escaping},loop-unrolling,cse,\
@@ -85,8 +92,9 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-2-legacy-required",
-        summary: "what the legacy executor of 2.x does for all arguments",
-        // The passes of 1.3 in another order: constants are pooled behind propagation, and what unrolling shows is looked at once more.
+        summary: "the legacy executor of 2.x, for all arguments",
+        // The passes of 1.3 in another order: constants are pooled after propagation, and unrolled
+        // code is simplified once more.
         text: "inline,lower-gradof,specialize-autogradzero,lower-simple-tuples,constant-pooling,\
                remove-expands,canonicalize-ops{trusting},dce,\
                constant-propagation{escaping},shape-analysis,\
@@ -95,12 +103,12 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-2-legacy",
-        summary: "what it does to a graph without gradients",
+        summary: "the same for a graph without gradients",
         text: "@torch-2-legacy-required,decompose-ops,lower-simple-tuples,batch-mm{quiet},dce,fuse",
     },
     NamedPipeline {
         name: "torch-2-legacy-training",
-        summary: "what it does to a graph whose arguments want gradients",
+        summary: "the same for a graph whose arguments require gradients",
         text: "@torch-2-legacy-required,create-autodiff-subgraphs,differentiate{groups-only},\
                forward(shape-analysis,dce,cse,peephole{trusting},constant-propagation{escaping},constant-pooling,loop-unrolling,\
                peephole{trusting},constant-propagation{escaping},cse,\
@@ -108,25 +116,26 @@ pub const PIPELINES: &[NamedPipeline] = &[
     },
     NamedPipeline {
         name: "torch-cleanup",
-        summary: "PyTorch's passes against what is computed twice or for nothing, once each",
+        summary: "PyTorch's passes against duplicate and dead code, once each",
         text: "inline,constant-propagation{escaping},dce{alias=false},cse,constant-pooling,peephole{trusting},cse,\
                dce{alias=false}",
     },
 ];
 
-/// `(before, after, why)`: in every named pipeline of ours the first `before` comes before the first `after`.
+/// `(before, after, why)`: in every named pipeline of ours the first `before` comes before the
+/// first `after`.
 pub const ORDER: &[(&str, &str, &str)] = &[
-    ("inline", "cse", "what is computed on both sides of a call is only seen in one body"),
+    ("inline", "cse", "a value computed on both sides of a call is only visible as a duplicate in one body"),
     ("inline", "constant-propagation", "arguments of calls are constants of their bodies"),
     ("inline", "lower-simple-tuples", "calls return tuples that are unpacked at once"),
     ("lower-simple-tuples", "cse", "equal values packed into different tuples look different"),
     ("cse", "dce", "merging leaves the unused side to be erased"),
-    ("constant-propagation", "constant-loop-unrolling", "the number of turns must be a constant"),
+    ("constant-propagation", "constant-loop-unrolling", "the number of iterations must be a constant"),
     ("cse", "shape-analysis", "values of different types are not merged"),
-    ("constant-propagation", "fuse", "numbers that are not constants keep an operator out of a group"),
+    ("constant-propagation", "fuse", "scalars that are not constants keep an operator out of a group"),
     ("canonicalize-ops", "fuse", "only chunks of a known number go into a group"),
-    ("remove-mutation", "fuse", "what writes to memory is no part of a kernel"),
-    ("decompose-ops", "fuse", "what comes out of it is pointwise in part"),
+    ("remove-mutation", "fuse", "a node that writes to memory is not part of a kernel"),
+    ("decompose-ops", "fuse", "its results are partly pointwise"),
     ("commute-sum-to-size", "fuse", "sums between operators keep them out of one group"),
-    ("constant-loop-unrolling", "batch-mm", "products of several turns are summed"),
+    ("constant-loop-unrolling", "batch-mm", "products of several iterations are summed"),
 ];

@@ -1,7 +1,8 @@
-//! Rewrite rules that are wrong: what peephole passes got wrong before, each a mutant of its own.
+//! Rewrite rules that are wrong: past errors of peephole passes, each a mutant of its own.
 //!
-//! The pass does nothing unless one of its mutants is active; then it does that rule's rewrite wherever the rule matches. It
-//! exists with the feature `mutants` only, and is in no registry that users see.
+//! The pass does nothing unless one of its mutants is active; then it applies that rule wherever
+//! the rule matches. It exists with the feature `mutants` only, and is in no registry that users
+//! see.
 
 use jitopt_core::ir::{Attribute, Float, FloatStyle, Graph, Node, Value};
 use jitopt_core::mutants::{Mutant, active};
@@ -9,7 +10,7 @@ use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{Simple, Type, TypeKind};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "planted-rules",
     aliases: &[],
@@ -22,7 +23,7 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// An operand of what is put in the place of a node.
+/// An operand of a replacement.
 #[derive(Clone, Copy)]
 enum Arg {
     /// This operand of the node.
@@ -33,12 +34,12 @@ enum Arg {
     None,
 }
 
-/// What is put in the place of a node.
+/// The replacement of a node.
 #[derive(Clone, Copy)]
 enum New {
     /// One of its operands.
     Operand(usize),
-    /// An operand of the node that made its first operand.
+    /// An operand of the node that defines its first operand.
     Inner(usize),
     /// A constant.
     Is(Arg),
@@ -53,7 +54,7 @@ enum New {
 use Arg::{At, Bool, Int};
 use New::{Gone, Inner, Is, Op, Operand, With};
 
-/// Name, kind, when, and what instead.
+/// Name, kind, condition, replacement.
 type Rule = (&'static str, &'static str, fn(&Graph, Node) -> bool, New);
 
 #[rustfmt::skip]
@@ -173,7 +174,7 @@ const RULES: &[Rule] = &[
     ("batch-norm-in-evaluation", "aten::batch_norm", any, With(5, Bool(false))),
 ];
 
-/// All of them.
+/// All mutants of rules.
 pub fn mutants() -> impl Iterator<Item = Mutant> {
     RULES.iter().map(|(name, ..)| Mutant { site: name, kind: "planted" })
 }

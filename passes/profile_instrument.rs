@@ -1,4 +1,5 @@
-//! Puts a node that looks on in front of what reads a tensor: a run then tells what tensors there are.
+//! Inserts a profile node before each reader of a tensor: a run then records the types that it
+//! observes.
 //!
 //! ```text
 //! graph(%x : Tensor, %z : Tensor):               graph(%x : Tensor, %z : Tensor):
@@ -10,12 +11,14 @@
 //!                                                  return (%3)
 //! ```
 //!
-//! Each operand has one of its own: the same value may be another tensor in another place, after it was written to, or in a branch that
-//! others never reach. The last one counts runs. Up to 1.4 every tensor operand is looked at, once for each node, and what the graph returns (as in
-//! 1.4; 1.3 left results out). From 1.5 on it is what the compiler of kernels asks about ([`profiled`]), and what any block returns. What was seen stands in the
-//! type of the output up to 1.4, in the attribute `profiled_type` from then on.
+//! Each operand has a profile node of its own: the same value may be another tensor at another
+//! position, after it was written to, or in a branch that others never reach. The last one counts
+//! runs. Up to 1.4 every tensor operand is profiled, once for each node, and the results of the
+//! graph (as in 1.4; 1.3 omitted results). From 1.5 on it is those that the kernel compiler needs
+//! ([`profiled`]), and the results of every block. Observed types are stored in the type of the
+//! output up to 1.4, in the attribute `profiled_type` from then on.
 //!
-//! Sections are not looked into: they have executors of their own. Linear in nodes.
+//! Sections are skipped: they have executors of their own. Linear in nodes.
 
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::ops;
@@ -26,11 +29,11 @@ use jitopt_core::types::Type;
 use jitopt_core::types::era::Era;
 use jitopt_core::{graph_dump, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "profile-instrument",
     aliases: &["instrument-graph"],
-    summary: "look at tensors where they are read, so that a run tells what they are",
+    summary: "insert profile nodes before the readers of tensors, so that a run records observed types",
     example: "%y : Tensor = aten::neg(%x)  =>  %1 : Tensor = prim::profile(%x), %y : Tensor = aten::neg(%1)",
     options: &[],
     required: false,
@@ -41,8 +44,8 @@ pub const PASS: PassInfo = PassInfo {
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     if let Some(node) = graph.all_nodes().find(|&node| graph.kind(node) == prim::PROFILE) {
-        let error = PassError::at(graph, node, "the graph is instrumented already");
-        return Err(error.with_help("run it with `jitopt run --record-profile=FILE`, or go on with `insert-guards`"));
+        let error = PassError::at(graph, node, "the graph is already instrumented");
+        return Err(error.with_help("run it with `jitopt run --record-profile=FILE`, or continue with `insert-guards`"));
     }
     instrument(graph, |graph, about, edit| {
         cx.rewrite(graph, RULE, about, edit);
@@ -51,14 +54,15 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What puts a node that looks into a graph.
+/// The counter of inserted profile nodes.
 pub(crate) const RULE: &str = "values-profiled";
 
-/// Puts profile nodes into a graph that has none. `each` is given what one is about, and does the edit.
+/// Inserts profile nodes into a graph that has none. `each` receives the node that one is for, and
+/// performs the edit.
 pub(crate) fn instrument(graph: &mut Graph, mut each: impl FnMut(&mut Graph, Node, &dyn Fn(&mut Graph))) {
     for (user, operand) in sites(graph) {
         let anchor = if graph.kind(user) == prim::RETURN { last_of(graph, user) } else { Some(user) };
-        // A block that is empty has no node for a rewrite to be about; its owner is near.
+        // An empty block has no node for a rewrite to refer to; its owner is near.
         let about = anchor.or_else(|| graph.enclosing(user)).unwrap_or(user);
         each(graph, about, &|graph| look_at(graph, user, operand));
     }
@@ -70,7 +74,7 @@ fn last_of(graph: &Graph, end: Node) -> Option<Node> {
     graph.block_of(end).and_then(|block| graph.last(block))
 }
 
-/// The operands that are looked at, in printed order; those of an end of a block are what it returns.
+/// The profiled operands, in printed order; those of the end of a block are its results.
 fn sites(graph: &Graph) -> Vec<(Node, usize)> {
     let mut sites = Vec::new();
     let mut work = vec![(graph.root(), graph.first(graph.root()))];
@@ -108,7 +112,7 @@ fn results(graph: &Graph, block: Block, sites: &mut Vec<(Node, usize)>) {
     sites.extend(tensors.map(|(i, _)| (graph.return_node(block), i)));
 }
 
-/// What is looked at around a node.
+/// The operands of a node that are profiled.
 fn around(graph: &Graph, node: Node) -> Profiled {
     let (era, kind) = (graph.era, graph.kind(node));
     let overload = || {
@@ -118,7 +122,7 @@ fn around(graph: &Graph, node: Node) -> Profiled {
     profiled(era, kind, if era == Era::V1_3 { None } else { overload() })
 }
 
-/// Puts a profile node between a value and one of its readers.
+/// Inserts a profile node between a value and one of its readers.
 fn look_at(graph: &mut Graph, user: Node, operand: usize) {
     let value = graph.input(user, operand);
     let seen = profile_node(graph, value);

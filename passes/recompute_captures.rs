@@ -1,4 +1,4 @@
-//! Computes again in backward graphs what is cheap, so that less is kept for them.
+//! Recomputes cheap values in backward graphs, so that fewer are captured.
 //!
 //! ```text
 //! with prim::DifferentiableGraph_0 = graph(%x : Float(4, 1), %y : Float(6)):
@@ -13,14 +13,21 @@
 //!   %b : Float(4, 6) = aten::relu(%a)
 //! ```
 //!
-//! Formulas keep what they read, a tensor for each; what is kept is written by one kernel and read by another, and that takes longer than most of what is done with it. Which values
-//! to keep is a *minimum cut*: between what must be kept (operands that are handed over anyway, and results of what takes long) and what the backward graph reads, through pointwise
-//! operators, those values are kept that have the fewest bytes together, a value that is only kept counting twice, once for each way. Of several such cuts it is the one closest
-//! to the backward graph, which computes least again. So does the partitioner of AOTAutograd (H. He, Min-cut optimal recomputation, 2022); flows are found as by Dinic (1970).
+//! Formulas capture the tensors that they read; a captured tensor is written by one kernel and read
+//! by another, which takes longer than most operations on it. The captured values are a *minimum
+//! cut*: between the values that must be available (operands that are passed anyway, and results of
+//! expensive operators) and the values that the backward graph reads, through pointwise operators,
+//! the cut has the fewest bytes, where a value that is only captured counts twice, for its write
+//! and its read. Of several such cuts it is the one closest to the backward graph, which recomputes
+//! least. The partitioner of AOTAutograd does the same (H. He, Min-cut optimal recomputation,
+//! 2022); flows are found as by Dinic (1970).
 //!
-//! Not computed again are operators that take long (exponentials, folds, products of matrices), that draw, whose operands somebody writes to, and what hangs on operands and results that the
-//! backward graph is not handed already, or on views of them: those might be written to before it runs. Where sizes are not known all values count alike. Stands before `fuse`, since nothing leaves a
-//! group. Linear in nodes but for the flow; graphs with very many values that might be computed again are left alone.
+//! Not recomputed are expensive operators (exponentials, reductions, matrix products), random ones,
+//! operators whose operands are written to, and operators that depend on operands and results that
+//! the backward graph does not receive already, or on views of them: those might be written to
+//! before it runs. Where sizes are not known all values have the same weight. Runs before `fuse`,
+//! because no node leaves a group. Linear in nodes except for the flow; graphs with very many
+//! candidate values are left alone.
 
 use crate::refine_captures::{Handed, drop_unread, handed, without_gradient};
 use jitopt_core::analysis::AliasDb;
@@ -40,12 +47,12 @@ use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::EdgeRef;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "recompute-captures",
     aliases: &[],
-    summary: "compute again in backward graphs what is cheap, and keep less for them",
-    example: "with ….backward = graph(%0 : Tensor, %x : Tensor, %r : Tensor)  =>  graph(%0 : Tensor, %x : Tensor): %r : Tensor = aten::relu(%x), where that is what %r is",
+    summary: "recompute cheap values in backward graphs, and capture fewer",
+    example: "with ….backward = graph(%0 : Tensor, %x : Tensor, %r : Tensor)  =>  graph(%0 : Tensor, %x : Tensor): %r : Tensor = aten::relu(%x), as %r is computed in the forward graph",
     options: &[],
     required: false,
     reads_shapes: true,
@@ -53,11 +60,11 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// Values that a flow is looked for among: Dinic's takes their square and more.
+/// The maximum number of values in a flow network: Dinic's algorithm is at least quadratic.
 const MOST_VALUES: usize = 4096;
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
-    graph_dump!("Before computing captures again", graph);
+    graph_dump!("Before recomputing captures", graph);
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for group in groups {
         let Some(mut roles) = Roles::of(graph, group) else { continue };
@@ -70,29 +77,30 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
             }
         };
         let done = cx.rewrite(graph, "captures-recomputed", group, |graph| {
-            graph_update!("Computing {} values again in a backward graph", plan.again.len());
+            graph_update!("Recomputing {} values in a backward graph", plan.again.len());
             plan.carry_out(graph, group, &mut roles);
         });
         if done.is_some() {
             drop_unread(graph, cx, group, roles);
         }
     }
-    graph_dump!("After computing captures again", graph);
+    graph_dump!("After recomputing captures", graph);
     Ok(())
 }
 
-/// What is kept, and what is computed again.
+/// The captured and the recomputed values.
 struct Plan {
     /// Values of the forward graph that the others are computed from.
     kept: FxHashSet<Value>,
-    /// Params of the backward graph, with the values of the forward graph that they are.
+    /// Params of the backward graph that are recomputed, with the corresponding values of the
+    /// forward graph.
     again: Vec<(Value, Value)>,
-    /// All that the backward graph is handed, by the value of the forward graph.
+    /// The params that the backward graph keeps, by the value of the forward graph.
     handed: FxHashMap<Value, Value>,
 }
 
 impl Plan {
-    /// Nothing where nothing is to be gained, and why none is made where there is too much.
+    /// Nothing where there is no gain; an error where the network is too large.
     fn of(graph: &Graph, group: Node, roles: &Roles) -> Result<Option<Plan>, String> {
         let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return Ok(None) };
         let captured = |(param, handed): (Value, Handed)| match handed {
@@ -104,7 +112,7 @@ impl Plan {
             params.filter_map(captured).filter(|(_, param)| backward.has_uses(*param)).collect();
         let mut network = Network::new(section, roles.real_outputs, read.iter().map(|pair| pair.0).collect());
         if !network.explore() {
-            return Err(format!("more than {MOST_VALUES} values might be computed again"));
+            return Err(format!("more than {MOST_VALUES} values could be recomputed"));
         }
         let (kept, computed) = network.cut();
         let again: Vec<(Value, Value)> =
@@ -112,7 +120,7 @@ impl Plan {
         Ok((!again.is_empty()).then(|| Plan { kept, again, handed: read.into_iter().collect() }))
     }
 
-    /// Values that are kept and are not handed over yet are results of the forward graph from now on.
+    /// Captured values that were not passed before become results of the forward graph.
     fn carry_out(self, graph: &mut Graph, group: Node, roles: &mut Roles) {
         let Some(mut section) = graph.take_subgraph(group) else { return };
         let nodes = self.nodes(&section);
@@ -141,7 +149,7 @@ impl Plan {
         roles.note(graph, group);
     }
 
-    /// The nodes that compute what is computed again, and the constants that these read, in their order.
+    /// The nodes that are recomputed, and the constants that they read, in order.
     fn nodes(&self, section: &Graph) -> Vec<Node> {
         let mut found = FxHashSet::default();
         let mut open: Vec<Value> = self.again.iter().map(|pair| pair.1).collect();
@@ -155,7 +163,7 @@ impl Plan {
     }
 }
 
-/// A new param of the backward graph, for a value that the forward graph keeps from now on.
+/// A new param of the backward graph, for a value that the forward graph captures from now on.
 fn hand_over(section: &mut Graph, backward: &mut Graph, roles: &mut Roles, value: Value) -> Value {
     let results: Vec<Value> = section.results(section.root()).collect();
     let at = results.iter().position(|&result| result == value).unwrap_or(results.len());
@@ -167,24 +175,26 @@ fn hand_over(section: &mut Graph, backward: &mut Graph, roles: &mut Roles, value
     backward.add_param(backward.root(), ty)
 }
 
-/// Values of a forward graph, each an edge as wide as it is expensive to keep, behind those that it is computed of.
+/// A flow network: each value of a forward graph is an edge whose capacity is the cost of capturing
+/// it, after the values that it is computed from.
 struct Network<'g> {
     section: &'g Graph,
     db: AliasDb,
-    /// What the backward graph reads.
+    /// The values that the backward graph reads.
     read: Vec<Value>,
-    /// The results of the forward graph that are not only kept.
+    /// The results of the forward graph that are not only captured.
     results: FxHashSet<Value>,
-    /// Operands and results of the graph that the backward graph is not handed: whoever has them may write to them before it runs.
+    /// Operands and results of the graph that the backward graph does not receive: their owners may
+    /// write to them before it runs.
     outside: Vec<Value>,
-    /// The ends of the edge of each value.
+    /// The end nodes of the edge of each value.
     ends: FxHashMap<Value, (NodeIndex, NodeIndex)>,
     flow: DiGraph<(), u64>,
     source: NodeIndex,
     sink: NodeIndex,
 }
 
-/// As wide as no values are together.
+/// A capacity larger than that of all values together.
 const UNBOUNDED: u64 = u64::MAX / 4;
 
 impl<'g> Network<'g> {
@@ -198,7 +208,8 @@ impl<'g> Network<'g> {
         Network { section, db, read, results, outside, ends: FxHashMap::default(), flow, source, sink }
     }
 
-    /// Adds what is read, and what that may be computed of; nothing, and false, where that is too much.
+    /// Adds the values that are read, and those from which they may be recomputed; returns false
+    /// when there are too many.
     fn explore(&mut self) -> bool {
         let mut open = self.read.clone();
         let mut found: FxHashMap<Value, Vec<Value>> = FxHashMap::default();
@@ -237,7 +248,7 @@ impl<'g> Network<'g> {
         true
     }
 
-    /// Whether a value is written whoever reads it: an operand or a result of the forward graph.
+    /// Whether a value is in memory anyway: an operand or a result of the forward graph.
     fn is_there_anyway(&self, value: Value) -> bool {
         self.is_param(value) || self.results.contains(&value)
     }
@@ -246,7 +257,7 @@ impl<'g> Network<'g> {
         self.section.definer(value).is_none_or(|node| self.section.kind(node) == prim::PARAM)
     }
 
-    /// The tensors that a value may be computed of again.
+    /// The tensors from which a value may be recomputed.
     fn computed_of(&self, value: Value) -> Option<Vec<Value>> {
         let section = self.section;
         let node = section.definer(value).filter(|&node| is_cheap(section, node))?;
@@ -271,10 +282,10 @@ impl<'g> Network<'g> {
         Some(sizes?.into_iter().fold(element, u64::saturating_mul).min(UNBOUNDED / (4 * MOST_VALUES as u64)))
     }
 
-    /// The values that are kept, and those that are computed of them.
+    /// The values that are captured, and those that are recomputed from them.
     fn cut(&self) -> (FxHashSet<Value>, FxHashSet<Value>) {
         let (_, flows) = dinics(&self.flow, self.source, self.sink);
-        // What the sink can still be reached from is behind the cut that is closest to it.
+        // A value from which the sink can still be reached is after the cut that is closest to it.
         let (mut behind, mut open) = (FxHashSet::from_iter([self.sink]), vec![self.sink]);
         while let Some(node) = open.pop() {
             let before = self.flow.edges_directed(node, Direction::Incoming);
@@ -291,7 +302,7 @@ impl<'g> Network<'g> {
     }
 }
 
-/// Whether a node computes each element from few others in a moment, and the same whenever it is asked.
+/// Whether a node computes each element from few others, cheaply and deterministically.
 fn is_cheap(graph: &Graph, node: Node) -> bool {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let operator = ops::operator(graph.era, graph.kind(node));

@@ -1,4 +1,5 @@
-//! Tells backward graphs what is known of what they are handed, and hands them nothing that they do not read.
+//! Types the params of backward graphs with facts from the forward graph, and drops params that are
+//! not read.
 //!
 //! ```text
 //! with prim::DifferentiableGraph_0 = graph(%x : Float(4, 6), %b : Float(6)):
@@ -12,10 +13,13 @@
 //!   %sizes : int[]? = prim::Constant[value=[6]]()
 //! ```
 //!
-//! A backward graph is made of formulas, in which nothing is said of sizes; what is known of them is known in the forward graph, and that may be fused by then, so that the nodes
-//! which told it are in a group. The numbers of [`Roles`] lead from one graph to the other: they are no edges, so nothing is executed or counted for them, and they survive edits.
-//! What the forward graph keeps has the type that it has there; what is a constant there is copied, and so is the answer to whether a size is another where types tell both. A gradient that is said to be given (`differentiate{defined}`) has the type of
-//! its result. What nobody reads then is no longer kept, nor computed where nobody else asks for it.
+//! A backward graph is made of formulas, which have no sizes; sizes are known in the forward graph,
+//! which may be fused by then, so that the nodes that determined them are in a group. The indices
+//! in [`Roles`] connect the two graphs: they are not edges, so nothing is executed or counted for
+//! them, and they survive edits. A captured value has the type that it has in the forward graph; a
+//! constant is copied, and so is the result of a comparison of sizes where types determine both. A
+//! gradient that is declared as defined (`differentiate{defined}`) has the type of its result.
+//! Values that become unread are no longer captured, nor computed if they have no other reader.
 //!
 //! Linear in nodes; idempotent.
 //!
@@ -30,11 +34,11 @@ use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::{Dim, TensorType, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "refine-captures",
     aliases: &[],
-    summary: "tell backward graphs what is known of what they are handed, and hand them nothing that they do not read",
+    summary: "type the params of backward graphs with facts from the forward graph, and drop those that are not read",
     example: "with ….backward = graph(%0 : Tensor, %r : Tensor)  =>  graph(%0 : Tensor, %r : Float(4, 6)), where the forward graph returns %r : Float(4, 6)",
     options: &[],
     required: false,
@@ -44,7 +48,7 @@ pub const PASS: PassInfo = PassInfo {
 };
 
 fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
-    graph_dump!("Before refining what backward graphs are handed", graph);
+    graph_dump!("Before refining captures", graph);
     let groups: Vec<Node> = graph.all_nodes().filter(|&node| graph.subgraph(node).is_some()).collect();
     for group in groups {
         let Some(roles) = Roles::of(graph, group) else { continue };
@@ -53,20 +57,20 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         copy_constants(graph, cx, group, &roles);
         drop_unread(graph, cx, group, roles);
     }
-    graph_dump!("After refining what backward graphs are handed", graph);
+    graph_dump!("After refining captures", graph);
     Ok(())
 }
 
-/// What a param of a backward graph stands for.
+/// The value that a param of a backward graph represents.
 #[derive(Clone, Copy)]
 pub(crate) enum Handed {
-    /// The gradient of a result of the node, or of something that is only kept.
+    /// The gradient of a result of the node, or (none) of a value that is only captured.
     Gradient(Option<Value>),
     /// A value of the forward graph.
     Captured(Value),
 }
 
-/// What the params of the backward graph stand for, in their order.
+/// The values that the params of the backward graph represent, in order.
 pub(crate) fn handed(section: &Graph, roles: &Roles) -> Vec<Handed> {
     let params: Vec<Value> = section.params(section.root()).collect();
     let results: Vec<Value> = section.results(section.root()).collect();
@@ -96,14 +100,14 @@ fn tell_types(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &
         return;
     }
     cx.rewrite(graph, "captures-typed", group, |graph| {
-        graph_update!("Telling the types of {} params of a backward graph", told.len());
+        graph_update!("Typing {} params of a backward graph", told.len());
         graph.with_graph(group, attr::REVERSE_SUBGRAPH, |backward| {
             told.into_iter().for_each(|(param, ty)| backward.set_type(param, ty));
         });
     });
 }
 
-/// A backward graph asks for no gradients of what it is handed.
+/// Types of a backward graph's params have no `requires_grad=1`.
 pub(crate) fn without_gradient(ty: Type) -> Type {
     match ty.as_tensor() {
         Some(tensor) => Type::new(TypeKind::Tensor(TensorType { requires_grad: None, ..tensor.clone() })),
@@ -111,8 +115,9 @@ pub(crate) fn without_gradient(ty: Type) -> Type {
     }
 }
 
-/// What `aten::_size_if_not_equal` gives is a constant where both sizes are known: formulas ask it for each operand, to sum gradients only of what was stretched. It is a list, but
-/// one that is only handed over.
+/// The result of `aten::_size_if_not_equal` is a constant where both sizes are known: formulas call
+/// it for each operand, to sum gradients only of operands that were broadcast. It is a list, but
+/// one that is only passed on.
 fn decide_sizes(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
     let Some(section) = graph.subgraph(group) else { return };
     let is_handed = |value: Value| section.users(value).all(|user| user == section.return_node(section.root()));
@@ -127,7 +132,7 @@ fn decide_sizes(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
         return;
     }
     cx.rewrite(graph, "sizes-decided", group, |graph| {
-        graph_update!("Deciding {} sizes that a backward graph is handed", found.len());
+        graph_update!("Deciding {} sizes that a backward graph receives", found.len());
         graph.with_subgraph(group, |section| {
             for (node, size) in found {
                 let old = section.output(node, 0);
@@ -149,7 +154,7 @@ fn decide_sizes(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) {
     });
 }
 
-/// A constant list, or the size of a tensor whose type tells it.
+/// A constant list, or the size of a tensor whose type determines it.
 fn known_size(graph: &Graph, value: Value) -> Option<Vec<i64>> {
     let node = graph.definer(value)?;
     if graph.kind(node).as_str() == "aten::size" && graph.num_inputs(node) == 1 {
@@ -161,7 +166,7 @@ fn known_size(graph: &Graph, value: Value) -> Option<Vec<i64>> {
 
 fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: &Roles) {
     let (Some(section), Some(backward)) = (graph.subgraph(group), graph.backward(group)) else { return };
-    // Tensor constants of two graphs would be two tensors.
+    // A tensor constant in two graphs would be two tensors.
     let constant = |value: Value| {
         let node = section.definer(value).filter(|&node| section.kind(node) == prim::CONSTANT)?;
         (!section.ty(value).is_tensor()).then_some(node)
@@ -194,7 +199,7 @@ fn copy_constants(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, role
 pub(crate) fn drop_unread(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node, roles: Roles) {
     let Some(backward) = graph.backward(group) else { return };
     let read: Vec<bool> = backward.params(backward.root()).map(|param| backward.has_uses(param)).collect();
-    // Callers give the gradients of all results.
+    // Callers pass the gradients of all results.
     let is_given = |at: usize| roles.input_vjps.get(at).is_some_and(|&i| i < roles.real_outputs);
     let unread: Vec<usize> = (0..read.len()).filter(|&at| !read[at] && !is_given(at)).collect();
     if unread.is_empty() || !cx.may("captures-dropped") {
@@ -226,7 +231,7 @@ fn without(mut roles: Roles, unread: &[usize]) -> Roles {
     roles
 }
 
-/// Returns what has a role, and nothing else beside the results.
+/// Returns only values that have a role, after the results.
 fn forget_results(section: &mut Graph, roles: &mut Roles) {
     let end = section.return_node(section.root());
     for i in (roles.real_outputs..section.num_inputs(end)).rev() {

@@ -1,4 +1,4 @@
-//! Puts numbers for ints where a condition tells what they are.
+//! Replaces ints by constants where a condition determines their value.
 //!
 //! ```text
 //! %c : bool = aten::eq(%n, %3)                    %c : bool = aten::eq(%n, %3)
@@ -11,11 +11,13 @@
 //!                                                     -> (%n)
 //! ```
 //!
-//! Conditions tell when they are comparisons of an int with a constant, negations, and what `and` and `or` become: branches that
-//! return one condition or a constant. Where one branch raises an exception, what holds at the end of the other holds behind them.
-//! Each reader gets a constant of its own, as in PyTorch; `constant-pooling` merges them, and `constant-propagation` goes on.
+//! Facts come from comparisons of an int with a constant, negations, and the lowered form of `and`
+//! and `or`: branches that return one condition or a constant. Where one branch raises an
+//! exception, the facts at the end of the other hold after them. Each reader gets a constant of its
+//! own, as in PyTorch; `constant-pooling` merges them, and `constant-propagation` continues.
 //!
-//! One walk in printed order, linear in nodes: of a condition, and of a branch, the last 16 facts are kept. Idempotent.
+//! One traversal in printed order, linear in nodes: the last 16 facts of a condition, and of a
+//! branch, are kept. Idempotent.
 
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -24,11 +26,11 @@ use jitopt_core::types::{Simple, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "refine-integer-values",
     aliases: &["integer-value-refinement"],
-    summary: "put numbers for ints where a condition tells what they are",
+    summary: "replace ints by constants where a condition determines their value",
     example: "in the branch taken when aten::eq(%n, %3): aten::mul(%n, %k)  =>  aten::mul(%4, %k), %4 : int = prim::Constant[value=3]()",
     options: &[],
     required: false,
@@ -44,10 +46,10 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What some values are.
+/// The known values of some ints.
 type Facts = Vec<(Value, i64)>;
 
-/// How many of them are kept.
+/// The maximum number of facts that are kept.
 const MOST_FACTS: usize = 16;
 
 fn newest(facts: impl Iterator<Item = (Value, i64)>) -> Facts {
@@ -56,28 +58,28 @@ fn newest(facts: impl Iterator<Item = (Value, i64)>) -> Facts {
     facts
 }
 
-/// What is still to be done, last first.
+/// Pending work, last first.
 enum Step {
-    /// Nodes from here on.
+    /// The remaining nodes of a block.
     Nodes(Option<Node>),
     /// A block of a node.
     Enter(Node, usize),
-    /// Its end; so many facts were known before it.
+    /// The end of the block; the number of facts that were known before it.
     Leave(Node, usize, usize),
-    /// Both branches were visited.
+    /// Both branches have been visited.
     Join(Node),
 }
 
 #[derive(Default)]
 struct Walk {
     steps: Vec<Step>,
-    /// What is known where the walk stands.
+    /// The facts at the current position.
     known: FxHashMap<Value, i64>,
-    /// In the order in which it came to be known, and what was known before.
+    /// The facts in the order in which they were added, with the previous value.
     log: Vec<(Value, Option<i64>)>,
-    /// What a condition tells when it is false, and when it is true.
+    /// The facts that follow from a condition when it is false, and when it is true.
     told: FxHashMap<Value, [Facts; 2]>,
-    /// What holds at the end of branches.
+    /// The facts at the end of branches.
     at_end: FxHashMap<Block, Facts>,
     /// Blocks that are never left at their end.
     raises: FxHashSet<Block>,
@@ -119,7 +121,7 @@ impl Walk {
         self.steps.extend((0..graph.num_blocks(node)).rev().map(|i| Step::Enter(node, i)));
     }
 
-    /// Puts constants for operands that are known.
+    /// Replaces known operands by constants.
     fn refine(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) {
         for i in 0..graph.num_inputs(node) {
             let value = graph.input(node, i);
@@ -135,7 +137,7 @@ impl Walk {
         }
     }
 
-    /// A comparison with a constant tells something when its result is `when`.
+    /// A comparison with a constant yields a fact when its result is `when`.
     fn compare(&mut self, graph: &Graph, node: Node, when: usize) {
         let [a, b] = graph.inputs(node).collect::<Vec<_>>()[..] else { return };
         let whole = |value: Value| planted!("refine-ints.int", graph.ty(value) == Type::int(), "any" => true);
@@ -160,7 +162,7 @@ impl Walk {
         }
     }
 
-    /// What the condition of an If tells in one of its blocks.
+    /// The facts that follow from the condition of an If in one of its blocks.
     fn told_in(&self, graph: &Graph, node: Node, block: usize) -> Facts {
         let told = self.told.get(&graph.input(node, 0));
         told.map_or(Facts::new(), |told| told[planted!("refine-ints.branch", 1 - block, "other" => block)].clone())
@@ -181,7 +183,7 @@ impl Walk {
         let learnt = self.log[before..].iter().map(|(value, _)| (*value, self.known[value]));
         self.at_end.insert(block, newest(learnt));
         while self.log.len() > planted!("refine-ints.forget", before, "never" => self.log.len()) {
-            let (value, old) = self.log.pop().expect("it is longer");
+            let (value, old) = self.log.pop().expect("the log is longer than `known`");
             match old {
                 Some(old) => self.known.insert(value, old),
                 None => self.known.remove(&value),
@@ -211,7 +213,8 @@ impl Walk {
         }
     }
 
-    /// What it tells that two branches returned `outcome`: when one of them returns the opposite constant, the other was taken.
+    /// The facts that follow when two branches returned `outcome`: when one of them returns the
+    /// opposite constant, the other was taken.
     fn told_by_branches(&self, graph: &Graph, results: [Value; 2], at_end: &[Facts; 2], outcome: usize) -> Facts {
         let never = |value: Value| graph.constant_int(value).is_some_and(|bool| (bool != 0) != (outcome == 1));
         let taken = match results.map(never) {

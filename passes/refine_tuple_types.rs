@@ -1,13 +1,14 @@
-//! Says of a tuple that is constructed what is known of its elements.
+//! Gives tuple constructs the known types of their elements.
 //!
 //! ```text
 //! %t : (Tensor, int?) = prim::TupleConstruct(%x, %i)    =>    %t : (Float(2, 3), int) = prim::TupleConstruct(%x, %i)
 //! ```
 //!
-//! Shapes are found out after tuples were typed, and a tuple hides them from what unpacks it. Only the construct is given a new
-//! type, and only one that refines the old: named tuples keep their names. What takes it apart keeps its types, as in PyTorch.
-//! What `prim::profile` saw is no fact, and is not told on. A tuple in a tuple is typed before the outer one, for its construct
-//! stands before. Linear in nodes.
+//! Shapes are inferred after tuples were typed, and a tuple hides them from the nodes that unpack
+//! it. Only the construct is retyped, and only with a type that refines the old one: named tuples
+//! keep their names. Nodes that unpack it keep their types, as in PyTorch. A type observed by
+//! `prim::profile` is not a fact, and is not propagated. A nested tuple is typed before the outer
+//! one, because its construct comes first. Linear in nodes.
 
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
@@ -15,7 +16,7 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::{Field, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "refine-tuple-types",
     aliases: &[],
@@ -42,7 +43,8 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// The type of a value; of one that is profiled that of what is profiled, for what was seen in one run is no fact.
+/// The type of a value; of a profile node's output, the type of its operand, because an observation
+/// of one run is not a fact.
 fn fact(graph: &Graph, value: Value) -> Type {
     match graph.definer(value).filter(|&node| graph.kind(node) == prim::PROFILE) {
         Some(profile) if graph.num_inputs(profile) > 0 => graph.ty(graph.input(profile, 0)),
@@ -50,7 +52,8 @@ fn fact(graph: &Graph, value: Value) -> Type {
     }
 }
 
-/// The type of a construct by its operands, when it is another one than it has, and a subtype of it.
+/// The type of a construct by its operands, when it differs from the current type and is a subtype
+/// of it.
 fn refined(graph: &Graph, node: Node) -> Option<Type> {
     let output = graph.single_output(node)?;
     let (old, parts) = (graph.ty(output), graph.inputs(node).map(|value| fact(graph, value)));

@@ -1,24 +1,25 @@
-//! Removes the expands that broadcasting inserted: operators broadcast by themselves.
+//! Removes expands that broadcasting inserted: operators broadcast by themselves.
 //!
 //! ```text
 //! %e : Tensor = aten::expand(%b, %size, %true)   =>
 //! %y : Tensor = aten::add(%x, %e, %1)                  %y : Tensor = aten::add(%x, %b, %1)
 //! ```
 //!
-//! Only those whose `implicit` operand is the constant true: an expand that the user wrote changes a shape that somebody
-//! may look at. The mark is trusted, as in PyTorch: whoever takes the size of an implicit expand, or returns it, sees the
-//! smaller tensor afterwards. `@default` leaves this pass out for that. Linear in nodes.
+//! Only expands whose `implicit` operand is the constant true: an expand that the user wrote
+//! changes a shape that may be read. The mark is trusted, as in PyTorch: a node that reads the size
+//! of an implicit expand, or a caller that receives it, sees the smaller tensor afterwards.
+//! `@default` omits this pass for that reason. Linear in nodes.
 
 use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo};
 use jitopt_core::symbol::aten;
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "remove-expands",
     aliases: &[],
-    summary: "remove implicit expands, operators broadcast by themselves",
+    summary: "remove implicit expands, as operators broadcast by themselves",
     example: "%e : Tensor = aten::expand(%b, %size, %true), %y : Tensor = aten::add(%x, %e, %1)  =>  %y : Tensor = aten::add(%x, %b, %1)",
     options: &[],
     required: false,

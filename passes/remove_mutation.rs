@@ -1,4 +1,4 @@
-//! Makes new values where operators write to memory that nobody else has seen.
+//! Replaces in-place operators on fresh memory by operators that create new values.
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)                     %a : Tensor = aten::mul(%x, %y)
@@ -7,20 +7,23 @@
 //! %m : Tensor[] = aten::append(%l, %x)
 //! ```
 //!
-//! A node that makes memory of its own gives it one name. While nobody has read that name, nobody else has one for it, and
-//! nobody saw what it held: the first reader may as well make something new, and everybody after it reads that. So no
-//! alias analysis is asked; it would say of a value what is true of it anywhere in the graph, and here it is the beginning
-//! that counts. A list construct whose first reader appends to it, inserts or sets an element at a constant place, is made
-//! where that reader stands, with the operands that it then has. The result of a branch is memory of its own when
-//! both sides make it and only return it.
+//! A node that allocates memory gives it one name. Until that name is first read, the memory has no
+//! other name, and its contents were not observed: the first reader may as well create a new value,
+//! which all later readers read. So no alias analysis is needed; its facts hold anywhere in the
+//! graph, and here only the beginning counts. A list construct whose first reader appends to it,
+//! inserts or sets an element at a constant index, moves to that reader, with the resulting
+//! operands. The result of a branch is fresh memory when both sides allocate it and only return it.
 //!
-//! An operator in place keeps the element type of what it writes to: `aten::lt_` on floats makes floats and `aten::lt` makes
-//! bools, and adding doubles to floats makes doubles. PyTorch's pass does not ask. Here types must tell that nothing changes:
-//! there is one tensor only, or its type holds the values of all; `{trusting}` takes for granted what types do not tell, as PyTorch does,
-//! and still leaves comparisons alone. A constant is written to for good, so that the next run sees it: it is left alone too.
+//! An in-place operator keeps the element type of its target: `aten::lt_` on floats makes floats
+//! and `aten::lt` makes bools, and adding doubles to floats makes doubles. PyTorch's pass does not
+//! check that. Here types must prove that nothing changes: there is one tensor only, or its type
+//! holds the values of all; `{trusting}` assumes it where types do not decide, as PyTorch does, and
+//! still leaves comparisons alone. A write to a constant is permanent, so that the next run sees
+//! it: it is left alone too.
 //!
-//! One walk in the order in which nodes run, lists first, as PyTorch; `{fixpoint}` walks until nothing changes. A walk is linear in
-//! nodes and operands: that later readers read the new value is an exchange of two outputs, however many they are.
+//! One traversal in execution order, lists first, as PyTorch; `{fixpoint}` repeats it until nothing
+//! changes. A traversal is linear in nodes and operands: redirecting later readers to the new value
+//! exchanges two outputs, however many readers there are.
 
 use jitopt_core::entity::EntitySet;
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -32,18 +35,18 @@ use jitopt_core::tensor::promotion::join;
 use jitopt_core::types::{DType, Type};
 use jitopt_core::{graph_dump, graph_update, planted};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "remove-mutation",
     aliases: &["remove-tensor-mutation"],
-    summary: "make new values where memory is written to that nobody else has seen",
+    summary: "replace in-place operators on fresh memory by operators that create new values",
     example: "%b : Tensor = aten::relu_(%a)  =>  %b : Tensor = aten::relu(%a)",
     options: &[
-        PassOption { name: "fixpoint", default: "false", summary: "walk until nothing changes" },
+        PassOption { name: "fixpoint", default: "false", summary: "repeat until nothing changes" },
         PassOption {
             name: "trusting",
             default: "false",
-            summary: "where element types are not known, too, as PyTorch",
+            summary: "also where element types are not known, as PyTorch does",
         },
     ],
     required: false,
@@ -67,10 +70,11 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// The values that somebody read up to here.
+/// The values that were read so far.
 type Seen = EntitySet<Value>;
 
-/// Visits the nodes in the order in which they run. A node may erase itself, and what stands before it may move.
+/// Visits the nodes in the order in which they run. A node may erase itself, and nodes before it
+/// may move.
 fn walk(graph: &mut Graph, visit: &mut dyn FnMut(&mut Graph, Node, &mut Seen)) {
     let mut seen = Seen::new();
     let mut open: Vec<(Block, Option<Node>)> = vec![(graph.root(), graph.first(graph.root()))];
@@ -89,7 +93,7 @@ fn walk(graph: &mut Graph, visit: &mut dyn FnMut(&mut Graph, Node, &mut Seen)) {
 
 // ---- what is new
 
-/// Whether `value` is memory of its own that `node`, which stands in the block where it is made, is the first to read.
+/// Whether `value` is fresh memory of which `node`, in the defining block, is the first reader.
 fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
     let here = graph.definer(value).is_some_and(|definer| graph.block_of(definer) == graph.block_of(node));
     planted!("mutation.block", here, "any" => true)
@@ -97,33 +101,33 @@ fn is_unseen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> bool {
         && planted!("mutation.new", is_new(graph, value) || is_new_in_both(graph, value), "anything" => !graph.is_param(value))
 }
 
-/// Why others may have seen the memory of `value`.
+/// Why the memory of `value` may have been observed before.
 fn why_seen(graph: &Graph, value: Value, node: Node, seen: &Seen) -> String {
     let name = graph.name(value);
     let Some(definer) = graph.definer(value).filter(|&definer| graph.kind(definer) != prim::PARAM) else {
-        return format!("%{name} is handed in: others may have its memory");
+        return format!("%{name} is a param: its memory may be shared");
     };
     let kind = graph.kind(definer).as_str();
     if graph.kind(definer) == prim::CONSTANT {
-        format!("%{name} is a constant: what is written to it is there when the graph runs again")
+        format!("%{name} is a constant: a write to it is visible when the graph runs again")
     } else if seen.contains(value) {
         format!("%{name} was read before")
     } else if graph.block_of(definer) != graph.block_of(node) {
-        format!("%{name} is made in another block")
+        format!("%{name} is defined in another block")
     } else if out_of_place(graph, definer).is_some() {
-        format!("%{name} is the memory that {kind} writes to in place, which stays as it is")
+        format!("%{name} is memory that {kind} writes to in place, which stays unchanged")
     } else {
-        format!("%{name} may have memory of others: {kind} makes it")
+        format!("%{name} may share memory: {kind} defines it")
     }
 }
 
-/// Whether the definer of `value` makes memory for it that has no other name.
+/// Whether the definer of `value` allocates memory for it that has no other name.
 pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
     let kind = graph.kind(node);
     let operator = ops::operator(graph.era, kind);
     let runs_nothing = graph.num_blocks(node) == 0 && graph.subgraph(node).is_none() && !operator.has_side_effects();
-    // What a constant holds is still there when the graph runs again.
+    // A write to a constant persists when the graph runs again.
     let lasts = planted!("mutation.constant", kind == prim::CONSTANT, "ignored" => false) || kind == prim::PARAM;
     runs_nothing && !lasts && kind != prim::UNINITIALIZED && {
         let types: Vec<Type> = graph.inputs(node).map(|operand| graph.ty(operand)).collect();
@@ -138,7 +142,8 @@ pub(crate) fn is_new(graph: &Graph, value: Value) -> bool {
     }
 }
 
-/// Whether `value` is what a branch returns, and both sides of it make new memory only to return it.
+/// Whether `value` is the result of a branch both sides of which allocate memory and only return
+/// it.
 fn is_new_in_both(graph: &Graph, value: Value) -> bool {
     let Some(branch) = graph.definer(value).filter(|&node| graph.kind(node) == prim::IF) else { return false };
     let only_returned = |block: Block| {
@@ -155,7 +160,7 @@ fn is_new_in_both(graph: &Graph, value: Value) -> bool {
 
 // ---- tensors
 
-/// Makes an operator in place compute a new tensor.
+/// Replaces an in-place operator by one that computes a new tensor.
 fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &Seen, trusting: bool) {
     let Some(form) = out_of_place(graph, node) else { return };
     let target = graph.input(node, 0);
@@ -166,7 +171,7 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
         return cx.missed(graph, "writes-removed", node, || why.to_owned());
     }
     cx.rewrite(graph, "writes-removed", node, |graph| {
-        graph_update!("Making %{} anew", graph.name(target));
+        graph_update!("Computing %{} out of place", graph.name(target));
         let output = graph.output(node, 0);
         graph.replace_all_uses(output, target);
         graph.exchange_outputs(output, target);
@@ -183,11 +188,11 @@ fn put_out_of_place(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, see
     });
 }
 
-/// What computes the same as an operator in place.
+/// The out-of-place form of an in-place operator.
 pub(crate) enum Form {
-    /// The operator of this kind, of the same operands.
+    /// The operator of this kind, with the same operands.
     Same(Symbol),
-    /// `aten::full_like` or `aten::zeros_like`, with as many operands as its schema wants.
+    /// `aten::full_like` or `aten::zeros_like`, with as many operands as its schema has.
     Like(&'static Schema),
 }
 
@@ -199,7 +204,7 @@ impl Form {
         }
     }
 
-    /// Turns the node into this. Options of a new tensor are None: as those of the old.
+    /// Converts the node. Options of a new tensor are None: as those of the old.
     pub(crate) fn apply(self, graph: &mut Graph, node: Node) {
         graph.set_kind(node, self.kind());
         if let Form::Like(schema) = self
@@ -215,7 +220,8 @@ impl Form {
     }
 }
 
-/// What an operator that writes to operand 0, returns it, and writes to nothing else, is out of place.
+/// The out-of-place form of an operator that writes to operand 0, returns it, and writes to nothing
+/// else.
 pub(crate) fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
     let kind = graph.kind(node);
     let name = kind.as_str().strip_suffix('_').filter(|name| name.starts_with("aten::") && !name.ends_with('_'))?;
@@ -232,7 +238,7 @@ pub(crate) fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
     match (name, schema.overload) {
         ("aten::zero", _) => like("aten::zeros_like", 1),
         ("aten::fill", "Scalar") => like("aten::full_like", 2),
-        // As in PyTorch: `aten::normal` is an operator of other operands.
+        // As in PyTorch: `aten::normal` is an operator with other operands.
         ("aten::normal", _) => ops::resolve(graph.era, Symbol::new("aten::normal_functional"), &types)
             .schema()
             .map(|same| Form::Same(same.kind)),
@@ -249,7 +255,7 @@ pub(crate) fn out_of_place(graph: &Graph, node: Node) -> Option<Form> {
 pub(crate) fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: bool) -> Result<(), &'static str> {
     let dtype = |value: Value| -> Option<DType> { graph.ty(value).as_tensor()?.dtype };
     let target = graph.input(node, 0);
-    // In place nothing may get more dimensions, with which it would count for more.
+    // No in-place operand may gain dimensions, which would give it more weight in type promotion.
     let same = |value: Value| {
         value == target || dtype(value).zip(dtype(target)).is_some_and(|(own, target)| join(own, target) == target)
     };
@@ -258,15 +264,15 @@ pub(crate) fn keeps_elements(graph: &Graph, node: Node, kind: Symbol, trusting: 
     match planted!("mutation.elements", elements, "ignored" => Elements::First) {
         Elements::First => Ok(()),
         Elements::Bool if dtype(target) == Some(DType::Bool) => Ok(()),
-        Elements::Bool => Err("out of place it makes bools"),
+        Elements::Bool => Err("out of place it returns bools"),
         Elements::Promoted if trusting || others.all(same) => Ok(()),
-        Elements::Promoted => Err("out of place its element type may be another one: types do not tell"),
+        Elements::Promoted => Err("out of place its element type may differ: types do not decide"),
     }
 }
 
 // ---- lists
 
-/// Puts what a list is first changed by into its construct, which moves there.
+/// Folds the first change of a list into its construct, which moves there.
 fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen: &mut Seen) {
     let Some((list, change)) = change(graph, node) else { return };
     let construct = graph.definer(list).filter(|&definer| graph.kind(definer) == prim::LIST_CONSTRUCT);
@@ -280,10 +286,10 @@ fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen:
     };
     let setting = matches!(change, Change::Set(..));
     if setting && !(0..length).contains(&place) {
-        return cx.missed(graph, "list-writes-removed", node, || "there is no such element".to_owned());
+        return cx.missed(graph, "list-writes-removed", node, || "the list has no such element".to_owned());
     }
     let done = cx.rewrite(graph, "list-writes-removed", node, |graph| {
-        graph_update!("Making %{} with its element {place}", graph.name(list));
+        graph_update!("Constructing %{} with its element {place}", graph.name(list));
         graph.move_before(construct, node);
         let place = planted!("mutation.place", place as usize, "first" => 0);
         if setting {
@@ -301,15 +307,16 @@ fn fold_into_list(graph: &mut Graph, cx: &mut PassContext<'_>, node: Node, seen:
     }
 }
 
-/// What happens to a list.
+/// A change of a list.
 enum Change {
-    /// An element at this place, or at the end when there are not so many, moves those behind it.
+    /// An element is inserted at this index, or at the end of a shorter list; later ones are
+    /// shifted.
     Insert(i64, Value),
     /// An element is replaced.
     Set(i64, Value),
 }
 
-/// The list that a node changes, and how, when the place does not hang on what is computed.
+/// The list that a node changes, and how, when the index is constant.
 fn change(graph: &Graph, node: Node) -> Option<(Value, Change)> {
     let operands: Vec<Value> = graph.inputs(node).take(4).collect();
     let list = *operands.first()?;

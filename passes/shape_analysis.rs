@@ -1,26 +1,29 @@
-//! Says of tensors what follows from the operands: element type, sizes, strides, device, whether a gradient is wanted.
+//! Infers facts about tensors from operands: element type, sizes, strides, device, `requires_grad`.
 //!
 //! ```text
 //! graph(%x : Float(2, 1, device=cpu), %n : int):        graph(%x : Float(2, 1, device=cpu), %n : int):
 //!   %y : Tensor = aten::mul(%x, %n)               =>      %y : Float(2, 1, device=cpu) = aten::mul(%x, %n)
 //! ```
 //!
-//! Without options the facts are those of PyTorch's `complete_shape_analysis` of the era of the graph: everything of some operators when
-//! everything is known of their operands, rank and element type of many others, nothing of the rest. With `{precise}` they are
-//! all that our rules know, and sizes that nobody knows are given numbers, `SS(-2)`: the same number is the same size.
+//! Without options the facts are those of PyTorch's `complete_shape_analysis` of the era of the
+//! graph: complete types for some operators when the types of their operands are complete, rank and
+//! element type for many others, nothing for the rest. With `{precise}` they are all that our rules
+//! can infer, and unknown sizes get symbols, `SS(-2)`: equal symbols are equal sizes.
 //!
-//! The rules are a column of the operator table (`ops/shape_rules.rs`, `analysis/inference.rs`); what flows through blocks,
-//! tuples and casts is in `shape_analysis/flow.rs`. Types that the text has are kept, and refined. Where a tensor may be given another
-//! shape in place, nothing is said of it.
+//! The rules are a column of the operator table (`ops/shape_rules.rs`, `analysis/inference.rs`);
+//! `shape_analysis/flow.rs` propagates facts through blocks, tuples and casts. Types in the text
+//! are kept, and refined. Nothing is inferred for a tensor whose shape may change in place.
 //!
-//! Where PyTorch is wrong we are not: the product of a 2 by 3 and a 3 by 4 matrix is 2 by 4 also by `aten::matmul`, an
-//! `aten::argmax` is a tensor of Long, the sine of a Long tensor is real, a list that `aten::chunk` makes is a list, a copy
-//! without a gradient has none. It also inserts an `aten::expand` in front of some operators that broadcast; we do not: the operators do that
-//! by themselves.
+//! Known errors of PyTorch are not copied: the product of a 2 by 3 and a 3 by 4 matrix is 2 by 4
+//! also by `aten::matmul`, an `aten::argmax` is a tensor of Long, the sine of a Long tensor is
+//! floating point, a list that `aten::chunk` returns is a list, a copy without a gradient has none.
+//! PyTorch also inserts an `aten::expand` before some operators that broadcast; this pass does not:
+//! the operators broadcast by themselves.
 //!
-//! Every type that is given says on what it rests, in the log: `JIT_LOG_LEVEL=shape_analysis`.
+//! The log gives the basis of every inferred type: `JIT_LOG_LEVEL=shape_analysis`.
 //!
-//! One worklist; a node is looked at again when less is known of an operand than was hoped, a bounded number of times.
+//! Optimistic fixpoint with one worklist; a node is revisited when the type of an operand became
+//! less specific, a bounded number of times.
 
 mod flow;
 
@@ -30,16 +33,16 @@ use jitopt_core::ir::{Graph, Node};
 use jitopt_core::pass::{PassContext, PassError, PassInfo, PassOption};
 use jitopt_core::{graph_dump, graph_update};
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "shape-analysis",
     aliases: &["complete-shape-analysis", "propagate-input-shapes", "propagate-shapes-on-graph"],
-    summary: "say of tensors what element types, sizes, strides and devices follow",
+    summary: "infer element types, sizes, strides and devices of tensors",
     example: "%y : Tensor = aten::neg(%x)  =>  %y : Float(2, 3) = aten::neg(%x)",
     options: &[PassOption {
         name: "precise",
         default: "false",
-        summary: "all that follows, not only what PyTorch tells; unknown sizes get numbers",
+        summary: "infer all facts, not only those that PyTorch infers; unknown sizes get symbols",
     }],
     required: false,
     reads_shapes: true,
@@ -47,7 +50,7 @@ pub const PASS: PassInfo = PassInfo {
     file: file!(),
 };
 
-/// The texts of the files behind this one, which have sites of mutants.
+/// The sources of the submodules, which have mutant sites.
 #[cfg(feature = "mutants")]
 pub(crate) const TEXTS: &[&str] = &[include_str!("shape_analysis/flow.rs")];
 

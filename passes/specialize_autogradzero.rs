@@ -1,4 +1,4 @@
-//! Decides which gradients are defined, and lets formulas, sums and branches go that hang on it.
+//! Decides which gradients are defined, and simplifies formulas, sums and branches accordingly.
 //!
 //! ```text
 //! %g : Tensor = prim::GradOf[name="aten::neg"](%0)
@@ -8,17 +8,21 @@
 //! %s : Tensor = prim::AutogradAdd(%g1, %g)
 //! ```
 //!
-//! One walk tells of each value at the top of the graph whether it is a gradient that is defined, one that is not (`Tensor[Undefined]`,
-//! `prim::AutogradZero`), or perhaps either:
+//! One traversal determines of each value at the top level of the graph whether it is a defined
+//! gradient, an undefined one (`Tensor[Undefined]`, `prim::AutogradZero`), or possibly either:
 //!
-//! - A formula, or the branch on `prim::AutogradAnyNonZero` that `lower-gradof` makes of it, is put in place when one of its
-//!   gradients is defined, and its results are zero when none is.
-//! - From 1.5 on `aten::_grad_sum_to_size` with None is its operand; before, `peephole` does that.
-//! - A sum with a gradient that is not defined is the other one; a sum of two that are is `aten::add`.
+//! - A formula, or the branch on `prim::AutogradAnyNonZero` that `lower-gradof` makes of it, is
+//!   inlined when one of its gradients is defined, and its results are zero when none is.
+//! - From 1.5 on `aten::_grad_sum_to_size` with None is its operand; in earlier versions,
+//!   `peephole` does that.
+//! - A sum with an undefined gradient is the other gradient; a sum of two defined ones is
+//!   `aten::add`.
 //!
-//! What is not decided stays. Up to 1.4 PyTorch ran this on graphs whose params had the types of one call: a param that is
-//! not defined is printed so, and any other is defined; not so in `backward(…)`, where gradients of what is kept are none. From 1.5 on a plain `Tensor` may be either; one with an element type is defined. What operators compute of
-//! defined operands is defined; of others too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
+//! Undecided nodes stay. Up to 1.4 PyTorch ran this on graphs whose params had the types of one
+//! call: an undefined param is printed so, and any other is defined; except in `backward(…)`, where
+//! gradients of captured values are undefined. From 1.5 on a plain `Tensor` may be either; one with
+//! an element type is defined. The result of an operator on defined operands is defined; with other
+//! operands too, unless it may be the operand itself, as the result of `aten::_grad_sum_to_size`.
 //! Linear in nodes; idempotent.
 
 use jitopt_core::ir::{Attribute, Block, Graph, Node, Value};
@@ -32,11 +36,11 @@ use jitopt_core::types::{Simple, Type, TypeKind};
 use jitopt_core::{graph_dump, graph_update, planted};
 use rustc_hash::FxHashMap;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "specialize-autogradzero",
     aliases: &["specialize-autograd-zero"],
-    summary: "put gradient formulas in place, or away, where it is known which gradients are defined",
+    summary: "inline or remove gradient formulas where it is known which gradients are defined",
     example: "%0 : Tensor = prim::AutogradZero(), %s : Tensor = prim::AutogradAdd(%g, %0)  =>  %g",
     options: &[],
     required: false,
@@ -57,7 +61,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// What is known of a gradient.
+/// The state of a gradient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Zero,
@@ -65,13 +69,13 @@ enum State {
     Unknown,
 }
 
-/// Whether a node adds two gradients; the schemas of 1.3 do not say how many outputs it has.
+/// Whether a node adds two gradients; the schemas of 1.3 do not give the number of its outputs.
 fn is_sum(graph: &Graph, node: Node) -> bool {
     graph.num_inputs(node) == 2 && graph.num_outputs(node) == 1
 }
 
 struct Walk {
-    /// Values that are not here are unknown.
+    /// Values that are absent are unknown.
     known: FxHashMap<Value, State>,
 }
 
@@ -84,7 +88,7 @@ impl Walk {
         for param in graph.params(graph.root()) {
             let state = match graph.ty(param).kind() {
                 TypeKind::Tensor(tensor) if tensor.undefined == Some(true) => State::Zero,
-                // What has an element type, or dimensions, is there.
+                // A type with an element type, or with dimensions, is defined.
                 TypeKind::Tensor(tensor)
                     if tensor.undefined == Some(false) || tensor.dtype.is_some() || tensor.sizes.is_some() =>
                 {
@@ -101,7 +105,7 @@ impl Walk {
         }
     }
 
-    /// Looks at a node, and returns the one to look at next.
+    /// Visits a node, and returns the next one to visit.
     fn visit(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, node: Node) -> Option<Node> {
         let next = graph.next(node);
         match graph.kind(node) {
@@ -135,7 +139,8 @@ impl Walk {
         next
     }
 
-    /// States of what a node computes; of a branch what is so on both sides, whose nodes are looked at first.
+    /// The states of the results of a node; of a branch, a state that both sides agree on, whose
+    /// nodes are visited first.
     fn outputs(&mut self, graph: &Graph, node: Node) {
         let is_branch = |node| graph.kind(node) == prim::IF && graph.num_blocks(node) == 2;
         let inside = |node| {
@@ -176,7 +181,7 @@ impl Walk {
         }
     }
 
-    /// What a loop begins with, or that nothing is known of what it carries.
+    /// The state of carried values at the start of a loop, or unknown.
     fn carried(&mut self, graph: &Graph, node: Node, is_first: bool) {
         let mut params = graph.params(graph.node_block(node, 0));
         self.known.extend(params.next().map(|turn| (turn, State::Defined)));
@@ -186,7 +191,8 @@ impl Walk {
         }
     }
 
-    /// Whether a turn hands on what it was given; then that comes out, else nothing is known of it.
+    /// Whether an iteration returns the state it was given; then that is the final state, otherwise
+    /// it is unknown.
     fn turned(&mut self, graph: &Graph, node: Node) -> bool {
         let block = graph.node_block(node, 0);
         let carried: Vec<(Value, Value)> = graph.params(block).skip(1).zip(graph.results(block).skip(1)).collect();
@@ -213,7 +219,7 @@ impl Walk {
         let defined = defined || plain && is_fresh(graph, node);
         let state =
             if planted!("autogradzero.outputs", defined, "always" => true) { State::Defined } else { State::Unknown };
-        // What holds no tensor is there.
+        // A value that holds no tensor is defined.
         let state = |output| if holds_tensors(graph.ty(output)) { state } else { State::Defined };
         self.known.extend(graph.outputs(node).map(|output| (output, state(output))));
     }
@@ -234,7 +240,7 @@ impl Walk {
                 graph.replace_all_uses(old, kept);
                 graph.erase(node);
             }),
-            // For a sum of lists there is no other operator.
+            // There is no other operator for a sum of lists.
             (None, [State::Defined, State::Defined]) if graph.ty(old).is_tensor() => {
                 cx.rewrite(graph, "sums-defined", node, |graph| {
                     let sum = add(graph, node, [a, b]);
@@ -249,7 +255,8 @@ impl Walk {
         }
     }
 
-    /// What becomes of a formula on `gradients`; the node to go on with, when it did not stay.
+    /// Simplifies a formula on `gradients`; returns the node to continue with, when it did not
+    /// stay.
     fn formula(
         &mut self,
         graph: &mut Graph,
@@ -279,7 +286,7 @@ impl Walk {
     }
 }
 
-/// Whether a value of this type may be a tensor, or may have one in it.
+/// Whether a value of this type may be a tensor, or contain one.
 fn holds_tensors(ty: Type) -> bool {
     let mut work = vec![ty];
     while let Some(ty) = work.pop() {
@@ -294,12 +301,13 @@ fn holds_tensors(ty: Type) -> bool {
     false
 }
 
-/// Whether a gradient is summed to no size, for nothing was broadcast.
+/// Whether a gradient is summed to no size, because nothing was broadcast.
 fn is_to_no_size(graph: &Graph, node: Node) -> bool {
     graph.num_inputs(node) == 2 && graph.ty(graph.input(node, 1)).is(Simple::None)
 }
 
-/// The gradients that a branch asks for, when it takes the formula if one of them is defined, and zeros otherwise.
+/// The gradients that the condition of a branch tests, when the branch takes the formula if one of
+/// them is defined, and zeros otherwise.
 fn asks_for_gradients(graph: &Graph, node: Node) -> Option<Vec<Value>> {
     let asked = graph.definer(graph.input(node, 0))?;
     let is_zero = |value: Value| graph.definer(value).is_some_and(|node| graph.kind(node) == prim::AUTOGRAD_ZERO);
@@ -318,9 +326,10 @@ fn is_fresh(graph: &Graph, node: Node) -> bool {
     }
 }
 
-/// Puts the nodes of a formula in front of its node, which then loses its readers. The first of them is visited next.
+/// Moves the nodes of a formula before its node, which then loses its readers. The first of them is
+/// visited next.
 fn place(graph: &mut Graph, node: Node, block: Block) -> Option<Node> {
-    graph_update!("Placing the formula of %{}", graph.outputs(node).next().map_or(String::new(), |v| graph.name(v)));
+    graph_update!("Inlining the formula of %{}", graph.outputs(node).next().map_or(String::new(), |v| graph.name(v)));
     let body: Vec<Node> = graph.nodes(block).collect();
     for &moved in &body {
         graph.move_before(moved, node);
@@ -335,7 +344,7 @@ fn place(graph: &mut Graph, node: Node, block: Block) -> Option<Node> {
     next
 }
 
-/// Makes all results of a node one gradient that is not defined.
+/// Replaces all results of a node by one undefined gradient.
 fn zero(graph: &mut Graph, node: Node) -> Value {
     let zero = graph.create_op(prim::AUTOGRAD_ZERO, &[], Type::tensor());
     graph.insert_before(node, zero);
@@ -348,7 +357,7 @@ fn zero(graph: &mut Graph, node: Node) -> Value {
     zero
 }
 
-/// Makes a sum of two gradients that are there.
+/// Creates a sum of two defined gradients.
 fn add(graph: &mut Graph, node: Node, operands: [Value; 2]) -> Value {
     let old = graph.output(node, 0);
     graph_update!("Both sides of %{} are defined", graph.name(old));

@@ -1,4 +1,4 @@
-//! Puts one graph in the place of another, wherever the other is found: rules that a user brings.
+//! Replaces each occurrence of one graph by another: rewrite rules given by the user.
 //!
 //! ```text
 //! pattern                        replacement                         what it does
@@ -8,13 +8,15 @@
 //!   return (%r)
 //! ```
 //!
-//! That the two compute the same is the word of whoever brings them; `--validate` puts it to the test. That nothing around a
-//! match can tell is found out by `analysis::matching`. As in PyTorch matches are looked for once, before anything is replaced,
-//! and of two that overlap the first wins: three rectifiers in a row become two.
+//! The user vouches that the two compute the same; `--validate` tests it. `analysis::matching`
+//! proves that no node outside a match can observe the difference. As in PyTorch matches are found
+//! once, before anything is replaced, and of two that overlap the first wins: three consecutive
+//! rectifiers become two.
 //!
-//! PyTorch looks at fewer things: it moves what it found to where the last param is made, past writes and out of branches, ignores types
-//! that the pattern writes, and wants constants of a match to have no other readers: `{exclusive}` wants that too. Linear
-//! in nodes times those of the pattern. Not idempotent: what a replacement makes may be matched the next time.
+//! PyTorch checks less: it moves the match to the definition of the last param, past writes and out
+//! of branches, and ignores types in the pattern; it requires that constants of a match have no
+//! other readers, which `{exclusive}` requires too. Linear in nodes times those of the pattern. Not
+//! idempotent: a replacement may match again in another run.
 
 use jitopt_core::analysis::matching::{Match, Rule};
 use jitopt_core::ir::Graph;
@@ -22,19 +24,19 @@ use jitopt_core::pass::{GRAPH_FILE, PassContext, PassError, PassInfo, PassOption
 use jitopt_core::{graph_dump, graph_update};
 use rustc_hash::FxHashMap;
 
-/// The row.
+/// The registry entry.
 pub const PASS: PassInfo = PassInfo {
     name: "subgraph-rewrite",
     aliases: &["custom-pattern-based-rewrite-graph"],
-    summary: "put one graph in the place of another, given as files",
+    summary: "replace each occurrence of one graph by another, given as files",
     example: "%1 : Tensor = aten::relu(%x), %2 : Tensor = aten::relu(%1)  =>  %2 : Tensor = aten::relu(%x)",
     options: &[
-        PassOption { name: "pattern", default: GRAPH_FILE, summary: "what is looked for" },
-        PassOption { name: "replacement", default: GRAPH_FILE, summary: "what takes its place" },
+        PassOption { name: "pattern", default: GRAPH_FILE, summary: "the graph to find" },
+        PassOption { name: "replacement", default: GRAPH_FILE, summary: "the graph that replaces it" },
         PassOption {
             name: "exclusive",
             default: "false",
-            summary: "constants of a match have no other readers, as in PyTorch",
+            summary: "require that constants of a match have no other readers, as in PyTorch",
         },
     ],
     required: false,
@@ -51,11 +53,11 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
         let (side, help) = match unfit.in_replacement {
             false => (
                 "pattern",
-                "a pattern is nodes in a row that lead to what is returned, `jitopt --list-passes` shows one",
+                "a pattern is a sequence of nodes that ends in the returned values; `jitopt --list-passes` shows one",
             ),
-            true => ("replacement", "a replacement takes and returns as much as the pattern"),
+            true => ("replacement", "a replacement has as many params and results as the pattern"),
         };
-        PassError::misuse(format!("this is no {side}: {}", unfit.message)).with_help(help)
+        PassError::misuse(format!("not a valid {side}: {}", unfit.message)).with_help(help)
     })?;
     rule.exclusive = cx.flag("exclusive")?;
     replace_all(graph, cx, "subgraphs-replaced", &rule, &|_, _| true);
@@ -63,7 +65,7 @@ fn run(graph: &mut Graph, cx: &mut PassContext<'_>) -> Result<(), PassError> {
     Ok(())
 }
 
-/// Replaces all matches of a rule that are `wanted`; tells of those that must stay.
+/// Replaces all matches of a rule that are `wanted`; reports those that must stay.
 pub(crate) fn replace_all(
     graph: &mut Graph,
     cx: &mut PassContext<'_>,

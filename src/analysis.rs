@@ -1,4 +1,5 @@
-//! What is known of a graph beyond its text: which values may share memory, who writes to it, what may be reordered.
+//! Analyses of a graph: which values may share memory, which nodes write to it, and which nodes may
+//! be reordered.
 //!
 //! ```
 //! use jitopt_core::{analysis::AliasDb, text};
@@ -12,8 +13,9 @@
 //! assert!(db.has_writers(value(b"y")) && !db.has_writers(value(b"x")));
 //! ```
 //!
-//! An analysis is computed once and kept as long as the computation does not change, never per rewrite:
-//! [`AliasDb::is_current`] tells. Nothing here edits a graph, except that [`moves`] moves nodes.
+//! An analysis is computed once and kept as long as the computation does not change, never per
+//! rewrite: [`AliasDb::is_current`] decides. Nothing here edits a graph, except that [`moves`]
+//! moves nodes.
 
 pub mod alias;
 mod alias_dump;

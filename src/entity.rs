@@ -1,13 +1,14 @@
 //! Typed indices and the tables that are indexed by them.
 //!
-//! A `Node` or a `Value` is a four-byte number that only makes sense together with the [`Graph`](crate::ir::Graph) that
-//! gave it out; `Option<Node>` is four bytes as well. Rows are never reused while a graph lives, so a stale index can
-//! name an erased row but never a stranger.
+//! A `Node` or a `Value` is a four-byte number that only makes sense together with the
+//! [`Graph`](crate::ir::Graph) that created it; `Option<Node>` is four bytes as well. Rows are
+//! never reused while a graph lives, so a stale index can refer to an erased row but never to an
+//! unrelated one.
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
-/// What every index type can do.
+/// The operations of every index type.
 pub trait Entity: Copy + Eq {
     /// The position of the row.
     fn index(self) -> usize;
@@ -43,22 +44,23 @@ macro_rules! entities {
     )*};
 }
 
-/// How often rows of dense tables were looked at or edited: the work of a walk, where a clock would measure the machine. Counted per
-/// thread, and only where assertions are checked: tests find out with it that passes are linear.
+/// The number of accesses to rows of dense tables: the work of a traversal, where a clock would
+/// measure the machine. Counted per thread, and only in builds with assertions: tests check with it
+/// that passes are linear.
 pub mod visits {
     #[cfg(debug_assertions)]
     thread_local! {
         static COUNT: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
     }
 
-    /// One more.
+    /// Counts one access.
     #[inline]
     pub(super) fn note() {
         #[cfg(debug_assertions)]
         COUNT.with(|count| count.set(count.get() + 1));
     }
 
-    /// How many so far in this thread.
+    /// The number of accesses so far in this thread.
     #[cfg(debug_assertions)]
     pub fn count() -> u64 {
         COUNT.with(std::cell::Cell::get)
@@ -79,35 +81,35 @@ impl<E, T> Default for EntityVec<E, T> {
 }
 
 impl<E: Entity, T> EntityVec<E, T> {
-    /// Adds a row and names it.
+    /// Adds a row and returns its entity.
     #[inline]
     pub fn push(&mut self, row: T) -> E {
         self.rows.push(row);
         E::at(self.rows.len() - 1)
     }
 
-    /// The number of rows ever made, erased ones included.
+    /// The number of rows ever created, erased ones included.
     #[inline]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether no row was ever made.
+    /// Whether no row was ever created.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// All entities in the order of their making.
+    /// All entities in the order of creation.
     pub fn keys(&self) -> impl DoubleEndedIterator<Item = E> + use<E, T> {
         (0..self.rows.len()).map(E::at)
     }
 
-    /// Makes room for `more` rows at once.
+    /// Reserves memory for `more` rows at once.
     pub fn reserve(&mut self, more: usize) {
         self.rows.reserve(more);
     }
 
-    /// All rows in order, to fill a table that was copied whole.
+    /// All rows in order, to fill a table that was copied as a whole.
     #[inline]
     pub(crate) fn rows_mut(&mut self) -> &mut [T] {
         &mut self.rows
@@ -124,7 +126,7 @@ impl<E: Entity, T> EntityVec<E, T> {
         self.rows.capacity() * size_of::<T>()
     }
 
-    /// Gives back memory that growth reserved.
+    /// Releases memory that growth reserved.
     pub fn shrink_to_fit(&mut self) {
         self.rows.shrink_to_fit();
     }
@@ -173,7 +175,7 @@ impl<E: Entity, T: Clone + Default> SecondaryMap<E, T> {
         self[entity] = value;
     }
 
-    /// Forgets everything.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.rows.clear();
     }
@@ -192,7 +194,8 @@ impl<E: Entity, T: Clone + Default> IndexMut<E> for SecondaryMap<E, T> {
     fn index_mut(&mut self, entity: E) -> &mut T {
         let index = entity.index();
         if index >= self.rows.len() {
-            // Doubling, so that a pass which visits rows in order does not grow the table a thousand times.
+            // Doubling, so that a pass which visits rows in order does not grow the table a
+            // thousand times.
             let len = (index + 1).max(self.rows.len() * 2);
             self.rows.resize(len, self.default.clone());
         }
@@ -219,7 +222,7 @@ impl<E: Entity> EntitySet<E> {
         EntitySet::default()
     }
 
-    /// Adds `entity`; true when it was not there.
+    /// Adds `entity`; returns true when it was not a member.
     #[inline]
     pub fn insert(&mut self, entity: E) -> bool {
         let (word, bit) = (entity.index() / 64, 1 << (entity.index() % 64));
@@ -231,7 +234,7 @@ impl<E: Entity> EntitySet<E> {
         fresh
     }
 
-    /// Takes `entity` out; true when it was there.
+    /// Removes `entity`; returns true when it was a member.
     pub fn remove(&mut self, entity: E) -> bool {
         let present = self.contains(entity);
         if present {
@@ -260,7 +263,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     crate::entities! {
-        /// Something to index with.
+        /// An index type for the tests.
         Thing, "t";
     }
 

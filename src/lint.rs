@@ -1,4 +1,5 @@
-//! Where PyTorch itself is known to get a graph wrong: its passes, its fused kernels, its compiler, its reader.
+//! Known errors of PyTorch that affect a graph: in its passes, its fused kernels, its compiler, its
+//! reader.
 //!
 //! ```text
 //!   %y : float = aten::div(%i, %one)
@@ -7,14 +8,15 @@
 //!                          help: divide by 1.0
 //! ```
 //!
-//! A row of [`LINTS`] is one mistake: who makes it, in which releases, where that was seen, and
-//! what to do. Most were run in the releases that they name; the others give the report in
-//! PyTorch's issue tracker. A finding says that the graph has the pattern, not that every run of it
-//! goes wrong: `note` tells what else it takes. A mistake that none of the releases makes which
-//! print such text is no finding.
+//! A row of [`LINTS`] is one error: the component, the affected releases, the source of that
+//! knowledge, and the workaround. Most were run in the releases that they name; the others cite the
+//! report in PyTorch's issue tracker. A finding says that the graph has the pattern, not that every
+//! run of it fails: `note` gives the further conditions. An error is reported only if one of the
+//! releases that print such text has it.
 //!
-//! A new lint is a row here and a function in the file of its kind; each has a lit file in `testdata/lint/`. Linear in nodes,
-//! but for `loop-state-rotates`, which looks at the body of each loop once for each loop around it.
+//! A new lint is a row here and a function in the file of its kind; each has a lit file in
+//! `testdata/lint/`. Linear in nodes, except for `loop-state-rotates`, which visits the body of
+//! each loop once for each enclosing loop.
 
 mod compiler;
 mod finder;
@@ -30,31 +32,31 @@ use crate::interpreter::Release;
 use crate::ir::{Graph, Releases};
 use crate::verify::{Carrier, Report, Sink, carried};
 
-/// One mistake of PyTorch's.
+/// One known error of PyTorch.
 pub struct Lint {
-    /// How it is called.
+    /// The name of the lint.
     pub name: &'static str,
-    /// What goes wrong, in a line.
+    /// The error, in one line.
     pub summary: &'static str,
-    /// Who makes it.
+    /// The component of PyTorch that has the error.
     pub culprit: &'static str,
-    /// The first and the last release that are known to make it.
+    /// The first and the last release that are known to have it.
     pub releases: (Release, Release),
-    /// Where that is known from.
+    /// The source of this knowledge.
     pub source: &'static str,
-    /// What to do.
+    /// The workaround.
     pub workaround: &'static str,
-    /// Looks for it in one graph, without its sections.
+    /// Finds occurrences in one graph, without its sections.
     pub(crate) find: fn(&Facts<'_>, &mut Sink<'_, '_>),
 }
 
 impl Lint {
-    /// Whether a release makes this mistake, as far as is known.
+    /// Whether a release is known to have this error.
     pub fn hits(&self, release: Release) -> bool {
         (self.releases.0..=self.releases.1).contains(&release)
     }
 
-    /// Whether one of the releases that print such text makes it.
+    /// Whether one of the releases that print such text has it.
     fn hits_one_of(&self, printed_by: Releases) -> bool {
         self.releases.0 <= printed_by.newest && printed_by.oldest <= self.releases.1
     }
@@ -67,7 +69,7 @@ impl Lint {
     }
 }
 
-/// The last release there was something to find out about.
+/// The last release that was checked.
 const LAST: Release = Release(2, 15);
 
 /// The table.
@@ -96,25 +98,25 @@ pub const LINTS: &[Lint] = &[
         culprit: "peephole, which the default executor runs",
         releases: (Release(1, 10), LAST),
         source: "run in 1.10.2 to 2.15.0; 1.0.1 to 1.9.1 are right",
-        workaround: "ask math.isnan",
+        workaround: "use math.isnan",
         find: folding::nan_test_folded,
     },
     Lint {
         name: "shared-constant",
-        summary: "what is returned is one constant for all calls: who writes to it changes the next result",
+        summary: "a returned value is one constant for all calls: a write to it changes the next result",
         culprit: "constant_propagation, which the default executors run",
         releases: (Release(1, 0), LAST),
         source: "run in 1.0.1 to 2.15.0",
-        workaround: "clone what is returned before you write to it",
+        workaround: "clone the returned value before writing to it",
         find: folding::shared_constant,
     },
     Lint {
         name: "constant-stored",
-        summary: "what is stored is one list, dict or tensor for all calls: who adds to it finds it in the next call",
+        summary: "a stored list, dict or tensor is one object for all calls: additions are visible in the next call",
         culprit: "constant_propagation, which the default executors run",
         releases: (Release(1, 3), LAST),
         source: "pytorch/pytorch#106128; run in 1.3.1, 1.13.1 and 2.15.0",
-        workaround: "store a copy, `list(x)` or `x.clone()`, or build it of an argument",
+        workaround: "store a copy, `list(x)` or `x.clone()`, or compute it from an argument",
         find: folding::constant_stored,
     },
     Lint {
@@ -128,8 +130,8 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "product-stretched",
-        summary: "a sum that stretches a matrix product becomes an addmm that fails",
-        culprit: "fuse_addmm; the default executor takes the addmm apart again, others run it",
+        summary: "a sum that broadcasts a matrix product becomes an addmm that fails",
+        culprit: "fuse_addmm; the default executor decomposes the addmm again, others run it",
         releases: (LAST, LAST),
         source: "run in 2.15.0, without optimisation",
         workaround: "expand the product before the sum",
@@ -137,7 +139,7 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "loop-state-rotates",
-        summary: "what a loop writes to is not all that the alias analysis takes for written",
+        summary: "the alias analysis misses some writes in a loop",
         culprit: "the alias analysis: constant_propagation, constant_pooling and cse trust it",
         releases: (Release(1, 11), LAST),
         source: "pytorch/pytorch#75794; run in 2.15.0",
@@ -146,7 +148,7 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "negative-trip-count",
-        summary: "a loop that never runs is repeated without end",
+        summary: "a loop that never runs is unrolled without end",
         culprit: "loop_unrolling and constant_loop_unrolling, run alone",
         releases: (LAST, LAST),
         source: "run in 2.15.0",
@@ -155,16 +157,16 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "kernel-shares-constants",
-        summary: "two kernels that differ in the seventh digit of a constant are one",
+        summary: "two kernels whose constants differ only in the seventh digit are treated as one",
         culprit: "the cache of the fuser, whose keys hold six digits",
         releases: (Release(1, 3), Release(1, 4)),
         source: "run in 1.3.1 and 1.4.0",
-        workaround: "hand the constant over as a tensor",
+        workaround: "pass the constant as a tensor",
         find: kernels::kernel_shares_constants,
     },
     Lint {
         name: "kernel-rounds-otherwise",
-        summary: "an operator has other results in a fused kernel than outside",
+        summary: "an operator has different results in a fused kernel and outside",
         culprit: "the formulas of the legacy fuser",
         releases: (Release(1, 3), LAST),
         source: "run in 1.3.1; round, fmod and remainder in 2.15.0 as well",
@@ -173,7 +175,7 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "constant-in-kernel",
-        summary: "the second run crashes: a kernel for any shape knows no shape of a tensor constant",
+        summary: "the second run crashes: a kernel for any shape has no shape for a tensor constant",
         culprit: "the TensorExpr fuser",
         releases: (Release(1, 10), Release(2, 0)),
         source: "ultralytics/ultralytics#26264",
@@ -182,8 +184,8 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "number-promotes",
-        summary: "a result without dimensions promotes the element type of a tensor that has some",
-        culprit: "nvFuser, whose kernels forget that a tensor in between has no dimensions",
+        summary: "a zero-dimensional result promotes the element type of a tensor with dimensions",
+        culprit: "nvFuser, whose kernels do not track that an intermediate tensor is zero-dimensional",
         releases: (Release(1, 8), Release(1, 11)),
         source: "csarofeen/pytorch#1437, and the fix pytorch/pytorch#76343",
         workaround: "x.to(z.dtype) before the operation, or torch._C._jit_set_nvfuser_enabled(False)",
@@ -191,7 +193,7 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "gradient-at-tie",
-        summary: "where operands are equal or at a bound, the gradient is another than in eager mode",
+        summary: "where operands are equal or at a bound, the gradient differs from eager mode",
         culprit: "symbolic differentiation",
         releases: (Release(1, 3), LAST),
         source: "run in 1.3.1, 1.13.1 and 2.15.0",
@@ -203,14 +205,14 @@ pub const LINTS: &[Lint] = &[
         summary: "the gradient of `x - x.mean(dim, keepdim=True)` is summed to the size of the mean, or has its shape",
         culprit: "fused kernels on CUDA, from the third call of a graph that is differentiated; the CPU is right",
         releases: (Release(2, 0), LAST),
-        source: "pytorch/pytorch#108670, a layer norm by hand",
+        source: "pytorch/pytorch#108670, a handwritten layer norm",
         workaround: "torch._C._jit_set_texpr_fuser_enabled(False), or torch.nn.functional.layer_norm",
         find: gradients::gradient_summed,
     },
     Lint {
         name: "sum-past-add",
         summary: "gradients of broadcast operands are summed twice",
-        culprit: "the fuser, which moves sums behind additions",
+        culprit: "the fuser, which moves sums after additions",
         releases: (Release(1, 0), Release(1, 2)),
         source: "pytorch/pytorch#22833; run in 1.1.0",
         workaround: "upgrade to 1.3",
@@ -230,14 +232,14 @@ pub const LINTS: &[Lint] = &[
         summary: "`x %= y` has the sign of x, `x = x % y` that of y",
         culprit: "the compiler: `%=` becomes fmod_",
         releases: (Release(1, 6), LAST),
-        source: "pytorch/pytorch#133847; run in 1.6.0 to 2.15.0, 1.5.1 refuses it",
+        source: "pytorch/pytorch#133847; run in 1.6.0 to 2.15.0, 1.5.1 rejects it",
         workaround: "x = x % y",
         find: compiler::modulo_in_place,
     },
     Lint {
         name: "write-through-view-lost",
         summary: "a write through a view is lost",
-        culprit: "remove_inplace_ops, which exporters run: it makes the write a new tensor that nobody reads",
+        culprit: "remove_inplace_ops, which exporters run: the write becomes a new tensor that is never read",
         releases: (Release(1, 3), LAST),
         source: "pytorch/pytorch#69989; run in 1.3.1 and 2.15.0",
         workaround: "torch.index_put, torch.where or torch.cat instead of assigning to a part",
@@ -245,11 +247,11 @@ pub const LINTS: &[Lint] = &[
     },
     Lint {
         name: "sections-dropped",
-        summary: "PyTorch's reader drops sections, and all behind the first graph, without a word",
+        summary: "PyTorch's reader silently drops sections, and everything after the first graph",
         culprit: "torch._C.parse_ir",
         releases: (Release(1, 1), LAST),
         source: "run in 1.1.0 to 2.15.0",
-        workaround: "do not hand this text to parse_ir; jitopt reads it whole",
+        workaround: "do not pass this text to parse_ir; jitopt reads it completely",
         find: speculation::sections_dropped,
     },
     Lint {
@@ -263,16 +265,16 @@ pub const LINTS: &[Lint] = &[
     },
 ];
 
-/// What was found in a graph and its sections: findings, and which lint each is of.
+/// The findings in a graph and its sections, with their lints.
 #[derive(Default)]
 pub struct Findings {
-    /// To be drawn by [`crate::verify::render`].
+    /// For [`crate::verify::render`], which draws it.
     pub report: Report,
-    /// For each finding of the report its lint.
+    /// The lint of each finding of the report.
     pub lints: Vec<&'static Lint>,
 }
 
-/// Looks for what these lints know in a graph and its sections, in printed order of the sections.
+/// Applies these lints to a graph and its sections, in printed order of the sections.
 pub fn lint(graph: &Graph, lints: &[&'static Lint]) -> Findings {
     let mut findings = Findings::default();
     let mut pending = vec![(graph, None, None)];

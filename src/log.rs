@@ -1,20 +1,21 @@
-//! What passes say while they work: `JIT_LOG_LEVEL`.
+//! Log messages of passes: `JIT_LOG_LEVEL`.
 //!
-//! A pass states facts with [`graph_dump!`](crate::graph_dump), [`graph_update!`](crate::graph_update) and
-//! [`graph_debug!`](crate::graph_debug), as PyTorch's passes do with the macros of those names. It neither knows nor asks
-//! who listens. The driver reads the wish of the user into a [`Spec`], builds a [`subscriber`] from it and runs the passes
-//! inside `tracing::subscriber::with_default`. That scope is the thread, so that files worked on in parallel never hear
-//! each other; nothing here is global. With no subscriber, a statement costs one load and one comparison, and its
-//! arguments are not evaluated.
+//! A pass reports facts with [`graph_dump!`](crate::graph_dump),
+//! [`graph_update!`](crate::graph_update) and [`graph_debug!`](crate::graph_debug), as PyTorch's
+//! passes do with the macros of those names, independent of any subscriber. The driver parses the
+//! user's request into a [`Spec`], builds a [`subscriber`] from it and runs the passes inside
+//! `tracing::subscriber::with_default`. That scope is the thread, so that the logs of files
+//! processed in parallel stay separate; nothing here is global. Without a subscriber, a log
+//! statement costs one load and one comparison, and its arguments are not evaluated.
 //!
-//! The messages come out as PyTorch's do, every line with level, file and line in front:
+//! The messages are formatted as PyTorch's, every line with a prefix of level, file and line:
 //! ```text
 //! [DUMP guard_elimination.rs:020] After moving guards to definitions
 //! [DUMP guard_elimination.rs:020] graph(%x.1 : Float(*, *)):
 //! [UPDATE guard_elimination.rs:047] Moved 32 to x.1
 //! ```
 //!
-//! A driver listens for the length of one piece of work:
+//! A driver subscribes for the duration of one unit of work:
 //! ```
 //! use jitopt_core::log::{KnownNames, parse_spec, subscriber, tracing};
 //! use jitopt_core::{graph_debug, graph_dump, graph_update};
@@ -49,11 +50,13 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The names of our three kinds of event, loudest last: how they are told from what other crates trace.
+/// The names of our three kinds of event, the most verbose last; they distinguish our events from
+/// those of other crates.
 const EVENTS: [(&str, Verbosity); 3] =
     [("GRAPH_DUMP", Verbosity::Dump), ("GRAPH_UPDATE", Verbosity::Update), ("GRAPH_DEBUG", Verbosity::Debug)];
 
-/// States how a whole graph looks: `graph_dump!("After fusion", graph)`. Anything with `Display` is a graph and a title.
+/// Logs a whole graph: `graph_dump!("After fusion", graph)`. The arguments are a title and any
+/// value with `Display`.
 #[macro_export]
 macro_rules! graph_dump {
     ($title:expr, $graph:expr $(,)?) => {
@@ -66,7 +69,8 @@ macro_rules! graph_dump {
     };
 }
 
-/// States that the graph was changed, with the arguments of `format!`: `graph_update!("Moved {guard} to {value}")`.
+/// Logs a change of the graph, with the arguments of `format!`:
+/// `graph_update!("Moved {guard} to {value}")`.
 #[macro_export]
 macro_rules! graph_update {
     ($($argument:tt)+) => {
@@ -79,7 +83,7 @@ macro_rules! graph_update {
     };
 }
 
-/// States a reason, above all for not changing something, with the arguments of `format!`.
+/// Logs a reason, mainly for not changing something, with the arguments of `format!`.
 #[macro_export]
 macro_rules! graph_debug {
     ($($argument:tt)+) => {
@@ -92,10 +96,10 @@ macro_rules! graph_debug {
     };
 }
 
-/// Listens to the passes on behalf of one invocation: pass it to `tracing::subscriber::with_default`.
+/// A subscriber for one invocation: pass it to `tracing::subscriber::with_default`.
 ///
-/// `sink` gets each message whole, with a prefix on every line and a line feed after every line, so that messages of
-/// several threads may share a stream.
+/// `sink` gets each message as a whole, with a prefix on every line and a line feed after every
+/// line, so that messages of several threads may share a stream.
 pub fn subscriber(spec: Spec, sink: impl Fn(&str) + Send + Sync + 'static) -> impl Subscriber + Send + Sync {
     tracing_subscriber::registry().with(layer(spec, sink))
 }
@@ -109,16 +113,17 @@ where
     Printer { sink }.with_filter(ByFile { spec })
 }
 
-/// A listener that hears nothing, and stays. While there is a single one, `tracing` (0.1) asks the thread that comes to a statement first whether anybody wants
-/// it, for all threads: one where nobody listens says never.
+/// A permanent subscriber that accepts nothing. While there is a single subscriber, `tracing` (0.1)
+/// caches the interest of the first thread that reaches a statement for all threads: a thread
+/// without a subscriber would disable it.
 static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
-/// Which of our events this statement is, if any.
+/// The kind of our event for this statement, if it is one.
 fn kind(metadata: &Metadata) -> Option<Verbosity> {
     EVENTS.iter().find(|(name, _)| *name == metadata.name()).map(|(_, verbosity)| *verbosity)
 }
 
-/// Lets pass what the [`Spec`] asks for.
+/// Filters by the [`Spec`].
 struct ByFile {
     spec: Spec,
 }
@@ -135,7 +140,7 @@ impl<S> Filter<S> for ByFile {
         self.wants(metadata)
     }
 
-    /// Never "always": another thread, where nobody listens, would then evaluate the arguments.
+    /// Never "always": another thread, without a subscriber, would then evaluate the arguments.
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
         if self.wants(metadata) { Interest::sometimes() } else { Interest::never() }
     }
@@ -149,7 +154,7 @@ impl<S> Filter<S> for ByFile {
     }
 }
 
-/// Writes messages out.
+/// Formats messages.
 struct Printer<F> {
     sink: F,
 }
@@ -164,7 +169,8 @@ impl<S: Subscriber, F: Fn(&str) + 'static> Layer<S> for Printer<F> {
     }
 }
 
-/// Every line of `message` behind `[LEVEL file.rs:NNN] `. Three digits at least, as in PyTorch, keep short files aligned.
+/// Prefixes every line of `message` with `[LEVEL file.rs:NNN] `. At least three digits, as in
+/// PyTorch, keep short files aligned.
 fn prefixed(kind: Verbosity, path: &str, line: u32, message: &str) -> String {
     let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
     let prefix = format!("[{} {file}:{line:03}] ", kind.word());
@@ -183,7 +189,8 @@ struct Message(String);
 impl Visit for Message {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if field.name() == "message" {
-            // Writing to a string fails only when the value itself does; then what there is must do.
+            // Writing to a string fails only when the value itself does; then the partial text is
+            // used.
             let _ = write!(self.0, "{value:?}");
         }
     }
@@ -198,7 +205,7 @@ mod tests {
 
     const KNOWN: KnownNames = KnownNames(&[("log", &["speak"]), ("other", &[])]);
 
-    /// What `work` says to somebody who asks for `spec`.
+    /// The messages of `work` under the specification `spec`.
     fn heard(spec: &str, work: impl FnOnce()) -> String {
         let text = Arc::new(Mutex::new(String::new()));
         let sink = Arc::clone(&text);
@@ -263,7 +270,7 @@ mod tests {
         assert_eq!(count.get(), 0);
         heard("log", work);
         assert_eq!(count.get(), 2);
-        // Somebody listens to the same statements elsewhere; here it is still silent.
+        // A subscriber in another thread accepts the same statements; this thread has none yet.
         let (started, done) = (Barrier::new(2), Barrier::new(2));
         let listen = || {
             heard(">log", || {

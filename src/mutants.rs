@@ -1,6 +1,6 @@
-//! Faults on purpose, to measure whether validation finds them.
+//! Fault injection, to measure whether validation finds the faults.
 //!
-//! A *site* is an expression that decides about a rewrite, and what a mistaken engineer could have written instead:
+//! A *site* is an expression that decides about a rewrite, with plausible wrong alternatives:
 //!
 //! ```
 //! use jitopt_core::planted;
@@ -10,9 +10,10 @@
 //! assert!(!equal);
 //! ```
 //!
-//! Each wrong expression is a *mutant*, named `SITE:KIND`. Without the feature `mutants` only the right expression is
-//! compiled. With it, the mutant that is active in the thread is chosen while the program runs; none is at first, or the one
-//! that `JITOPT_MUTANT=SITE:KIND` names. Nobody keeps a list: [`in_source`] reads the sites out of the text.
+//! Each wrong expression is a *mutant*, named `SITE:KIND`. Without the feature `mutants` only the
+//! right expression is compiled. With it, the active mutant of the thread is selected at run time;
+//! none is active at first, or the one that `JITOPT_MUTANT=SITE:KIND` names. There is no separate
+//! list: [`in_source`] extracts the sites from the source text.
 
 /// `planted!("site", right, "kind" => wrong, …)` is `right`, unless a mutant of the site is active.
 #[cfg(not(feature = "mutants"))]
@@ -35,7 +36,7 @@ macro_rules! planted {
     };
 }
 
-/// The texts of the core that have sites.
+/// The sources of the core that have sites.
 #[cfg(feature = "mutants")]
 pub const SOURCES: &[&str] = &[
     include_str!("analysis/alias.rs"),
@@ -60,9 +61,9 @@ pub const SOURCES: &[&str] = &[
 /// One wrong expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mutant {
-    /// What is decided there: `cse.kind`.
+    /// The decision: `cse.kind`.
     pub site: &'static str,
-    /// What is wrong with it: `ignored`.
+    /// The fault: `ignored`.
     pub kind: &'static str,
 }
 
@@ -72,7 +73,8 @@ impl std::fmt::Display for Mutant {
     }
 }
 
-/// The mutants in a source text, in order. A site that stands in several places has its mutants once.
+/// The mutants in a source text, in order. A site that occurs at several places has its mutants
+/// once.
 pub fn in_source(text: &'static str) -> Vec<Mutant> {
     let mut found: Vec<Mutant> = Vec::new();
     for call in text.split("planted!(").skip(1) {
@@ -88,7 +90,7 @@ pub fn in_source(text: &'static str) -> Vec<Mutant> {
     found
 }
 
-/// The literals in front of `=>` up to the end of the call.
+/// The literals before `=>` up to the end of the call.
 fn kinds(call: &'static str) -> Vec<&'static str> {
     let (mut depth, mut at, mut last, mut kinds) = (0usize, 0, None, Vec::new());
     let bytes = call.as_bytes();
@@ -112,7 +114,7 @@ fn kinds(call: &'static str) -> Vec<&'static str> {
 
 #[cfg(feature = "mutants")]
 pub mod active {
-    //! Which mutant is active in this thread, and which sites were reached.
+    //! The active mutant of this thread, and the sites that were reached.
 
     use super::Mutant;
     use std::cell::{Cell, RefCell};
@@ -141,7 +143,8 @@ pub mod active {
         CHOSEN.get().filter(|(chosen, _)| *chosen == site).map(|(_, kind)| kind)
     }
 
-    /// Runs something with a mutant, or with none; what was active before is so again afterwards.
+    /// Runs a function with a mutant, or with none; the previously active one is restored
+    /// afterwards.
     pub fn with<R>(mutant: Option<Mutant>, run: impl FnOnce() -> R) -> R {
         struct Restore(Chosen);
         impl Drop for Restore {
@@ -153,7 +156,7 @@ pub mod active {
         run()
     }
 
-    /// The sites that are reached meanwhile.
+    /// The sites that are reached during a call.
     pub fn reached_by(run: impl FnOnce()) -> BTreeSet<&'static str> {
         RECORDS.set(true);
         run();

@@ -1,4 +1,5 @@
-//! Nodes that change graphs: copied into another one, out of a section into the graph around it, or out of a graph into a section of their own.
+//! Outlining and inlining: copies nodes into another graph, out of a section into the graph around
+//! it, or out of a graph into a section of their own.
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)                    | taken out: graph(%x, %y): %a = aten::mul(%x, %y)  return (%a)
@@ -10,7 +11,8 @@ use crate::ops::{self, rules::Nondeterminism};
 use crate::planted;
 use rustc_hash::FxHashSet;
 
-/// Copies a node of one graph into another, where it draws the random numbers that it would have drawn. As [`Graph::copy_node`], it is put nowhere.
+/// Copies a node of one graph into another, where it draws the random numbers that it would have
+/// drawn. As with [`Graph::copy_node`], the copy is not inserted yet.
 pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap) -> Node {
     let copy = target.copy_node(Some(source), node, map);
     if ops::operator(source.era, source.kind(node)).nondeterminism(None) > Nondeterminism::Undefined {
@@ -19,7 +21,8 @@ pub fn copied(target: &mut Graph, source: &Graph, node: Node, map: &mut ValueMap
     copy
 }
 
-/// Puts what is in the section of `group` in its place; the nodes. `same` is told which new value is which old output.
+/// Replaces `group` by the nodes of its section; returns the nodes. `same` is called with each new
+/// value and the old output that it replaces.
 ///
 /// # Panics
 ///
@@ -34,7 +37,7 @@ pub fn dissolve(graph: &mut Graph, group: Node, mut same: impl FnMut(&Graph, Val
         nodes.push(copy);
     }
     let results: Vec<Value> = section.results(section.root()).map(|result| map[&result]).collect();
-    // A differentiated section returns more than its node: what is kept for the gradients.
+    // A differentiated section returns more values than its node: those captured for the gradients.
     for (old, &new) in graph.outputs(group).collect::<Vec<_>>().into_iter().zip(&results) {
         same(graph, new, old);
         graph.replace_all_uses(old, new);
@@ -49,13 +52,14 @@ pub fn dissolve(graph: &mut Graph, group: Node, mut same: impl FnMut(&Graph, Val
 pub struct Excerpt {
     /// The nodes.
     pub section: Graph,
-    /// What its params are in the graph.
+    /// The values in the graph that its params represent.
     pub operands: Vec<Value>,
-    /// What its results are in the graph: what others than these nodes read.
+    /// The values in the graph that its results represent: those that other nodes read.
     pub results: Vec<Value>,
 }
 
-/// Copies nodes, which stand in this order in one block, into a section of their own. Those that make their operands and for which `goes_along` holds come along.
+/// Copies nodes, which stand in this order in one block, into a section of their own. Definers of
+/// their operands for which `goes_along` holds are copied, too.
 pub fn excerpt(graph: &Graph, nodes: &[Node], goes_along: impl Fn(Node) -> bool) -> Excerpt {
     let mut excerpt = Excerpt { section: Graph::empty_like(graph), operands: Vec::new(), results: Vec::new() };
     let mut map = ValueMap::default();
@@ -74,7 +78,7 @@ pub fn excerpt(graph: &Graph, nodes: &[Node], goes_along: impl Fn(Node) -> bool)
 }
 
 impl Excerpt {
-    /// Copies a node, behind what goes along with it.
+    /// Copies a node, after the nodes that are copied along with it.
     fn take(&mut self, graph: &Graph, node: Node, goes_along: &impl Fn(Node) -> bool, map: &mut ValueMap) {
         let mut open = vec![node];
         while let Some(&node) = open.last() {

@@ -1,9 +1,10 @@
-//! Running passes: what a pass is, pipelines as text, the runner, and the observers around it.
+//! Running passes: the pass interface, pipelines as text, the runner, and its observers.
 //!
-//! A pass is a function `run(&mut Graph, &mut PassContext)` and a row of facts, [`PassInfo`]. It does each of its
-//! transformations as a *rewrite*, [`PassContext::rewrite`]; that one call gives it a gate (`--debug-counter`,
-//! `--disable`), a counter (`--stats`), a log line, a remark and lineage. A pass never prints, times, verifies or touches
-//! files: [`Observer`]s of the [`run`]ner do.
+//! A pass is a function `run(&mut Graph, &mut PassContext)` and a registry entry, [`PassInfo`]. It
+//! does each of its transformations as a *rewrite*, [`PassContext::rewrite`]; that one call gives
+//! it a gate (`--debug-counter`, `--disable`), a counter (`--stats`), a log line, a remark and
+//! lineage. A pass never prints, times, verifies or touches files: [`Observer`]s of the [`run`]ner
+//! do.
 
 mod context;
 mod entry_text;

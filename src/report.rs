@@ -1,9 +1,9 @@
-//! What became of a graph, told to people and tools.
+//! Reports about a graph, for people and tools.
 //!
-//! - [`pairing`] finds out which node of one graph is which of another
-//! - [`listing`] prints it as the code of a register machine, [`dot_form`] as a drawing,
-//!   [`python_form`] as TorchScript source, [`type_origins`] where its types come from
-//! - [`changes`] says what happened to those that are not the same, and to those that have no partner
+//! - [`pairing`] finds the corresponding nodes of two graphs
+//! - [`listing`] prints a graph as the code of a register machine, [`dot_form`] as a drawing,
+//!   [`python_form`] as TorchScript source, [`type_origins`] with the origins of its types
+//! - [`changes`] reports differences between corresponding nodes, and nodes without a partner
 
 pub mod changes;
 pub mod dot_form;

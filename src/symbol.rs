@@ -1,8 +1,9 @@
 //! Interned names: operator kinds, attribute names, class names, devices.
 //!
-//! A [`Symbol`] is four bytes and compared as a number. The names that the code itself mentions have fixed numbers, see
-//! [`prim`], [`aten`] and [`attr`]; the others are numbered as they are met. Names live as long as the process, which is
-//! bounded by the distinct names of the files that were read.
+//! A [`Symbol`] is four bytes and compared as a number. The names that the code itself mentions
+//! have fixed numbers, see [`prim`], [`aten`] and [`attr`]; the others are numbered as they occur.
+//! Names live as long as the process, which is bounded by the distinct names of the files that were
+//! read.
 
 mod known;
 
@@ -50,13 +51,13 @@ impl Interner {
 }
 
 impl Symbol {
-    /// The symbol of `name`, made when it is new.
+    /// The symbol of `name`, created when it is new.
     pub fn new(name: &str) -> Symbol {
         if let Some(symbol) = Symbol::existing(name) {
             return symbol;
         }
         let mut interner = INTERNER.write().expect("no holder of this lock panics");
-        // Somebody else may have added it between the two locks.
+        // Another thread may have added it between the two locks.
         let id = interner.find(name).unwrap_or_else(|| interner.add(String::leak(name.to_owned())));
         Symbol(id)
     }
@@ -66,7 +67,7 @@ impl Symbol {
         INTERNER.read().expect("no holder of this lock panics").find(name).map(Symbol)
     }
 
-    /// The number that a fixed name has.
+    /// The symbol of a fixed number.
     const fn fixed(id: u32) -> Symbol {
         Symbol(id)
     }
@@ -79,7 +80,7 @@ impl Symbol {
         }
     }
 
-    /// A number to index side tables with.
+    /// An index for side tables.
     pub fn index(self) -> usize {
         self.0 as usize
     }

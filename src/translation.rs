@@ -1,14 +1,16 @@
-//! A graph in the words of another PyTorch: `--print-as=1.3`.
+//! Translates a graph into the text of another version of PyTorch: `--print-as=1.3`.
 //!
 //! ```text
 //! 2:    %2 : NoneType = prim::Constant()                              1.3:  %2 : None = prim::Constant()
 //!       %y : Float(2, *, device=cpu) = aten::clone(%x, %2)                  %y : Float(*, *) = aten::clone(%x)
 //! ```
 //!
-//! What differs between eras is the spelling of types and constants, what types can say, which operators there are and which
-//! operands they take. A type loses what the other era's text does not show. Operands are matched by the names of formals: one
-//! that the other era lacks may go when it is the default, one that it has in addition is its default. Everything else cannot
-//! be said, and [`translate`] says what and why. Where an operator of the same name computes something else, it warns.
+//! Eras differ in the spelling of types and constants, the facts in types, the available operators
+//! and their operands. A type loses the facts that the other era's text does not show. Operands are
+//! matched by the names of formal parameters: one that the other era lacks is dropped when it has
+//! the default value, one that it has in addition gets its default. Everything else cannot be
+//! expressed, and [`translate`] reports what and why. It warns where an operator of the same name
+//! computes a different result.
 
 use crate::analysis::gradient_roles::HIDDEN;
 use crate::interpreter::{Environment, exact_literals, literal_values};
@@ -27,21 +29,22 @@ use crate::types::spelling::{NONE_TYPE_SINCE, Spelling};
 use crate::types::{Dim, Simple, Strides, TensorType, Type, TypeKind};
 use crate::verify::{Carrier, Report, Sink, Spot, carried};
 
-/// Operands that nothing is lost with: kind and formal. Exceptions had no classes up to 1.4.
+/// Operands that can be dropped without loss: kind and formal parameter. Exceptions had no classes
+/// up to 1.4.
 const DROPPED: &[(&str, &str)] = &[("prim::RaiseException", "cls")];
 
-/// Operators that compute something else in the other era, and what.
+/// Operators that compute a different result in the other era, and the difference.
 const CHANGED: &[(&str, &str)] = &[
-    ("aten::div", "of whole numbers it truncates up to 1.4, and gives floats from 1.5 on"),
-    ("aten::div_", "of whole numbers it truncates up to 1.4, and fails from 1.5 on"),
+    ("aten::div", "on integers it truncates up to 1.4, and returns floats from 1.5 on"),
+    ("aten::div_", "on integers it truncates up to 1.4, and fails from 1.5 on"),
     ("aten::floor_divide", "up to 1.12 it truncates towards zero"),
-    ("aten::max", "up to 1.6 it does not pass on NaN"),
-    ("aten::min", "up to 1.6 it does not pass on NaN"),
-    ("aten::full", "of whole numbers it gives floats up to 1.6"),
+    ("aten::max", "up to 1.6 it does not propagate NaN"),
+    ("aten::min", "up to 1.6 it does not propagate NaN"),
+    ("aten::full", "on integers it returns floats up to 1.6"),
 ];
 
-/// Puts a graph and its sections into the words of a release. When the report has errors, the graph
-/// is as it was.
+/// Translates a graph and its sections into the text of a release. When the report has errors, the
+/// graph is unchanged.
 pub fn translate(graph: &mut Graph, to: Release) -> Report {
     let mut report = Report::default();
     let mut pending: Vec<(&Graph, Option<Carrier>)> = vec![(graph, None)];
@@ -82,19 +85,19 @@ fn check(graph: &Graph, to: Era, sink: &mut Sink<'_, '_>) {
         }
         let changed = CHANGED.iter().find(|(kind, _)| *kind == graph.kind(node).as_str());
         if let Some((kind, how)) = changed.filter(|_| !is_of_floats(graph, node)) {
-            sink.warning(Spot::Node(node), format!("`{kind}` is not the same in both eras: {how}"));
+            sink.warning(Spot::Node(node), format!("`{kind}` differs between the eras: {how}"));
         }
     }
 }
 
-/// Whether an operand says that nothing here is of whole numbers.
+/// Whether an operand shows that the node does not compute on integers.
 fn is_of_floats(graph: &Graph, node: Node) -> bool {
     let float = |value: Value| {
         let ty = graph.ty(value);
         ty.is(Simple::Float) || ty.as_tensor().and_then(|tensor| tensor.dtype).is_some_and(DType::is_float)
     };
     let order = matches!(graph.kind(node).as_str(), "aten::max" | "aten::min");
-    // Numbers never were divided into whole ones.
+    // Division of two scalars was never truncated.
     let division = matches!(graph.kind(node).as_str(), "aten::div" | "aten::div_");
     let numbers = division && !graph.inputs(node).take(2).any(|value| graph.ty(value).is_tensor());
     !order && (numbers || graph.inputs(node).take(2).any(float))
@@ -135,7 +138,8 @@ fn unsayable(ty: Type, to: Era) -> Option<Type> {
     None
 }
 
-/// A type with what the text of an era shows of it. Up to 1.4 that was the element type, and the sizes where all were known.
+/// A type with the facts that the text of an era shows. Up to 1.4 that was the element type, and
+/// the sizes where all were known.
 fn shown(ty: Type, to: Era) -> Type {
     if to != Era::V1_3 {
         return ty;
@@ -150,7 +154,7 @@ fn shown(ty: Type, to: Era) -> Type {
     })
 }
 
-/// The attributes of a node in another era, where they are not the same.
+/// The attributes of a node in another era, where they differ.
 fn attributes_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Attribute>, String> {
     if graph.kind(node) != prim::CONSTANT {
         let new =
@@ -168,7 +172,7 @@ fn attributes_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Attribute>
     match exact_literals::of(&value, ty, Release::of(to)) {
         Ok((attribute, _)) => Ok(attribute),
         Err(exact_literals::Refusal::Kind) => Err(format!("PyTorch {to} has no constants of type `{ty}`")),
-        // What the text of this era already rounded, the other one rounds no worse.
+        // The other era rounds a text no more than this era already did.
         Err(exact_literals::Refusal::Rounded) => Ok(None),
     }
 }
@@ -180,10 +184,10 @@ enum Operand {
     Default(&'static str),
 }
 
-/// The operands of a node in another era, where they are not the same.
+/// The operands of a node in another era, where they differ.
 fn operands_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Vec<Operand>>, String> {
     let kind = graph.kind(node);
-    // What a user declares is there whatever the release.
+    // Declared operators exist in every release.
     let declared = Declared::current().schemas_of(kind);
     let theirs: Vec<Schema> = catalog::schemas(catalog::list(to), kind).into_iter().chain(declared).collect();
     let operands: Vec<Value> = graph.inputs(node).collect();
@@ -200,14 +204,14 @@ fn operands_in(graph: &Graph, to: Era, node: Node) -> Result<Option<Vec<Operand>
     }
     let resolution = resolve(graph.era, kind, &types);
     let Some(ours) = resolution.schema() else {
-        return Err(format!("no overload of `{kind}` takes these operands, so there is nothing to translate"));
+        return Err(format!("no overload of `{kind}` accepts these operands, so there is nothing to translate"));
     };
     let matched = theirs.iter().find_map(|theirs| matched(graph, ours, theirs, &operands));
     let nearest = theirs.iter().find(|theirs| theirs.overload == ours.overload).unwrap_or(&theirs[0]);
-    matched.map(Some).ok_or_else(|| format!("`{kind}` of PyTorch {to} takes other operands: `{}`", nearest.text(to)))
+    matched.map(Some).ok_or_else(|| format!("`{kind}` of PyTorch {to} has other operands: `{}`", nearest.text(to)))
 }
 
-/// Kinds without a schema that came with the executors of 1.5 and later.
+/// Kinds without a schema that were added for the executors of 1.5 and later.
 fn is_newer(kind: Symbol, to: Era) -> bool {
     const NEWER: &[&str] = &[
         "prim::TensorExprGroup",
@@ -231,7 +235,7 @@ fn is_newer(kind: Symbol, to: Era) -> bool {
     to == Era::V1_3 && NEWER.contains(&kind.as_str())
 }
 
-/// The operands as another overload takes them, formal by formal.
+/// The operands for another overload, by formal parameter.
 fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) -> Option<Vec<Operand>> {
     let named = |name: &str| ours.formals.iter().position(|formal| formal.name == name);
     let lost = |(i, formal): (usize, &Formal)| {
@@ -244,7 +248,7 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
     let default =
         |formal: &Formal| formal.default.filter(|text| constant(text, graph.release()).is_some()).map(Operand::Default);
     let operand = |formal: &Formal| match named(formal.name).map(|i| operands[i]) {
-        // `end=None` is the largest number where numbers are not optional.
+        // `end=None` becomes the largest integer where integers are not optional.
         Some(value)
             if matches!(graph.constant(value), Some(None)) && !matches!(formal.ty.kind(), TypeKind::Optional(_)) =>
         {
@@ -261,7 +265,7 @@ fn matched(graph: &Graph, ours: &Schema, theirs: &Schema, operands: &[Value]) ->
     accepts(std::slice::from_ref(theirs), &types.collect::<Vec<_>>()).then_some(found)
 }
 
-/// Whether a value is the constant that a schema has for a default.
+/// Whether a value is the default constant of a schema.
 fn is_default(graph: &Graph, value: Value, default: Option<&'static str>) -> bool {
     match (graph.constant(value), default.and_then(|text| constant(text, graph.release()))) {
         (Some(None), Some((None, _))) => true,
@@ -270,7 +274,7 @@ fn is_default(graph: &Graph, value: Value, default: Option<&'static str>) -> boo
     }
 }
 
-/// The constant that the text of a default is, in the words of a release.
+/// The constant that the text of a default denotes, in the spelling of a release.
 fn constant(text: &str, release: Release) -> Option<(Option<Attribute>, Type)> {
     let float = |value| Attribute::Float(exact_literals::float(value, release));
     match text {
@@ -288,7 +292,8 @@ fn constant(text: &str, release: Release) -> Option<(Option<Attribute>, Type)> {
     }
 }
 
-/// Backward graphs and what belongs to them are text of ours alone: PyTorch has them and does not print them.
+/// Backward graphs and their attributes exist in our text only: PyTorch has them but does not print
+/// them.
 fn hide_gradients(graph: &mut Graph) {
     let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.backward(node).is_some()).collect();
     for node in nodes {
@@ -342,7 +347,7 @@ fn rewrite_for_era(graph: &mut Graph, to: Era) {
     }
 }
 
-/// The value of an operand; a default is a new constant in front of the node.
+/// The value of an operand; a default is a new constant before the node.
 fn value_of(graph: &mut Graph, node: Node, operand: Operand, to: Era) -> Value {
     let text = match operand {
         Operand::Given(value) => return value,

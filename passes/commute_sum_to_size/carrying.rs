@@ -1,4 +1,4 @@
-//! Whether an operator on a sum is the sum of what the operator makes, and which sums are to be moved.
+//! Whether an operator on a sum equals the sum of the operator's results, and which sums are moved.
 
 use super::stretching::{Extent, Extents, Size, is_number};
 use super::{goes_out, is_sum};
@@ -17,15 +17,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// A value that is a sum, or would be one when all sums before it were moved.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
-    /// The shape of what is summed.
+    /// The shape before the sum.
     pub(super) whole: Extent,
-    /// What it is summed to, the first sum first. Without sizes nothing is summed.
+    /// The target sizes, the first sum first. Without sizes nothing is summed.
     pub(super) sizes: Vec<Size>,
 }
 
 /// A linear operator that sums can be moved past, and the operands that are sums.
 pub(super) struct Passable {
-    /// What that is called.
+    /// The name of the rule.
     pub(super) rule: &'static str,
     /// Positions of the sums.
     pub(super) operands: Vec<usize>,
@@ -33,13 +33,13 @@ pub(super) struct Passable {
     pub(super) pending: Pending,
 }
 
-/// Why a sum stays where it is.
+/// Why a sum stays in place.
 pub(super) type Refusal = &'static str;
 
 /// Sums by value.
 pub(super) type Sums = FxHashMap<Value, Pending>;
 
-/// What is asked about one block.
+/// The analyses of one block.
 pub(super) struct Carrier<'a> {
     pub(super) graph: &'a Graph,
     pub(super) db: &'a AliasDb,
@@ -60,7 +60,8 @@ pub(super) fn is_linear(graph: &Graph, node: Node) -> bool {
 }
 
 impl Carrier<'_> {
-    /// Whether sums among the operands of a node can be moved behind it; nothing where no operand is a sum, or the node is not linear.
+    /// Whether sums among the operands of a node can be moved after it; nothing where no operand is
+    /// a sum, or the node is not linear.
     pub(super) fn passable(&self, node: Node, sums: &Sums) -> Result<Option<Passable>, Refusal> {
         let graph = self.graph;
         let operands: Vec<usize> =
@@ -69,7 +70,7 @@ impl Carrier<'_> {
             return Ok(None);
         }
         let Some(row) = linear_row(graph.era, graph.kind(node), &types(graph, node)) else {
-            return Err("what is made of it is not linear");
+            return Err("its reader is not linear");
         };
         self.is_quiet(node)?;
         let sum = |i: usize| &sums[&graph.input(node, i)];
@@ -97,45 +98,48 @@ impl Carrier<'_> {
         Ok(Some(Passable { rule: row.rule, operands, pending }))
     }
 
-    /// Nobody writes to what is summed or made, and its elements are real or complex.
+    /// Checks that neither operand nor result is written to, and that the elements are floating
+    /// point or complex.
     fn is_quiet(&self, node: Node) -> Result<(), Refusal> {
         let output = self.graph.output(node, 0);
         if self.db.has_writers(output) {
-            return Err("somebody writes to what is made of it");
+            return Err("its result is written to");
         }
         match dtype(self.graph.ty(output)).is_some_and(DType::is_integral) {
-            true => Err("it makes whole numbers or truth values"),
+            true => Err("it computes integers or bools"),
             false => Ok(()),
         }
     }
 
-    /// Whether all operands but the sum are the same for all that is summed.
+    /// Checks that all operands but the sum are the same for all elements that are summed together.
     fn keeps(&self, node: Node, at: usize, sum: &Pending) -> Result<(), Refusal> {
         for i in (0..self.graph.num_inputs(node)).filter(|&i| i != at) {
             let (other, value) =
                 (self.extents.extent(self.graph, self.graph.input(node, i)), self.graph.input(node, i));
             let keeps = sum.sizes.iter().all(|size| size.keeps(&other));
             if !planted!("sums.constant", keeps, "always" => true) {
-                return Err("another operand may differ where it is summed");
+                return Err("another operand may vary over the summed elements");
             }
             if !self.promotes_alike(value, self.graph.input(node, at), &other, sum) {
-                return Err("the element type of the result may be another, as the sum may have no dimensions");
+                return Err("the element type of the result may change, as the sum may be zero-dimensional");
             }
         }
         Ok(())
     }
 
-    /// The same of the operand that chooses.
+    /// As `keeps`, for the condition of a `where`.
     fn keeps_choice(&self, node: Node, sum: &Pending) -> Result<(), Refusal> {
         let condition = self.extents.extent(self.graph, self.graph.input(node, 0));
         match sum.sizes.iter().all(|size| size.keeps(&condition)) {
             true => Ok(()),
-            false => Err("the condition may differ where it is summed"),
+            false => Err("the condition may vary over the summed elements"),
         }
     }
 
-    /// Whether another operand takes part in promotion before the sum as behind it. A tensor without dimensions makes no other tensor wider
-    /// that has some, but one that has none: so the sum must have some, or the other's element type must not count.
+    /// Whether another operand takes the same part in type promotion before and after the sum. A
+    /// zero-dimensional tensor does not widen a tensor with dimensions, but it widens another
+    /// zero-dimensional one: so the sum must have dimensions, or the other's element type must not
+    /// count.
     fn promotes_alike(&self, value: Value, sum: Value, other: &Extent, pending: &Pending) -> bool {
         let is_dimensioned = |size: &Size| match size {
             Size::Nothing => true,
@@ -150,16 +154,16 @@ impl Carrier<'_> {
         is_number(self.graph.ty(value)) || narrow || other.is_dimensioned() || pending.sizes.iter().all(is_dimensioned)
     }
 
-    /// Whether a cast loses nothing: a sum of what was rounded is another one.
+    /// Checks that a cast is lossless: a sum of rounded elements is a different sum.
     fn widens(&self, node: Node) -> Result<(), Refusal> {
         let [from, to] = [0, 1].map(|i| dtype(self.graph.ty(self.graph.input(node, i))));
         match from.zip(to).is_some_and(|(from, to)| !from.is_integral() && join(from, to) == to) {
             true => Ok(()),
-            false => Err("the cast may round what is summed"),
+            false => Err("the cast may round before the sum"),
         }
     }
 
-    /// Whether an operand is zero, all of it.
+    /// Checks that an operand is zero in all elements.
     fn is_zero(&self, node: Node, i: usize) -> Result<(), Refusal> {
         let value = self.graph.input(node, i);
         let definer = self.graph.definer(value);
@@ -175,15 +179,15 @@ impl Carrier<'_> {
         }
     }
 
-    /// The value that a sum makes, as a sum of something, all sums before it being moved.
+    /// The result of a sum, as a sum with all earlier sums moved.
     pub(super) fn summed(&self, node: Node, sums: &Sums) -> Result<Pending, Refusal> {
         let [operand, size] = [0, 1].map(|i| self.graph.input(node, i));
         let output = self.graph.output(node, 0);
         if !self.is_left_alone(node) {
-            return Err("somebody writes to it");
+            return Err("it is written to");
         }
         if dtype(self.graph.ty(output)).is_some_and(DType::is_integral) || self.is_question(operand) {
-            return Err("it is a sum of whole numbers or truth values");
+            return Err("it is a sum of integers or bools");
         }
         let before = sums.get(&operand).cloned();
         let mut pending =
@@ -197,24 +201,25 @@ impl Carrier<'_> {
         Ok(pending)
     }
 
-    /// Whether a value is made of truth values, whatever types tell.
+    /// Whether a value is computed from bools, whatever its type says.
     fn is_question(&self, value: Value) -> bool {
         let maker = self.graph.definer(value).map(|node| ops::operator(self.graph.era, self.graph.kind(node)));
         maker.is_some_and(|operator| operator.rule.elements == Elements::Bool)
     }
 
-    /// Whether nobody writes to a sum or what it sums, which may be one memory.
+    /// Whether neither a sum nor its operand is written to; the two may share memory.
     pub(super) fn is_left_alone(&self, node: Node) -> bool {
         !self.db.has_writers(self.graph.input(node, 0)) && !self.db.has_writers(self.graph.output(node, 0))
     }
 
-    /// Whether a value goes out of its block.
+    /// Whether a value leaves its block.
     pub(super) fn is_result(&self, value: Value) -> bool {
         let block = self.graph.definer(value).and_then(|node| self.graph.block_of(node));
         block.is_some_and(|block| self.graph.users(value).any(|user| goes_out(self.graph, block, user)))
     }
 
-    /// Whether something of a kernel is computed in front of a sum: else to sum first is less work, and one kernel just as well.
+    /// Whether a kernel computes the operand of a sum: otherwise summing first is less work, and
+    /// gives one kernel as well.
     pub(super) fn is_worth_it(&self, node: Node) -> bool {
         let graph = self.graph;
         let definer =
@@ -228,8 +233,8 @@ impl Carrier<'_> {
         })
     }
 
-    /// The nodes that sums are to be moved past: as many as can be, where no sum has to be made in front of one of its readers and behind another. And the sums that stay
-    /// for that.
+    /// The nodes that sums are moved past: as many as possible, such that no sum is needed both
+    /// before one of its readers and after another. And the sums that stay because of that.
     pub(super) fn plan(&self, block: Block) -> (FxHashSet<Node>, FxHashSet<Value>) {
         let mut staying: FxHashSet<Value> = FxHashSet::default();
         loop {
@@ -258,7 +263,7 @@ impl Carrier<'_> {
         }
     }
 
-    /// Whether some readers of a sum want it made, and others do not.
+    /// Whether some readers of a sum need it materialised, and others do not.
     fn is_torn(&self, block: Block, value: Value, passed: &FxHashSet<Node>) -> bool {
         let goes_on = |&user: &Node| {
             passed.contains(&user) || is_sum(self.graph, user) && self.graph.block_of(user) == Some(block)
@@ -269,20 +274,23 @@ impl Carrier<'_> {
     }
 }
 
-/// Sums that go together: what is added was of one shape before it was summed, or one side counts several times.
+/// Checks that two sums belong together: the addends had one shape before they were summed, or one
+/// side counts several times.
 fn same_sums(a: &Pending, b: &Pending) -> Result<(), Refusal> {
     let same = a.sizes.len() == b.sizes.len() && a.sizes.iter().zip(&b.sizes).all(|(a, b)| a.is(b));
     if !planted!("sums.same-sizes", same, "ignored" => true) {
-        return Err("both sides are summed to other sizes");
+        return Err("the two sides are summed to different sizes");
     }
     match planted!("sums.same-shape", a.whole.is(&b.whole), "ignored" => true) {
         true => Ok(()),
-        false => Err("the two sides may be of other shapes before they are summed"),
+        false => Err("the two sides may have different shapes before they are summed"),
     }
 }
 
-/// A sum and the one in front of it as one: the last of them sums all that is to be summed. Where it may do nothing they are one if the first one is known to stop where the last one
-/// begins, and to begin at what is summed: of the three sizes then each stretches to the next, so that the ends are equal only when all are.
+/// A sum and the sum before it as one: the last of them reduces everything that is reduced. Where
+/// it may be a no-op, they are one if the first is known to end at the size that the last one
+/// starts from, and to start from the shape before both: of the three sizes each then broadcasts to
+/// the next, so that the ends are equal only when all are.
 pub(super) fn joined(before: &Pending, last: &Size, is_given: bool) -> Option<Size> {
     let first = before.sizes.last()?;
     let begins = |whole: &Extent| before.sizes.len() == 1 && whole.is(&before.whole);

@@ -1,12 +1,14 @@
-//! Sums of parts that are joined: joined first, and summed once.
+//! Sums of concatenated parts: the parts are concatenated first, and summed once.
 //!
 //! ```text
 //! %a = _grad_sum_to_size(%x, [3])   %b = _grad_sum_to_size(%y, [2])      %c = cat(%x, %y along 1)
 //! %c = cat(%a, %b along 0)                                           =>  %s = _grad_sum_to_size(%c, [5])
 //! ```
 //!
-//! Chunks of what was stretched are summed one by one. Their sizes may differ where they are joined, as chunks of 7 elements in 4 parts do; a part that is summed there, too, is
-//! summed along that dimension before. Where sums drop dimensions it is another dimension that the parts are joined along. All sizes must be known, and be the same but there.
+//! Chunks of a tensor that was broadcast are summed one by one. Their sizes may differ in the
+//! concatenated dimension, as chunks of 7 elements in 4 parts do; a part that is also reduced in
+//! that dimension is reduced before. Where sums drop dimensions, the concatenated dimension shifts.
+//! All sizes must be known, and be equal in the other dimensions.
 
 use super::carrying::Pending;
 use super::stretching::{Extent, Size};
@@ -17,21 +19,21 @@ use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::Type;
 
-/// A node that joins sums, and what is known of them.
+/// A node that concatenates sums, and what is known of them.
 struct Join {
     node: Node,
-    /// The node whose operands are joined: it, or the list that it is given.
+    /// The node whose operands are concatenated: the node itself, or the list that it reads.
     holder: Node,
     parts: Vec<Value>,
-    /// Along which dimension of the sums.
+    /// The concatenated dimension of the sums.
     dim: usize,
     /// How many dimensions the sums drop.
     dropped: usize,
-    /// What is summed, and to what.
+    /// The sizes before and after each sum.
     sizes: Vec<(Vec<i64>, Vec<i64>)>,
 }
 
-/// The operands of a join, and its dimension.
+/// The operands of a concatenation, and its dimension.
 fn operands(graph: &Graph, node: Node) -> Option<(Node, i64)> {
     if graph.kind(node) == prim::FUSED_CONCAT {
         return Some((node, graph.attribute(node, attr::DIM)?.as_int()?));
@@ -43,7 +45,7 @@ fn operands(graph: &Graph, node: Node) -> Option<(Node, i64)> {
 }
 
 impl Join {
-    /// Why the sums cannot be moved behind it; nothing where it joins no sums.
+    /// Why the sums cannot be moved after it; nothing where it concatenates no sums.
     fn of(mover: &Mover, graph: &Graph, node: Node) -> Option<Result<Join, &'static str>> {
         let (holder, dim) = operands(graph, node)?;
         let parts: Vec<Value> = graph.inputs(holder).collect();
@@ -51,10 +53,10 @@ impl Join {
             return None;
         }
         let sizes: Option<Vec<_>> = parts.iter().map(|part| known(graph, mover.sums.get(part)?, *part)).collect();
-        let Some(sizes) = sizes else { return Some(Err("not all that is joined are sums of known sizes")) };
+        let Some(sizes) = sizes else { return Some(Err("not all parts are sums of known sizes")) };
         let written = |value: Value| mover.db.has_writers(value);
         if written(graph.output(holder, 0)) || written(graph.output(node, 0)) {
-            return Some(Err("somebody writes to what is joined"));
+            return Some(Err("a part is written to"));
         }
         let (rank, whole) = (sizes[0].1.len(), sizes[0].0.len());
         let dim = if dim < 0 { dim + rank as i64 } else { dim };
@@ -63,11 +65,11 @@ impl Join {
         Some(
             join.fits()
                 .then_some(join)
-                .ok_or("what is joined is summed differently, or only along the dimension that it is joined along"),
+                .ok_or("the parts are summed differently, or only in the concatenated dimension"),
         )
     }
 
-    /// Whether all sizes are the same but where they are joined, and something else is summed.
+    /// Whether all sizes agree outside the concatenated dimension, and another dimension is summed.
     fn fits(&self) -> bool {
         let without = |size: &[i64], dim: usize| {
             let mut size = size.to_vec();
@@ -82,7 +84,7 @@ impl Join {
     }
 }
 
-/// What a sum of known sizes that nobody else reads sums, and to what.
+/// The sizes before and after a sum of known sizes that has no other reader.
 fn known(graph: &Graph, pending: &Pending, part: Value) -> Option<(Vec<i64>, Vec<i64>)> {
     let [Size::Of(own)] = &pending.sizes[..] else { return None };
     graph.single_use(part)?;
@@ -98,7 +100,7 @@ fn list(graph: &mut Graph, before: Node, numbers: &[i64]) -> Value {
 }
 
 impl Mover {
-    /// Moves sums behind what joins them.
+    /// Moves sums after the nodes that concatenate them.
     pub(super) fn joins(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let nodes: Vec<Node> = graph.nodes(block).filter(|&node| !is_sum(graph, node)).collect();
         for node in nodes {
@@ -117,7 +119,7 @@ impl Mover {
             join.sizes.iter().fold(0i64, |sum, (_, own)| sum.saturating_add(own[join.dim]));
         let whole = Extent::of_numbers(&whole);
         let Some(sum) = cx.rewrite(graph, "past-joins", join.node, |graph| {
-            graph_update!("Summing what %{} joins", graph.name(output));
+            graph_update!("Summing the concatenation %{}", graph.name(output));
             exchange(graph, join, &whole)
         }) else {
             return;
@@ -127,7 +129,7 @@ impl Mover {
     }
 }
 
-/// Joins what is summed, and sums that.
+/// Concatenates the operands of the sums, and sums the result.
 fn exchange(graph: &mut Graph, join: &Join, whole: &Extent) -> Value {
     let (node, along) = (join.node, join.dim + join.dropped);
     let (mut gone, mut parts) = (Vec::new(), Vec::new());
@@ -163,7 +165,7 @@ fn exchange(graph: &mut Graph, join: &Join, whole: &Extent) -> Value {
     value
 }
 
-/// Says along which dimension is joined.
+/// Sets the dimension of a concatenation.
 fn join_along(graph: &mut Graph, join: &Join, dim: i64) {
     if graph.kind(join.node) == prim::FUSED_CONCAT {
         return graph.set_attribute(join.node, attr::DIM, Attribute::Int(dim));

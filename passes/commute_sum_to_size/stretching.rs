@@ -1,14 +1,15 @@
-//! What is known of the shapes of tensors, and of the sizes that are summed to: which tensors stretch to which.
+//! Shapes of tensors, and sizes that are summed to: which tensors broadcast to which.
 //!
-//! Operators that treat elements alike stretch their operands to a common shape. That is the least shape that all of them stretch to; whatever the order is, and however
-//! often one comes. So the shape of a value is a set: the values that no such operator made, of which it is computed.
+//! Pointwise operators broadcast their operands to a common shape. That is the least shape that all
+//! of them broadcast to, independent of order and repetition. So the shape of a value is a set: the
+//! values, not made by such operators, from which it is computed.
 //!
 //! ```text
-//! %a = aten::mul(%x, %y)      {x, y}          %y stretches to %a, as {y} is a part of {x, y}
-//! %b = aten::tanh(%a)         {x, y}          %a and %b are of one shape
+//! %a = aten::mul(%x, %y)      {x, y}          %y broadcasts to %a, as {y} is a part of {x, y}
+//! %b = aten::tanh(%a)         {x, y}          %a and %b have one shape
 //! ```
 //!
-//! Types tell sizes, too. What tells either way is taken.
+//! Types have sizes, too. A fact is used whichever of the two proves it.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -20,15 +21,15 @@ use jitopt_core::types::{Dim, Simple, Type};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
-/// Of more values no set is kept: the tensor stands for itself.
+/// No set is kept of more values: the tensor stands for itself.
 const MOST: usize = 32;
 
 /// A shape.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Extent {
-    /// The values whose shapes are stretched together, in order; nothing for a list of numbers.
+    /// The values whose shapes are broadcast together, in order; nothing for a list of integers.
     atoms: Option<Rc<[Value]>>,
-    /// What types tell.
+    /// The dimensions that types give.
     pub(super) dims: Option<Rc<[Dim]>>,
 }
 
@@ -48,7 +49,7 @@ impl Extent {
         known(self.dims.as_ref())
     }
 
-    /// Whether a tensor of this shape stretches to `to` without making that larger.
+    /// Whether a tensor of this shape broadcasts to `to` without enlarging it.
     pub(super) fn stretches_to(&self, to: &Extent) -> bool {
         let inside = |atoms: &Rc<[Value]>| {
             atoms.is_empty()
@@ -57,7 +58,7 @@ impl Extent {
         self.atoms.as_ref().is_some_and(inside) || self.fits(to).unwrap_or(false)
     }
 
-    /// The same, by what types tell.
+    /// As `stretches_to`, decided by types.
     fn fits(&self, to: &Extent) -> Option<bool> {
         let (own, to) = (self.dims.as_ref()?, to.dims.as_ref()?);
         let fits = |(own, to): (&Dim, &Dim)| match (own, to) {
@@ -68,7 +69,7 @@ impl Extent {
         Some(own.len() <= to.len() && own.iter().rev().zip(to.iter().rev()).all(fits))
     }
 
-    /// Whether both are one shape.
+    /// Whether both are the same shape.
     pub(super) fn is(&self, other: &Extent) -> bool {
         let told = known(self.dims.as_ref()).is_some() && known(self.dims.as_ref()) == known(other.dims.as_ref());
         told || self.atoms.is_some() && self.atoms == other.atoms
@@ -80,21 +81,21 @@ impl Extent {
     }
 }
 
-/// What a sum is made to.
+/// The target size of a sum.
 #[derive(Clone, Debug)]
 pub(super) enum Size {
     /// Nothing is summed.
     Nothing,
-    /// The shape of something.
+    /// The shape of a value.
     Of(Extent),
-    /// That of the first, unless it is that of the second: then nothing is summed.
+    /// The first shape, unless it equals the second: then nothing is summed.
     Unless(Extent, Extent),
-    /// Whatever this value says.
+    /// The value of this list.
     Unknown(Value),
 }
 
 impl Size {
-    /// Whether a tensor of this shape is the same for all that is summed.
+    /// Whether a tensor of this shape is the same for all elements that are summed together.
     pub(super) fn keeps(&self, tensor: &Extent) -> bool {
         match self {
             Size::Nothing => true,
@@ -151,12 +152,12 @@ impl Extents {
         self.known.get(&value).cloned().unwrap_or_else(own)
     }
 
-    /// Says what the shape of a new value is.
+    /// Records the shape of a new value.
     pub(super) fn learn(&mut self, value: Value, extent: Extent) {
         self.known.insert(value, extent);
     }
 
-    /// The shape that a node gives its output; nothing is said where that stands for itself.
+    /// The shape of a node's output; nothing where the output stands for itself.
     fn made(&self, graph: &Graph, db: &AliasDb, node: Node, output: Value) -> Extent {
         if super::is_sum(graph, node) {
             return self.summed(graph, db, node);
@@ -179,13 +180,13 @@ impl Extents {
         match self.size(graph, db, graph.input(node, 1)) {
             Size::Nothing => whole,
             Size::Of(own) => own,
-            // Where nothing is summed the two are one shape, and the operand has it.
+            // Where nothing is summed the two shapes are equal, and the operand has that shape.
             Size::Unless(own, of) if of.is(&whole) => own,
             _ => Extent::default(),
         }
     }
 
-    /// What a list of sizes says.
+    /// The meaning of a list of sizes.
     pub(super) fn size(&self, graph: &Graph, db: &AliasDb, value: Value) -> Size {
         if graph.ty(value) == Type::none() {
             return Size::Nothing;
@@ -225,7 +226,7 @@ impl Extents {
     }
 }
 
-/// The shape that several are stretched to.
+/// The shape that several shapes are broadcast to.
 fn stretched(all: impl Iterator<Item = Extent>) -> Extent {
     let (mut atoms, mut sizes): (Option<Vec<Value>>, Option<Vec<i64>>) = (Some(Vec::new()), Some(Vec::new()));
     for extent in all {
@@ -245,7 +246,7 @@ fn stretched(all: impl Iterator<Item = Extent>) -> Extent {
     Extent { atoms, dims: sizes.and_then(|sizes| Extent::of_numbers(&sizes).dims) }
 }
 
-/// Whether a value of this type is a number, or none at all.
+/// Whether a value of this type is a scalar or None.
 pub(super) fn is_number(ty: Type) -> bool {
     use Simple::*;
     [Int, Float, Bool, Complex, Number, Scalar, None, Str].into_iter().any(|simple| ty.is(simple))
@@ -255,7 +256,7 @@ fn dims(graph: &Graph, value: Value) -> Option<Rc<[Dim]>> {
     graph.ty(value).as_tensor()?.sizes.as_deref().map(Rc::from)
 }
 
-/// How an operator makes the shape of its result.
+/// How an operator derives the shape of its result.
 fn shape_of(graph: &Graph, node: Node) -> Option<Shape> {
     if graph.kind(node) == prim::AUTOGRAD_ADD {
         return Some(Shape::Broadcast);

@@ -1,9 +1,10 @@
-//! Producers of a group that were not looked at yet, the one that stands last on top.
+//! Producers of a group that were not visited yet, the one that stands last on top.
 
 use jitopt_core::ir::{Graph, Node};
 use rustc_hash::FxHashSet;
 
-/// A heap by place in the block. Moves keep the order of those that stand before their group, so that the heap stays one.
+/// A heap ordered by position in the block. Moves keep the order of the nodes that stand before
+/// their group, so the heap property holds.
 #[derive(Default)]
 pub(super) struct Candidates {
     heap: Vec<Node>,
@@ -30,7 +31,7 @@ impl Candidates {
         }
     }
 
-    /// Takes the one that stands last.
+    /// Removes and returns the one that stands last.
     pub(super) fn pop(&mut self, graph: &Graph) -> Option<Node> {
         let last = self.heap.pop()?;
         let Some(top) = self.heap.first_mut() else { return Some(last) };

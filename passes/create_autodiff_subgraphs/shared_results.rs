@@ -1,4 +1,4 @@
-//! Puts nodes out of a group whose result is memory of an operand, or of another result.
+//! Moves nodes out of a group when their result shares memory with an operand or another result.
 //!
 //! ```text
 //! %z : Tensor = prim::DifferentiableGraph_0(%x)        %a : Tensor = prim::DifferentiableGraph_0(%x)
@@ -8,7 +8,8 @@
 //!   return (%a, %z)                                      return (%a)
 //! ```
 //!
-//! What reads such a node in the group leaves with it. Operands of the nodes that leave become results, which may share memory in turn.
+//! The readers of such a node in the group leave with it. Operands of leaving nodes become results,
+//! which may share memory in turn.
 
 use jitopt_core::analysis::{AliasDb, Location};
 use jitopt_core::entity::EntitySet;
@@ -19,14 +20,14 @@ use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};
 use rustc_hash::FxHashSet;
 
-/// Puts out what must go now; whether there was anything.
+/// Moves out the nodes that must leave now; returns whether there were any.
 pub(super) fn put_out(graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> bool {
     let leaving = graph.subgraph(group).map_or(Vec::new(), leaving);
     let leaving = planted!("autodiff.shared", leaving, "kept" => Vec::new());
     !leaving.is_empty() && cx.rewrite(graph, "nodes-put-out", group, |graph| leave(graph, group, &leaving)).is_some()
 }
 
-/// The nodes that must go, in their order.
+/// The nodes that must leave, in order.
 fn leaving(section: &Graph) -> Vec<Node> {
     let db = AliasDb::new(section);
     let mut shared: EntitySet<Location> = EntitySet::new();
@@ -56,7 +57,7 @@ fn leaving(section: &Graph) -> Vec<Node> {
     section.nodes(section.root()).filter(|node| going.contains(node)).collect()
 }
 
-/// Puts nodes of a group behind it, with copies of the constants that they read.
+/// Moves nodes of a group after it, with copies of the constants that they read.
 fn leave(graph: &mut Graph, group: Node, leaving: &[Node]) {
     let mut section = graph.take_subgraph(group).expect("a group has a section");
     let root = section.root();
@@ -102,7 +103,7 @@ fn leave(graph: &mut Graph, group: Node, leaving: &[Node]) {
     graph.set_attribute(group, attr::SUBGRAPH, Attribute::Graph(section));
 }
 
-/// Takes results out of a section, and the outputs of its node.
+/// Removes results of a section, and the corresponding outputs of its node.
 fn drop_results(graph: &mut Graph, section: &mut Graph, group: Node, going: &FxHashSet<Value>) {
     let end = section.return_node(section.root());
     for i in (0..section.num_inputs(end)).rev() {

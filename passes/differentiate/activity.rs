@@ -1,4 +1,5 @@
-//! Which values of a graph hang on what gradients are wanted of, and which writes leave those alone.
+//! Activity analysis: which values depend on inputs that need gradients, and which writes do not
+//! affect them.
 //!
 //! ```text
 //! %tracked : Tensor = prim::GetAttr[name="num_batches_tracked"](%self)
@@ -6,8 +7,10 @@
 //! %y : Tensor = aten::mul(%x, %tracked)                  # `%y` has one
 //! ```
 //!
-//! A value is active when a param that may have a gradient is in it, by operators that hand gradients on. A gradient comes to it when it is also in a result. It shares when it may be
-//! the same memory as one that is active: `aten::detach` has no gradient, and writes to it change what has one.
+//! A value is active when it depends on a param that may have a gradient, through operators that
+//! propagate gradients. It receives a gradient when a result also depends on it. It shares when it
+//! may share memory with an active value: `aten::detach` has no gradient, but a write to its result
+//! changes a value that has one.
 
 use super::reverse_graph::{is_structural, schema_of};
 use jitopt_core::analysis::gradient_claims::requires_gradient;
@@ -22,20 +25,21 @@ use jitopt_core::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 
-/// What is known of the values of a graph. Sections are looked at from outside only.
+/// The activity of the values of a graph. Sections are opaque.
 pub(super) struct Activity {
     active: EntitySet<Value>,
     shares: EntitySet<Value>,
-    /// What results are made of, by operators that hand gradients on.
+    /// Values that results depend on, through operators that propagate gradients.
     useful: EntitySet<Value>,
-    /// Where objects are given something.
+    /// Nodes that set an attribute of an object.
     stores: Vec<Node>,
     memories: RefCell<Option<Memories>>,
     grew: bool,
 }
 
 impl Activity {
-    /// Follows gradients through a graph, again where loops carry more; each value is added once.
+    /// Propagates activity through a graph, repeating loops until they add nothing; each value is
+    /// added once.
     pub(super) fn of(graph: &Graph) -> Activity {
         let mut found = Activity {
             active: EntitySet::new(),
@@ -68,34 +72,35 @@ impl Activity {
         found
     }
 
-    /// Whether a gradient may come to any result of a node.
+    /// Whether any result of a node may receive a gradient.
     pub(super) fn reaches(&self, graph: &Graph, node: Node) -> bool {
         graph.outputs(node).any(|value| self.active.contains(value) && self.useful.contains(value))
     }
 
-    /// Whether what is written to `target` changes nothing that has a gradient.
+    /// Whether a write to `target` affects no value that has a gradient.
     fn is_apart(&self, graph: &Graph, node: Node, target: Value) -> bool {
         !self.shares.contains(target) && !graph.inputs(node).any(|value| self.active.contains(value))
     }
 
-    /// What is wrong with what a node writes to, if anything is.
+    /// The objection to a write of a node, if there is one.
     pub(super) fn is_in_the_way(&self, graph: &Graph, node: Node) -> Option<&'static str> {
         let Some(schema) = schema_of(graph, node) else {
             let may_be_written =
                 !ops::operator(graph.era, graph.kind(node)).is_known() && self.is_any_read(graph, node);
-            return may_be_written.then_some("may write over what something with a gradient was computed of");
+            return may_be_written.then_some("may overwrite memory from which a value with a gradient was computed");
         };
         let targets = schema.writes().filter(|&i| i < graph.num_inputs(node)).map(|i| graph.input(node, i));
         let mut targets = targets.filter(|&target| requires_gradient(graph.ty(target)));
         targets.find_map(|target| match self.is_apart(graph, node, target) {
-            false => Some("writes over what has a gradient"),
-            true => self
-                .is_read_before(graph, node, target)
-                .then_some("writes over what something with a gradient was computed of, which its formula may read"),
+            false => Some("overwrites a value that has a gradient"),
+            true => self.is_read_before(graph, node, target).then_some(
+                "overwrites memory from which a value with a gradient was computed, which its formula may read",
+            ),
         })
     }
 
-    /// Whether an object is given what has a gradient. What it keeps of other tensors has none when it is read again.
+    /// Whether a value with a gradient is stored in an object. Other tensors that are stored have
+    /// none when they are read again.
     pub(super) fn is_lost(&self, graph: &Graph, node: Node) -> bool {
         match graph.kind(node) {
             prim::SET_ATTR => graph.inputs(node).any(|value| self.active.contains(value)),
@@ -106,7 +111,7 @@ impl Activity {
         }
     }
 
-    /// Whether a formula may keep any operand of a node that may write to all of them.
+    /// Whether a formula may capture any operand of a node that may write to all of them.
     fn is_any_read(&self, graph: &Graph, node: Node) -> bool {
         let mut operands = graph.inputs(node).filter(|&value| requires_gradient(graph.ty(value)));
         operands.any(|value| self.is_read_before(graph, node, value))
@@ -148,7 +153,7 @@ impl Activity {
         }
     }
 
-    /// What an object was given under this name may be what it gives.
+    /// A value stored in an object under this name may be the value that is read.
     fn read_attribute(&mut self, graph: &Graph, node: Node) {
         let name = name_of(graph, node);
         let mut stores = self.stores.iter().filter(|&&store| name_of(graph, store) == name);
@@ -169,7 +174,7 @@ impl Activity {
         for container in containers_written(graph, node, schema) {
             self.add(container, false, shares);
         }
-        // What hands gradients on has a row without formula, too.
+        // Operators that propagate gradients without a formula have a row, too.
         let row =
             schema.filter(|_| !is_structural(graph.kind(node))).and_then(|schema| any_gradient_row(graph.era, schema));
         let is_stopped = row.is_some_and(|row| row.formula().lines.is_empty());
@@ -218,7 +223,8 @@ impl Activity {
 
     // ---- writes
 
-    /// Whether a formula may keep what a node writes to: something with a gradient was computed of that memory before, or in another turn of a loop.
+    /// Whether a formula may capture the memory that a node writes to: a value with a gradient was
+    /// computed from it before, or in another iteration.
     fn is_read_before(&self, graph: &Graph, write: Node, target: Value) -> bool {
         let mut memories = self.memories.borrow_mut();
         let memories = memories.get_or_insert_with(|| Memories::of(graph));
@@ -247,13 +253,13 @@ fn is_in_loop(graph: &Graph, mut node: Node) -> bool {
     false
 }
 
-/// The lists and dictionaries that a node puts something into.
+/// The lists and dictionaries that a node inserts into.
 fn containers_written(graph: &Graph, node: Node, schema: Option<&Schema>) -> Vec<Value> {
     let written = schema.into_iter().flat_map(Schema::writes).filter(|&i| i < graph.num_inputs(node));
     written.map(|i| graph.input(node, i)).filter(|&value| !graph.ty(value).is_tensor()).collect()
 }
 
-/// Whether the i-th result may be the memory of the k-th operand, or hold it.
+/// Whether the i-th result may share memory with the k-th operand, or contain it.
 fn may_be_operand(graph: &Graph, node: Node, schema: Option<&Schema>, k: usize, i: usize) -> bool {
     match ops::operator(graph.era, graph.kind(node)).alias_rule(schema) {
         AliasRule::Fresh | AliasRule::Nothing | AliasRule::BatchNorm { .. } => false,
@@ -270,10 +276,12 @@ fn may_be_operand(graph: &Graph, node: Node, schema: Option<&Schema>, k: usize, 
     }
 }
 
-/// Which values may be one memory, by what made them of each other. What objects give under one name is one memory.
+/// Sets of values that may share memory, by the operators that derive one from the other. All reads
+/// of an attribute name share memory.
 ///
-/// The alias analysis is for rewrites, and takes all params and attributes for what may be one memory. With that each write to a buffer would
-/// forbid the gradients of all weights. Here only what the text itself makes one memory counts.
+/// The general alias analysis serves rewrites, and assumes that all params and attributes may share
+/// memory. Under that assumption each write to a buffer would forbid the gradients of all weights.
+/// This one counts only sharing that the text itself establishes.
 #[derive(Default)]
 struct Memories {
     above: ValueMap,
@@ -328,7 +336,7 @@ impl Memories {
         self.join(first, held);
     }
 
-    /// What goes in and out of blocks.
+    /// Joins values that enter and leave blocks.
     fn join_blocks(&mut self, graph: &Graph, node: Node) {
         let skipped = usize::from(graph.kind(node) == prim::LOOP);
         for block in graph.node_blocks(node) {

@@ -1,11 +1,13 @@
-//! Cuts a backward graph off its forward graph: what it reads of that becomes params of the one and results of the other.
+//! Separates a backward graph from its forward graph: captured values become params of the one and
+//! results of the other.
 //!
-//! Params of the backward graph are, in this order, the gradients of the forward graph's results, the gradients of values that became results of it, the params of the forward
-//! graph that are read, and the values of it that are read. A value that became a result is seen from outside, and so has a gradient that comes from there,
-//! added to the one that the backward graph has computed.
+//! Params of the backward graph are, in this order, the gradients of the forward graph's results,
+//! the gradients of values that became results, the params of the forward graph that are read, and
+//! the values of it that are read. A value that became a result is visible outside, so it has a
+//! gradient from outside as well, which is added to the one computed in the backward graph.
 //!
-//! Before, sizes that are known make `aten::_size_if_not_equal` a constant, the size of a value that is kept anyway is asked for again instead of being kept, and what
-//! nobody reads is dropped.
+//! Beforehand, known sizes make `aten::_size_if_not_equal` a constant, the size of a value that is
+//! captured anyway is recomputed instead of captured, and unread values are dropped.
 
 use super::reverse_graph::Reverse;
 use crate::{common_subexpression_elimination, constant_pooling, dead_code_elimination};
@@ -17,7 +19,8 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::{Dim, Type};
 use rustc_hash::FxHashMap;
 
-/// Drops what is not needed, adds the results that the backward graph reads to the forward graph, and makes a graph of its own of the backward graph.
+/// Drops unneeded values, adds captured values to the results of the forward graph, and completes
+/// the backward graph as a graph of its own.
 pub(super) fn cut(forward: &mut Graph, mut reverse: Reverse, cx: &mut PassContext<'_>) -> (Graph, Roles) {
     if forward.era == Era::V2 {
         fold_known_sizes(forward, &mut reverse);
@@ -61,14 +64,15 @@ pub(super) fn cut(forward: &mut Graph, mut reverse: Reverse, cx: &mut PassContex
     (backward, Roles { real_outputs, input_vjps, captured_inputs, captured_outputs, output_vjps: reverse.params })
 }
 
-/// What the backward graph still reads of the forward graph, in the order of that.
+/// The values of the forward graph that the backward graph reads, in the forward graph's order.
 fn wanted(forward: &Graph, reverse: &Reverse) -> Vec<Value> {
     let read = |value: &Value| reverse.captured.get(value).is_some_and(|&param| reverse.graph.has_uses(param));
     let made = forward.nodes(forward.root()).flat_map(|node| forward.outputs(node));
     forward.params(forward.root()).chain(made).filter(read).collect()
 }
 
-/// A new param for the gradient of a value that is seen from outside now, when the backward graph uses that gradient.
+/// Adds a param for the gradient from outside of a value that is visible there now, when the
+/// backward graph uses that gradient.
 fn from_outside(reverse: &mut Reverse, value: Value) -> Option<Value> {
     let gradient = *reverse.gradients.get(&value)?;
     let graph = &mut reverse.graph;
@@ -105,7 +109,7 @@ fn with_params(graph: &Graph, order: &[Value]) -> Graph {
     new
 }
 
-/// `%s = aten::size(%x)` is asked for again where `%x` is kept too.
+/// Recomputes `%s = aten::size(%x)` in the backward graph where `%x` is captured too.
 fn ask_sizes_again(forward: &Graph, reverse: &mut Reverse) {
     for value in wanted(forward, reverse) {
         let Some(node) = forward.definer(value).filter(|&node| asks_size(forward, node)) else { continue };
@@ -127,7 +131,8 @@ fn asks_size(graph: &Graph, node: Node) -> bool {
     graph.kind(node).as_str() == "aten::size" && graph.num_inputs(node) == 1
 }
 
-/// Merges what is computed twice in the forward graph: many sizes are. A node that reads each captured value tells what became of it.
+/// Merges equal nodes in the forward graph, which has many equal sizes. A temporary node that reads
+/// each captured value tracks the replacements.
 fn merge_equal(forward: &mut Graph, reverse: &mut Reverse, cx: &mut PassContext<'_>) {
     let mut captured: Vec<(Value, Value)> = reverse.captured.drain().collect();
     captured.sort_unstable();
@@ -152,7 +157,7 @@ fn merge_equal(forward: &mut Graph, reverse: &mut Reverse, cx: &mut PassContext<
     }
 }
 
-/// Merges comparisons of the same sizes: what they give is not written to, although it is a list.
+/// Merges comparisons of the same sizes: their results are lists that are never written to.
 fn merge_comparisons(forward: &mut Graph) {
     let mut seen: FxHashMap<(Value, Value), Value> = FxHashMap::default();
     for node in comparisons(forward) {
@@ -165,13 +170,13 @@ fn merge_comparisons(forward: &mut Graph) {
     }
 }
 
-/// The nodes that compare sizes which formulas keep.
+/// The nodes that compare sizes which formulas capture.
 fn comparisons(forward: &Graph) -> Vec<Node> {
     let nodes = forward.nodes(forward.root());
     nodes.filter(|&node| forward.kind(node).as_str() == "aten::_size_if_not_equal").collect()
 }
 
-/// `aten::_size_if_not_equal` of sizes that types tell is a constant.
+/// `aten::_size_if_not_equal` of sizes that are known from types is a constant.
 fn fold_known_sizes(forward: &mut Graph, reverse: &mut Reverse) {
     for node in comparisons(forward) {
         let known = |i| {

@@ -1,8 +1,10 @@
 //! Writes formulas of the operator table into graphs.
 //!
-//! Names are looked up where they were given last; what is not known is an operand of nothing, which a test of the table finds. The forward lines of a formula
-//! are written behind the node that they are about, in the forward graph. The backward lines stand in the block of a `prim::GradOf`, in another graph; there a
-//! value of the forward graph becomes a param when it is read first, and a constant of it is copied for each node that reads it, as in PyTorch.
+//! A name refers to its latest binding; an unknown name is an operand of nothing, which a test of
+//! the table finds. The forward lines of a formula are written after the node that they belong to,
+//! in the forward graph. The backward lines stand in the block of a `prim::GradOf`, in another
+//! graph; there a value of the forward graph becomes a param at its first read, and a constant of
+//! it is copied for each reading node, as in PyTorch.
 
 use jitopt_core::ir::{Attribute, Block, DrawPlace, Float, FloatStyle, Graph, Node, Value, ValueMap};
 use jitopt_core::ops;
@@ -14,41 +16,41 @@ use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
-/// What a name stands for.
+/// The referent of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Thing {
-    /// A value of the graph that is written.
+    /// A value of the graph that is being written.
     Here(Value),
-    /// A value of the forward graph, while the backward graph is written.
+    /// A value of the forward graph, while the backward graph is being written.
     There(Value),
-    /// A constant that nothing holds yet.
+    /// A constant without a node yet.
     Constant(Literal),
 }
 
-/// Where nodes are put.
+/// The insertion point of nodes.
 #[derive(Clone, Copy)]
 enum Place {
     Before(Node),
     End(Block),
 }
 
-/// Where constants of the formula are put.
+/// The insertion point of constants of the formula.
 #[derive(Clone, Copy)]
 enum Constants {
-    /// Behind a node.
+    /// After a node.
     Behind(Node),
-    /// At the start of a block; those of the whole graph at the start of that.
+    /// At the start of a block; for constants of the whole graph, at the start of the graph.
     In(Block),
 }
 
-/// Why a formula cannot be written: the table and the graph do not fit.
+/// Why a formula cannot be written: the table and the graph disagree.
 pub(super) type Unfit = String;
 type Step<T> = Result<T, Unfit>;
 
 /// Writes one formula.
 pub(super) struct Writer<'a> {
     graph: &'a mut Graph,
-    /// The forward graph, while another is written, and what its values are here.
+    /// The forward graph, while another is written, and the values that represent its values here.
     forward: Option<(&'a Graph, &'a mut ValueMap)>,
     names: Vec<(&'static str, Thing)>,
     place: Place,
@@ -57,9 +59,9 @@ pub(super) struct Writer<'a> {
     own: Vec<(Literal, Value)>,
     /// Operands that may be None elsewhere: the formula is written for both.
     optional: Vec<(Thing, Type)>,
-    /// Whether a function is written: constants of functions stay with the formula.
+    /// Whether a function is being written: constants of functions stay with the formula.
     in_function: bool,
-    /// What the node drew by that the formula replaces.
+    /// The key by which the replaced node draws random numbers.
     draws: Option<DrawPlace>,
 }
 
@@ -67,7 +69,7 @@ pub(super) struct Writer<'a> {
 type Read = Vec<(Thing, Value)>;
 
 impl<'a> Writer<'a> {
-    /// A writer behind a node of the forward graph.
+    /// A writer that inserts after a node of the forward graph.
     pub(super) fn behind(graph: &'a mut Graph, node: Node) -> Writer<'a> {
         let block = graph.block_of(node).expect("the node stands in a block");
         let next = graph.next(node).unwrap_or(graph.return_node(block));
@@ -77,7 +79,7 @@ impl<'a> Writer<'a> {
         Writer { graph, forward: None, names, place, constants, own, optional, in_function, draws }
     }
 
-    /// A writer into a block of the backward graph.
+    /// A writer that inserts into a block of the backward graph.
     pub(super) fn inside(
         graph: &'a mut Graph,
         forward: &'a Graph,
@@ -90,12 +92,12 @@ impl<'a> Writer<'a> {
         Writer { graph, forward: Some((forward, captured)), names, place, constants, own, optional, in_function, draws }
     }
 
-    /// Says what a name stands for from now on.
+    /// Binds a name.
     pub(super) fn bind(&mut self, name: &'static str, thing: Thing) {
         self.names.push((name, thing));
     }
 
-    /// Names the operands that a node leaves out, behind those that it has.
+    /// Binds the operands that a node omits, in the order after those that it has.
     pub(super) fn bind_defaults(&mut self, schema: &'static Schema, given: usize) {
         for formal in schema.formals.iter().skip(given) {
             if let Some(thing) = default(formal) {
@@ -104,14 +106,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Says what type the schema gives an operand, where that may be None.
+    /// Records the type that the schema gives an operand, where that may be None.
     pub(super) fn declare(&mut self, thing: Thing, ty: Type) {
         if matches!(ty.kind(), TypeKind::Optional(_)) {
             self.optional.push((thing, ty));
         }
     }
 
-    /// The value of a line, under its names.
+    /// Writes a line; returns its results, which are bound to its names.
     pub(super) fn line(&mut self, line: &'static Line) -> Step<Vec<Thing>> {
         let things = self.expr(&line.value)?;
         let things = self.unpacked(things, line.names.len())?;
@@ -127,7 +129,7 @@ impl<'a> Writer<'a> {
         Ok(things)
     }
 
-    /// The value of a line that makes a gradient, under `name` when it was made for this.
+    /// Writes a line that computes a gradient; the value is named `name` when the line created it.
     pub(super) fn gradient(&mut self, line: &'static Line, name: Option<&'static str>) -> Step<Option<Thing>> {
         let thing = self.expr(&line.value)?.first().copied();
         if let (Some(Thing::Here(value)), Some(name)) = (thing, name)
@@ -139,13 +141,14 @@ impl<'a> Writer<'a> {
         Ok(thing)
     }
 
-    /// Zeros for each element of a tensor.
+    /// A zero for each element of a tensor.
     pub(super) fn zeros_like(&mut self, thing: Thing) -> Step<Thing> {
         let things = self.overload("aten::zeros_like", vec![thing], &[])?;
-        things.first().copied().ok_or_else(|| "zeros are nothing".to_owned())
+        things.first().copied().ok_or_else(|| "`zeros` returns no value".to_owned())
     }
 
-    /// As many things as there are names: a tuple is taken apart. A loop that carries nothing has none.
+    /// As many values as there are names: a tuple is unpacked. A loop that carries nothing has
+    /// none.
     fn unpacked(&mut self, things: Vec<Thing>, wanted: usize) -> Step<Vec<Thing>> {
         if things.len() == wanted || things.is_empty() && wanted == 1 {
             return Ok(things);
@@ -204,7 +207,8 @@ impl<'a> Writer<'a> {
         self.emit(prim::LIST_CONSTRUCT, &operands, &[Type::list(element)])[0]
     }
 
-    /// What PyTorch makes of a sign: with a tensor on either side it is the operator of tensors, which adds so many times what it adds.
+    /// The operator for a sign, as in PyTorch: with a tensor on either side it is the operator on
+    /// tensors, where addition has an `alpha`.
     fn sign(&mut self, sign: &str, left: Thing, right: Thing) -> Step<Thing> {
         let once = Thing::Constant(Literal::Int(1, true));
         let tensors = [left, right].map(|thing| self.ty(thing).is_tensor());
@@ -224,7 +228,7 @@ impl<'a> Writer<'a> {
             _ => {
                 let signs = [("+", "add"), ("-", "sub"), ("*", "mul"), ("/", "div"), ("==", "eq"), ("!=", "ne")];
                 let signs = signs.into_iter().chain([("<", "lt"), (">", "gt"), ("<=", "le"), (">=", "ge")]);
-                let name = signs.into_iter().find(|(known, _)| *known == sign).ok_or("this is no sign")?.1;
+                let name = signs.into_iter().find(|(known, _)| *known == sign).ok_or("unknown operator sign")?.1;
                 self.operator(&format!("aten::{name}"), &[left, right])
             }
         }
@@ -241,7 +245,8 @@ impl<'a> Writer<'a> {
             }
         }
         if let Some(function) = function(self.graph.era, name) {
-            // One constant None may stand for several operands: which of them is meant, the function says.
+            // One constant None may stand for several operands: the function determines which one
+            // is meant.
             let known = self.optional.len();
             for (&thing, &ty) in positional.iter().zip(&function.types) {
                 self.declare(thing, ty);
@@ -252,7 +257,7 @@ impl<'a> Writer<'a> {
         }
         if matches!(name, "prim::unchecked_cast" | "prim::unchecked_unwrap_optional") {
             let ty = match self.ty(positional[0]).kind() {
-                // Graphs know no sizes but ints.
+                // Sizes in graphs are always ints.
                 TypeKind::Optional(inner) if Type::int().is_subtype_of(*inner) => Type::int(),
                 TypeKind::Optional(inner) => *inner,
                 _ => self.ty(positional[0]),
@@ -264,7 +269,7 @@ impl<'a> Writer<'a> {
         self.overload(&name, positional, &named)
     }
 
-    /// The results of a function of the table, written in place.
+    /// Writes a function of the table inline; returns its results.
     pub(super) fn function(
         &mut self,
         formals: &'static [&'static str],
@@ -290,25 +295,26 @@ impl<'a> Writer<'a> {
         Ok(all)
     }
 
-    /// The result of an operator that has one, called with all operands.
+    /// The first result of an operator, called with all operands.
     pub(super) fn operator(&mut self, name: &str, operands: &[Thing]) -> Step<Thing> {
         let things = self.overload(name, operands.to_vec(), &[])?;
-        things.first().copied().ok_or_else(|| format!("`{name}` returns nothing"))
+        things.first().copied().ok_or_else(|| format!("`{name}` returns no value"))
     }
 
-    /// The results of the overload that takes these operands; what is left out has its default.
+    /// The results of the overload that accepts these operands; omitted operands have their
+    /// defaults.
     fn overload(&mut self, name: &str, positional: Vec<Thing>, named: &[(&str, Thing)]) -> Step<Vec<Thing>> {
         let kind = Symbol::new(name);
         let operator = ops::operator(self.graph.era, kind);
         let types: Vec<Type> = positional.iter().map(|&thing| self.ty(thing)).collect();
-        // It takes any number of gradients, and is in no list.
+        // It takes any number of gradients, and has no schema in the list.
         if kind == prim::AUTOGRAD_ANY_NON_ZERO {
             let operands = self.operands(&positional);
             return Ok(self.emit(kind, &operands, &[Type::bool()]));
         }
         let takes_all = |schema: &&Schema| named.is_empty() && schema.formals.len() == types.len();
         let exact = operator.resolve(&types).schema().filter(takes_all);
-        // Overloads of other releases have no gradients of their own: they come last.
+        // Overloads of other releases have no gradient formulas: they come last.
         let is_own = |schema: &&Schema| operator.schemas.iter().any(|own| std::ptr::eq(own, *schema));
         if let Some(schema) = exact.filter(is_own) {
             return self.node(kind, schema, &positional);
@@ -328,7 +334,7 @@ impl<'a> Writer<'a> {
         Err(format!("no overload of `{name}` takes ({})", shown.join(", ")))
     }
 
-    /// All operands of an overload, where the ones that are left out have defaults.
+    /// All operands of an overload, with defaults for omitted ones.
     fn completed(&mut self, schema: &Schema, positional: &[Thing], named: &[(&str, Thing)]) -> Option<Vec<Thing>> {
         let known = |name: &str| named.iter().find(|(formal, _)| *formal == name).map(|(_, thing)| *thing);
         if positional.len() > schema.formals.len() || named.iter().any(|(name, _)| schema.formal(name).is_none()) {
@@ -376,15 +382,15 @@ impl<'a> Writer<'a> {
             let (_, types) = self.in_block(block, |writer| writer.body(body))?;
             sides.push(types);
         }
-        let joined = sides[0].iter().zip(&sides[1]).map(|(a, b)| a.join(*b).ok_or("branches differ in types"));
+        let joined = sides[0].iter().zip(&sides[1]).map(|(a, b)| a.join(*b).ok_or("the branches have different types"));
         let types = joined.collect::<Result<Vec<Type>, _>>()?;
         if sides[0].len() != sides[1].len() {
-            return Err("branches differ in results".to_owned());
+            return Err("the branches have different numbers of results".to_owned());
         }
         Ok(types.iter().map(|&ty| Thing::Here(self.graph.add_output(node, ty))).collect())
     }
 
-    /// Writes into a block, whose results are what comes of it; with their types.
+    /// Writes into a block; returns the results and their types.
     fn in_block(
         &mut self,
         block: Block,
@@ -410,7 +416,7 @@ impl<'a> Writer<'a> {
         for (_, start) in carried {
             things.push(self.one(start)?);
         }
-        // What a turn hands on may have other sizes than what the loop begins with.
+        // Values that an iteration passes on may have other sizes than the initial ones.
         let types: Vec<Type> = things[2..].iter().map(|&thing| self.ty(thing).erased()).collect();
         let operands = self.operands(&things);
         let node = self.graph.create(prim::LOOP);
@@ -449,7 +455,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The value that a thing is, as an operand of a node to come or as a result of the block.
+    /// The value of a thing, as an operand of a node to come or as a result of the block.
     pub(super) fn value(&mut self, thing: Thing) -> Value {
         self.operands(&[thing])[0]
     }
@@ -476,10 +482,10 @@ impl<'a> Writer<'a> {
         value
     }
 
-    /// The param that a value of the forward graph is here; none for a constant.
+    /// The param that represents a value of the forward graph here; none for a constant.
     fn captured(&mut self, value: Value) -> Option<Value> {
         let (forward, captured) =
-            self.forward.as_mut().expect("a forward graph is known where one of its values is read");
+            self.forward.as_mut().expect("a value of the forward graph is read only when there is one");
         if forward.definer(value).is_some_and(|made| forward.kind(made) == prim::CONSTANT) {
             return None;
         }
@@ -487,7 +493,7 @@ impl<'a> Writer<'a> {
     }
 
     fn copied_constant(&mut self, value: Value) -> Value {
-        let (forward, _) = self.forward.as_ref().expect("a forward graph is known where one of its values is read");
+        let (forward, _) = self.forward.as_ref().expect("a value of the forward graph is read only when there is one");
         let constant = forward.definer(value).expect("a constant has a node");
         let copy = self.graph.copy_node(Some(forward), constant, &mut ValueMap::default());
         self.graph.prepend(self.graph.root(), copy);
@@ -506,12 +512,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether the numbers of a formula are constants of the whole backward graph.
+    /// Whether the scalars of a formula are constants of the whole backward graph.
     fn belongs_to_graph(&self) -> bool {
         matches!(self.constants, Constants::In(_)) && !self.in_function
     }
 
-    /// A constant that stays with the formula, one for all that read it.
+    /// A constant that stays with the formula, one for all readers.
     fn own_constant(&mut self, literal: Literal) -> Value {
         if let Some((_, value)) = self.own.iter().find(|(known, _)| *known == literal) {
             return *value;
@@ -526,7 +532,7 @@ impl<'a> Writer<'a> {
         value
     }
 
-    /// A number out of a tuple. Only 2.x keeps it so.
+    /// An integer out of a tuple. Only 2.x stores it so.
     fn kept(&mut self, number: i64) -> Value {
         if self.graph.era == Era::V1_3 {
             return self.constant(Literal::Int(number, false));
@@ -543,7 +549,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A node that makes a constant, in no block yet.
+/// A node for a constant, in no block yet.
 fn made(graph: &mut Graph, literal: Literal) -> Node {
     let style = FloatStyle::of(graph.release());
     let (ty, value) = match literal {
@@ -560,7 +566,7 @@ fn made(graph: &mut Graph, literal: Literal) -> Node {
     node
 }
 
-/// What a formal is when it is left out.
+/// The default of a formal parameter.
 fn default(formal: &Formal) -> Option<Thing> {
     let literal = match formal.default? {
         "None" => Literal::None,
@@ -574,7 +580,7 @@ fn default(formal: &Formal) -> Option<Thing> {
     Some(Thing::Constant(literal))
 }
 
-/// The param of a backward graph that stands for a value of the forward graph.
+/// The param of a backward graph that represents a value of the forward graph.
 pub(super) fn capture(graph: &mut Graph, forward: &Graph, captured: &mut ValueMap, value: Value) -> Value {
     *captured.entry(value).or_insert_with(|| {
         let param = graph.add_param(graph.root(), forward.ty(value));

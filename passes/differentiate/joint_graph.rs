@@ -1,4 +1,4 @@
-//! Forward and backward graph as one, which can be fused, and differentiated, as any other.
+//! Forward and backward graph as one, which can be fused and differentiated like any other.
 //!
 //! ```text
 //! graph(%x : Tensor):                                graph(%x : Tensor, %grad.y : Tensor):
@@ -17,7 +17,8 @@ use jitopt_core::tensor::DType;
 use jitopt_core::types::Type;
 use rustc_hash::FxHashSet;
 
-/// The group that a graph consists of: its operands are the params, its outputs are the results.
+/// The group that makes up the whole graph: its operands are the params, its outputs are the
+/// results.
 pub(super) fn whole(graph: &Graph) -> Option<(Node, Roles)> {
     let group = graph.first(graph.root()).filter(|&node| graph.next(node).is_none())?;
     let is_all = graph.inputs(group).eq(graph.params(graph.root()))
@@ -26,13 +27,14 @@ pub(super) fn whole(graph: &Graph) -> Option<(Node, Roles)> {
     Some((group, Roles::of(graph, group).filter(|_| is_all)?))
 }
 
-/// A result whose gradient would be something else than a tensor.
+/// A result whose gradient would not be a tensor.
 pub(super) fn result_without_gradient(graph: &Graph, group: Node, roles: &Roles) -> Option<Value> {
     let mut wanted = graph.outputs(group).enumerate().filter(|(i, _)| roles.input_vjps.contains(i));
     wanted.find(|(_, output)| !graph.ty(*output).is_tensor()).map(|(_, output)| output)
 }
 
-/// Puts both graphs of a group in its place. Gradients of results become params, behind the others, and those of params results, which are named for them.
+/// Replaces a group by both of its graphs. Gradients of results become params, after the others,
+/// and gradients of params become results, which are named after them.
 pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
     let (Some(section), Some(backward)) = (graph.subgraph(group).cloned(), graph.backward(group).cloned()) else {
         return;
@@ -73,7 +75,8 @@ pub(super) fn join(graph: &mut Graph, group: Node, roles: &Roles) {
     }
 }
 
-/// Whether operators may find tensors of several element types: formulas leave gradients in that of the result.
+/// Whether operators may have tensors of several element types: formulas leave gradients in the
+/// type of the result.
 fn may_promote(section: &Graph) -> bool {
     let is_asked_for = |value: &Value| requires_gradient(section.ty(*value));
     let params: Vec<Value> = section.params(section.root()).filter(|param| section.ty(*param).is_tensor()).collect();
@@ -84,7 +87,8 @@ fn may_promote(section: &Graph) -> bool {
     !all_told || known.iter().any(|dtype| *dtype != known[0])
 }
 
-/// The gradient in the element type of what it is the gradient of. One that is given is that of a param that is handed out.
+/// Casts the gradient to the element type of the value it belongs to. A gradient that is itself a
+/// param belongs to a param that the graph returns, and needs no cast.
 fn of_type(graph: &mut Graph, gradient: Value, of: Value) -> Value {
     if graph.is_param(gradient) {
         return gradient;
@@ -96,7 +100,7 @@ fn of_type(graph: &mut Graph, gradient: Value, of: Value) -> Value {
     made
 }
 
-/// Values that hang on gradients that are given: these are defined.
+/// Values that depend on given gradients: these are defined.
 fn reached(graph: &Graph, given: &[Value]) -> FxHashSet<Value> {
     let mut found: FxHashSet<Value> = given.iter().copied().collect();
     for node in graph.nodes(graph.root()) {
@@ -115,14 +119,14 @@ fn gradient_param(graph: &mut Graph, of: Value) -> Value {
     param
 }
 
-/// The gradient of what is only kept: nobody has one for it.
+/// The gradient of a value that is only captured: the caller has none for it.
 fn undefined(graph: &mut Graph) -> Value {
     let zero = graph.create_op(prim::AUTOGRAD_ZERO, &[], gradient_type(Type::tensor(), false));
     graph.append(graph.root(), zero);
     graph.output(zero, 0)
 }
 
-/// What the tuple that a backward graph returns is made of.
+/// The elements of the tuple that a backward graph returns.
 fn unpacked(graph: &mut Graph, value: Value) -> Vec<Value> {
     match graph.definer(value).filter(|&node| graph.kind(node) == prim::TUPLE_CONSTRUCT) {
         Some(tuple) => {

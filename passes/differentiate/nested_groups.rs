@@ -1,4 +1,5 @@
-//! Groups that have a backward graph, in a graph that is differentiated as a whole: an operator whose formula is that graph.
+//! Groups that have a backward graph, in a graph that is differentiated as a whole: an operator
+//! whose formula is that graph.
 //!
 //! ```text
 //! %z : Tensor = prim::DifferentiableGraph_0(%x)              | %z, %kept = prim::DifferentiableGraph_0(%x)
@@ -20,11 +21,12 @@ pub(super) fn has_backward(graph: &Graph, node: Node) -> bool {
 }
 
 impl Reverse {
-    /// The gradients of a group's operands. The group hands out what its backward graph reads from now on.
+    /// The gradients of a group's operands. The group returns the values that its backward graph
+    /// reads from now on.
     pub(super) fn group(&mut self, forward: &mut Graph, node: Node) -> Result<Vec<(Value, Value)>, Unfit> {
         let (roles, backward) = Roles::of(forward, node)
             .zip(forward.backward(node).cloned())
-            .ok_or("a group does not say what its backward graph is of")?;
+            .ok_or("a group has no attributes that describe its backward graph")?;
         hand_out_all(forward, node);
         let operands: Vec<Value> = forward.inputs(node).collect();
         let outputs: Vec<Value> = forward.outputs(node).collect();
@@ -47,7 +49,7 @@ impl Reverse {
         Ok(roles.output_vjps.iter().map(|&i| operands[i]).zip(found).collect())
     }
 
-    /// What a tuple is made of.
+    /// The elements of a tuple.
     fn elements(&self, tuple: Value) -> Result<Vec<Value>, Unfit> {
         let maker = self.graph.definer(tuple).filter(|&node| self.graph.kind(node) == prim::TUPLE_CONSTRUCT);
         let maker = maker.ok_or("the backward graph of a group does not return a tuple that it makes")?;
@@ -55,7 +57,8 @@ impl Reverse {
     }
 }
 
-/// Adds the results of a section as outputs of its node that were kept for the backward graph alone.
+/// Adds the results of a section that were only captured for the backward graph as outputs of its
+/// node.
 fn hand_out_all(forward: &mut Graph, node: Node) {
     let types: Vec<_> = forward
         .subgraph(node)

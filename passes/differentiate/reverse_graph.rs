@@ -1,4 +1,5 @@
-//! The backward graph of a graph, before it is cut off: what it reads of the forward graph are params that stand where they were met.
+//! The backward graph of a graph, before it is separated: captured values of the forward graph are
+//! params, which stand where they were first read.
 //!
 //! ```text
 //! graph(%x : Tensor, %y : Tensor):          graph(%0 : Tensor, %y : Tensor, …):
@@ -7,8 +8,9 @@
 //!                                                 %2 : Tensor = aten::mul(%0, %y)
 //! ```
 //!
-//! Nodes are walked from the last to the first. The gradients of a node's outputs, `prim::AutogradZero` where there is none, are what its formula starts
-//! from; what it gives for operands is summed up with `prim::AutogradAdd`.
+//! Nodes are visited from the last to the first. A node's formula starts from the gradients of its
+//! outputs, `prim::AutogradZero` where there is none; the gradients that it gives for operands are
+//! accumulated with `prim::AutogradAdd`.
 
 use super::activity::Activity;
 use super::fitting::{self, Fitting};
@@ -31,23 +33,26 @@ use jitopt_core::types::Type;
 
 /// A backward graph that still belongs to its forward graph.
 pub(super) struct Reverse {
-    /// The graph. Its first params are the gradients of results, the others stand for values of the forward graph.
+    /// The graph. Its first params are the gradients of results, the others represent values of the
+    /// forward graph.
     pub(super) graph: Graph,
     /// The gradients of values, in the backward graph.
     pub(super) gradients: ValueMap,
-    /// What values of the forward graph are called in the backward graph.
+    /// The values that represent values of the forward graph in the backward graph.
     pub(super) captured: ValueMap,
-    /// Gradients that hang on those of results. The others are 0 unless somebody hands in gradients of what is kept, as a second derivative does.
+    /// Gradients that depend on gradients of results. The others are 0 unless the caller passes
+    /// gradients of captured values, as a second derivative does.
     reached: EntitySet<Value>,
-    /// Which results have a param for their gradient.
+    /// Indices of the results that have a param for their gradient.
     pub(super) results: Vec<usize>,
-    /// Which params of the forward graph the backward graph computes gradients of.
+    /// Indices of the params of the forward graph that the backward graph computes gradients of.
     pub(super) params: Vec<usize>,
-    /// Whether gradients stop as in eager mode, where they are infinite too.
+    /// Whether gradients stop as in eager mode, even where they are infinite.
     is_eager: bool,
-    /// Whether tensors of unknown element types count as halves.
+    /// Whether tensors of unknown element types count as half precision.
     may_be_halves: bool,
-    /// Whether gradients are cast to the element types of what they are of, as there are several.
+    /// Whether gradients are cast to the element types of the values they belong to, as there are
+    /// several.
     is_mixed: bool,
     /// Which values may have a gradient.
     activity: Activity,
@@ -59,22 +64,23 @@ pub(super) struct Undifferentiable {
     pub(super) why: String,
 }
 
-/// The first node that cannot be differentiated: one that has gradients to hand on and no formula, writes over what has a gradient, in a branch or a loop too, or switches gradients off.
+/// The first node that cannot be differentiated: one that propagates gradients and has no formula,
+/// overwrites a value that has a gradient, also in a branch or a loop, or disables gradients.
 pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
     let activity = Activity::of(forward);
     let mut nodes = forward.all_nodes();
     nodes.find_map(|node| {
-        let inside = || writes_inside(forward, node).then_some("writes over what has a gradient");
+        let inside = || writes_inside(forward, node).then_some("overwrites a value that has a gradient");
         if let Some(why) = activity.is_in_the_way(forward, node).or_else(inside) {
             let why = format!("`{}` {why}", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
         if activity.is_lost(forward, node) {
-            let why = format!("`{}` hands what has a gradient to where it is lost sight of", forward.kind(node));
+            let why = format!("`{}` stores a value that has a gradient where it cannot be tracked", forward.kind(node));
             return Some(Undifferentiable { node, why });
         }
         if is_about_grad_mode(forward, node) {
-            let why = "whether gradients are computed is decided while the graph runs".to_owned();
+            let why = "gradients are enabled or disabled at run time".to_owned();
             return Some(Undifferentiable { node, why });
         }
         let is_computed = activity.reaches(forward, node) && !is_structural(forward.kind(node));
@@ -99,7 +105,8 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
     })
 }
 
-/// Whether a section of a node changes something that may have a gradient: a tensor, or a list or a dictionary of them.
+/// Whether a section of a node changes something that may have a gradient: a tensor, or a list or a
+/// dictionary of them.
 fn writes_inside(graph: &Graph, node: Node) -> bool {
     let writes_over = |section: &Graph, node| {
         let operand = |i: usize| (i < section.num_inputs(node)).then(|| section.ty(section.input(node, i)));
@@ -114,7 +121,7 @@ pub(super) fn schema_of(graph: &Graph, node: Node) -> Option<&'static Schema> {
     ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()
 }
 
-/// Nodes whose gradient takes apart what they put together, or hands on what it is given.
+/// Nodes whose gradient unpacks what they pack, or passes the gradient through.
 pub(super) fn is_structural(kind: Symbol) -> bool {
     matches!(
         kind,
@@ -128,7 +135,7 @@ pub(super) fn is_structural(kind: Symbol) -> bool {
     )
 }
 
-/// Makes the backward graph. The forward graph gets what formulas keep.
+/// Makes the backward graph. The forward graph gets the nodes that formulas capture.
 pub(super) fn reverse(forward: &mut Graph, is_eager: bool, may_be_halves: bool) -> Result<Reverse, Undifferentiable> {
     let graph = Graph::empty_like(forward);
     let mut all = Reverse {
@@ -169,13 +176,13 @@ pub(super) fn reverse(forward: &mut Graph, is_eager: bool, may_be_halves: bool) 
     Ok(all)
 }
 
-/// The type of a gradient: nothing is known of it but that it is a tensor, or a list of them.
+/// The type of a gradient: a tensor, or a list of tensors, with no further facts.
 fn plain(ty: Type) -> Type {
     ty.erased()
 }
 
 impl Reverse {
-    /// The gradient of a value, none yet being `prim::AutogradZero`.
+    /// The gradient of a value; `prim::AutogradZero` when there is none yet.
     pub(super) fn get(&mut self, value: Value) -> Value {
         if let Some(&gradient) = self.gradients.get(&value) {
             return gradient;
@@ -187,7 +194,7 @@ impl Reverse {
 
     fn set(&mut self, value: Value, gradient: Value) {
         let sum = match self.gradients.get(&value) {
-            // Of a list that several operators read, each element has a sum of its own.
+            // Each element of a list with several readers has a sum of its own.
             Some(&before) => self.append(prim::AUTOGRAD_ADD, &[before, gradient], plain(self.graph.ty(gradient))),
             None => gradient,
         };
@@ -202,14 +209,14 @@ impl Reverse {
         made
     }
 
-    /// Notes whether what is made of gradients hangs on those of results.
+    /// Records whether a value made from gradients depends on those of results.
     pub(super) fn follow(&mut self, made: Value, gradients: &[Value]) {
         if gradients.iter().any(|&gradient| self.reached.contains(gradient)) {
             self.reached.insert(made);
         }
     }
 
-    /// Hands the gradients of a node's outputs on to its operands.
+    /// Propagates the gradients of a node's outputs to its operands.
     fn node(&mut self, forward: &mut Graph, node: Node) -> Result<(), Unfit> {
         let outputs: Vec<Value> = forward.outputs(node).collect();
         let is_list = |value: &Value| !forward.ty(*value).is_tensor();
@@ -242,10 +249,11 @@ impl Reverse {
         Ok(())
     }
 
-    /// The row by which a node is differentiated: where halves are known, the one that rounds as eager mode does.
+    /// The row by which a node is differentiated: where half precision is known, the one that
+    /// rounds as eager mode does.
     ///
-    /// PyTorch's own formulas stay where nothing is known, unless the graph is made for a run: their texts are what
-    /// PyTorch's executors have.
+    /// PyTorch's own formulas stay where nothing is known, unless the graph is made for a run:
+    /// PyTorch's executors have these texts.
     fn row(&self, forward: &Graph, node: Node, schema: &Schema) -> Option<&'static GradientRow> {
         let dtypes = || {
             forward
@@ -277,7 +285,7 @@ impl Reverse {
         (linear, block)
     }
 
-    /// Makes what a block computes an output of its node, which takes over the name.
+    /// Makes a value computed in a block an output of its node, which takes over the name.
     fn export(&mut self, linear: Node, block: Block, inner: Value) -> Value {
         self.graph.add_result(block, inner);
         let output = self.graph.add_output(linear, plain(self.graph.ty(inner)));
@@ -322,7 +330,7 @@ impl Reverse {
                 writer.line(line)?;
                 continue;
             }
-            let i = schema.formal(line.names[0]).ok_or_else(|| format!("`{}` is no operand", line.names[0]))?;
+            let i = schema.formal(line.names[0]).ok_or_else(|| format!("`{}` is not an operand", line.names[0]))?;
             let name = GRADIENT_NAMES.iter().find(|(formal, _)| *formal == line.names[0]).map(|(_, name)| *name);
             if let Some(thing) = writer.gradient(line, name)?.filter(|thing| *thing != Thing::Constant(Literal::None)) {
                 let value = writer.value(thing);
@@ -332,14 +340,15 @@ impl Reverse {
             }
         }
         found.sort_by_key(|(i, _)| *i);
-        // What was replaced may write, as statistics that run along do, and must not do so twice.
+        // The replaced operator may write, as running statistics do, and must not do so twice.
         if formula.lines.iter().any(|line| line.role == Role::Replace) {
             forward.erase(node);
         }
         Ok(found.into_iter().map(|(i, inner)| (operands[i], self.export(linear, block, inner))).collect())
     }
 
-    /// Writes the forward lines of a formula, behind the node or in its place; the names that the backward lines may read.
+    /// Writes the forward lines of a formula, after the node or in its place; returns the names
+    /// that the backward lines may read.
     fn keep(
         &mut self,
         forward: &mut Graph,
@@ -373,7 +382,7 @@ impl Reverse {
             if let Some(gradient) = self.gradients.remove(&old) {
                 self.gradients.insert(new, gradient);
             }
-            // What reads it behind has been differentiated, and may want it.
+            // Its later readers have been differentiated, and may capture it.
             if let Some(param) = self.captured.remove(&old) {
                 self.captured.insert(new, param);
             }
@@ -401,7 +410,8 @@ impl Reverse {
         Ok(found)
     }
 
-    /// The gradient of what was taken apart into a list, or into chunks that are joined again.
+    /// The gradient of a value that was unpacked into a list, or into chunks that are concatenated
+    /// again.
     fn joined(&mut self, forward: &Graph, node: Node, gradients: &[Value]) -> Vec<(Value, Value)> {
         let (linear, block) = self.linear(forward, node, gradients);
         let outputs: Vec<Value> = forward.outputs(node).collect();
@@ -427,7 +437,8 @@ impl Reverse {
         vec![(forward.input(node, 0), gradient)]
     }
 
-    /// The gradient itself, or zeros where no result hands one on: what is joined must be there.
+    /// The gradient itself, or zeros where no result propagates one: concatenated operands must be
+    /// defined.
     fn defined(&mut self, forward: &Graph, block: Block, output: Value, gradient: Value) -> Value {
         if self.reached.contains(gradient) {
             return gradient;
@@ -444,7 +455,7 @@ impl Reverse {
     }
 }
 
-/// The operands by the names of formals.
+/// The operands by the names of the formal parameters.
 fn bound(schema: &'static Schema, operands: &[Value]) -> Vec<(&'static str, Value)> {
     schema.formals.iter().map(|formal| formal.name).zip(operands.iter().copied()).collect()
 }
@@ -458,7 +469,7 @@ fn named_results(outputs: &[Value]) -> Vec<(&'static str, Value)> {
     }
 }
 
-/// `g`, or `g0`, `g1`, …; `gs` is the list that the only gradient is.
+/// `g`, or `g0`, `g1`, …; `gs` is a single gradient that is a list.
 fn bind_gradients(writer: &mut Writer<'_>, gradients: &[Value]) {
     const NAMES: [&str; 6] = ["g0", "g1", "g2", "g3", "g4", "g5"];
     if let [only] = gradients {
@@ -471,7 +482,7 @@ fn bind_gradients(writer: &mut Writer<'_>, gradients: &[Value]) {
     }
 }
 
-/// The names that gradients of the commonest operands get.
+/// The names of gradients of the most common operands.
 const GRADIENT_NAMES: &[(&str, &str)] = &[
     ("self", "grad_self"),
     ("other", "grad_other"),

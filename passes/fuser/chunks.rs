@@ -1,7 +1,7 @@
 //! Chunks between a producer and a consumer.
 //!
-//! A chunk of what an operator computes is what the operator computes of chunks, once its operands have the same sizes. The chunk moves before
-//! the operator, and the operator is there once for each chunk:
+//! A chunk of an operator's result is the operator's result on chunks, once its operands have the
+//! same sizes. The chunk moves before the operator, which is duplicated for each chunk:
 //!
 //! ```text
 //! %s = aten::add(%x, %y, %1)                                   %x0, %x1, %y0, %y1 = prim::BroadcastingChunk[chunks=2, dim=1](%x, %y)
@@ -10,11 +10,13 @@
 //!                                                              %z = aten::mul(%a, %b)
 //! ```
 //!
-//! When groups are made, what is left of that is written as `aten::broadcast_tensors` and a chunk for each operand, and the group that alone reads
-//! the chunks takes them in.
+//! After groups are made, the remaining chunks are written as `aten::broadcast_tensors` and a chunk
+//! for each operand, and a group that is the only reader of the chunks absorbs them.
 //!
-//! PyTorch moves chunks past every operator, also when `aten::type_as` does not stretch one operand to the other, when random numbers would be
-//! drawn anew for each chunk, and when somebody writes to an operand between the operator and the chunk. We do not, or move the write.
+//! PyTorch moves chunks past every operator, also when `aten::type_as` does not broadcast one
+//! operand to the other, when random numbers would be drawn anew for each chunk, and when an
+//! operand is written to between the operator and the chunk. This pass does not move them there, or
+//! moves the write.
 
 use super::{Fuser, group_sizes, is_random, latest_first};
 use jitopt_core::analysis::AliasDb;
@@ -32,13 +34,14 @@ fn attribute(graph: &Graph, node: Node, name: Symbol) -> Option<i64> {
     graph.attribute(node, name).and_then(Attribute::as_int)
 }
 
-/// Whether nobody but `consumer` reads the outputs of `node`.
+/// Whether `consumer` is the only reader of the outputs of `node`.
 fn is_read_only_by(graph: &Graph, node: Node, consumer: Node) -> bool {
     graph.outputs(node).all(|output| graph.users(output).all(|user| user == consumer))
 }
 
 impl Fuser {
-    /// Moves the chunk that makes `value` before what it divides, so that `consumer` can take that in; whether it did.
+    /// Moves the chunk that defines `value` before its operand's producer, so that `consumer` can
+    /// absorb that; returns whether it did.
     pub(super) fn move_chunk(
         &mut self,
         graph: &mut Graph,
@@ -53,10 +56,11 @@ impl Fuser {
         let operands: Vec<Value> = graph.inputs(chunk).collect();
         let movable = operands.iter().position(|&operand| self.is_divisible(graph, chunk, operand));
         let Some(i) = movable else { return false };
-        let operator = graph.definer(operands[i]).expect("an operator makes it");
+        let operator = graph.definer(operands[i]).expect("the operand is defined by an operator");
         let moved = cx.rewrite(graph, "chunks-moved", operator, |graph| {
             graph_update!("Moving a chunk before %{}", graph.name(operands[i]));
-            // What the operator reads may be written to before the chunk: then that comes later.
+            // An operand of the operator may be written to before the chunk: then the alias
+            // analysis must be updated.
             let is_written = graph.inputs(operator).any(|value| self.db.has_writers(value));
             if planted!("fuse.divided-later", is_written, "ignored" => false) {
                 self.db.move_before_topologically(graph, operator, chunk);
@@ -66,7 +70,8 @@ impl Fuser {
         moved.is_some()
     }
 
-    /// Whether `operand` of a chunk comes from an operator that can be applied to chunks, and that nobody else needs.
+    /// Whether `operand` of a chunk is defined by an operator that can be applied to chunks, and
+    /// has no other reader.
     fn is_divisible(&mut self, graph: &Graph, chunk: Node, operand: Value) -> bool {
         let Some(node) = graph.definer(operand) else { return false };
         let Ok(Some(row)) = self.fusible(graph, node) else { return false };
@@ -77,7 +82,7 @@ impl Fuser {
             && self.cannot_move(graph, node, chunk).is_none()
     }
 
-    /// Writes out what stretches and divides at once, and lets groups take in chunks.
+    /// Writes out combined broadcasts and chunks, and lets groups absorb chunks.
     pub(super) fn settle_chunks(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let backwards: Vec<Node> = graph.nodes(block).collect();
         for &node in
@@ -91,7 +96,7 @@ impl Fuser {
         }
     }
 
-    /// Moves a chunk into the group that alone reads it.
+    /// Moves a chunk into the group that is its only reader.
     fn take_chunk_in(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, group: Node) -> bool {
         let producers = latest_first(graph, group);
         let found = producers.iter().map(|(chunk, _)| *chunk).find(|&chunk| takes_in(graph, group, chunk));
@@ -107,7 +112,7 @@ impl Fuser {
     }
 }
 
-/// Whether a group can take in a chunk that it reads.
+/// Whether a group can absorb a chunk that it reads.
 pub(super) fn takes_in(graph: &Graph, group: Node, chunk: Node) -> bool {
     graph.kind(group) == prim::FUSION_GROUP
         && graph.kind(chunk) == prim::CONSTANT_CHUNK
@@ -116,13 +121,13 @@ pub(super) fn takes_in(graph: &Graph, group: Node, chunk: Node) -> bool {
         && reads_operand_in_chunks_only(graph, group, chunk)
 }
 
-/// Applies `operator`, which makes operand `i` of `chunk`, to chunks of its operands.
+/// Applies `operator`, which defines operand `i` of `chunk`, to chunks of its operands.
 fn divide(graph: &mut Graph, db: &mut AliasDb, chunk: Node, i: usize, operator: Node) {
     let chunk = stretching(graph, db, chunk);
     let chunks = graph.num_outputs(chunk) / graph.num_inputs(chunk);
     let old: Vec<Value> = (0..chunks).map(|n| graph.output(chunk, i * chunks + n)).collect();
     let operands: Vec<Value> = graph.inputs(operator).collect();
-    // For each operand what it is in each chunk.
+    // For each operand the offset of its chunks; none for an operand that is not divided.
     let divided: Vec<Option<usize>> = operands
         .iter()
         .map(|&operand| graph.ty(operand).is_tensor().then(|| first_chunk_of(graph, db, chunk, operand, &old)))
@@ -149,7 +154,8 @@ fn divide(graph: &mut Graph, db: &mut AliasDb, chunk: Node, i: usize, operator: 
     graph.erase(operator);
 }
 
-/// A chunk that first stretches its operands to the same sizes, in the place of one that has a single operand.
+/// A chunk that first broadcasts its operands to the same sizes, in place of a chunk with a single
+/// operand.
 fn stretching(graph: &mut Graph, db: &mut AliasDb, chunk: Node) -> Node {
     if graph.kind(chunk) == prim::BROADCASTING_CHUNK {
         return chunk;
@@ -170,7 +176,7 @@ fn stretching(graph: &mut Graph, db: &mut AliasDb, chunk: Node) -> Node {
     new
 }
 
-/// Where a node stands in the program.
+/// Copies source location and scope of a node.
 fn copy_notes(graph: &mut Graph, from: Node, to: Node) {
     if let Some(location) = graph.location(from).map(<[u8]>::to_vec) {
         graph.set_location(to, &location);
@@ -180,7 +186,8 @@ fn copy_notes(graph: &mut Graph, from: Node, to: Node) {
     }
 }
 
-/// The number of the output that is the first chunk of `operand`, which becomes an operand of the chunk if it is none.
+/// The index of the output that is the first chunk of `operand`, which becomes an operand of the
+/// chunk if it is none.
 fn first_chunk_of(graph: &mut Graph, db: &mut AliasDb, chunk: Node, operand: Value, like: &[Value]) -> usize {
     if let Some(known) = graph.inputs(chunk).position(|input| input == operand) {
         return known * like.len();
@@ -194,7 +201,7 @@ fn first_chunk_of(graph: &mut Graph, db: &mut AliasDb, chunk: Node, operand: Val
     first
 }
 
-/// Puts operators that exist in the place of one that stretches and divides.
+/// Replaces a node that broadcasts and divides by operators that exist.
 fn write_out(graph: &mut Graph, db: &mut AliasDb, node: Node) {
     let operands: Vec<Value> = graph.inputs(node).collect();
     let stretched = stretch(graph, node, &operands);
@@ -219,7 +226,7 @@ fn write_out(graph: &mut Graph, db: &mut AliasDb, node: Node) {
     graph.erase(node);
 }
 
-/// Tensors of the same sizes: views of `operands`, in which repeated elements are one.
+/// Tensors of the same sizes: views of `operands`, with stride 0 in broadcast dimensions.
 fn stretch(graph: &mut Graph, before: Node, operands: &[Value]) -> Vec<Value> {
     let list = Type::list(Type::tensor());
     let made = graph.create_op(prim::LIST_CONSTRUCT, operands, list);
@@ -233,14 +240,15 @@ fn stretch(graph: &mut Graph, before: Node, operands: &[Value]) -> Vec<Value> {
     values
 }
 
-/// The param of `group` that stands for its operand `value`.
+/// The param of `group` that corresponds to its operand `value`.
 fn param_of(graph: &Graph, group: Node, value: Value) -> Option<Value> {
     let i = graph.inputs(group).position(|input| input == value)?;
     let section = graph.subgraph(group)?;
     section.params(section.root()).nth(i)
 }
 
-/// Whether a group reads what `chunk` divides in no other way: it is of other sizes than what the kernel computes.
+/// Whether a group reads the operand of `chunk` in no other way: it has other sizes than the
+/// kernel's results.
 fn reads_operand_in_chunks_only(graph: &Graph, group: Node, chunk: Node) -> bool {
     let Some(param) = param_of(graph, group, graph.input(chunk, 0)) else { return true };
     equal_inside(graph, group, chunk).is_some_and(|inside| {
@@ -260,7 +268,7 @@ fn equal_inside(graph: &Graph, group: Node, chunk: Node) -> Option<Node> {
     planted!("fuse.same-chunk", equal, "always" => true).then_some(user)
 }
 
-/// Reads what `inside` makes where `chunk` was read.
+/// Replaces reads of `chunk` by reads of the chunk `inside`.
 fn reuse(graph: &mut Graph, group: Node, chunk: Node, inside: Node) {
     for (n, output) in graph.outputs(chunk).collect::<Vec<_>>().into_iter().enumerate() {
         let Some(i) = graph.inputs(group).position(|input| input == output) else { continue };

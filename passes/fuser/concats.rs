@@ -1,4 +1,4 @@
-//! Joining what groups compute.
+//! Concatenation of values that groups compute.
 //!
 //! ```text
 //! %l : Tensor[] = prim::ListConstruct(%a, %b)        %z : Tensor = prim::FusionGroup_0(…)
@@ -7,8 +7,9 @@
 //!                                                      %z : Tensor = prim::FusedConcat[dim=1](%a, %b)
 //! ```
 //!
-//! The kernel writes each part where it belongs. PyTorch puts the group where the list was made, and reads what was written to an element before
-//! the list was joined as it was before; we leave such lists alone.
+//! The kernel writes each part at its offset of the output. PyTorch puts the group where the list
+//! was constructed, so a write to an element between that and the concatenation is lost; this pass
+//! leaves such lists alone.
 
 use super::refusals::Refusal;
 use super::{Fuser, latest_first};
@@ -17,7 +18,8 @@ use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{aten, attr, prim};
 use jitopt_core::{graph_debug, graph_update, planted};
 
-/// The list that `cat` joins and the dimension, when both are known and nobody else reads the list.
+/// The list that `cat` reads and the dimension, when both are known and the list has no other
+/// reader.
 fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
     if graph.kind(cat) != aten::CAT || graph.num_inputs(cat) != 2 {
         return None;
@@ -29,7 +31,7 @@ fn parts(graph: &Graph, cat: Node) -> Option<(Node, i64)> {
 }
 
 impl Fuser {
-    /// Lets groups join what they compute.
+    /// Lets groups concatenate the values that they compute.
     pub(super) fn fuse_concats(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let cats: Vec<Node> = graph.nodes(block).filter(|&node| graph.kind(node) == aten::CAT).collect();
         for &cat in cats.iter().rev() {
@@ -37,12 +39,12 @@ impl Fuser {
             let refusal = self.refuses_concat(graph, cat, list);
             if let Some(why) = refusal {
                 let why = why.told(graph, cat, list);
-                graph_debug!("What makes %{} is not fused: {why}", graph.name(graph.output(cat, 0)));
+                graph_debug!("The parts of %{} are not fused: {why}", graph.name(graph.output(cat, 0)));
                 cx.missed(graph, "concats-fused", cat, || why);
                 continue;
             }
             let joined = cx.rewrite(graph, "concats-fused", cat, |graph| {
-                graph_update!("Fusing what makes %{}", graph.name(graph.output(cat, 0)));
+                graph_update!("Fusing the parts of %{}", graph.name(graph.output(cat, 0)));
                 self.join(graph, cat, list, dim)
             });
             let Some(group) = joined else { continue };
@@ -55,7 +57,7 @@ impl Fuser {
         }
     }
 
-    /// Why there is nothing to gain, or nothing to be done.
+    /// Why concatenating in a group gains nothing, or is not possible.
     fn refuses_concat(&mut self, graph: &Graph, cat: Node, list: Node) -> Option<Refusal> {
         if let Some(refusal) = planted!("fuse.concat-moves", self.cannot_move(graph, list, cat), "always" => None) {
             return Some(refusal);
@@ -65,7 +67,8 @@ impl Fuser {
             return Some(Refusal::Device);
         }
         let parts = latest_first(graph, list);
-        // The list has an output where the group has one, so that counts and places are those of the group to be.
+        // The list has one output, as the group has, so counts and positions are those of the
+        // resulting group.
         let refusals: Vec<Option<Refusal>> = parts.iter().map(|(_, value)| self.refuses(graph, list, *value)).collect();
         if refusals.iter().any(Option::is_none) {
             None
@@ -74,7 +77,7 @@ impl Fuser {
         }
     }
 
-    /// Puts a group that joins in the place of a list and what joins it.
+    /// Replaces a list and its concatenation by a group that concatenates.
     fn join(&mut self, graph: &mut Graph, cat: Node, list: Node, dim: i64) -> Node {
         let operands: Vec<Value> = graph.inputs(list).collect();
         let output = graph.output(cat, 0);
@@ -90,7 +93,7 @@ impl Fuser {
         self.group_of(graph, joined)
     }
 
-    /// The operand of a group that joins, of which the maker can be taken in next.
+    /// The operand of a concatenating group whose producer can be absorbed next.
     fn next_part(&mut self, graph: &Graph, group: Node) -> Option<Value> {
         latest_first(graph, group)
             .into_iter()

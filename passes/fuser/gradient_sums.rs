@@ -1,15 +1,18 @@
-//! Sums of gradients as folds (`fuse{level=2}`), so that they go into the kernel that computes what they sum.
+//! Gradient sums as reductions (`fuse{level=2}`), so that the kernel that computes their operand
+//! contains them.
 //!
 //! ```text
 //! %size : int[] = prim::Constant[value=[3]]()                   %dims : int[] = prim::Constant[value=[0]]()
 //! %s : Float(3) = aten::_grad_sum_to_size(%x, %size)       =>   %s : Float(3) = aten::sum(%x, %dims, %keep, %none)
 //! ```
 //!
-//! With the rank of `%x` and the size known it is known what is summed: the dimensions that the size lacks, and those that are 1 in it. Where it lacks some and others are 1, a
-//! `reshape` behind the kernel drops the former. A sum of what is joined along a dimension that is not summed becomes sums of the parts, joined: what a kernel makes in parts is
-//! not in one piece before it ends.
+//! The rank of `%x` and the size determine the reduced dimensions: those that the size lacks, and
+//! those that are 1 in it. Where both occur, a `reshape` after the kernel drops the former. A sum
+//! of a concatenation along a dimension that is not reduced becomes a concatenation of sums of the
+//! parts: a kernel that computes parts has no contiguous whole before it ends.
 //!
-//! Sums along different dimensions may be in one kernel, see `spaces.rs`. Sums of whole numbers stay what they are, of which `aten::sum` makes wider ones, and so do sums of what no kernel computes.
+//! Sums along different dimensions may be in one kernel, see `spaces.rs`. Sums of integers are left
+//! alone, because `aten::sum` widens them, and so are sums of values that no kernel computes.
 
 use super::Fuser;
 use jitopt_core::analysis::AliasDb;
@@ -19,17 +22,17 @@ use jitopt_core::pass::PassContext;
 use jitopt_core::symbol::{Symbol, attr, prim};
 use jitopt_core::types::{DType, Dim, Strides, TensorType, Type, TypeKind};
 
-/// A sum of which it is known what is summed.
+/// A sum whose reduced dimensions are known.
 #[derive(Clone, Debug)]
 struct Known {
     node: Node,
-    /// What is summed.
+    /// The summed value.
     operand: Value,
-    /// The size that comes out.
+    /// The size of the result.
     size: Vec<i64>,
-    /// The dimensions that are summed, in order.
+    /// The reduced dimensions, in order.
     dims: Vec<i64>,
-    /// How many of them, the first ones, the size lacks.
+    /// How many of them, the leading ones, the size lacks.
     lacking: usize,
 }
 
@@ -37,7 +40,8 @@ fn tensor(graph: &Graph, value: Value) -> Option<&'static TensorType> {
     graph.ty(value).as_tensor()
 }
 
-/// What is multiplied by 1, as gradients of sums are: a sum is new memory, whatever it is made of. Reals stay what they are, and a whole 1 widens nothing.
+/// Skips multiplications by 1, as in gradients of sums: a sum is new memory in any case. Floating
+/// point values are unchanged, and an integer 1 widens nothing.
 fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
     let is_real = |value| tensor(graph, value).and_then(|ty| ty.dtype).is_some_and(DType::is_float);
     while let Some(node) = graph.definer(value)
@@ -51,7 +55,7 @@ fn but_for_ones(graph: &Graph, mut value: Value) -> Value {
     value
 }
 
-/// What a sum of gradients sums.
+/// The operand and the dimensions of a gradient sum.
 fn known(graph: &Graph, node: Node) -> Option<Known> {
     let is_sum = graph.kind(node).as_str() == "aten::_grad_sum_to_size" && graph.num_inputs(node) == 2;
     let operand = is_sum.then(|| but_for_ones(graph, graph.input(node, 0)))?;
@@ -65,7 +69,8 @@ fn known(graph: &Graph, node: Node) -> Option<Known> {
 }
 
 impl Fuser {
-    /// Makes folds of the sums of gradients in blocks. What is known of memory is found out again once for all of them.
+    /// Replaces gradient sums in blocks by reductions. The alias analysis is recomputed once for
+    /// all of them.
     pub(super) fn fold_sums(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, blocks: &[Block]) {
         let (mut split, mut folded) = (0, false);
         for &block in blocks {
@@ -88,7 +93,8 @@ impl Fuser {
         }
     }
 
-    /// Nobody writes to these sums, their operands and sizes: a sum that sums nothing is its operand.
+    /// The gradient sums that are not written to, nor their operands and sizes: a sum that reduces
+    /// nothing is its operand.
     fn known_sums(&self, graph: &Graph, block: Block) -> Vec<Known> {
         let is_quiet = |sum: &Known| {
             let operands = graph.inputs(sum.node).chain(graph.outputs(sum.node)).chain([sum.operand]);
@@ -97,19 +103,19 @@ impl Fuser {
         graph.nodes(block).filter_map(|node| known(graph, node)).filter(is_quiet).collect()
     }
 
-    /// Forgets what was known of nodes that are gone.
+    /// Removes facts about erased nodes.
     fn look_again(&mut self, graph: &Graph) {
         self.db = AliasDb::new(graph);
         self.rows.clear();
     }
 
-    /// Whether a kernel computes what is summed.
+    /// Whether a kernel computes the summed value.
     fn is_foldable(&mut self, graph: &Graph, sum: &Known) -> bool {
         let maker = graph.definer(sum.operand).filter(|&maker| graph.block_of(maker) == graph.block_of(sum.node));
         maker.is_some_and(|maker| self.fusible(graph, maker).is_ok())
     }
 
-    /// `sum(cat(a, b)) = cat(sum(a), sum(b))`, where something else is summed than what is joined along.
+    /// `sum(cat(a, b)) = cat(sum(a), sum(b))`, where the concatenated dimension is not reduced.
     fn sum_parts(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, sum: &Known) -> Option<()> {
         let joined = sum.operand;
         let cat = graph.definer(joined).filter(|&cat| graph.kind(cat).as_str() == "aten::cat")?;
@@ -127,7 +133,7 @@ impl Fuser {
     }
 }
 
-/// The size that a part of what is joined is summed to.
+/// The size that a part of the concatenation is summed to.
 fn part_size(graph: &Graph, part: Value, sum: &Known, at: usize, rank: i64) -> Option<Vec<i64>> {
     let sizes = tensor(graph, part).filter(|ty| ty.dtype.is_some_and(DType::is_float))?.sizes.as_ref()?;
     let along = sizes.get(at + sum.lacking).filter(|_| sizes.len() as i64 == rank)?;
@@ -151,7 +157,7 @@ fn list(graph: &mut Graph, before: Node, numbers: &[i64]) -> Value {
     constant(graph, before, Some(Attribute::List(all)), Type::list(Type::int()))
 }
 
-/// The type of a tensor like another, of other sizes.
+/// The type of a tensor like another, with other sizes.
 fn sized(graph: &Graph, like: Value, sizes: &[i64]) -> Type {
     let plain = TensorType::default();
     let like = tensor(graph, like).unwrap_or(&plain).clone();
@@ -166,7 +172,7 @@ fn operator(graph: &mut Graph, before: Node, kind: &str, operands: &[Value], ty:
     graph.output(node, 0)
 }
 
-/// Puts a value in the place of what a node makes.
+/// Replaces the output of a node by a value.
 fn replace(graph: &mut Graph, node: Node, new: Value) {
     let old = graph.output(node, 0);
     graph.replace_all_uses(old, new);
@@ -176,7 +182,7 @@ fn replace(graph: &mut Graph, node: Node, new: Value) {
 
 fn fold(graph: &mut Graph, sum: &Known) {
     let node = sum.node;
-    graph_update!("Folding the sum %{}", graph.name(graph.output(node, 0)));
+    graph_update!("Reducing the sum %{}", graph.name(graph.output(node, 0)));
     let operand = sum.operand;
     let keeps = sum.lacking < sum.dims.len();
     let dims = list(graph, node, &sum.dims);

@@ -1,4 +1,4 @@
-//! Outputs of groups of which nothing but the size is asked.
+//! Outputs of groups whose only use is their size.
 //!
 //! ```text
 //! %a : Tensor, %z : Tensor = prim::FusionGroup_0(%x, %y)        %z : Tensor = prim::FusionGroup_0(%x, %y)
@@ -7,7 +7,7 @@
 //!                                                               %s : int[] = prim::BroadcastSizes(%n, %m)
 //! ```
 //!
-//! A kernel that writes less is faster. Gradients ask for many such sizes.
+//! A kernel that writes less is faster. Gradients read many such sizes.
 
 use super::Fuser;
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -32,7 +32,7 @@ fn sizes_type() -> Type {
     Type::list(Type::int())
 }
 
-/// Makes nodes behind one another.
+/// Inserts nodes one after the other.
 struct Writer<'a> {
     graph: &'a mut Graph,
     at: Node,
@@ -54,7 +54,7 @@ impl Writer<'_> {
         if let [one] = sizes { *one } else { self.op(prim::BROADCAST_SIZES, sizes) }
     }
 
-    /// Of all chunks but the last one, and of that.
+    /// The sizes of all chunks but the last one, and of the last one.
     fn chunk(&mut self, section: &Graph, node: Node, size: Value) -> [Value; 2] {
         let sizes = self.op(prim::CHUNK_SIZES, &[size]);
         for name in [attr::DIM, attr::CHUNKS] {
@@ -66,7 +66,7 @@ impl Writer<'_> {
     }
 }
 
-/// The operands that give a node its sizes; none where it folds dimensions away.
+/// The operands that determine a node's sizes; none where it reduces dimensions.
 fn shaping(graph: &Graph, node: Node) -> Vec<Value> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
@@ -79,13 +79,14 @@ fn shaping(graph: &Graph, node: Node) -> Vec<Value> {
     tensors.take(if planted!("fuse.like-first", like_first, "ignored" => false) { 1 } else { usize::MAX }).collect()
 }
 
-/// Replaces what asks for the size of the output of `node` by the broadcast size of its operands, computed in front of it.
+/// Replaces reads of the size of the output of `node` by the broadcast size of its operands,
+/// computed before it.
 pub(super) fn replace_of(graph: &mut Graph, node: Node) {
     let output = graph.output(node, 0);
     let users: Vec<Node> = graph.users(output).collect();
     let Some(&first) = users.first() else { return };
     let operands = shaping(graph, node);
-    // Behind the node, which is erased next; there is always a place behind it.
+    // After the node, which is erased next; a position after it always exists.
     let mut writer = Writer { graph, at: node };
     let sizes: Vec<Value> = operands.into_iter().map(|operand| writer.size(operand)).collect();
     let size = writer.broadcast(&sizes);
@@ -97,7 +98,7 @@ pub(super) fn replace_of(graph: &mut Graph, node: Node) {
 }
 
 impl Fuser {
-    /// Removes outputs of the groups of a block of which only the size is asked.
+    /// Removes outputs of the groups of a block whose only use is their size.
     pub(super) fn replace_sizes(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let groups: Vec<Node> = graph.nodes(block).filter(|node| self.grown.contains(node)).collect();
         for group in groups {
@@ -108,7 +109,8 @@ impl Fuser {
     }
 }
 
-/// Removes the outputs of a group that nobody reads, or only for their size, which is computed behind it instead.
+/// Removes the outputs of a group that are unread, or read only for their size, which is computed
+/// after the group instead.
 fn drop_outputs(graph: &mut Graph, group: Node) {
     let wanted = graph.outputs(group).any(|output| graph.has_uses(output) && is_read_for_size_only(graph, output));
     let known = if wanted { shapes(graph, group) } else { FxHashMap::default() };
@@ -119,7 +121,7 @@ fn drop_outputs(graph: &mut Graph, group: Node) {
         if !is_read_for_size_only(graph, output) || size.is_none() && graph.has_uses(output) {
             continue;
         }
-        graph_update!("Computing the size of %{} instead of it", graph.name(output));
+        graph_update!("Computing the size of %{} without it", graph.name(output));
         for user in graph.users(output).collect::<Vec<_>>() {
             graph.replace_all_uses(graph.output(user, 0), size.expect("checked"));
             graph.erase(user);
@@ -129,7 +131,7 @@ fn drop_outputs(graph: &mut Graph, group: Node) {
     }
 }
 
-/// Computes the sizes of what is inside of a group behind it; of what is joined they are not known.
+/// Computes, after a group, the sizes of the values inside it; those of concatenations are unknown.
 fn shapes(graph: &mut Graph, group: Node) -> FxHashMap<Value, Value> {
     let section = graph.take_subgraph(group).expect("a group has a section");
     let root = section.root();
@@ -169,7 +171,8 @@ fn shapes(graph: &mut Graph, group: Node) -> FxHashMap<Value, Value> {
     shapes
 }
 
-/// Makes less of sizes that are broadcast: one alone is itself, equal ones are one, and a chain is one.
+/// Simplifies broadcast sizes: a single operand is returned, equal operands are merged, and chains
+/// are flattened.
 pub(super) fn simplify(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let nodes: Vec<Node> = graph.all_nodes().filter(|&node| graph.kind(node) == prim::BROADCAST_SIZES).collect();
     for node in nodes {

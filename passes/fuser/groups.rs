@@ -1,7 +1,8 @@
-//! Making groups, and moving nodes into them.
+//! Creates groups, and moves nodes into them.
 //!
-//! Operands and params of a group correspond, tensors first, then floats; outputs correspond to results. A node comes to stand before all nodes that are
-//! in the group already, since groups grow backwards from their last consumer:
+//! Operands and params of a group correspond, tensors first, then floats; outputs correspond to
+//! results. A node is inserted before all nodes that are in the group already, since groups grow
+//! backwards from their last consumer:
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)
@@ -15,7 +16,8 @@ use jitopt_core::planted;
 use jitopt_core::symbol::{attr, prim};
 use jitopt_core::types::Type;
 
-/// Whether the last thing that a group does is to join: what it makes has another shape than what it computes.
+/// Whether the last operation of a group is a concatenation: its result has another shape than the
+/// computed values.
 pub(super) fn ends_in_concat(graph: &Graph, group: Node) -> bool {
     let section = graph.subgraph(group);
     let joins =
@@ -23,7 +25,7 @@ pub(super) fn ends_in_concat(graph: &Graph, group: Node) -> bool {
     section.is_some_and(|section| section.results(section.root()).any(|result| joins(section, result)))
 }
 
-/// Whether `group` divides its operand `value` into chunks: those are of params only.
+/// Whether `group` divides its operand `value` into chunks: only params are divided.
 pub(super) fn feeds_chunk(graph: &Graph, group: Node, value: Value) -> bool {
     let (Some(section), Some(i)) = (graph.subgraph(group), graph.inputs(group).position(|input| input == value)) else {
         return false;
@@ -32,7 +34,7 @@ pub(super) fn feeds_chunk(graph: &Graph, group: Node, value: Value) -> bool {
     param.is_some_and(|param| section.users(param).any(|user| section.kind(user) == prim::CONSTANT_CHUNK))
 }
 
-/// Puts a node in front of all others.
+/// Inserts a node before all others.
 fn prepend(section: &mut Graph, node: Node, first: Option<Node>) {
     match first {
         Some(first) => section.insert_before(first, node),
@@ -46,7 +48,7 @@ impl Fuser {
         if graph.kind(node) == prim::FUSION_GROUP { node } else { self.wrap(graph, node) }
     }
 
-    /// Puts a group in the place of a node. Of several outputs it has those that somebody reads.
+    /// Replaces a node by a group. Of several outputs it has those that are read.
     fn wrap(&mut self, graph: &mut Graph, node: Node) -> Node {
         let section = Graph::empty_like(graph);
         let group = graph.create(prim::FUSION_GROUP);
@@ -63,7 +65,8 @@ impl Fuser {
         group
     }
 
-    /// Moves a node into a group that stands right behind it. What others read of it becomes an output of the group.
+    /// Moves a node into a group that stands directly after it. Outputs with other readers become
+    /// outputs of the group.
     pub(super) fn take_in(&mut self, graph: &mut Graph, group: Node, node: Node) {
         self.absorb(graph, group, node);
         for (i, output) in graph.outputs(node).collect::<Vec<_>>().into_iter().enumerate() {
@@ -74,7 +77,8 @@ impl Fuser {
         graph.erase(node);
     }
 
-    /// Makes one group of two, of which `group` stands right behind `other`. The smaller one is copied into the larger one.
+    /// Merges two groups, of which `group` stands directly after `other`. The smaller one is copied
+    /// into the larger one.
     pub(super) fn merge(&mut self, graph: &mut Graph, group: Node, other: Node) {
         let take = |graph: &mut Graph, node| graph.take_subgraph(node).expect("a group has a section");
         let (producer, consumer) = (take(graph, other), take(graph, group));
@@ -96,7 +100,7 @@ impl Fuser {
         self.grown.remove(&other);
     }
 
-    /// Adds an output that stands for `old` from then on.
+    /// Adds an output that replaces `old`.
     fn hand_on(&mut self, graph: &mut Graph, group: Node, old: Value) {
         let new = graph.add_output(group, graph.ty(old));
         self.db.copy_value(new, old);
@@ -104,15 +108,17 @@ impl Fuser {
         graph.move_name(old, new);
     }
 
-    /// Makes output `i` of the node that was absorbed last a result of the group, which stands for the old value from then on.
+    /// Makes output `i` of the node that was absorbed last a result of the group, which replaces
+    /// the old value.
     fn export(&mut self, graph: &mut Graph, group: Node, node: Node, i: usize) {
         let (old, inner) = (graph.output(node, i), self.inner[i]);
         graph.with_subgraph(group, |section| section.add_result(section.root(), inner));
         self.hand_on(graph, group, old);
     }
 
-    /// Copies `node` in front of the nodes of `group`, with the constants that it reads. Its operands become operands of the group, its outputs
-    /// stop being some; notes in `inner` what they are inside.
+    /// Copies `node` before the nodes of `group`, with the constants that it reads. Its operands
+    /// become operands of the group, and its outputs are no longer operands; `inner` records the
+    /// values inside that replace them.
     pub(super) fn absorb(&mut self, graph: &mut Graph, group: Node, node: Node) {
         let mut section = graph.take_subgraph(group).expect("a group has a section");
         let root = section.root();
@@ -138,16 +144,16 @@ impl Fuser {
     }
 }
 
-/// Two groups in one.
+/// Two groups merged into one.
 struct Joint {
     section: Box<Graph>,
-    /// What its params stand for.
+    /// The operands that its params correspond to.
     operands: Vec<Value>,
-    /// What the outputs of the producer are inside.
+    /// The values inside that replace the outputs of the producer.
     made: Vec<Value>,
 }
 
-/// Copies the section of the producer in front of the nodes of `section`, that of the consumer.
+/// Copies the section of the producer before the nodes of `section`, that of the consumer.
 fn prepended(graph: &Graph, mut section: Box<Graph>, group: Node, producer: &Graph, other: Node) -> Joint {
     let root = section.root();
     let first = section.first(root);
@@ -171,7 +177,7 @@ fn prepended(graph: &Graph, mut section: Box<Graph>, group: Node, producer: &Gra
     Joint { section, operands, made }
 }
 
-/// Copies the section of the consumer behind the nodes of `section`, that of the producer.
+/// Copies the section of the consumer after the nodes of `section`, that of the producer.
 fn appended(graph: &Graph, mut section: Box<Graph>, other: Node, consumer: &Graph, group: Node) -> Joint {
     let root = section.root();
     let made: Vec<Value> = section.results(root).collect();
@@ -196,7 +202,7 @@ fn appended(graph: &Graph, mut section: Box<Graph>, other: Node, consumer: &Grap
     Joint { section, operands, made }
 }
 
-/// The param that stands for an operand, a new one if there is none: behind the last tensor, or behind all.
+/// The param for an operand, a new one if there is none: after the last tensor, or after all.
 fn param_for(graph: &Graph, section: &mut Graph, operands: &mut Vec<Value>, operand: Value) -> Value {
     let params = section.param_node(section.root());
     if let Some(i) = operands.iter().position(|&known| known == operand) {
@@ -209,7 +215,8 @@ fn param_for(graph: &Graph, section: &mut Graph, operands: &mut Vec<Value>, oper
     section.insert_output(params, i, ty)
 }
 
-/// Makes `operand` an operand of `group`, or copies the constant that it is, or the list of such; what it is called inside.
+/// Makes `operand` an operand of `group`, or copies the constant, or list of constants, that it is;
+/// returns the value inside.
 fn take_operand(
     graph: &mut Graph,
     section: &mut Graph,
@@ -243,7 +250,7 @@ fn take_operand(
     section.insert_output(params, i, ty)
 }
 
-/// How many operands stand up to the last tensor.
+/// The number of operands up to the last tensor.
 fn tensors(graph: &Graph, group: Node) -> usize {
     let types: Vec<Type> = graph.inputs(group).map(|value| graph.ty(value)).collect();
     types.iter().rposition(|ty| ty.is_tensor()).map_or(0, |last| last + 1)

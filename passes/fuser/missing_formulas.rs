@@ -1,8 +1,8 @@
-//! What no kernel computes, where types tell it: what fills integers under a mask, say, and complex
-//! products.
+//! Operators that no kernel computes for the given types: masked fills of integers, for example,
+//! and complex products.
 //!
-//! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they stay outside, where their operators run without
-//! a warning.
+//! PyTorch's fuser makes groups of such operators, too, and so does level 1. From level 2 on they
+//! stay outside, where their operators run without a warning.
 
 use jitopt_core::codegen::lowering::{arguments_of_types, lower, named_dtype};
 use jitopt_core::interpreter::Release;
@@ -12,7 +12,8 @@ use jitopt_core::outlining::excerpt;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::DType;
 
-/// Whether no kernel has a formula for an operator of tensors of whole, complex or truth values, or for what it is asked beside tensors.
+/// Whether no kernel has a formula for an operator on integer, complex or bool tensors, or for its
+/// operands that are not tensors.
 pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().map(|tensor| tensor.dtype);
     let dtypes: Vec<Option<DType>> = graph.inputs(node).filter_map(dtype).collect();
@@ -20,7 +21,7 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let is_mixed = dtypes.windows(2).any(|pair| pair[0] != pair[1]);
     let told = !dtypes.contains(&None) && (is_mixed || dtypes.iter().any(is_no_real));
     let rows = formulas(graph.kind(node));
-    // Of what sums are scaled by, only whole numbers and truth values ask.
+    // Only integers and bools depend on the factors of scaled sums.
     let asks = |when: &When| !matches!(when, When::Scales(_));
     let is_asked = !rows.is_empty() && rows.iter().all(|row| row.when.iter().any(asks));
     if !told && !is_asked {
@@ -30,7 +31,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     let section = excerpt(graph, &[node], goes_along).section;
     let (arguments, _) = arguments_of_types(&section, DType::Float);
     let Release(major, minor) = graph.release();
-    // Another refusal may not be one in a larger group: what an operator hands on as it is may be computed there.
+    // Another refusal may not hold in a larger group: a value that an operator passes on unchanged
+    // may be computed there.
     let is_final = |why: &str| {
         let is_of_another_type = is_mixed && why.contains("` with ") && why.contains(" of ");
         why.contains("has no formula") || why.contains("has no recipe") || is_of_another_type
@@ -38,7 +40,8 @@ pub(super) fn lacks_formula(graph: &Graph, node: Node) -> bool {
     lower(&section, "a node", &arguments, (major, minor)).is_err_and(|refusal| is_final(&refusal.0))
 }
 
-/// Whether an operator may do nothing but hand on its operand, as far as types tell: that is not worth a kernel of its own.
+/// Whether an operator may only return its operand, as far as types tell: that does not merit a
+/// kernel of its own.
 pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|tensor| tensor.dtype);
     let rows = formulas(graph.kind(node));
@@ -49,7 +52,7 @@ pub(super) fn may_hand_on(graph: &Graph, node: Node) -> bool {
     });
     let mut operands = graph.inputs(node).filter(|&value| graph.ty(value).is_tensor());
     let given = operands.next().and_then(dtype);
-    // Another operand is the one whose type the result has.
+    // Another operand determines the type of the result.
     let made = operands.next().map_or(graph.output(node, 0), |like| like);
     let converts = given.is_some_and(|given| said.or(dtype(made)).is_some_and(|made| made != given));
     !rows.is_empty() && rows.iter().all(|row| row.only_converts()) && !converts

@@ -1,13 +1,15 @@
-//! Which operators go into one kernel, told from outside, and what there is to choose from.
+//! Fusion plans: which operators go into one kernel, chosen by another program, and the pairs to
+//! choose from.
 //!
-//! `--emit=fusion-candidates` lists the pairs that could be fused with what that would save; a program weighs them and writes
+//! `--emit=fusion-candidates` lists the pairs that could be fused with the memory traffic that
+//! would save; a program weighs them and writes
 //!
 //! ```json
 //! {"groups": [["%a", "%z"], ["%q", "%r", "%s"]]}
 //! ```
 //!
-//! for `fuse{plan=FILE}`: each list names the values that one kernel makes. What is named nowhere stays outside. Legality is not for the plan to say:
-//! what it puts together and what cannot go together is an error.
+//! for `fuse{plan=FILE}`: each list names the values that one kernel computes. Values that no list
+//! names stay outside. Legality is not up to the plan: a group that cannot be fused is an error.
 
 use super::Fuser;
 use jitopt_core::ir::{Graph, Node, Value};
@@ -18,36 +20,36 @@ use jitopt_core::types::{Dim, TensorType};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Value as Json, json};
 
-/// Groups by the names of what they make.
+/// Groups by the names of the values that they compute.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     group_of: FxHashMap<String, usize>,
-    /// Groups that were made, and which of the plan they are.
+    /// Groups that were made, and their indices in the plan.
     made: FxHashMap<Node, usize>,
-    /// Producers and consumers of one group that are fused from level 2 on, and not before.
+    /// Indices of groups with pairs that are fused only from level 2 on.
     later: Vec<usize>,
 }
 
 impl Plan {
-    /// Reads a plan for a graph.
+    /// Parses a plan for a graph.
     pub(super) fn read(graph: &Graph, text: &[u8]) -> Result<Plan, PassError> {
         let help = r#"{"groups": [["%a", "%z"], ["%q"]]}"#;
         let wrong = |what: &str| PassError::misuse(format!("the plan {what}")).with_help(help);
-        let json: Json = serde_json::from_slice(text).map_err(|error| wrong(&format!("is no JSON: {error}")))?;
+        let json: Json = serde_json::from_slice(text).map_err(|error| wrong(&format!("is not valid JSON: {error}")))?;
         let groups = json.get("groups").and_then(Json::as_array).ok_or_else(|| wrong("has no list `groups`"))?;
         let names: FxHashSet<String> =
             graph.all_nodes().flat_map(|node| graph.outputs(node)).map(|value| graph.name(value)).collect();
         let mut plan = Plan::default();
         for (i, group) in groups.iter().enumerate() {
-            for name in group.as_array().ok_or_else(|| wrong("has a group that is no list"))? {
-                let name = name.as_str().ok_or_else(|| wrong("names values by something that is no text"))?;
+            for name in group.as_array().ok_or_else(|| wrong("has a group that is not a list"))? {
+                let name = name.as_str().ok_or_else(|| wrong("has a name that is not a string"))?;
                 let name = name.trim_start_matches('%');
-                // Options are tried on a graph of nothing before they are used.
+                // Options are validated on an empty graph before they are used.
                 if !names.contains(name) && graph.num_shown_nodes() > 0 {
                     let known = did_you_mean(name, names.iter().map(String::as_str));
                     let hint = known.map_or(String::new(), |known| format!("; did you mean %{known}?"));
                     return Err(PassError::misuse(format!(
-                        "the plan names %{name}, which the graph does not make{hint}"
+                        "the plan names %{name}, which the graph does not define{hint}"
                     )));
                 }
                 if plan.group_of.insert(name.to_owned(), i).is_some_and(|other| other != i) {
@@ -87,14 +89,14 @@ impl Plan {
         group.is_some() && group == self.group(graph, producer)
     }
 
-    /// Notes which group of the plan a node became.
+    /// Records which group of the plan a node became.
     pub(super) fn note(&mut self, group: Node, of: Option<usize>) {
         if let Some(of) = of {
             self.made.insert(group, of);
         }
     }
 
-    /// What the plan puts together and what is apart.
+    /// Reports two values that the plan puts into one kernel and that were not fused.
     pub(super) fn check(&self, graph: &Graph) -> Result<(), PassError> {
         let mut places: FxHashMap<usize, (Node, String)> = FxHashMap::default();
         for node in graph.all_nodes() {
@@ -107,8 +109,8 @@ impl Plan {
                     Some((other, first)) if *other != node => {
                         return Err(PassError::misuse(format!("the plan puts %{first} and %{name} into one kernel"))
                             .with_help(match self.later.contains(&group) {
-                                true => "they are fused from level 2 on: `fuse{plan=FILE level=2}`",
-                                false => "they cannot be fused: `fuse --remarks` without a plan says why",
+                                true => "they are fused from level 2 on: use `fuse{plan=FILE level=2}`",
+                                false => "they cannot be fused: `fuse --remarks` without a plan reports the reason",
                             }));
                     }
                     Some(_) => {}
@@ -122,7 +124,7 @@ impl Plan {
     }
 }
 
-/// How many elements a value has, and how many bytes, where its type says so.
+/// The number of elements of a value, and of bytes, where its type determines them.
 fn extent(graph: &Graph, value: Value) -> Option<(u64, u64)> {
     let tensor: &TensorType = graph.ty(value).as_tensor()?;
     let size = |dim: &Dim| if let Dim::Known(n) = dim { u64::try_from(*n).ok() } else { None };
@@ -131,15 +133,17 @@ fn extent(graph: &Graph, value: Value) -> Option<(u64, u64)> {
     Some((elements, elements.checked_mul(tensor.dtype?.size() as u64)?))
 }
 
-/// The pairs of a graph that could be fused, at the level that each needs: what is not written and read again is saved.
+/// The pairs of a graph that could be fused, with the level that each needs: fusing saves the
+/// memory traffic between the two.
 ///
 /// ```json
 /// {"candidates": [{"producer": "%a", "consumer": "%z", "operators": ["aten::mul", "aten::tanh"], "level": 1,
 ///                  "bytes_saved": 8192, "flops": 1024}]}
 /// ```
 ///
-/// `bytes_saved` counts the reading of the producer's value, and its writing where nobody else needs it; `flops` is one operation for each element
-/// that the producer makes, which is what computing it twice would cost. Both are null where types do not tell sizes.
+/// `bytes_saved` counts the reading of the producer's value, and its writing where it has no other
+/// reader; `flops` is one operation for each element of the producer's result, which is the cost of
+/// computing it twice. Both are null where types have no sizes.
 pub fn candidates(graph: &Graph) -> Json {
     let (mut one, mut two) = (Fuser::new(graph, 1, false), Fuser::new(graph, 2, false));
     let mut found = Vec::new();

@@ -1,116 +1,118 @@
-//! Why two nodes stay apart.
+//! Why two nodes are not fused.
 
 use jitopt_core::ir::{Graph, Node, Value};
 use jitopt_core::log::tracing::level_filters::LevelFilter;
 
-/// Whether somebody listens to the smallest things that are said.
+/// Whether debug messages or missed remarks can be observed.
 pub(super) fn is_heard() -> bool {
     LevelFilter::current() >= LevelFilter::TRACE
 }
 
-/// Whether anybody listens to dumps of graphs.
+/// Whether dumps of graphs are logged.
 pub(super) fn dumps_are_heard() -> bool {
     LevelFilter::current() >= LevelFilter::INFO
 }
 
-/// A reason why a producer is not taken into a consumer.
+/// A reason why a producer is not absorbed into a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The producer is no pointwise operator.
+    /// The producer is not a pointwise operator.
     Kind,
-    /// The consumer is none.
+    /// The consumer is not a pointwise operator.
     ConsumerKind,
-    /// It is one that no level takes, for this reason.
+    /// The operator is fused at no level, for this reason.
     Untaken(Node, &'static str),
-    /// It may hand on its operand as it is, so that a kernel of its own is nothing to gain.
+    /// The operator may return its operand unchanged, so that a kernel of its own gains nothing.
     HandsOn(Node),
-    /// This one of the two is one from this level on.
+    /// This one of the two is fusible from this level on.
     Level(u8, Node),
-    /// It, or the consumer, reads a number or bool that only a run tells, and that is no float.
+    /// The producer, or the consumer, reads a scalar that is known only at run time and is not a
+    /// float.
     RunTimeOperand(Value),
-    /// It is on a device that no kernels are made for.
+    /// The producer is on a device that no kernels are generated for.
     Device,
-    /// No kernel computes it for the element types of its operands.
+    /// No kernel computes the operator for the element types of its operands.
     Formula(Node),
-    /// No kernel computes it for the operands that it is given, such as running statistics.
+    /// No kernel computes the operator for its operands, such as running statistics.
     Recipe(Node),
-    /// It may return its operand, and somebody writes to that.
+    /// The producer may return its operand, which is written to.
     Written(Value),
-    /// It joins tensors at its end.
+    /// The producer concatenates tensors at its end.
     Concat,
-    /// The consumer divides it into chunks.
+    /// The consumer divides the producer's result into chunks.
     Chunked,
     /// Together they have too many operands and outputs.
     Arguments,
-    /// The plan has them apart.
+    /// The plan puts them into different kernels.
     Unplanned,
-    /// They fold other dimensions.
+    /// They reduce different dimensions.
     OtherAxes,
-    /// One folds, and the shapes of what the other one computes are not known to go with that.
+    /// One reduces, and the shapes that the other computes are not known to be compatible.
     OtherSpace,
-    /// What stands between them depends on one and is needed by the other, has effects, or writes to what they read: this node, where it is one
-    /// alone.
+    /// Nodes between them depend on one and are needed by the other, have effects, or write to
+    /// their operands: this node, where it is a single one.
     Between(Option<Node>),
-    /// Too much stands between them.
+    /// Too many nodes stand between them.
     TooFar,
 }
 
 impl Refusal {
-    /// Whether it is a reason why a pointwise operator is in no group, whatever stands around it.
+    /// Whether the reason keeps a pointwise operator out of all groups, independent of its
+    /// neighbours.
     pub(super) fn is_of_operator(self) -> bool {
         use Refusal::{Device, Formula, HandsOn, Recipe, RunTimeOperand, Untaken, Written};
         matches!(self, Untaken(..) | HandsOn(_) | RunTimeOperand(_) | Device | Formula(_) | Recipe(_) | Written(_))
     }
 
-    /// The reason of a node, which is the consumer of a pair.
+    /// The reason for a node that is the consumer of a pair.
     pub(super) fn of_consumer(self) -> Refusal {
         if self == Refusal::Kind { Refusal::ConsumerKind } else { self }
     }
 
-    /// The reason in words, with what bears witness to it.
+    /// The reason as text, with the nodes and values that it is based on.
     pub(super) fn told(self, graph: &Graph, consumer: Node, producer: Node) -> String {
         let kind = |node| graph.kind(node).as_str();
         let user = graph.outputs(consumer).next().map_or(String::new(), |value| format!(" of %{}", graph.name(value)));
         match self {
-            Refusal::Kind => format!("{} is no pointwise operator", kind(producer)),
-            Refusal::ConsumerKind => format!("{}{user}, which reads it, is no pointwise operator", kind(consumer)),
-            Refusal::Untaken(node, why) => format!("no level takes {}: {why}", kind(node)),
+            Refusal::Kind => format!("{} is not a pointwise operator", kind(producer)),
+            Refusal::ConsumerKind => format!("{}{user}, which reads it, is not a pointwise operator", kind(consumer)),
+            Refusal::Untaken(node, why) => format!("{} is fused at no level: {why}", kind(node)),
             Refusal::HandsOn(node) => format!(
-                "{} may hand on its operand as it is: types do not tell that it converts, and alone it is not worth a kernel",
+                "{} may return its operand unchanged: types do not prove a conversion, and alone it is not worth a kernel",
                 kind(node)
             ),
             Refusal::Level(level, node) => {
                 format!("{} is fused from level {level} on: `fuse{{level={level}}}`", kind(node))
             }
             Refusal::RunTimeOperand(value) => format!(
-                "%{} : {} is known when the graph runs only: only floats can be handed to a kernel, other numbers must be constants",
+                "%{} : {} is known only at run time: floats can be passed to a kernel, other scalars must be constants",
                 graph.name(value),
                 graph.ty(value)
             ),
-            Refusal::Device => "no kernels are made for the device of its output".to_owned(),
+            Refusal::Device => "kernels are not generated for the device of its output".to_owned(),
             Refusal::Formula(node) => format!(
-                "no kernel computes {} of the element types of its operands, or of what it is given beside tensors",
+                "no kernel computes {} for the element types of its operands, or for its operands that are not tensors",
                 kind(node)
             ),
             Refusal::Recipe(node) => format!(
-                "no kernel computes {} of the operands that it is given: running statistics and other constants than it is made for keep it outside",
+                "no kernel computes {} for its operands: running statistics and unsupported constants keep it outside",
                 kind(node)
             ),
             Refusal::Written(value) => {
-                format!("%{} may be the operand itself, and somebody writes to that", graph.name(value))
+                format!("%{} may be the operand itself, which is written to", graph.name(value))
             }
-            Refusal::Concat => "it joins tensors, which ends a kernel".to_owned(),
+            Refusal::Concat => "it concatenates tensors, which ends a kernel".to_owned(),
             Refusal::Chunked => format!("the group{user} divides it into chunks"),
             Refusal::Arguments => {
                 format!("together with the node{user} it has more than {} operands and outputs", super::ARGUMENT_LIMIT)
             }
-            Refusal::Unplanned => format!("the plan does not put it into one kernel with the node{user}"),
+            Refusal::Unplanned => format!("the plan puts it and the node{user} into different kernels"),
             Refusal::OtherAxes => {
-                format!("the node{user} folds other dimensions, or it is not known whether they are others")
+                format!("the node{user} reduces different dimensions, or dimensions that are not known to be the same")
             }
             Refusal::OtherSpace => {
                 format!(
-                    "one kernel folds one space: the shapes of it and of the node{user} are not known to go together"
+                    "one kernel reduces one iteration space: the shapes of it and of the node{user} are not known to be compatible"
                 )
             }
             Refusal::Between(Some(node)) => {
@@ -119,9 +121,9 @@ impl Refusal {
                 format!("{}{name} must run between the two", kind(node))
             }
             Refusal::Between(None) => {
-                format!("it cannot be moved to the node{user}: what it reads is written in between")
+                format!("it cannot be moved to the node{user}: its operands are written to in between")
             }
-            Refusal::TooFar => format!("too many nodes stand between it and the node{user} to look for a way"),
+            Refusal::TooFar => format!("too many nodes stand between it and the node{user} to analyse"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Kernels that fold: sums, means, softmax, norms, with what is computed before and behind them (`fuse{level=2}`).
+//! Kernels with reductions: sums, means, softmax, norms, with the pointwise operators before and
+//! after them (`fuse{level=2}`).
 //!
 //! ```text
 //! %a : Tensor = aten::mul(%x, %y)                       %s : Tensor = prim::FusionGroup_0(%x, %y)
@@ -6,10 +7,12 @@
 //! return (%s)                                           with prim::FusionGroup_0 = graph(%0 : Tensor, %1 : Tensor): …
 //! ```
 //!
-//! A kernel folds one space, always along the same dimensions. So what folds elsewhere stays outside, but for sums that nothing in the kernel reads: each
-//! element is added to such a one *aside*, as it comes. Outside stays, too, what goes with folded values
-//! that have lost their dimensions unless its operands are known to have no more than these: nothing says that they fit otherwise, and a
-//! group whose shapes do not go together runs node by node.
+//! A kernel reduces one iteration space, always along the same dimensions. So a reduction of other
+//! dimensions stays outside, except for sums that nothing in the kernel reads: these are *secondary
+//! reductions*, to which each element is added as it is computed. Operators on reduced values that
+//! have lost their dimensions also stay outside, unless their operands are known to have no more
+//! dimensions than these: nothing else proves that shapes are compatible, and a group with
+//! incompatible shapes runs node by node.
 
 use super::Fuser;
 use super::refusals::Refusal;
@@ -26,10 +29,10 @@ use jitopt_core::types::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 
-/// How many nodes a group may have that folds: each pair asks about all of them.
+/// The maximum number of nodes in a group with reductions: each pair visits all of them.
 const MOST_NODES: usize = 256;
 
-/// Whether a node folds, or something in a group.
+/// Whether a node, or something in a group, is a reduction.
 pub(super) fn folds(graph: &Graph, node: Node) -> bool {
     match graph.subgraph(node).filter(|_| graph.kind(node) == prim::FUSION_GROUP) {
         Some(section) => section.nodes(section.root()).any(|node| !recipes_of(section, node).is_empty()),
@@ -37,14 +40,14 @@ pub(super) fn folds(graph: &Graph, node: Node) -> bool {
     }
 }
 
-/// Where a value of a pair stands in the kernel of one of the two.
+/// The dimensions that a value of a pair has in the kernel of one of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Where everything goes.
+    /// It is compatible with any place.
     Any,
     /// It has all dimensions of the space.
     Whole,
-    /// It has those that are not folded.
+    /// It has those that are not reduced.
     Kept,
     /// It has none.
     Free,
@@ -52,11 +55,11 @@ enum Place {
     Mixed,
 }
 
-/// One of a pair, as a kernel.
+/// One node of a pair, as a kernel.
 struct Side<'g> {
     graph: &'g Graph,
     node: Node,
-    /// Its section, if it is a group that folds.
+    /// Its section, if it is a group with reductions.
     section: Option<(&'g Graph, Frames)>,
     folds: bool,
 }
@@ -72,7 +75,7 @@ impl<'g> Side<'g> {
         Some(Side { graph, node, section, folds })
     }
 
-    /// The node that says along which dimensions it folds, with the graph that it is in.
+    /// The reduction that determines the reduced dimensions, with the graph that it is in.
     fn fold(&self) -> Option<(&'g Graph, Node)> {
         match &self.section {
             Some((section, _)) => leading_fold(section).map(|node| (*section, node)),
@@ -80,7 +83,7 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// The graph that its nodes are in, and those that fold.
+    /// The graph of its nodes, and its reductions.
     fn folding(&self) -> (&'g Graph, Vec<Node>) {
         match &self.section {
             Some((section, _)) => {
@@ -91,7 +94,8 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// Whether all that it folds is sums that may be along other dimensions than the rest of a kernel is folded, and that another one does not read.
+    /// Whether all its reductions are sums that may be secondary reductions of the other kernel,
+    /// which does not read them.
     fn may_be_aside(&self, other: &Side<'_>) -> bool {
         let read = |value: Value| self.graph.users(value).any(|user| user == other.node);
         let (graph, folds) = self.folding();
@@ -102,18 +106,19 @@ impl<'g> Side<'g> {
                 let is_sum = |value: Value| folds.iter().any(|&node| section.output(node, 0) == value);
                 sums && !results.into_iter().any(|(output, result)| is_sum(result) && read(output))
             }
-            // Outside of groups whoever reads it reads a result.
+            // Outside of groups every reader reads a result.
             None => folds.iter().all(|&node| is_sum_of_reals(graph, node) && !read(graph.output(node, 0))),
         }
     }
 
-    /// Whether it has running totals, beside which nothing is summed another way.
+    /// Whether it has scans (cumulative sums or products), which cannot be combined with secondary
+    /// reductions.
     fn runs(&self) -> bool {
         let (graph, folds) = self.folding();
         folds.into_iter().any(|node| runs(graph, node))
     }
 
-    /// Where an output stands.
+    /// The place of an output.
     fn made(&self, value: Value) -> Place {
         let framed = |frame| if frame == Frame::Whole { Place::Whole } else { Place::Kept };
         match &self.section {
@@ -134,12 +139,12 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// Which of the outputs of the node a value is.
+    /// The index of a value among the outputs of the node.
     fn output(&self, value: Value) -> usize {
         self.graph.outputs(self.node).position(|output| output == value).unwrap_or(0)
     }
 
-    /// Where an operand is read.
+    /// The place of an operand.
     fn read(&self, value: Value) -> Place {
         let Some((section, frames)) = &self.section else {
             let at = |operand: Value| self.graph.inputs(self.node).position(|other| other == operand);
@@ -166,14 +171,15 @@ impl<'g> Side<'g> {
         found
     }
 
-    /// The params that stand for an operand.
+    /// The params that correspond to an operand.
     fn params(&self, value: Value) -> Vec<Value> {
         let Some((section, _)) = &self.section else { return Vec::new() };
         let operands = self.graph.inputs(self.node).zip(section.params(section.root()));
         operands.filter(|(operand, _)| *operand == value).map(|(_, param)| param).collect()
     }
 
-    /// Whether an output has been folded, or is computed of nothing else, and kept its dimensions with size 1.
+    /// Whether an output is reduced, or computed from reduced values only, and kept its dimensions
+    /// with size 1.
     fn is_row(&self, value: Value) -> bool {
         match &self.section {
             Some((section, _)) => {
@@ -185,7 +191,7 @@ impl<'g> Side<'g> {
         }
     }
 
-    /// Whether something is folded that is computed of these operands alone.
+    /// Whether something is reduced that is computed from these operands alone.
     fn folds_only(&self, values: &[Value]) -> bool {
         match &self.section {
             Some((section, _)) => {
@@ -199,12 +205,12 @@ impl<'g> Side<'g> {
     }
 }
 
-/// Whether what one of a pair folds may be summed along other dimensions than the rest.
+/// Whether the reductions of one of a pair may be secondary reductions of the other.
 fn goes_aside(p: &Side<'_>, c: &Side<'_>) -> bool {
     !p.runs() && !c.runs() && (p.may_be_aside(c) || c.may_be_aside(p))
 }
 
-/// Whether all tensors that a value is computed of are of a kind.
+/// Whether all tensors that a value is computed from satisfy a predicate.
 fn depends_only_on(graph: &Graph, value: Value, is_one: &dyn Fn(Value) -> bool) -> bool {
     let (mut open, mut seen) = (vec![value], FxHashSet::default());
     while let Some(value) = open.pop() {
@@ -219,14 +225,14 @@ fn depends_only_on(graph: &Graph, value: Value, is_one: &dyn Fn(Value) -> bool) 
     true
 }
 
-/// Whether no operand of a node is known to have more dimensions than one of them.
+/// Whether no operand of a node is known to have more dimensions than the given one.
 fn is_of_most_dimensions(graph: &Graph, node: Node, value: Value, maker: &Side<'_>) -> bool {
     let folded = || maker.fold().and_then(|(section, fold)| rank(section, section.input(fold, 0)));
     let Some(most) = rank(graph, value).or_else(folded) else { return true };
     graph.inputs(node).filter_map(|operand| rank(graph, operand)).all(|operand| operand <= most)
 }
 
-/// The operand of a node, or of a group, that it folds as it is.
+/// The operand of a node, or of a group, that it reduces unchanged.
 fn folded_operand(graph: &Graph, node: Node) -> Option<Value> {
     let side = Side::new(graph, node)?;
     let (section, fold) = side.fold()?;
@@ -238,7 +244,7 @@ fn folded_operand(graph: &Graph, node: Node) -> Option<Value> {
     operands.find(|(_, param)| *param == folded).map(|(operand, _)| operand)
 }
 
-/// The sizes of what a node, or a group, folds, where they are known.
+/// The sizes of the operand that a node, or a group, reduces, where they are known.
 fn folded_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
     let side = Side::new(graph, node)?;
     let (section, fold) = side.fold()?;
@@ -247,7 +253,8 @@ fn folded_shape(graph: &Graph, node: Node) -> Option<Vec<i64>> {
 }
 
 impl Fuser {
-    /// Makes one kernel of those that fold the same tensor along the same dimensions, such as its mean and its variance: it is read from memory once.
+    /// Fuses reductions of the same tensor along the same dimensions, such as its mean and its
+    /// variance, into one kernel: the tensor is read from memory once.
     pub(super) fn fuse_siblings(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let mut last: FxHashMap<Value, Node> = FxHashMap::default();
         let nodes: Vec<Node> = graph.nodes(block).collect();
@@ -261,7 +268,8 @@ impl Fuser {
         }
     }
 
-    /// Makes one kernel of those that fold tensors of one shape along the same dimensions for parts of what is joined, such as the gradients of gates and their sums.
+    /// Fuses reductions of tensors of one shape along the same dimensions for parts of a
+    /// concatenation, such as the gradients of gates and their sums, into one kernel.
     pub(super) fn fuse_parts(&mut self, graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) {
         let is_list = |node: &Node| graph.kind(*node) == prim::LIST_CONSTRUCT;
         let lists: Vec<Node> = graph.nodes(block).filter(is_list).collect();
@@ -299,7 +307,7 @@ impl Fuser {
             return None;
         }
         let group = cx.rewrite(graph, "siblings-fused", before, |graph| {
-            graph_update!("Fusing two that fold %{}", graph.name(graph.input(node, 0)));
+            graph_update!("Fusing two reductions of %{}", graph.name(graph.input(node, 0)));
             self.db.move_before_topologically(graph, before, node);
             let group = self.group_of(graph, node);
             match graph.kind(before) == prim::FUSION_GROUP {
@@ -312,7 +320,7 @@ impl Fuser {
         Some(group)
     }
 
-    /// Why a producer cannot go into a kernel with `consumer`, if one of them folds.
+    /// Why a producer cannot be fused with `consumer`, if one of them reduces.
     pub(super) fn refuses_folds(&self, graph: &Graph, consumer: Node, producer: Node) -> Option<Refusal> {
         if self.level < 2 || !folds(graph, consumer) && !folds(graph, producer) {
             return None;
@@ -348,14 +356,15 @@ impl Fuser {
         (!fits).then_some(Refusal::OtherSpace)
     }
 
-    /// Whether the operands of a consumer that folds nothing go with a value that has lost dimensions.
+    /// Whether the operands of a consumer without reductions are compatible with a value that has
+    /// lost dimensions.
     fn goes_with_folded(&self, graph: &Graph, p: &Side<'_>, c: &Side<'_>, value: Value, made: Place) -> bool {
         let is_small = |operand: Value| match (rank(graph, operand), made) {
             (Some(operand), Place::Free) => operand == 0,
             (Some(operand), _) => rank(graph, value).is_some_and(|value| operand <= value),
             (None, _) => false,
         };
-        // All of a tensor folded, and put beside its elements.
+        // A tensor that is reduced entirely, and the result is combined with its elements.
         let is_folded_too = |operand| made == Place::Free && p.read(operand) == Place::Whole;
         let others = graph.inputs(c.node).filter(|&operand| graph.ty(operand).is_tensor() && operand != value);
         others.into_iter().all(|operand| match graph.outputs(p.node).any(|output| output == operand) {

@@ -1,4 +1,4 @@
-//! What is in groups, and what could be.
+//! The operators in groups, and those that could be.
 
 use crate::remove_mutation::out_of_place;
 use jitopt_core::ir::{Graph, Node, Value};
@@ -8,21 +8,22 @@ use jitopt_core::symbol::{Symbol, prim};
 use jitopt_core::types::{Simple, Type};
 use rustc_hash::FxHashMap;
 
-/// How far fusion went.
+/// The extent of fusion in a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// The groups.
     pub groups: Vec<Node>,
-    /// Pointwise operators in them, chunks and joins not counted.
+    /// The number of pointwise operators in groups; chunks and concatenations are not counted.
     pub inside: usize,
-    /// Operators in them that fold dimensions (level 2).
+    /// The number of reductions in groups (level 2).
     pub folds: usize,
-    /// Pointwise operators that are in none, also those of level 2, those in place and those that no level takes.
+    /// Pointwise operators outside groups, including those of level 2, those in place and those
+    /// that are fused at no level.
     pub outside: Vec<Node>,
 }
 
 impl Tally {
-    /// Counts. Groups in sections of others are not looked into.
+    /// Counts. Groups in nested sections are not visited.
     pub fn of(graph: &Graph) -> Tally {
         let mut tally = Tally::default();
         for node in graph.all_nodes() {
@@ -39,13 +40,13 @@ impl Tally {
         tally
     }
 
-    /// Whether this went further than `other`.
+    /// Whether this fused more than `other`.
     pub fn beats(&self, other: &Tally) -> bool {
         self.all_inside() > other.all_inside() && self.outside.len() <= other.outside.len()
             || self.all_inside() == other.all_inside() && self.outside.len() < other.outside.len()
     }
 
-    /// Operators in groups, folds among them.
+    /// Operators in groups, reductions included.
     pub fn all_inside(&self) -> usize {
         self.inside + self.folds
     }
@@ -66,18 +67,19 @@ fn is_row(graph: &Graph, node: Node, kind: Symbol) -> bool {
     })
 }
 
-/// Whether an operator that groups may have folds dimensions.
+/// Whether an operator that groups may contain is a reduction.
 fn folds(graph: &Graph, node: Node) -> Option<bool> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let resolved = ops::resolve(graph.era, graph.kind(node), &types);
     resolved.schema().and_then(fusion_row).map(|row| row.folds)
 }
 
-/// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and are ints.
+/// The operands of a pointwise operator that would be scalars of a kernel if they were floats, and
+/// are ints.
 pub fn int_operands(graph: &Graph, node: Node) -> Vec<Value> {
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &types).schema();
-    // What is an int by its schema, such as an element type, is no float in any graph.
+    // An operand that is an int by its schema, such as an element type, is never a float.
     let is_number = |i: usize| {
         let formal = schema.and_then(|schema| schema.formals.get(i));
         formal.is_none_or(|formal| formal.ty.accepts(Type::simple(Simple::Float), &mut FxHashMap::default()))

@@ -1,4 +1,4 @@
-//! Moves guards to the definitions of what they test.
+//! Moves guards to the definitions of the tested values.
 //!
 //! ```text
 //! %a : Tensor = aten::neg(%x)                %1 : Float(2, 3) = prim::Guard(%x)
@@ -7,9 +7,10 @@
 //! %1 : Float(2, 3) = prim::Guard(%x)         %b : Tensor = aten::mul(%a, %y)
 //! ```
 //!
-//! A guard reads the tensor that it tests: it crosses nobody who writes to that, and no place where the graph can be left. A sweep keeps, for each
-//! location of memory, where it was last written to, so that a guard need not walk to its definition. What is defined outside of the block is
-//! tested behind the first node of the block, as in PyTorch.
+//! A guard reads the tensor that it tests: it does not cross a write to it, or a point where the
+//! graph can be left. A sweep keeps the last write to each memory location, so that a guard need
+//! not search backwards for its definition. A value that is defined outside of the block is tested
+//! after the first node of the block, as in PyTorch.
 
 use super::is_guard;
 use jitopt_core::analysis::{AliasDb, Location};
@@ -21,14 +22,14 @@ use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How often guards are moved at most, as in PyTorch: they leave one branch each time.
+/// The maximum number of rounds, as in PyTorch: guards leave one branch per round.
 const ROUNDS: usize = 5;
 
 pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
     let db = cx.alias(graph);
     for round in 0..ROUNDS {
         let mut moved = false;
-        // Inner blocks first: what leaves them is met again outside.
+        // Inner blocks first: guards that leave them are visited again outside.
         let blocks: Vec<Block> = graph.all_blocks().collect();
         for &block in blocks.iter().rev() {
             moved |= Sweep::new(graph, block, round > 0).run(graph, cx, &db);
@@ -40,25 +41,25 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
     }
 }
 
-/// One walk through one block. Places are counted from 1; 0 is the start.
+/// One sweep through one block. Positions are counted from 1; 0 is the start.
 struct Sweep {
     block: Block,
-    /// Whether guards have been moved before. Those that are at home stay then, and others go behind them: so they come out in PyTorch's order, which
-    /// turns neighbours around in each of five rounds.
+    /// Whether this is a later round. Guards that are in place stay then, and others go after them:
+    /// this gives PyTorch's order, which exchanges neighbours in each of five rounds.
     again: bool,
-    /// The last of the guards behind a definition, when they have been moved before.
+    /// The last of the guards after a definition, in a later round.
     ends: FxHashMap<Node, Node>,
     place: u32,
     places: FxHashMap<Node, u32>,
     written: FxHashMap<Location, u32>,
-    /// The last place that nothing crosses.
+    /// The last position that no guard may cross.
     barrier: u32,
     /// The node that the block began with.
     began_with: Option<Node>,
-    /// The last node that is no guard.
+    /// The last node that is not a guard.
     behind: Node,
-    /// Guards that this walk has moved. One that came to stand further on is met again, and would
-    /// be turned around with its neighbour without end.
+    /// Guards that this sweep has moved. One that moved forward is visited again, and would be
+    /// exchanged with its neighbour endlessly.
     moved: FxHashSet<Node>,
 }
 
@@ -121,7 +122,7 @@ impl Sweep {
         moved.is_some()
     }
 
-    /// The last of the guards that stand behind a node already.
+    /// The last of the guards that stand after a node already.
     fn end_of_guards(&self, graph: &Graph, anchor: Node) -> Node {
         let mut end = self.ends.get(&anchor).copied().unwrap_or(anchor);
         let next =
@@ -132,20 +133,20 @@ impl Sweep {
         end
     }
 
-    /// The node behind which a guard of `value` belongs, and the place of that.
+    /// The node after which a guard of `value` belongs, and its position.
     fn target(&self, graph: &Graph, value: Value) -> (Node, u32) {
         let definer = graph.definer(value).filter(|&definer| graph.block_of(definer) == Some(self.block));
-        let first = || graph.first(self.block).expect("the guard stands in it");
+        let first = || graph.first(self.block).expect("the block of a guard is not empty");
         match definer {
             Some(definer) => (definer, self.places.get(&definer).copied().unwrap_or(0)),
-            // A guard that came to the start since is in front of all that was there.
+            // A guard that moved to the start is before all original nodes.
             None if self.began_with == Some(first()) => (first(), 1),
             None => (first(), 0),
         }
     }
 }
 
-/// Whether the graph can be left in it.
+/// Whether a node contains a point where the graph can be left.
 fn holds_anchor(graph: &Graph, node: Node) -> bool {
     let mut work = vec![node];
     while let Some(node) = work.pop() {
@@ -157,7 +158,8 @@ fn holds_anchor(graph: &Graph, node: Node) -> bool {
     false
 }
 
-/// Moves the guards at the head of a branch on whether gradients are defined in front of it: they test what comes from outside.
+/// Moves the guards at the start of a branch on whether gradients are defined before the branch:
+/// they test values from outside.
 fn leave(graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
     let Some(branch) = graph.owner_node(block).filter(|&owner| asks_for_gradients(graph, owner)) else { return false };
     let mut left = false;
@@ -170,7 +172,7 @@ fn leave(graph: &mut Graph, cx: &mut PassContext<'_>, block: Block) -> bool {
     left
 }
 
-/// Whether it is what `lower-gradof` makes of a formula.
+/// Whether the branch is one that `lower-gradof` makes of a formula.
 fn asks_for_gradients(graph: &Graph, node: Node) -> bool {
     let made_by = |value: Value, kind| graph.definer(value).is_some_and(|definer| graph.kind(definer) == kind);
     graph.kind(node) == prim::IF

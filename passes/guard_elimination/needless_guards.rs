@@ -1,4 +1,4 @@
-//! Removes guards behind operators of which the operands settle what comes out.
+//! Removes guards after operators whose operands determine the properties of the result.
 //!
 //! ```text
 //! %1 : Float(2, 3) = prim::Guard(%x)              %1 : Float(2, 3) = prim::Guard(%x)
@@ -6,8 +6,9 @@
 //! %2 : Float(2, 3) = prim::Guard(%a)
 //! ```
 //!
-//! From the end to the start: what an operator is given is still guarded then. Only guards and constants may stand between the operator and the
-//! guard: what writes in between could make it another tensor. For the same reason nobody may give an operand another shape between where it is tested and the
+//! Runs from the end to the start, so that operands are still guarded when a guard is visited. Only
+//! guards and constants may stand between the operator and the guard: a write in between could
+//! change the tensor. For the same reason no operand may change its shape between its guard and the
 //! operator.
 
 use super::reshapings::Reshapings;
@@ -35,8 +36,9 @@ pub(super) fn run(graph: &mut Graph, cx: &mut PassContext<'_>) {
             }
         }
     }
-    // Guards in blocks come behind those in front of the block, and before those behind it: the order of all blocks may be
-    // another, but what settles a guard is never inside of what it stands behind.
+    // Guards in blocks come after those before the block, and before those after it: the order of
+    // all blocks may differ, but the facts that make a guard redundant never come from inside a
+    // node that it follows.
     for (guard, behind) in guards.into_iter().rev() {
         if let Err(why) = eliminate(graph, cx, &reshapings, guard, behind) {
             cx.missed(graph, "guards-eliminated", guard, || why);
@@ -53,9 +55,10 @@ fn eliminate(
 ) -> Result<(), String> {
     let (value, output) = (graph.input(guard, 0), graph.output(guard, 0));
     let maker = graph.definer(value).filter(|&maker| maker == behind || is_guard(graph, maker));
-    let maker = maker.ok_or_else(|| "other nodes stand between it and the definition of what it tests".to_owned())?;
+    let maker =
+        maker.ok_or_else(|| "other nodes stand between it and the definition of the tested value".to_owned())?;
     if graph.kind(maker) == prim::PARAM {
-        return Err("what it tests comes from outside".to_owned());
+        return Err("the tested value is defined outside of the block".to_owned());
     }
     let sight = Sight { graph, reshapings };
     sight.is_settled(maker, guard)?;
@@ -63,20 +66,20 @@ fn eliminate(
     let exact = match (tested.is_subtype_of(written), written.is_subtype_of(tested)) {
         (true, _) => tested,
         (_, true) => written,
-        _ => return Err(format!("{written}, which is written of it, is something else")),
+        _ => return Err(format!("inference gives {written}, which contradicts the guard")),
     };
     if contradicts(graph, maker, value, exact) {
-        return Err(format!("operands of these types do not make {exact}"));
+        return Err(format!("operands of these types do not give {exact}"));
     }
     cx.rewrite(graph, "guards-eliminated", guard, |graph| {
-        graph_update!("%{} is {exact} without a test", graph.name(value));
+        graph_update!("%{} is {exact} without a guard", graph.name(value));
         replace(graph, guard, value);
         graph.set_type(value, exact);
     });
     Ok(())
 }
 
-/// What is asked of a graph.
+/// The analyses of a graph that guards are checked against.
 #[derive(Clone, Copy)]
 struct Sight<'a> {
     graph: &'a Graph,
@@ -84,15 +87,17 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// Nothing, when what is known of the operands settles what `node` makes and `guard` tests; else why not.
+    /// Ok when the known types of the operands determine the tested properties of `node`'s result;
+    /// otherwise the reason why not.
     fn is_settled(self, node: Node, guard: Node) -> Result<(), String> {
         let graph = self.graph;
         let kind = graph.kind(node);
-        let unsettled =
-            |i: usize| Err(format!("operand {i} of `{kind}`, %{}, is not settled", graph.name(graph.input(node, i))));
+        let unsettled = |i: usize| {
+            Err(format!("operand {i} of `{kind}`, %{}, is not determined", graph.name(graph.input(node, i))))
+        };
         let first_that = |wrong: &dyn Fn(usize) -> bool| (0..graph.num_inputs(node)).find(|&i| wrong(i));
         let found = match settled(graph.era, kind) {
-            None => return Err(format!("what `{kind}` makes may differ")),
+            None => return Err(format!("the result of `{kind}` may vary")),
             Some(Settled::ByOperands { numbers, free, free_for_reals }) => {
                 let is_free = |i: usize| self.is_free(node, i, free, free_for_reals);
                 first_that(&|i| !is_free(i) && !self.is_checked(graph.input(node, i), node, numbers))
@@ -111,7 +116,7 @@ impl Sight<'_> {
             Some(Settled::Undefined) => return is_undefined(graph, guard),
             Some(Settled::Itself) => {
                 let reshaped = self.reshapings.between(graph, graph.input(guard, 0), guard);
-                return if reshaped { Err("it may have another shape by now".to_owned()) } else { Ok(()) };
+                return if reshaped { Err("it may have changed its shape since".to_owned()) } else { Ok(()) };
             }
         };
         found.map_or(Ok(()), unsettled)
@@ -127,7 +132,7 @@ impl Sight<'_> {
         planted!("guards.free", is_free, "second" => is_free || i == 1)
     }
 
-    /// A constant, a guard that says everything, or a number.
+    /// A constant, a guard with a complete type, or a scalar.
     fn is_checked(self, value: Value, reader: Node, numbers: bool) -> bool {
         let ty = self.graph.ty(value);
         let guarded = || {
@@ -138,43 +143,44 @@ impl Sight<'_> {
         is_constant(self.graph, value) || numbers && number || guarded()
     }
 
-    /// Whether everything is known of a tensor that the text of its era can say, and is still so where it is read.
+    /// Whether all type facts that the text of the era can express are known of a tensor, and still
+    /// hold where it is read.
     fn is_known(self, value: Value, reader: Node) -> bool {
         let reshaped = || self.reshapings.between(self.graph, value, reader);
         is_known(self.graph.era, self.graph.ty(value)) && !planted!("guards.reshaped", reshaped(), "ignored" => false)
     }
 
-    /// `aten::cat` of a list that is made directly in front of it.
+    /// `aten::cat` of a list that is constructed directly before it.
     fn is_list_settled(self, node: Node) -> Result<(), String> {
         let graph = self.graph;
         let list = graph.prev(node).filter(|&list| graph.kind(list) == prim::LIST_CONSTRUCT);
         let list = list.filter(|&list| graph.definer(graph.input(node, 0)) == Some(list));
-        let list = list.ok_or_else(|| "its list is not made directly in front of it".to_owned())?;
+        let list = list.ok_or_else(|| "its list is not constructed directly before it".to_owned())?;
         if !graph.inputs(node).skip(1).all(|value| is_constant(graph, value)) {
             return Err("its dimension is not constant".to_owned());
         }
         match graph.inputs(list).find(|&value| !self.is_checked(value, list, false)) {
-            Some(value) => Err(format!("%{} of its list is not settled", graph.name(value))),
+            Some(value) => Err(format!("%{} in its list is not determined", graph.name(value))),
             None => Ok(()),
         }
     }
 
-    /// `prim::ListUnpack` of `aten::chunk`, whose list nobody else sees.
+    /// `prim::ListUnpack` of `aten::chunk`, whose list has no other reader.
     fn are_chunks_settled(self, node: Node) -> Result<(), String> {
         let graph = self.graph;
         let list = graph.input(node, 0);
         let chunk = graph.definer(list).filter(|&chunk| graph.kind(chunk) == aten::CHUNK);
-        let chunk = chunk.ok_or_else(|| "what is unpacked is no list of chunks".to_owned())?;
+        let chunk = chunk.ok_or_else(|| "the unpacked value is not a list of chunks".to_owned())?;
         if graph.single_use(list).is_none() {
-            return Err("others see the list of chunks".to_owned());
+            return Err("the list of chunks has other readers".to_owned());
         }
         match graph.inputs(chunk).find(|&value| !self.is_checked(value, chunk, false)) {
-            Some(value) => Err(format!("%{} is not settled", graph.name(value))),
+            Some(value) => Err(format!("%{} is not determined", graph.name(value))),
             None => Ok(()),
         }
     }
 
-    /// A constant, or `aten::size` of a tensor of which all sizes are known.
+    /// A constant, or `aten::size` of a tensor whose sizes are all known.
     fn are_sizes_settled(self, value: Value) -> bool {
         let graph = self.graph;
         let size = graph.definer(value).filter(|&node| graph.kind(node).as_str() == "aten::size");
@@ -182,23 +188,24 @@ impl Sight<'_> {
         is_constant(graph, value) || size.is_some_and(of_known)
     }
 
-    /// What the block of a gradient formula returns, when it runs: it does not where no gradient is defined.
+    /// The results of the block of a gradient formula, when it runs: it does not where no gradient
+    /// is defined.
     fn is_formula_settled(self, node: Node, guard: Node) -> Result<(), String> {
         let graph = self.graph;
         let is_defined = |gradient| self.is_checked(gradient, node, false) && !is_constant(graph, gradient);
         if !graph.inputs(node).any(is_defined) {
-            return Err("perhaps no gradient is defined".to_owned());
+            return Err("possibly no gradient is defined".to_owned());
         }
         let index = graph.output_index(graph.input(guard, 0));
         let returned = graph.results(graph.node_block(node, 0)).nth(index);
         match returned.is_some_and(|returned| self.is_known(returned, guard)) {
             true => Ok(()),
-            false => Err("what the formula returns is not settled".to_owned()),
+            false => Err("the result of the formula is not determined".to_owned()),
         }
     }
 }
 
-/// Whether a guard asks for nothing that an undefined tensor is not.
+/// Whether an undefined tensor satisfies a guard.
 fn is_undefined(graph: &Graph, guard: Node) -> Result<(), String> {
     let tested = graph.ty(graph.output(guard, 0));
     match tested == Type::tensor() || tested.as_tensor().is_some_and(|tensor| tensor.undefined == Some(true)) {
@@ -211,7 +218,7 @@ fn is_constant(graph: &Graph, value: Value) -> bool {
     graph.definer(value).is_some_and(|node| graph.kind(node) == prim::CONSTANT)
 }
 
-/// Whether everything is known of a tensor that the text of its era can say.
+/// Whether a type has all facts that the text of the era can express.
 fn is_known(era: Era, ty: Type) -> bool {
     let Some(tensor) = ty.as_tensor() else { return false };
     let complete = planted!("guards.complete", is_complete(tensor, era), "rank" => tensor.sizes.is_some());

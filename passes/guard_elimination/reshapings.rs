@@ -1,4 +1,4 @@
-//! Where tensors are given other shapes: behind that a guard in front of it tells nothing.
+//! In-place shape changes: a guard before one proves nothing after it.
 //!
 //! ```text
 //! %1 : Float(2, 3) = prim::Guard(%x)
@@ -6,8 +6,10 @@
 //! %v : Tensor = aten::neg(%1)             <- %1 is Float(3, 2) by now
 //! ```
 //!
-//! Nodes are counted in printed order. Between a definition and a reader is what is printed between them; and where the reader is in a loop and the definition is
-//! not, all of the loop, which may have run before. What is in the other branch counts too. Linear in nodes, and a search for each question.
+//! Nodes are numbered in printed order. All nodes printed between a definition and a reader count;
+//! where the reader is in a loop and the definition is not, the whole loop counts, as earlier
+//! iterations may have run. Nodes of the other branch count too. Linear in nodes, and a binary
+//! search per query.
 
 use crate::shape_analysis::reshapes;
 use jitopt_core::analysis::{AliasDb, Location};
@@ -19,11 +21,11 @@ use std::rc::Rc;
 
 pub(super) struct Reshapings {
     db: Rc<AliasDb>,
-    /// Places of nodes, from 1.
+    /// Positions of nodes, from 1.
     places: FxHashMap<Node, u32>,
-    /// The last place inside of a node with blocks.
+    /// The last position inside a node with blocks.
     ends: FxHashMap<Node, u32>,
-    /// Where memory is seen in another shape afterwards, ascending.
+    /// The positions at which memory is given another shape, ascending.
     reshaped: FxHashMap<Location, Vec<u32>>,
 }
 
@@ -58,7 +60,7 @@ impl Reshapings {
         }
     }
 
-    /// Whether `value` may have been given another shape between its definition and `reader`.
+    /// Whether the shape of `value` may have changed between its definition and `reader`.
     pub(super) fn between(&self, graph: &Graph, value: Value, reader: Node) -> bool {
         if self.reshaped.is_empty() {
             return false;
@@ -81,7 +83,7 @@ impl Reshapings {
         self.db.written_through(value).iter().filter_map(|location| self.reshaped.get(location)).any(is_between)
     }
 
-    /// Params are where the block begins.
+    /// The position of a param is the start of its block.
     fn place(&self, graph: &Graph, node: Node) -> u32 {
         let place = |node: Node| self.places.get(&node).copied();
         place(node).or_else(|| graph.enclosing(node).and_then(place)).unwrap_or(0)

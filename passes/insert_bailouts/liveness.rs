@@ -1,8 +1,10 @@
-//! What is live at each guard: what the rest of the graph reads, and was made before.
+//! The values live at each guard: those that were defined before, and that the rest of the graph
+//! reads.
 //!
-//! One walk from the end to the start, with one set of values. A block begins with what is live behind its node and what it returns; what is live
-//! only because of one branch is taken out of the set while the other is walked, so that each value is put in and out once for each
-//! block around a reader of it.
+//! One traversal from the end to the start, with one set of values. A block begins with the values
+//! that are live after its node and those that it returns; values that are live only because of one
+//! branch are removed from the set while the other is traversed, so that each value is inserted and
+//! removed once for each block around a reader of it.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Block, Graph, Node, Value};
@@ -14,7 +16,7 @@ use jitopt_core::types::era::Era;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 
-/// Guards in printed order, each with what must be handed on besides what it tests.
+/// Guards in printed order, each with the values that must be forwarded besides the tested one.
 pub(super) fn at_guards(graph: &Graph, db: &AliasDb) -> Vec<(Node, Vec<Value>)> {
     let mut walk = Walk {
         graph,
@@ -34,7 +36,7 @@ pub(super) fn at_guards(graph: &Graph, db: &AliasDb) -> Vec<(Node, Vec<Value>)> 
     walk.found
 }
 
-/// For each body of a loop, values from outside that it reads, in every turn.
+/// For each body of a loop, the values from outside that it reads, in every iteration.
 fn repeated(graph: &Graph) -> FxHashMap<Block, BTreeSet<Value>> {
     let mut bodies: FxHashMap<Block, BTreeSet<Value>> = FxHashMap::default();
     for block in graph.all_blocks() {
@@ -60,15 +62,15 @@ fn is_loop(graph: &Graph, node: Node) -> bool {
     ops::operator(graph.era, graph.kind(node)).rule.structure == Structure::Loop
 }
 
-/// What is left to do, last first.
+/// Pending work, last first.
 enum Task {
-    /// This node and those in front of it.
+    /// This node and those before it.
     Nodes(Option<Node>),
     /// A block of a node.
     Begin(Node, Block),
-    /// The start of a block is reached; so many values were live before it.
+    /// The start of a block is reached; the number of values that were live before it.
     End(Block, usize),
-    /// All blocks of a node are walked; so many values were saved before.
+    /// All blocks of a node are done; the number of values that were saved before.
     Join(Node, usize),
 }
 
@@ -77,9 +79,9 @@ struct Walk<'a> {
     db: &'a AliasDb,
     repeated: FxHashMap<Block, BTreeSet<Value>>,
     live: BTreeSet<Value>,
-    /// What came into the set, in order.
+    /// The values inserted into the set, in order.
     added: Vec<Value>,
-    /// What blocks want that are walked already.
+    /// The values that finished blocks need.
     saved: Vec<Value>,
     found: Vec<(Node, Vec<Value>)>,
 }
@@ -131,13 +133,15 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether the template knows it: a constant, unless somebody writes to its memory. Each graph has a memory of its own for it.
+    /// Whether the template has the value: a constant, unless its memory is written to, as each
+    /// graph has an object of its own for it.
     fn is_constant(&self, value: Value) -> bool {
         let is_constant = self.graph.definer(value).is_some_and(|node| self.graph.kind(node) == prim::CONSTANT);
         is_constant && !planted!("liveness.written", self.db.reaches_writers(value), "ignored" => false)
     }
 
-    /// What the next turn of a loop will want: what it reads from outside, the counters; and in PyTorch its own params too.
+    /// Adds the values that the next iteration of a loop needs: values from outside, the counters;
+    /// and in PyTorch its own params too.
     fn add_next_turn(&mut self, node: Node, body: Block) {
         let graph = self.graph;
         let outside: Vec<Value> = self.repeated.get(&body).into_iter().flatten().copied().collect();
@@ -159,7 +163,8 @@ impl Walk<'_> {
         self.found.push((node, live));
     }
 
-    /// Up to 1.4: counters of the loops around first; then what is live; and what PyTorch forgot.
+    /// Up to 1.4: counters of the enclosing loops first; then the live values; then those that
+    /// PyTorch omitted.
     fn old_order(&self, node: Node, tested: Value) -> Vec<Value> {
         let (graph, mut bodies) = (self.graph, Vec::new());
         let mut at = graph.enclosing(node);
@@ -182,7 +187,8 @@ impl Walk<'_> {
         order
     }
 
-    /// What is handed on, and what guards tell of it: a guard is what it tests.
+    /// The forwarded values, and the values that forwarded guards supply: a guard's output is its
+    /// operand.
     fn told(&self, order: &[Value], tested: Value) -> FxHashSet<Value> {
         let mut told: FxHashSet<Value> = FxHashSet::default();
         for &value in order.iter().chain([&tested]) {
@@ -204,14 +210,14 @@ impl Walk<'_> {
         false
     }
 
-    /// What a value is when a guard made it.
+    /// The guarded value, when a guard defines the value.
     fn guarded_by(&self, value: Value) -> Option<Value> {
         let guard = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::GUARD)?;
         Some(self.graph.input(guard, 0))
     }
 }
 
-/// How often a loop runs at most, and in which turn it is.
+/// The trip count of a loop, and the index of its iteration.
 fn counters(graph: &Graph, node: Node) -> impl Iterator<Item = Value> + '_ {
     [graph.input(node, 0)].into_iter().chain(graph.params(graph.node_block(node, 0)).next())
 }

@@ -1,4 +1,4 @@
-//! Rules that make one large operator of two.
+//! Rules that combine two operators into a larger one.
 
 use super::container_rules::elements;
 use super::{Edit, Facts, Known, New, Rule, result};
@@ -9,12 +9,12 @@ use jitopt_core::symbol::prim;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Type};
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
     Rule::new(
         "cat-of-cat",
         &["aten::cat"],
-        "cat([a, cat([b, c], d)], d) = cat([a, b, c], d), when all have one element type and nobody writes to them",
+        "cat([a, cat([b, c], d)], d) = cat([a, b, c], d), when all have one element type and are not written to",
         cat_of_cat,
     )
     .group("cats")
@@ -50,7 +50,7 @@ fn cat_of_cat(facts: &Facts<'_>, node: Node) -> Option<Edit> {
             None => all.push(part),
         }
     }
-    // Repeated parts may grow without end.
+    // Repeated parts may grow exponentially.
     let grows = all.len() > MOST_PARTS;
     let joined = inner > 0 && !grows && has_one_dtype(facts, &all);
     let list = New::Op("prim::ListConstruct", all.into_iter().map(New::Value).collect(), facts.ty(list));
@@ -59,7 +59,8 @@ fn cat_of_cat(facts: &Facts<'_>, node: Node) -> Option<Edit> {
 
 const MOST_PARTS: usize = 4096;
 
-/// What a part was joined of, when it was along this dimension, for this list only, and nobody writes to any of it.
+/// The parts of a nested concatenation, when it is along this dimension, has no other reader, and
+/// nothing of it is written to.
 fn flattened(facts: &Facts<'_>, part: Value, dim: i64) -> Option<Vec<Value>> {
     let cat = facts.made_by(part, "aten::cat").filter(|_| facts.graph.single_use(part).is_some())?;
     let [list, along] = facts.operands(cat)?;
@@ -70,7 +71,8 @@ fn flattened(facts: &Facts<'_>, part: Value, dim: i64) -> Option<Vec<Value>> {
     quiet.then_some(parts)
 }
 
-/// In 1.3 `aten::cat` takes tensors of one element type only; later a part could be rounded on its way.
+/// In 1.3 `aten::cat` accepts tensors of one element type only; in later versions the inner
+/// concatenation could round a part.
 fn has_one_dtype(facts: &Facts<'_>, parts: &[Value]) -> bool {
     let first = parts.first().and_then(|&value| facts.dtype(value));
     let known = first.is_some_and(|dtype: DType| parts.iter().all(|&value| facts.dtype(value) == Some(dtype)));

@@ -1,4 +1,4 @@
-//! Rules about lists and dicts that were just constructed, and that nobody writes to.
+//! Rules about lists and dicts that were just constructed, and are not written to.
 
 use super::tensor_rules::wrapped;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
@@ -7,7 +7,7 @@ use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::TypeKind;
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
     list("length-of-construct", &["aten::len"], "len([a, b]) = 2", |facts, node| {
         let [list] = facts.operands(node)?;
@@ -43,31 +43,21 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         "length-in-branch",
         &["aten::len"],
-        "len(l) = 2 where len(l) == 2 was found true, or len(l) != 2 false, and nobody writes to l",
+        "len(l) = 2 where len(l) == 2 is known to be true, or len(l) != 2 false, and l is not written to",
         length_in_branch,
     )
     .group("lists")
     .known(Known::Option("refine-list-len")),
-    dict(
-        "item-of-dict",
-        &["aten::__getitem__"],
-        "{1: a, 2: b}[2] = b, for keys that are constants and differ",
-        |facts, node| {
-            let [dict, key] = facts.operands(node)?;
-            let (entries, key) = (entries(facts, dict)?, facts.graph.constant(key)??);
-            let (_, value) = entries.into_iter().find(|(known, _)| known.same_constant(key, None))?;
-            forward(value)
-        },
-    ),
-    dict(
-        "length-of-dict",
-        &["aten::len"],
-        "len({1: a, 2: b}) = 2, for keys that are constants and differ",
-        |facts, node| {
-            let [dict] = facts.operands(node)?;
-            result(New::int(entries(facts, dict)?.len() as i64))
-        },
-    ),
+    dict("item-of-dict", &["aten::__getitem__"], "{1: a, 2: b}[2] = b, for distinct constant keys", |facts, node| {
+        let [dict, key] = facts.operands(node)?;
+        let (entries, key) = (entries(facts, dict)?, facts.graph.constant(key)??);
+        let (_, value) = entries.into_iter().find(|(known, _)| known.same_constant(key, None))?;
+        forward(value)
+    }),
+    dict("length-of-dict", &["aten::len"], "len({1: a, 2: b}) = 2, for distinct constant keys", |facts, node| {
+        let [dict] = facts.operands(node)?;
+        result(New::int(entries(facts, dict)?.len() as i64))
+    }),
 ];
 
 const fn list(
@@ -88,27 +78,28 @@ const fn dict(
     Rule::new(name, kinds, law, find).group("dicts").known(Known::New)
 }
 
-/// The elements of a list that was constructed, and is so still. What is in the elements may be written to.
+/// The elements of a list that was constructed, and did not change since. The elements themselves
+/// may be written to.
 pub(super) fn elements(facts: &Facts<'_>, list: Value) -> Option<Vec<Value>> {
     let construct = facts.made_by(list, prim::LIST_CONSTRUCT.as_str())?;
     let is_list = matches!(facts.ty(list).kind(), TypeKind::List(_));
     (is_list && !facts.is_written(list)).then(|| facts.graph.inputs(construct).collect())
 }
 
-/// A fresh list takes the place of a fresh list: whoever writes to it writes to the new one.
+/// A fresh list replaces a fresh list: writes to it go to the new one.
 fn construct(facts: &Facts<'_>, node: Node, elements: Vec<Value>) -> Option<Edit> {
     let ty = facts.output_type(node)?;
     result(New::Op("prim::ListConstruct", elements.into_iter().map(New::Value).collect(), ty))
 }
 
-/// A bound of a slice, counted from either end and cut off.
+/// A bound of a slice, counted from either end and clamped.
 fn clamped(bound: i64, len: usize) -> usize {
     let from_start = if bound < 0 { bound.saturating_add(len as i64).max(0) } else { bound };
     usize::try_from(from_start).unwrap_or(len).min(len)
 }
 
-/// Keys and values of a dict that was constructed, and is so still. One float key may be NaN, which equals nothing, and 0.0
-/// is -0.0: only whole numbers and texts are looked at.
+/// Keys and values of a dict that was constructed, and did not change since. A float key may be
+/// NaN, which equals nothing, and 0.0 equals -0.0: only integer and string keys are supported.
 fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Value)>> {
     let construct = facts.made_by(dict, prim::DICT_CONSTRUCT.as_str())?;
     if facts.is_written(dict) || !facts.graph.num_inputs(construct).is_multiple_of(2) {
@@ -116,7 +107,7 @@ fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Val
     }
     let all: Vec<Value> = facts.graph.inputs(construct).collect();
     let mut entries: Vec<(&Attribute, Value)> = Vec::new();
-    // Long dicts would take long: each lookup walks over all of it.
+    // Large dicts are skipped, because each lookup is linear in the dict.
     for pair in all.chunks(2).take(MOST_ENTRIES + 1) {
         let key = facts.graph.constant(pair[0])??;
         let exact = matches!(key, Attribute::Int(_) | Attribute::Str(_));
@@ -131,7 +122,7 @@ fn entries<'a>(facts: &Facts<'a>, dict: Value) -> Option<Vec<(&'a Attribute, Val
 
 const MOST_ENTRIES: usize = 64;
 
-/// How far out a condition is looked for.
+/// How many enclosing branches are searched for a condition.
 const MOST_BRANCHES: usize = 16;
 
 fn length_in_branch(facts: &Facts<'_>, node: Node) -> Option<Edit> {

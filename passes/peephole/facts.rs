@@ -1,4 +1,4 @@
-//! What rules ask about values.
+//! Predicates and queries about values, for rules.
 
 use jitopt_core::analysis::AliasDb;
 use jitopt_core::ir::{Attribute, Graph, Node, Value};
@@ -10,26 +10,26 @@ use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Dim, Simple, Strides, TensorType, Type, TypeKind};
 use rustc_hash::FxHashMap;
 
-/// A graph that a rule looks at, and what is known of it.
+/// A graph that rules read, with the facts known of it.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The graph.
     pub graph: &'a Graph,
     pub(super) db: &'a AliasDb,
     pub(super) stands_for: &'a FxHashMap<Value, Value>,
-    /// Whether what PyTorch takes for granted may be; see `{trusting}`.
+    /// Whether to assume what PyTorch assumes; see `{trusting}`.
     pub trusting: bool,
-    /// Whether something of the graph gives tensors that are there other sizes (`aten::t_`): the type of one that is written to may be that
-    /// of before.
+    /// Whether an operator of the graph changes the sizes of an existing tensor (`aten::t_`): the
+    /// type of a written tensor may be the one before the change.
     pub(super) reshapes: bool,
 }
 
-/// A constant number.
+/// A constant scalar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
-    /// A whole one.
+    /// An integer.
     Int(i64),
-    /// A real one.
+    /// A floating point number.
     Float(f64),
 }
 
@@ -57,7 +57,7 @@ pub(super) fn reads_strides(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| reads(graph, node))
 }
 
-/// Whether a node of the graph changes the sizes of a tensor that is there.
+/// Whether a node of the graph changes the sizes of an existing tensor.
 pub(super) fn reshapes(graph: &Graph) -> bool {
     graph.all_nodes().any(|node| ops::operator(graph.era, graph.kind(node)).rule.resizes == Resizes::Yes)
 }
@@ -65,7 +65,7 @@ pub(super) fn reshapes(graph: &Graph) -> bool {
 impl<'a> Facts<'a> {
     // ---- nodes
 
-    /// The node that makes `value`, when it is of this kind.
+    /// The node that defines `value`, when it is of this kind.
     pub fn made_by(&self, value: Value, kind: &str) -> Option<Node> {
         self.graph.definer(value).filter(|&node| self.graph.kind(node).as_str() == kind)
     }
@@ -75,7 +75,7 @@ impl<'a> Facts<'a> {
         self.graph.inputs(node).nth(i)
     }
 
-    /// All operands, when there are as many.
+    /// All operands, when there are exactly `N`.
     pub fn operands<const N: usize>(&self, node: Node) -> Option<[Value; N]> {
         if self.graph.num_inputs(node) != N {
             return None;
@@ -109,18 +109,18 @@ impl<'a> Facts<'a> {
         self.ty(value).is(simple)
     }
 
-    /// The constant whole number, no bool.
+    /// The value of an integer constant; bools do not count.
     pub fn int(&self, value: Value) -> Option<i64> {
         self.is(value, Simple::Int).then(|| self.graph.constant_int(value)).flatten()
     }
 
-    /// The constant truth value.
+    /// The value of a bool constant.
     pub fn bool(&self, value: Value) -> Option<bool> {
         let constant = self.is(value, Simple::Bool).then(|| self.graph.constant_int(value)).flatten();
         constant.map(|n| n != 0)
     }
 
-    /// The constant number, no bool.
+    /// The value of a scalar constant; bools do not count.
     pub fn number(&self, value: Value) -> Option<Number> {
         match self.graph.constant(value)?? {
             Attribute::Int(n) if self.is(value, Simple::Int) => Some(Number::Int(*n)),
@@ -129,12 +129,13 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Whether it is None, whatever happens.
+    /// Whether it is certainly None.
     pub fn is_none(&self, value: Value) -> bool {
         self.is(value, Simple::None) || matches!(self.graph.constant(value), Some(None))
     }
 
-    /// Whether it is never None: its type does not hold None. Of a type that says little nothing is known.
+    /// Whether it is never None: its type does not include None. Nothing is known for a general
+    /// type.
     pub fn is_never_none(&self, value: Value) -> bool {
         use TypeKind as K;
         let ty = self.ty(value);
@@ -160,7 +161,7 @@ impl<'a> Facts<'a> {
         self.tensor(value)?.sizes.as_ref()?.iter().map(known).collect()
     }
 
-    /// The device. A type that 1.3 printed with all its sizes is read by 1.3 as one of the cpu.
+    /// The device. 1.3 reads a type that it printed with all its sizes as one on the cpu.
     pub fn device(&self, value: Value) -> Option<&'static str> {
         let tensor = self.tensor(value)?;
         let assumed = || {
@@ -171,8 +172,9 @@ impl<'a> Facts<'a> {
         tensor.device.map(Symbol::as_str).or_else(assumed)
     }
 
-    /// Whether elements of an operand of `node` are known not to be bools: by type, because the operator makes none, or because
-    /// `node` belongs to the formula of a gradient, which it is.
+    /// Whether elements of an operand of `node` are known not to be bools: by its type, because the
+    /// operator does not produce bools, or because it is a gradient, as `node` belongs to a
+    /// formula.
     pub fn is_never_bool(&self, node: Node, value: Value) -> bool {
         let made = self.graph.definer(value);
         let never = made.is_some_and(|node| ops::operator(self.graph.era, self.graph.kind(node)).rule.never_bool);
@@ -195,17 +197,17 @@ impl<'a> Facts<'a> {
 
     // ---- memory
 
-    /// The value of the analysed graph whose memory `value` is.
+    /// The value of the analysed graph whose memory `value` has.
     pub(super) fn memory(&self, value: Value) -> Value {
         self.stands_for.get(&value).copied().unwrap_or(value)
     }
 
-    /// Whether anybody writes to what it may be: of a container that is the container itself.
+    /// Whether memory that the value may have is written to: of a container, the container itself.
     pub fn is_written(&self, value: Value) -> bool {
         planted!("peephole.written", self.db.has_writers(self.memory(value)), "never" => false)
     }
 
-    /// Whether anybody outside of the graph may see it.
+    /// Whether the value may be visible outside of the graph.
     pub fn escapes(&self, value: Value) -> bool {
         self.db.escapes_scope(self.memory(value))
     }

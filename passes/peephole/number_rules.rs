@@ -1,4 +1,4 @@
-//! Rules about numbers that are no tensors. An int wraps around; a float has NaN and two zeros.
+//! Rules about scalars that are not tensors. Ints wrap around; floats have NaN and two zeros.
 
 use super::facts::Number;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
@@ -6,7 +6,7 @@ use jitopt_core::ir::{Node, Value};
 use jitopt_core::planted;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
     number("constant-right", &["aten::add", "aten::mul"], "2 + i = i + 2, 2 · i = i · 2", |facts, node| {
         let [a, b] = ints(facts, node)?;
@@ -17,17 +17,12 @@ pub const RULES: &[Rule] = &[
         let [i, zero] = ints(facts, node)?;
         (facts.int(zero)? == planted!("peephole.int-zero", 0, "one" => 1)).then(|| forward(i))?
     }),
-    // `i / 1` is not among them: it is a float.
+    // `i / 1` is not among them: its result is a float.
     number("int-unit", &["aten::mul", "aten::floordiv"], "i · 1 = i // 1 = i", |facts, node| {
         let [i, one] = ints(facts, node)?;
         (facts.int(one)? == 1).then(|| forward(i))?
     }),
-    number(
-        "int-chain",
-        &["aten::add", "aten::sub"],
-        "(i ± a) ± b = i ± (a ± b), in whole numbers that wrap around",
-        chain,
-    ),
+    number("int-chain", &["aten::add", "aten::sub"], "(i ± a) ± b = i ± (a ± b), in integers that wrap around", chain),
     number(
         "equal-to-itself",
         &["aten::eq", "aten::ne"],
@@ -39,7 +34,7 @@ pub const RULES: &[Rule] = &[
             decided.then(|| result(New::bool(equal)))?
         },
     ),
-    number("equal-text", &["aten::eq", "aten::ne"], "(s == s) = true for texts and lists of them", |facts, node| {
+    number("equal-text", &["aten::eq", "aten::ne"], "(s == s) = true for strings and lists of them", |facts, node| {
         let [a, b] = facts.operands(node)?;
         let decided = a == b && facts.output_type(node)?.is(Simple::Bool) && is_reflexive(facts.ty(a), true);
         let equal = facts.graph.kind(node).as_str() == "aten::eq";

@@ -1,10 +1,10 @@
-//! Rules about lists of the parts of a tensor: who takes one part takes it from the tensor.
+//! Rules about lists of the parts of a tensor: a read of one part becomes a slice of the tensor.
 
 use super::tensor_rules::wrapped;
 use super::{Edit, Facts, Known, New, Rule, result};
 use jitopt_core::ir::{Node, Value};
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
     part("item-of-unbind", "x.unbind(d)[1] = x.select(d, 1)", |facts, node| {
         let ([_, index], made) = taken(facts, node, &["aten::unbind"])?;
@@ -29,14 +29,16 @@ const fn part(name: &'static str, law: &'static str, find: fn(&Facts<'_>, Node) 
     Rule::new(name, &["aten::__getitem__"], law, find).group("lists").known(Known::Nowhere)
 }
 
-/// The operands of a node that takes an element of a list, and what has made that list, which is as it was made.
+/// The operands of a node that reads an element of a list, and the node that created the list,
+/// which did not change since.
 fn taken(facts: &Facts<'_>, node: Node, kinds: &[&str]) -> Option<([Value; 2], Node)> {
     let operands: [Value; 2] = facts.operands(node)?;
     let made = kinds.iter().find_map(|kind| facts.made_by(operands[0], kind))?;
     (!facts.is_written(operands[0])).then_some((operands, made))
 }
 
-/// How many elements there are along the dimension that a tensor is taken apart along; some, for of none there are parts that no rule tells.
+/// The number of elements in the dimension that a tensor is divided in; at least one, because the
+/// parts of an empty dimension follow no rule.
 fn size(facts: &Facts<'_>, made: Node) -> Option<i64> {
     let [x, _, dim] = facts.operands(made)?;
     let sizes = facts.sizes(x)?;
@@ -44,7 +46,7 @@ fn size(facts: &Facts<'_>, made: Node) -> Option<i64> {
     (size > 0).then_some(size)
 }
 
-/// A part of so many elements, or what is left.
+/// A part of a given number of elements, or of the remainder.
 fn slice(facts: &Facts<'_>, node: Node, made: Node, index: Value, each: i64) -> Option<Edit> {
     let [x, _, dim] = facts.operands(made)?;
     let size = size(facts, made).filter(|_| each > 0)?;

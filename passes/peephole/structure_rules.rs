@@ -6,7 +6,7 @@ use jitopt_core::planted;
 use jitopt_core::symbol::prim;
 use jitopt_core::types::{Simple, Type, TypeKind};
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
     Rule::new("if-true-false", &["prim::If"], "(true if c else false) = c", |facts, node| {
         flag_of_branches(facts, node, true).map(|(i, condition)| Edit::Output(i, New::Value(condition)))
@@ -20,13 +20,13 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         "is-none",
         &["aten::__is__", "aten::__isnot__"],
-        "(x is None) = false, when the type of x does not hold None",
+        "(x is None) = false, when the type of x does not include None",
         none_check,
     ),
     Rule::new(
         "unwrap",
         &["aten::_unwrap_optional", "prim::unchecked_unwrap_optional"],
-        "unwrap(x) = x, when the type of x does not hold None",
+        "unwrap(x) = x, when the type of x does not include None",
         |facts, node| {
             let [x] = facts.operands(node)?;
             (planted!("peephole.unwrap", facts.is_never_none(x), "optional" => true)).then(|| forward(x))?
@@ -50,7 +50,7 @@ pub const RULES: &[Rule] = &[
     .known(Known::Nowhere),
 ];
 
-/// An output of an If that is `first` behind a true condition and the opposite behind a false one.
+/// An output of an If that is `first` when the condition is true and the opposite when it is false.
 fn flag_of_branches(facts: &Facts<'_>, node: Node, first: bool) -> Option<(usize, Value)> {
     let (graph, [condition]) = (facts.graph, facts.operands(node)?);
     if graph.num_blocks(node) != 2 || !facts.is(condition, Simple::Bool) {
@@ -61,7 +61,7 @@ fn flag_of_branches(facts: &Facts<'_>, node: Node, first: bool) -> Option<(usize
         facts.bool(a) == Some(first)
             && planted!("peephole.other-branch", facts.bool(b) == Some(!first), "any" => facts.bool(b).is_some())
     })?;
-    // What has no uses any more would be found again for ever.
+    // A value without uses would match again endlessly.
     let outputs: Vec<Value> = graph.outputs(node).collect();
     let output = outputs.get(found).copied()?;
     if graph.has_uses(output) {

@@ -1,4 +1,5 @@
-//! Rules about tensors: views that undo each other, questions that the type answers, identities.
+//! Rules about tensors: views that undo each other, properties that the type determines,
+//! identities.
 
 use super::facts::Number;
 use super::{Edit, Facts, Known, New, Rule, forward, result};
@@ -7,9 +8,9 @@ use jitopt_core::planted;
 use jitopt_core::types::era::Era;
 use jitopt_core::types::{DType, Dim, Simple, Type};
 
-/// The rows.
+/// The rules.
 pub const RULES: &[Rule] = &[
-    // Views, and what returns its operand itself.
+    // Views, and operators that return their operand itself.
     Rule::new("t-of-t", &["aten::t"], "(xᵀ)ᵀ = x", |facts, node| {
         let [inner] = facts.operands(node)?;
         forward(facts.operand(facts.made_by(inner, "aten::t")?, 0)?)
@@ -17,7 +18,7 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         "transpose-of-transpose",
         &["aten::transpose"],
-        "swapping the same dimensions twice is nothing",
+        "swapping the same dimensions twice changes nothing",
         |facts, node| {
             let [outer, a, b] = facts.operands(node)?;
             let [x, c, d] = facts.operands(facts.made_by(outer, "aten::transpose")?)?;
@@ -55,11 +56,12 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         "sum-to-of-sum-to",
         &["aten::_grad_sum_to_size"],
-        "sum_to(sum_to(x, s), t) = sum_to(x, t), when t is not None, the sum between is not seen otherwise and nobody writes to x",
+        "sum_to(sum_to(x, s), t) = sum_to(x, t), when t is not None, the inner sum has no other reader and x is not written to",
         |facts, node| {
             let [inner, size] = facts.operands(node)?;
             let [x, _] = facts.operands(facts.made_by(inner, "aten::_grad_sum_to_size")?)?;
-            // Where sizes are equal the sum is its operand itself, and who else holds the inner one shares memory with it.
+            // Where sizes are equal the sum is its operand itself, and another reader of the inner
+            // sum shares memory with it.
             let alone = facts.trusting || facts.graph.single_use(inner).is_some();
             let quiet = alone && !facts.is_written(x) && !facts.is_written(inner);
             let given = facts.ty(size) == Type::list(Type::int());
@@ -67,7 +69,7 @@ pub const RULES: &[Rule] = &[
                 .then(|| Edit::Operands(vec![(0, New::Value(x))]))
         },
     ),
-    // Numbers that were tensors for a while.
+    // Scalars that were converted to tensors and back.
     Rule::new(
         "number-of-tensor-of-number",
         // Up to 1.1 the first two are operators of `prim`.
@@ -80,7 +82,7 @@ pub const RULES: &[Rule] = &[
             "aten::FloatImplicit",
             "aten::ScalarImplicit",
         ],
-        "number(tensor(n)) = n, when it is a number of that type and nobody writes to the tensor",
+        "number(tensor(n)) = n, when it is a number of that type and the tensor is not written to",
         |facts, node| {
             let [tensor] = facts.operands(node)?;
             let [n] = facts.operands(facts.made_by(tensor, "prim::NumToTensor")?)?;
@@ -88,14 +90,14 @@ pub const RULES: &[Rule] = &[
             (same && !facts.is_written(tensor)).then(|| forward(n))?
         },
     ),
-    // Questions that the type answers.
+    // Properties that the type determines.
     Rule::new("size-known", &["aten::size"], "size(x) = [2, 3] for x : Float(2, 3)", |facts, node| {
         let [x] = facts.operands(node)?;
         let (sizes, output) = (facts.sizes(x)?, facts.graph.single_output(node)?);
         if facts.is_written(output) {
             return None;
         }
-        // Each call returned a list of its own; a constant is one list for all of them.
+        // Each call returns a list of its own; a constant is one list for all of them.
         let shared = facts.trusting || !facts.escapes(output);
         let constant = || Attribute::List(sizes.iter().map(|&n| Attribute::Int(n)).collect());
         result(match shared {
@@ -123,7 +125,7 @@ pub const RULES: &[Rule] = &[
     Rule::new(
         "length-of-size-known",
         &["aten::len"],
-        "len(size(x)) = 2 for x : Float(*, *), when nobody writes to the list",
+        "len(size(x)) = 2 for x : Float(*, *), when the list is not written to",
         |facts, node| {
             let [size] = facts.operands(node)?;
             let [x] = facts.operands(facts.made_by(size, "aten::size")?)?;
@@ -164,8 +166,8 @@ pub const RULES: &[Rule] = &[
     })
     .shapes()
     .known(Known::New),
-    // Identities. The constant must not change the element type; of complex numbers a product with 1 + 0i makes NaN of
-    // infinities.
+    // Identities. The constant must not change the element type; a complex product with 1 + 0i
+    // makes NaN of infinities.
     Rule::new(
         "mul-one",
         &["aten::mul"],
@@ -178,7 +180,7 @@ pub const RULES: &[Rule] = &[
     )
     .group("identities")
     .shares(),
-    Rule::new("div-one", &["aten::div"], "x / 1 = x, for real x", |facts, node| {
+    Rule::new("div-one", &["aten::div"], "x / 1 = x, for floating point x", |facts, node| {
         let [x, one] = facts.operands(node)?;
         let one = facts.number(one).filter(|one| one.is_one())?;
         let real = match facts.dtype(x) {
@@ -231,15 +233,16 @@ pub const RULES: &[Rule] = &[
     .known(Known::Nowhere),
 ];
 
-/// What the operator was applied to twice, when nobody writes to what is between.
+/// The operand of two successive applications of an operator, when the value between is not written
+/// to.
 fn twice(facts: &Facts<'_>, node: Node, kind: &str) -> Option<Edit> {
     let [inner] = facts.operands(node)?;
     let [x] = facts.operands(facts.made_by(inner, kind)?)?;
     (facts.tensor(x).is_some() && !facts.is_written(inner)).then(|| forward(x))?
 }
 
-/// Whether a tensor combined with a number has the element type of the tensor, and is not complex. Versions of 1.3 have no
-/// complex tensors to speak of.
+/// Whether a tensor combined with a scalar has the element type of the tensor, and is not complex.
+/// 1.3 has practically no complex tensors.
 fn keeps_dtype(facts: &Facts<'_>, node: Node, x: Value, number: Number) -> bool {
     let Some(tensor) = facts.tensor(x) else { return false };
     let old = facts.graph.era == Era::V1_3;
@@ -256,7 +259,7 @@ fn keeps_dtype(facts: &Facts<'_>, node: Node, x: Value, number: Number) -> bool 
     }
 }
 
-/// The constant list of whole numbers.
+/// The values of a constant list of integers.
 fn numbers(facts: &Facts<'_>, list: Value) -> Option<Vec<i64>> {
     match facts.graph.constant(list)?? {
         Attribute::List(parts) if !facts.is(list, Simple::Any) => parts.iter().map(Attribute::as_int).collect(),

@@ -1,8 +1,10 @@
-//! How facts flow through a graph.
+//! Propagation of facts through a graph.
 //!
-//! At first everything is hoped of every value; a node says what follows from what is known of its operands, and when that is less
-//! than before, whoever reads it is looked at again. Branches and loops join what comes from both sides. What is known of a value
-//! only ever becomes less, a bounded number of times, so the walk ends; and then each value is known by a rule from facts that hold.
+//! Optimistic fixpoint: every value starts with no type (unreached); a node's transfer function
+//! gives its results from the types of its operands, and when a result becomes less specific, its
+//! readers are revisited. Branches and loops join the types of both sides. The type of a value only
+//! becomes less specific, a bounded number of times, so the iteration ends; then each type follows
+//! by a rule from facts that hold.
 
 use jitopt_core::analysis::inference::{Call, Knowledge, elements, infer, is_complete, told};
 use jitopt_core::analysis::{AliasDb, Location};
@@ -19,38 +21,38 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
-/// How much is told.
+/// How many facts are inferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// What PyTorch tells.
+    /// Those that PyTorch infers.
     AsPyTorch,
-    /// All that follows.
+    /// All that the rules give.
     Precise,
 }
 
-/// A value, the type that it turned out to have, and what that rests on, in words.
+/// A value, its inferred type, and the basis of that as text.
 pub(super) type Refined = (Value, Type, String);
 
-/// Facts on their way through a graph.
+/// The state of the propagation.
 pub(super) struct Flow<'a> {
     graph: &'a Graph,
     db: Rc<AliasDb>,
     mode: Mode,
-    /// What followed so far; nothing of values that nobody looked at yet.
+    /// The types inferred so far; unreached values are absent.
     followed: FxHashMap<Value, Type>,
-    /// What that rests on.
+    /// The basis of each inferred type.
     basis: FxHashMap<Value, BTreeSet<Basis>>,
     queue: VecDeque<Node>,
     queued: FxHashSet<Node>,
-    /// Memory of tensors that may be given another shape.
+    /// Memory of tensors whose shape may change in place.
     resized: EntitySet<Location>,
     /// Whether nothing in the graph takes part in differentiation.
     no_gradients: bool,
-    /// Overloads, found once.
+    /// Overloads, resolved once.
     schemas: FxHashMap<Node, Option<&'static Schema>>,
-    /// Whether what a node computes depends on something that is written to.
+    /// Whether the result of a node depends on memory that is written to.
     mutable: FxHashMap<Node, bool>,
-    /// The numbers of sizes that nobody knows.
+    /// The symbols of unknown sizes.
     sizes: FxHashMap<(Value, usize), i64>,
     next_size: i64,
 }
@@ -95,7 +97,8 @@ impl<'a> Flow<'a> {
         flow
     }
 
-    /// Walks until nothing becomes less. What waits for a value that nobody makes is then given what is written of that.
+    /// Iterates until nothing changes. Nodes that wait for a value that is never reached then use
+    /// its written type.
     pub(super) fn run(&mut self) {
         let graph = self.graph;
         let params = graph.all_blocks().map(|block| graph.param_node(block));
@@ -110,7 +113,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Nodes, and what their outputs turned out to be, where that is more than was written.
+    /// Nodes, and the inferred types of their outputs, where those are more specific than the
+    /// written ones.
     pub(super) fn finish(self) -> Vec<(Node, Vec<Refined>)> {
         let graph = self.graph;
         let params = graph.all_blocks().map(|block| graph.param_node(block));
@@ -135,9 +139,9 @@ impl<'a> Flow<'a> {
 
     // ---- what is known
 
-    /// What is written and what followed together.
+    /// The written and the inferred type combined.
     fn known(&self, value: Value) -> Type {
-        // What was seen once need not be so again, and what is given another shape is not what it was.
+        // An observed type need not hold again, and a resized tensor has lost its type.
         let doubtful = self.is_profiled(value) || self.is_resized(value);
         let written = if doubtful { self.graph.ty(value).erased() } else { self.graph.ty(value) };
         self.followed.get(&value).map_or(written, |&followed| met(written, followed))
@@ -149,12 +153,12 @@ impl<'a> Flow<'a> {
         made == Some(Basis::Profiled)
     }
 
-    /// The same, when somebody looked at it.
+    /// As `known`, for a value that was reached.
     fn seen(&self, value: Value) -> Option<Type> {
         self.followed.contains_key(&value).then(|| self.known(value))
     }
 
-    /// Knows no more of a value than this from now on.
+    /// Lowers the type of a value to this one.
     fn lower(&mut self, value: Value, ty: Type, basis: &BTreeSet<Basis>) {
         let old = self.followed.get(&value).copied();
         let joined = match old {
@@ -176,7 +180,7 @@ impl<'a> Flow<'a> {
             if self.queued.insert(user) {
                 self.queue.push_back(user);
             }
-            // Who reads a list, reads what is in it.
+            // A reader of a list reads its elements.
             let makes_list = |made: Value| matches!(self.graph.ty(made).kind(), TypeKind::List(_));
             if self.graph.outputs(user).any(makes_list) {
                 let readers: Vec<Node> = self.graph.outputs(user).flat_map(|list| self.graph.users(list)).collect();
@@ -189,7 +193,8 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Gives numbers to the sizes of a tensor that nobody knows: each says "the size of this value here".
+    /// Gives symbols to the unknown sizes of a tensor: each represents "the size of this value
+    /// here".
     fn numbered(&mut self, value: Value, ty: Type) -> Type {
         let Some(tensor) = ty.as_tensor().filter(|_| self.mode == Mode::Precise) else { return ty };
         let Some(sizes) = tensor.sizes.as_deref().filter(|sizes| sizes.contains(&Dim::Unknown)) else { return ty };
@@ -240,7 +245,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// What facts about the results of a node rest on.
+    /// The basis of facts about the results of a node.
     fn basis_of(&self, node: Node) -> BTreeSet<Basis> {
         let operands = self.graph.inputs(node).filter_map(|value| self.basis.get(&value)).flatten();
         let says = self.graph.outputs(node).any(|value| says_more(self.graph.ty(value)));
@@ -248,7 +253,8 @@ impl<'a> Flow<'a> {
         operands.copied().chain([Basis::Inferred]).chain(says.then_some(own)).collect()
     }
 
-    /// Nothing of a tensor that may be given another shape; nothing of gradients where somebody writes what may have one.
+    /// Removes shapes of a tensor that may be resized, and `requires_grad` where a write may add a
+    /// gradient.
     fn cautious(&self, value: Value, ty: Type) -> Type {
         let Some(tensor) = ty.as_tensor() else { return ty };
         if self.is_resized(value) {
@@ -290,14 +296,14 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// For each carried value: what goes in first, what the body returns, the param, the output.
+    /// For each carried value: the initial value, the result of the body, the param, the output.
     fn carried(&self, node: Node, body: Block) -> Vec<[Value; 4]> {
         let (inits, results) = (self.graph.inputs(node).skip(2), self.graph.results(body).skip(1));
         let (params, outputs) = (self.graph.params(body).skip(1), self.graph.outputs(node));
         inits.zip(results).zip(params.zip(outputs)).map(|((a, b), (c, d))| [a, b, c, d]).collect()
     }
 
-    /// A value is one of several, of which some may not have been looked at.
+    /// Joins several values into one; some of them may be unreached.
     fn meet_sides(&mut self, value: Value, sides: &[Value]) {
         let written = self.graph.ty(value);
         let seen: Vec<Type> = sides.iter().filter_map(|&side| self.seen(side)).collect();
@@ -345,11 +351,11 @@ impl<'a> Flow<'a> {
     fn list_unpacked(&mut self, node: Node) -> Vec<Option<Type>> {
         let list = self.graph.inputs(node).next();
         let parts = list.and_then(|list| self.in_list(list));
-        // A list of another length raises.
+        // A list of another length raises an exception.
         parts.filter(|parts| parts.len() == self.graph.num_outputs(node)).unwrap_or_default()
     }
 
-    /// The element of a list at a constant place.
+    /// The element of a list at a constant index.
     fn picked(&mut self, node: Node) -> Vec<Option<Type>> {
         let operands: Vec<Value> = self.graph.inputs(node).collect();
         let &[list, index] = &operands[..] else { return Vec::new() };
@@ -361,7 +367,8 @@ impl<'a> Flow<'a> {
         vec![part.filter(|ty| ty.is_tensor())]
     }
 
-    /// What is known of the elements of a list that nobody writes to; none where their number is unknown.
+    /// The types of the elements of a list that is not written to; none where their number is
+    /// unknown.
     fn in_list(&mut self, list: Value) -> Option<Vec<Option<Type>>> {
         let made = self.graph.definer(list).filter(|_| self.mode == Mode::Precise)?;
         if self.is_list_kept(list) {
@@ -373,7 +380,7 @@ impl<'a> Flow<'a> {
         Some(elements(&call)?.into_iter().map(tensor).collect())
     }
 
-    /// Parts of equal size, the last one of what is left.
+    /// Parts of equal size; the last one has the remainder.
     fn chunks(&self, node: Node) -> Vec<Option<Type>> {
         let number = |name: Symbol| self.graph.attribute(node, name).and_then(Attribute::as_int);
         let tensor = self.graph.inputs(node).next().and_then(|value| self.seen(value)?.as_tensor());
@@ -420,7 +427,7 @@ impl<'a> Flow<'a> {
         all.into_iter().zip(schema.returns.iter()).map(typed).collect()
     }
 
-    /// Operators in place return what they wrote to; PyTorch says nothing of it.
+    /// In-place operators return their target; PyTorch infers nothing for it.
     fn written_to(&self, node: Node, schema: &Schema) -> Vec<Option<Type>> {
         let set = |formal: &Formal| formal.alias.as_ref().map(|alias| alias.before.clone());
         let first = schema.formals.first().filter(|formal| formal.is_written());
@@ -445,8 +452,9 @@ impl<'a> Flow<'a> {
         found
     }
 
-    /// Whether PyTorch could run the node on made-up tensors: it knows all of them, none holds whole numbers, which might be
-    /// divided by, and nobody writes to what it depends on.
+    /// Whether PyTorch could run the node on generated tensors: all their types are complete, none
+    /// has integer elements, which might be divisors, and nothing that the node depends on is
+    /// written to.
     fn could_run(&mut self, node: Node) -> bool {
         let era = self.graph.era;
         let fine = |value: Value| {
@@ -459,7 +467,7 @@ impl<'a> Flow<'a> {
         self.graph.inputs(node).all(fine) && !self.depends_on_writes(node)
     }
 
-    /// Whether a node, or one that it is computed from, touches memory that somebody writes to.
+    /// Whether a node, or one that it is computed from, reads memory that is written to.
     fn depends_on_writes(&mut self, node: Node) -> bool {
         let mut work = vec![node];
         while let Some(&at) = work.last() {
@@ -471,7 +479,7 @@ impl<'a> Flow<'a> {
             }
             let before: Vec<Node> = self.graph.inputs(at).filter_map(|value| self.graph.definer(value)).collect();
             if new && !self.mutable.contains_key(&at) {
-                // Looked at again when all before it are done; until then it counts as independent.
+                // Revisited when all nodes before it are done; until then it counts as independent.
                 self.mutable.insert(at, false);
                 work.extend(before.iter().filter(|node| !self.mutable.contains_key(node)));
                 continue;
@@ -484,19 +492,20 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Whether a type tells more of tensors than that they are tensors.
+/// Whether a type has more facts about tensors than that they are tensors.
 fn says_more(ty: Type) -> bool {
     ty != ty.erased()
 }
 
-/// Whether it returns its operand, an optional, as what is in it: `(t(a)? optional) -> t(a)`.
+/// Whether an operator returns the contents of its optional operand: `(t(a)? optional) -> t(a)`.
 fn unwraps(schema: &Schema) -> bool {
     let (Some(formal), Some(result)) = (schema.formals.first(), schema.returns.first()) else { return false };
     let inner = if let TypeKind::Optional(inner) = formal.ty.kind() { Some(*inner) } else { None };
     schema.formals.len() == 1 && inner == Some(result.ty) && matches!(result.ty.kind(), TypeKind::Var(_))
 }
 
-/// Memory that an operator in place may give another shape. What runs code that is not in the graph may do that to all it reaches.
+/// Memory that an in-place operator may resize. A node that runs code outside the graph may do that
+/// to all memory it reaches.
 fn resized(graph: &Graph, db: &AliasDb, mode: Mode) -> EntitySet<Location> {
     let mut all = EntitySet::new();
     for node in graph.all_nodes() {
@@ -511,13 +520,13 @@ fn resized(graph: &Graph, db: &AliasDb, mode: Mode) -> EntitySet<Location> {
     all
 }
 
-/// Whether it may give another shape to what it writes to.
+/// Whether an operator may resize its target.
 pub(crate) fn reshapes(graph: &Graph, node: Node) -> bool {
     let rule = ops::operator(graph.era, graph.kind(node)).rule;
     rule.resizes == Resizes::Yes || matches!(rule.effect, Effect::Call | Effect::Unknown) || has_out(graph, node)
 }
 
-/// Whether it writes its result to an operand that is given for that, and is made to fit.
+/// Whether an operator writes its result to an `out` operand, and resizes it to fit.
 fn has_out(graph: &Graph, node: Node) -> bool {
     let operator = ops::operator(graph.era, graph.kind(node));
     let out = |schema: &Schema| schema.formals.iter().skip(schema.positional).any(|formal| formal.is_written());
@@ -525,7 +534,7 @@ fn has_out(graph: &Graph, node: Node) -> bool {
         && operator.schemas.iter().any(out)
 }
 
-/// Whether no tensor that goes in takes part in differentiation, and none is made that does.
+/// Whether no input tensor takes part in differentiation, and none is created that does.
 fn wants_no_gradients(graph: &Graph) -> bool {
     let plain = |ty: Type| ty.as_tensor().map_or(!ty.is_mutable(), |tensor| tensor.requires_grad == Some(false));
     let harmless = |node: Node| {
@@ -538,7 +547,7 @@ fn wants_no_gradients(graph: &Graph) -> bool {
     graph.params(graph.root()).all(|param| plain(graph.ty(param))) && graph.all_nodes().all(harmless)
 }
 
-/// The first number for a size that no type of the graph has.
+/// The first symbol for a size that no type of the graph has.
 fn first_free_size(graph: &Graph) -> i64 {
     let blocks = graph.all_blocks().map(|block| graph.param_node(block));
     let values = blocks.chain(graph.all_nodes()).flat_map(|node| graph.outputs(node).collect::<Vec<_>>());
@@ -556,7 +565,7 @@ fn first_free_size(graph: &Graph) -> i64 {
     least - 1
 }
 
-/// What both say together; where they contradict each other, what is written stays.
+/// Both types combined; where they contradict each other, the written one stays.
 fn met(written: Type, followed: Type) -> Type {
     use TypeKind::{NamedTuple, Tensor, Tuple};
     if written == followed {

@@ -1,23 +1,27 @@
-//! Which values may share memory, and who writes to it.
+//! Alias analysis: which values may share memory, and which nodes write to it.
 //!
-//! Two values of mutable type may be the same memory because an operator returns a view, because a branch or a loop
-//! returns one or the other, because one is taken out of a container that the other was put in, or because both come from
-//! outside. The analysis walks the graph once and knows no order: a write anywhere is a write.
+//! Two values of mutable type may share memory because an operator returns a view, because a branch
+//! or a loop returns one or the other, because one is read from a container that the other was
+//! stored in, or because both come from outside. The analysis traverses the graph once and is
+//! flow-insensitive: a write anywhere is a write.
 //!
-//! - Every mutable value has an element, which *points to* what it may be and *contains* what it may hold. At the ends of
-//!   what elements point to are the [`Location`]s.
-//! - All that comes from outside is told apart by type alone: one *wildcard* per type, tensors of all refinements being
-//!   one. Graph params are wildcards, and so is what is put into a container and what is taken out of one.
-//! - What a node does is a column of the operator table ([`AliasRule`](crate::ops::rules::AliasRule)). Nested blocks and
-//!   the graphs of sections are walked where their node stands, and their writes are writes of that node too.
+//! - Every mutable value has an element, which *points to* what it may be and *contains* what it
+//!   may hold. The leaves of the points-to relation are the [`Location`]s.
+//! - Values from outside are distinguished by type alone: one *wildcard* per type, where all
+//!   refinements of tensor types are one. Graph params are wildcards; so are values that are stored
+//!   in a container and values that are read from one.
+//! - The effect of a node is a column of the operator table
+//!   ([`AliasRule`](crate::ops::rules::AliasRule)). Nested blocks and the graphs of sections are
+//!   traversed at the position of their node, and their writes are writes of that node too.
 //!
-//! Sound where PyTorch's analysis is not: a value carried by a loop may also be what the turn before returned; objects,
-//! of which the text does not tell the attributes, may contain anything; what hides behind `Any` or an interface is not
-//! told apart from what it may be; an operator that nobody knows may write to everything that is reachable from outside.
+//! Sound where PyTorch's analysis is not: a value carried by a loop may also be the one that the
+//! previous iteration returned; objects, whose attributes the text does not give, may contain
+//! anything; a value of type `Any` or of an interface may alias every type that it can hold; an
+//! unknown operator may write to everything that is reachable from outside.
 //!
-//! Cost: linear in nodes and operands, whatever is joined or nested: a value is told to be up to sixteen locations, and
-//! what would be more of them becomes one. A query looks at the few locations of its values, those about containers at
-//! what is in them.
+//! Cost: linear in nodes and operands, for any joins and nesting: a value may be up to sixteen
+//! distinct locations, beyond which they are merged into one. A query visits the few locations of
+//! its values; queries about containers also visit their contents.
 
 use super::locations::{Location, LocationSet, Memory};
 use super::memory::{Draft, Element};
@@ -28,18 +32,19 @@ use crate::planted;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-/// The memory of a graph at one time. Good until the computation changes; moving nodes does not count.
+/// The memory of a graph at one time. Valid until the computation changes; moving nodes does not
+/// count.
 #[derive(Debug)]
 pub struct AliasDb {
     pub(super) draft: Draft,
     pub(super) memory: Memory,
-    /// What each value is; none for immutable values.
+    /// The locations of each value; none for immutable values.
     sets: Vec<Option<LocationSet>>,
     pub(super) elements: Vec<Option<Element>>,
-    /// The notes of writes of each node, nested nodes included.
+    /// The recorded writes of each node, nested nodes included.
     writes: Vec<(u32, u32)>,
     flags: Vec<u8>,
-    /// What nodes write that took in others since.
+    /// The writes of nodes that absorbed others since the analysis.
     joined: FxHashMap<Node, Vec<Location>>,
     work: u64,
     computation: u64,
@@ -71,20 +76,22 @@ impl AliasDb {
         self.computation == graph.epoch().computation
     }
 
-    /// How many steps the analysis took: nodes, operands, locations. Linear in the graph; for `--stats`.
+    /// The number of steps of the analysis: nodes, operands, locations. Linear in the graph; for
+    /// `--stats`.
     pub fn work(&self) -> u64 {
         self.work
     }
 
     // ---- values
 
-    /// Whether memory can be reached through `value` at all: numbers and the like are neither shared nor written.
+    /// Whether memory can be reached through `value` at all: numbers and other immutable values are
+    /// neither shared nor written.
     pub fn is_tracked(&self, value: Value) -> bool {
         self.set(value).is_some()
     }
 
-    /// What a value of mutable type is, or is a part of, by what nodes do, and not by types alone;
-    /// nothing for others.
+    /// The memory that a value of mutable type is, or is a part of, according to nodes and not to
+    /// types alone; nothing for other values.
     pub(super) fn parts_of(&self, value: Value) -> Option<FxHashSet<Element>> {
         let element = (*self.elements.get(value.index())?)?;
         let (mut found, mut pending) = (FxHashSet::default(), vec![element]);
@@ -101,24 +108,25 @@ impl AliasDb {
         self.sets.get(value.index()).copied().flatten()
     }
 
-    /// What `value` may be, not what is in it. A location may come twice.
+    /// The locations that `value` may be, without its contents. A location may occur twice.
     #[inline]
     pub fn locations(&self, value: Value) -> impl Iterator<Item = Location> + '_ {
         self.set(value).into_iter().flat_map(|set| self.memory.members(set))
     }
 
-    /// Adds what `value` may be, and all that may be in it, to `reached`. What is in `reached` already is not looked into
-    /// again, so marking many values costs no more than there are locations.
+    /// Adds the locations that `value` may be, and all that it may contain, to `reached`. Locations
+    /// that are in `reached` already are not expanded again, so marking many values costs no more
+    /// than the number of locations.
     pub fn mark_reachable(&self, value: Value, reached: &mut EntitySet<Location>) {
         self.memory.reach(self.locations(value), &mut |location| reached.insert(location));
     }
 
-    /// Whether the two may be the same memory.
+    /// Whether the two may share memory.
     pub fn may_alias(&self, a: Value, b: Value) -> bool {
         self.locations(a).any(|location| self.locations(b).any(|other| other == location))
     }
 
-    /// Whether the two, or anything in them, may be the same memory.
+    /// Whether the two, or any of their contents, may share memory.
     pub fn may_contain_alias(&self, a: Value, b: Value) -> bool {
         if !self.is_container(a) && !self.is_container(b) {
             return self.may_alias(a, b);
@@ -137,14 +145,16 @@ impl AliasDb {
         self.locations(value).any(|location| self.memory.is_container(location))
     }
 
-    /// Whether anybody writes to what `value` may be. Of a container that is the container, not what is in it.
+    /// Whether memory that `value` may be is written to. Of a container this is the container
+    /// itself, without its contents.
     #[inline]
     pub fn has_writers(&self, value: Value) -> bool {
         planted!("alias.has-writers", self.locations(value).any(|location| self.memory.is_written(location)), "never" => false)
     }
 
-    /// Whether anybody writes to what `value` may be, or to anything in it: whether looking at `value` twice may show two
-    /// things. PyTorch does not ask this, and takes two `aten::cat` of a list for one across a write to an element.
+    /// Whether memory that `value` may be, or any of its contents, is written to: whether two reads
+    /// of `value` may differ. PyTorch does not check this, and merges two `aten::cat` of a list
+    /// across a write to an element.
     #[inline]
     pub fn reaches_writers(&self, value: Value) -> bool {
         let mut locations = self.locations(value);
@@ -156,7 +166,7 @@ impl AliasDb {
         )
     }
 
-    /// What `value` may be, or may be in it, and somebody writes to; sorted.
+    /// The written locations that `value` may be or contain; sorted.
     pub fn written_through(&self, value: Value) -> Vec<Location> {
         if !self.reaches_writers(value) {
             return Vec::new();
@@ -169,17 +179,19 @@ impl AliasDb {
         written
     }
 
-    /// Whether `value` may be something that is reachable from outside.
+    /// Whether `value` may be reachable from outside.
     pub fn may_alias_wildcard(&self, value: Value) -> bool {
         self.locations(value).any(|location| self.memory.is_wild(location))
     }
 
-    /// Whether `value`, or anything in it, may be a result of the graph or be in one.
+    /// Whether `value`, or any of its contents, may be a result of the graph or be contained in
+    /// one.
     pub fn may_alias_graph_output(&self, value: Value) -> bool {
         self.any_reached(value, |location| self.memory.is_returned(location))
     }
 
-    /// Whether anybody outside may see `value`, or anything in it: it may be a param, a result, or behind a wildcard.
+    /// Whether `value`, or any of its contents, may be visible outside: as a param, as a result, or
+    /// through a wildcard.
     pub fn escapes_scope(&self, value: Value) -> bool {
         planted!(
             "alias.escapes-scope",
@@ -204,8 +216,9 @@ impl AliasDb {
         found
     }
 
-    /// Whether one of the two may stand for the other although that makes them the same memory, or no longer the same:
-    /// nobody writes to either, and not both are seen outside, where somebody might.
+    /// Whether one of the two may replace the other although that makes them share memory, or no
+    /// longer share it: neither is written to, and at most one is visible outside, where it might
+    /// be written to.
     pub fn safe_to_change_aliasing(&self, a: Value, b: Value) -> bool {
         let both_escape = || self.escapes_scope(a) && self.escapes_scope(b);
         !self.has_writers(a) && !self.has_writers(b) && !both_escape()
@@ -213,7 +226,7 @@ impl AliasDb {
 
     // ---- locations
 
-    /// Whether anybody writes to it.
+    /// Whether it is written to.
     pub fn is_written(&self, location: Location) -> bool {
         self.memory.is_written(location)
     }
@@ -225,25 +238,25 @@ impl AliasDb {
 
     // ---- nodes
 
-    /// Whether anybody writes to an operand or a result of `node`, or to anything in one.
+    /// Whether an operand or a result of `node`, or any of their contents, is written to.
     pub fn node_has_writers(&self, graph: &Graph, node: Node) -> bool {
         graph.inputs(node).chain(graph.outputs(node)).any(|value| self.reaches_writers(value))
     }
 
-    /// What `node`, and the nodes in it, write to. A location may come many times.
+    /// The locations that `node`, and its nested nodes, write to. A location may occur many times.
     pub fn writes(&self, node: Node) -> impl Iterator<Item = Location> + '_ {
         let (from, to) = self.writes.get(node.index()).copied().unwrap_or_default();
         let joined = if self.joined.is_empty() { None } else { self.joined.get(&node) };
         self.memory.writes(from, to).chain(joined.into_iter().flatten().copied())
     }
 
-    /// Whether `node`, or a node in it, writes to anything.
+    /// Whether `node`, or a nested node, writes to anything.
     #[inline]
     pub fn is_writing(&self, node: Node) -> bool {
         self.flag(node, flag::WRITES) || !self.joined.is_empty() && self.joined.contains_key(&node)
     }
 
-    /// Whether `node`, or a node in it, writes to something that is reachable from outside.
+    /// Whether `node`, or a nested node, writes to memory that is reachable from outside.
     pub fn writes_to_wildcard(&self, node: Node) -> bool {
         planted!(
             "alias.writes-outside", self.writes(node).any(|location| self.memory.is_wild(location)),
@@ -252,7 +265,8 @@ impl AliasDb {
         )
     }
 
-    /// Whether `node`, or a node in it, writes to one of these locations; see [`AliasDb::mark_reachable`].
+    /// Whether `node`, or a nested node, writes to one of these locations; see
+    /// [`AliasDb::mark_reachable`].
     pub fn writes_to_any(&self, node: Node, locations: &EntitySet<Location>) -> bool {
         planted!(
             "alias.writes-any", self.writes(node).any(|location| locations.contains(location)),
@@ -261,14 +275,15 @@ impl AliasDb {
         )
     }
 
-    /// Whether `node`, or a node in it, writes to what one of the values may be, or to what may be in it.
+    /// Whether `node`, or a nested node, writes to memory that one of the values may be or contain.
     pub fn writes_to_alias_of(&self, node: Node, values: &[Value]) -> bool {
         let written: SmallVec<[Location; 8]> = self.writes(node).collect();
         !written.is_empty()
             && values.iter().any(|&value| self.any_reached(value, |location| written.contains(&location)))
     }
 
-    /// Whether `node`, or a node in its blocks or its section, does something that is seen besides results and writes.
+    /// Whether `node`, or a node in its blocks or its section, has an effect besides its results
+    /// and writes.
     #[inline]
     pub fn has_side_effects(&self, node: Node) -> bool {
         self.flag(node, flag::EFFECT)
@@ -278,9 +293,9 @@ impl AliasDb {
         self.flags.get(node.index()).is_some_and(|flags| flags & wanted != 0)
     }
 
-    // ---- keeping it valid while a pass edits
+    // ---- updates while a pass edits
 
-    /// Notes that `new`, a value made since, is the same memory as `old`.
+    /// Records that `new`, a value created since, has the memory of `old`.
     pub fn copy_value(&mut self, new: Value, old: Value) {
         let (set, element) = (self.set(old), self.elements.get(old.index()).copied().flatten());
         self.note(new, set, element);
@@ -294,7 +309,8 @@ impl AliasDb {
         self.elements[value.index()] = element;
     }
 
-    /// Notes that `group`, a node made since, takes in `node`, which must have no side effects: it writes what that writes.
+    /// Records that `group`, a node created since, absorbs `node`, which must have no side effects:
+    /// the group's writes include those of the node.
     pub fn join_writes(&mut self, group: Node, node: Node) {
         if self.is_writing(node) {
             let written: Vec<Location> = self.writes(node).collect();
@@ -302,7 +318,8 @@ impl AliasDb {
         }
     }
 
-    /// Says that the edits up to now are accounted for: by [`AliasDb::copy_value`], or because they changed no aliasing.
+    /// Declares that all edits so far are accounted for: by [`AliasDb::copy_value`], or because
+    /// they changed no aliasing.
     pub fn assume_current(&mut self, graph: &Graph) {
         self.computation = graph.epoch().computation;
     }

@@ -1,4 +1,4 @@
-//! What is known of the memory of a graph as text, laid out like PyTorch's `AliasDb::dump`.
+//! The alias analysis as text, laid out like PyTorch's `AliasDb::dump`.
 
 use super::alias::AliasDb;
 use super::memory::Element;
@@ -8,7 +8,8 @@ use rustc_hash::FxHashMap;
 use std::fmt::Write;
 
 impl AliasDb {
-    /// The graph, what values point to and contain, and who writes to what. For people, and to compare with PyTorch.
+    /// The graph, the points-to and contains relations, and the writes. For reading, and for
+    /// comparison with PyTorch.
     pub fn dump(&self, graph: &Graph) -> String {
         let mut out = String::from("\n===1. GRAPH===\n");
         out += &String::from_utf8_lossy(&print(graph, PrintOptions::default()));
@@ -61,7 +62,7 @@ impl Dump<'_> {
                 continue;
             };
             let targets = self.targets(value, element);
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             if !targets.is_empty() {
                 let _ = writeln!(out, "%{} points to: {}", self.graph.name(value), targets.join(", "));
             }
@@ -71,7 +72,8 @@ impl Dump<'_> {
         }
     }
 
-    /// What it points to; a wildcard where it became one, which merges and draws no edges.
+    /// The targets of a points-to edge; the wildcard where the element was merged with one, which
+    /// leaves no edges.
     fn targets(&self, value: Value, element: Element) -> Vec<String> {
         if self.is_wildcard(element) {
             return vec![self.name(element)];

@@ -1,5 +1,5 @@
-//! Small random programs, run on made-up memory: what is shared or written at run time, the analysis must have said, and
-//! a move must not change what comes out.
+//! Small random programs, run on a model of memory: the analysis must predict all sharing and
+//! writes at run time, and a move must not change results.
 
 use super::{AliasDb, Location};
 use crate::entity::EntitySet;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-/// Numbers that look random.
+/// A pseudo-random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -19,7 +19,7 @@ impl Dice {
     }
 }
 
-/// Writes a program: what is in scope, by type.
+/// Writes a program: the values in scope, by type.
 #[derive(Clone, Default)]
 struct InScope {
     tensors: Vec<String>,
@@ -130,7 +130,7 @@ fn program(seed: u64) -> Graph {
     parse(writer.text.as_bytes(), ParseOptions::default()).expect("a graph of ours").graph
 }
 
-/// What a value is at run time.
+/// A value at run time.
 #[derive(Clone, Debug)]
 enum Thing {
     Number(u64),
@@ -139,13 +139,13 @@ enum Thing {
     Tuple(Vec<Thing>),
 }
 
-/// The made-up memory, and what happened to it.
+/// The model of memory, and its history.
 #[derive(Default)]
 struct Machine {
     tensors: Vec<u64>,
     lists: Vec<Vec<Thing>>,
     values: BTreeMap<Value, Thing>,
-    /// All that each value ever was.
+    /// All things that each value ever was.
     seen: BTreeMap<Value, Vec<Thing>>,
     /// Tensors, and lists, that were written.
     written: BTreeSet<(bool, usize)>,
@@ -252,7 +252,7 @@ impl Machine {
         carried
     }
 
-    /// The memory of a thing, and with `deep` all that can be reached from it.
+    /// The memory of a thing; with `deep`, all memory reachable from it.
     fn memory(&self, thing: &Thing, deep: bool, into: &mut BTreeSet<(bool, usize)>) {
         match thing {
             Thing::Number(_) => {}

@@ -57,7 +57,8 @@ impl Case {
     }
 }
 
-/// `lines` make `%r`: which of the others it may be, and which are written, and whether `%r` comes from outside.
+/// `lines` define `%r`: which other values it may alias, which are written, and whether `%r` comes
+/// from outside.
 fn check(lines: &str, same: &str, written: &str, wild: bool) {
     let case = Case::new(lines);
     let all = "x y z w l".split(' ');
@@ -178,7 +179,7 @@ fn sections() {
 #[test]
 fn calls_and_waiting() {
     check("%r : Tensor = prim::CallFunction(%i, %z)", "x y z", "x y z", true);
-    // What is not known may be behind anything.
+    // The result of an unknown operator may be anything.
     check("%r : Tensor = my::op(%i)", "x y", "x y l", true);
     check("%r : Tensor = my::op(%z)", "x y z", "x y z l", true);
     check("%r : Tensor = prim::CallMethod[name=\"f\"](%self)", "x y", "x y l", true);
@@ -190,7 +191,7 @@ fn calls_and_waiting() {
 
 #[test]
 fn what_contains_what_is_written_or_kept_goes_along() {
-    // The list keeps its elements apart until it is given away.
+    // The list keeps its elements distinct until it is returned.
     let case =
         Case::new("%q : Tensor[] = prim::ListConstruct(%z)\n%r : Tensor = aten::cat(%q, %1)\n%p : Any = my::op(%w)");
     assert!(!case.wild("z") && case.wild("w") && case.written("w"));
@@ -284,7 +285,7 @@ fn moves_keep_the_order_of_effects_and_stop_at_ends() {
     let at = |case: &Case, name| case.graph.definer(case.value(name)).expect("a definer");
     let (z, w, a, b, d) = (at(&case, "z"), at(&case, "w"), at(&case, "a"), at(&case, "b"), at(&case, "d"));
     let (print, ret) = (case.node("prim::Print"), case.graph.return_node(case.graph.root()));
-    // What has no effect crosses one, but nothing that it needs.
+    // A node without effects crosses one with effects, but none that it depends on.
     assert!(case.db.could_move_before(&case.graph, d, a) && !case.db.could_move_before(&case.graph, w, b));
     assert!(!case.db.could_move_before(&case.graph, print, d) && case.db.obstacle(&case.graph, w, b) == Some(print));
     assert!(!case.db.could_move_before(&case.graph, a, z) && !case.db.could_move_after(&case.graph, d, ret));

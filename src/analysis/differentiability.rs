@@ -6,14 +6,14 @@ use crate::ops::gradient_table::{GradientRow, gradient_row};
 use crate::symbol::prim;
 use crate::types::{DType, Type};
 
-/// Whether types tell that a node reads or makes complex numbers. PyTorch's formulas multiply with
-/// factors where their gradients are products with conjugates.
+/// Whether types show that a node reads or computes complex numbers. PyTorch's formulas multiply by
+/// factors where the gradients are products with conjugates.
 pub fn is_of_complex_numbers(graph: &Graph, node: Node) -> bool {
     let is_complex = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype).is_some_and(DType::is_complex);
     graph.inputs(node).chain(graph.outputs(node)).any(is_complex)
 }
 
-/// The row of a node that PyTorch would differentiate by a formula, and rightly.
+/// The row of a node that PyTorch would differentiate by a formula, and correctly.
 pub fn formula_row(graph: &Graph, node: Node) -> Option<&'static GradientRow> {
     if is_of_complex_numbers(graph, node) {
         return None;
@@ -24,7 +24,8 @@ pub fn formula_row(graph: &Graph, node: Node) -> Option<&'static GradientRow> {
     let operand = |name: &str| Some(graph.input(node, schema.formal(name)?));
     let is_constant = |value: Value| graph.definer(value).is_some_and(|made| graph.kind(made) == prim::CONSTANT);
     let fixed = row.fixed.iter().all(|name| operand(name).is_some_and(is_constant));
-    // Of a flag that is not known the operator may return its operand itself; formulas make a new tensor.
+    // With an unknown flag the operator may return its operand itself; formulas create a new
+    // tensor.
     let is_set = |flag: Value| graph.constant_int(flag).is_some_and(|flag| flag != 0);
     let trained = row.trained.is_none_or(|name| operand(name).is_some_and(is_set));
     (fixed && trained).then_some(row)

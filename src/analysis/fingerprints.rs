@@ -1,4 +1,5 @@
-//! A number for each node and for the graph, under which graphs that differ in names and in legal order are the same.
+//! Structural hashes of each node and of the graph, equal for graphs that differ only in names and
+//! in legal order.
 //!
 //! ```text
 //! %a = aten::neg(%x)         %1 = aten::exp(%x)
@@ -6,13 +7,15 @@
 //! return (%a, %b)            return (%2, %1)
 //! ```
 //!
-//! The number of a node is a hash of its kind, attributes and the numbers of its operands, so it stands for all that the node
-//! is computed from. What keeps an order has it in its number: a node that reads memory which is written somewhere hashes the writes
-//! before it, and effects, draws of random numbers and writes hash those before them. Blocks are bags of nodes, and a section is
-//! what it computes from outside: its number and the order of its operands and results do not count.
+//! The fingerprint of a node is a hash of its kind, attributes and the fingerprints of its
+//! operands, so it represents the whole computation of the node. Ordering constraints are part of
+//! it: a node that reads memory which is written somewhere hashes the preceding writes, and
+//! effects, random draws and writes hash the preceding ones. Blocks are multisets of nodes, and a
+//! section is represented by its computation: its number and the order of its operands and results
+//! do not count.
 //!
-//! Two graphs with one number are the same but for a collision of 64 bits. Linear in nodes and operands, and in the written
-//! memory that each node reaches.
+//! Two graphs with one fingerprint are the same except for a collision of 64 bits. Linear in nodes
+//! and operands, and in the written memory that each node reaches.
 //!
 //! Recorded results are compared by fingerprints, because their texts differ in too much and an
 //! isomorphism search costs too much.
@@ -27,12 +30,13 @@ use crate::types::{Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// What counts.
+/// What the fingerprint distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Whether types of values do. Those that say what a constant or an empty list is always do.
+    /// Whether types of values count. Types that determine the value of a constant or an empty list
+    /// always do.
     pub types: bool,
-    /// Whether the order of writes, of reads among them, and of effects does.
+    /// Whether the order of writes, of reads between them, and of effects counts.
     pub order: bool,
 }
 
@@ -43,10 +47,10 @@ impl Sight {
     pub const EXACT: Sight = Sight { types: true, order: true };
 }
 
-/// The numbers of one graph.
+/// The fingerprints of one graph.
 #[derive(Debug)]
 pub struct Fingerprints {
-    /// Of the whole.
+    /// Of the whole graph.
     pub graph: u64,
     /// Of the values, by index; those of unused rows are 0.
     values: Vec<u64>,
@@ -55,7 +59,7 @@ pub struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Takes them. Builds an alias analysis of the graph and of each section.
+    /// Computes them. Builds an alias analysis of the graph and of each section.
     pub fn new(graph: &Graph, sight: Sight) -> Fingerprints {
         let params: Vec<u64> = graph
             .params(graph.root())
@@ -79,7 +83,7 @@ impl Fingerprints {
     }
 }
 
-/// Whether two graphs are the same but for names and legal order.
+/// Whether two graphs are the same except for names and legal order.
 pub fn equivalent(a: &Graph, b: &Graph, sight: Sight) -> bool {
     Fingerprints::new(a, sight).graph == Fingerprints::new(b, sight).graph
 }
@@ -96,7 +100,7 @@ struct Frame {
     block: Block,
     cursor: Option<Node>,
     bag: Vec<u64>,
-    /// The numbers of the owner's blocks that are done.
+    /// The fingerprints of the owner's blocks that are done.
     done: Vec<u64>,
 }
 
@@ -106,9 +110,9 @@ struct Walk<'a> {
     db: AliasDb,
     values: Vec<u64>,
     nodes: Vec<u64>,
-    /// The writes to each location up to here.
+    /// The writes to each location so far.
     written: FxHashMap<Location, u64>,
-    /// The effects up to here.
+    /// The effects so far.
     effects: u64,
 }
 
@@ -125,7 +129,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Numbers all nodes; the bag of the root block, sorted, and the results.
+    /// Computes the fingerprints of all nodes; returns the sorted multiset of the root block, and
+    /// the results.
     fn run(&mut self, params: &[u64]) -> (Vec<u64>, Vec<u64>) {
         let graph = self.graph;
         for (param, &number) in graph.params(graph.root()).zip(params) {
@@ -135,7 +140,7 @@ impl<'a> Walk<'a> {
         loop {
             let frame = frames.last_mut().expect("the root block closes last");
             let Some(node) = frame.cursor else {
-                let mut closed = frames.pop().expect("it is there");
+                let mut closed = frames.pop().expect("a frame is open");
                 closed.bag.sort_unstable();
                 let results: Vec<u64> = graph.results(closed.block).map(|value| self.values[value.index()]).collect();
                 let Some(owner) = closed.owner else { return (closed.bag, results) };
@@ -153,7 +158,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Opens the next block of a node, or numbers the node when all are done.
+    /// Opens the next block of a node, or computes the node's fingerprint when all are done.
     fn next_block(&mut self, owner: Node, done: Vec<u64>, frames: &mut Vec<Frame>) {
         if done.len() < self.graph.num_blocks(owner) {
             let block = self.graph.node_block(owner, done.len());
@@ -208,7 +213,7 @@ impl<'a> Walk<'a> {
         number
     }
 
-    /// The number among writes and effects, which it joins.
+    /// The fingerprint combined with the preceding writes and effects, which it then joins.
     fn in_order(&mut self, node: Node, number: u64) -> u64 {
         let mut before: Vec<(Location, u64)> = Vec::new();
         for operand in self.graph.inputs(node) {
@@ -234,14 +239,14 @@ impl<'a> Walk<'a> {
         number
     }
 
-    /// Whether it keeps its place among others of its like.
+    /// Whether its order among similar nodes counts.
     fn is_ordered(&self, node: Node) -> bool {
         let operator = ops::operator(self.graph.era, self.graph.kind(node));
         self.db.has_side_effects(node)
             || operator.nondeterminism(None) == Nondeterminism::Always && self.graph.kind(node) != prim::UNINITIALIZED
     }
 
-    /// What a node is apart from its operands.
+    /// The hash of a node without its operands.
     fn own(&self, node: Node) -> u64 {
         let graph = self.graph;
         let mut attributes: Vec<u64> =
@@ -270,7 +275,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The type that says what a node is: `1` may be an int, a float or a bool, and an empty list may hold anything.
+/// The type that determines the value: `1` may be an int, a float or a bool, and an empty list may
+/// hold anything.
 pub(crate) fn telling(graph: &Graph, node: Node, value: Value) -> Option<Type> {
     let kind = graph.kind(node);
     let ty = graph.ty(value);
@@ -280,7 +286,8 @@ pub(crate) fn telling(graph: &Graph, node: Node, value: Value) -> Option<Type> {
     (empty || number).then_some(ty)
 }
 
-/// The number of an attribute. Equal texts of unknown contents have one number here: it is the text that is compared.
+/// The hash of an attribute. Equal texts of unknown contents have equal hashes here: the text is
+/// compared.
 fn attribute(value: &Attribute) -> u64 {
     use Attribute::*;
     let all = |parts: &[Attribute]| parts.iter().map(attribute).collect::<Vec<u64>>();
@@ -300,7 +307,7 @@ fn attribute(value: &Attribute) -> u64 {
         Type(ty) => hash(&(11, ty)),
         Enum(name) => hash(&(12, name)),
         Tensor(text) | Opaque(text) => hash(&(13, text)),
-        // What it computes is counted with the node that owns it.
+        // Its computation is counted with the node that owns it.
         Graph(_) => 14,
     }
 }

@@ -1,4 +1,4 @@
-//! Nodes that make one element of many: by which recipe, and along which dimensions.
+//! Reductions: nodes that compute one element from many, with their recipes and dimensions.
 
 use crate::ir::{Attribute, Graph, Node, Value};
 use crate::ops;
@@ -9,20 +9,20 @@ use crate::types::Type;
 use crate::types::era::Era;
 use smallvec::SmallVec;
 
-/// The dimensions along which something is folded.
+/// The dimensions that are reduced.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Axes {
     /// All of them.
     All,
-    /// These; negative ones count from behind.
+    /// These; negative ones count from the last.
     These(SmallVec<[i64; 4]>),
-    /// All but so many at the end.
+    /// All but this many at the end.
     ButLast(usize),
     /// All but this one.
     AllBut(usize),
 }
 
-/// The overload of a node that folds, and the recipes for it.
+/// The overload of a reduction, and its recipes.
 pub fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static [&'static Recipe])> {
     if graph.num_outputs(node) == 0 || graph.num_inputs(node) == 0 {
         return None;
@@ -30,13 +30,13 @@ pub fn overload(graph: &Graph, node: Node) -> Option<(&'static Schema, &'static 
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &types).schema()?;
     let all = recipes(schema);
-    // Up to 1.6 the last of several equal elements was the one that is found.
+    // Up to 1.6 argmax and argmin found the last of several equal elements.
     let is_known = !all.is_empty() && schema.returns.len() == graph.num_outputs(node);
     let is_known = is_known && (graph.era == Era::V2 || !all.iter().any(|recipe| recipe.finds_places()));
     is_known.then_some((schema, all))
 }
 
-/// The recipes of a node; none where it folds nothing.
+/// The recipes of a node; none where it is not a reduction.
 pub fn recipes_of(graph: &Graph, node: Node) -> &'static [&'static Recipe] {
     overload(graph, node).map_or(&[], |(_, recipes)| recipes)
 }
@@ -49,7 +49,7 @@ fn constant(graph: &Graph, value: Value) -> Option<Node> {
     graph.definer(value).filter(|&node| graph.kind(node) == prim::CONSTANT)
 }
 
-/// Whether a result of a node that folds has as many dimensions as its operand.
+/// Whether a result of a reduction has as many dimensions as its operand.
 pub fn keeps(graph: &Graph, node: Node, result: usize) -> bool {
     let Some((schema, recipes)) = overload(graph, node) else { return false };
     let keepdim = || operand(graph, node, schema, "keepdim").and_then(|value| graph.constant_int(value)) == Some(1);
@@ -60,12 +60,13 @@ pub fn keeps(graph: &Graph, node: Node, result: usize) -> bool {
     }
 }
 
-/// Whether an operand of a node that folds has one element for each channel.
+/// Whether an operand of a reduction has one element for each channel.
 pub fn is_of_channels(graph: &Graph, node: Node, operand: usize) -> bool {
     operand > 0 && recipes_of(graph, node).first().is_some_and(|recipe| recipe.over == Over::Channels)
 }
 
-/// Whether no recipe of a node that folds is for its operands, as far as their types and constants tell.
+/// Whether no recipe of a reduction supports its operands, as far as their types and constants
+/// tell.
 pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
     let Some((schema, recipes)) = overload(graph, node) else { return true };
     let given = |name: &&str| operand(graph, node, schema, name).is_some_and(|value| graph.ty(value).is_tensor());
@@ -78,7 +79,8 @@ pub fn lacks_recipe(graph: &Graph, node: Node) -> bool {
     !recipes.iter().any(holds)
 }
 
-/// The results of a node that are sums along other dimensions than it folds, and along which: what is summed for each element of its rows.
+/// The results of a node that are sums over other dimensions than its main reduction, with those
+/// dimensions: secondary reductions, one sum for each position in its rows.
 pub fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)> {
     let recipe = recipes_of(graph, node).first()?;
     let is_beside = |(k, _): &(usize, Value)| recipe.is_beside(*k);
@@ -87,19 +89,19 @@ pub fn besides(graph: &Graph, node: Node) -> Option<(SmallVec<[Value; 2]>, Axes)
     Some((all, Axes::ButLast(rows.len())))
 }
 
-/// Whether a value is a sum along other dimensions than the node folds that makes it.
+/// Whether a value is a secondary reduction of the node that defines it.
 pub fn is_beside(graph: &Graph, value: Value) -> bool {
     graph.definer(value).and_then(|node| besides(graph, node)).is_some_and(|(all, _)| all.contains(&value))
 }
 
-/// Whether a value is what a node has folded, and not one for each element.
+/// Whether a value is the result of a reduction, and not an elementwise result of the same node.
 pub fn is_folded(graph: &Graph, value: Value) -> bool {
     let Some(node) = graph.definer(value) else { return false };
     let Some(recipe) = recipes_of(graph, node).first() else { return false };
     recipe.over == Over::Dims || graph.output(node, 0) != value
 }
 
-/// The dimensions that a node folds; nothing where only a run tells.
+/// The dimensions that a node reduces; nothing where they are known only at run time.
 pub fn axes(graph: &Graph, node: Node) -> Option<Axes> {
     let (schema, recipes) = overload(graph, node)?;
     let dims: SmallVec<[i64; 4]> = match recipes[0].over {
@@ -116,7 +118,7 @@ pub fn axes(graph: &Graph, node: Node) -> Option<Axes> {
     Some(if dims.is_empty() { Axes::All } else { Axes::These(dims) })
 }
 
-/// A constant list of whole numbers, one alone, or none at all.
+/// A constant list of integers, a single constant integer, or none.
 fn numbers(graph: &Graph, value: Value) -> Option<SmallVec<[i64; 4]>> {
     let definer = graph.definer(value)?;
     if graph.kind(definer) == prim::LIST_CONSTRUCT {
@@ -130,12 +132,12 @@ fn numbers(graph: &Graph, value: Value) -> Option<SmallVec<[i64; 4]>> {
     }
 }
 
-/// The rank of a tensor, where its type tells it.
+/// The rank of a tensor, where its type gives it.
 pub fn rank(graph: &Graph, value: Value) -> Option<usize> {
     graph.ty(value).as_tensor().and_then(|tensor| tensor.rank())
 }
 
-/// Whether two nodes, each in a graph, are known to fold the same dimensions.
+/// Whether two nodes, each in a graph, are known to reduce the same dimensions.
 pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
     let all = |(graph, node): (&Graph, Node)| Some((axes(graph, node)?, rank(graph, graph.input(node, 0))));
     let wrapped = |axes: &Axes, rank: usize| -> Vec<i64> {
@@ -156,31 +158,33 @@ pub fn same_axes(a: (&Graph, Node), b: (&Graph, Node)) -> bool {
     }
 }
 
-/// Whether a node is a sum, and not known to be one of whole numbers.
+/// Whether a node is a sum that is not known to have integer elements.
 pub fn is_sum_of_reals(graph: &Graph, node: Node) -> bool {
     let is_sum = |recipe: &&Recipe| recipe.lines.len() == 1 && recipe.lines[0].1 == Making::Whole(Fold::Sum);
     let dtype = |value: Value| graph.ty(value).as_tensor().and_then(|ty| ty.dtype);
     recipes_of(graph, node).first().is_some_and(is_sum) && dtype(graph.output(node, 0)).is_none_or(|ty| ty.is_float())
 }
 
-/// Whether a node of a section is a sum of reals that nothing in the section reads, so that it may be along other dimensions than the rest is folded.
+/// Whether a node of a section is a floating point sum that nothing in the section reads, so that
+/// it may be a secondary reduction over other dimensions.
 pub fn may_be_aside(section: &Graph, node: Node) -> bool {
     let is_result = |user: Node| section.num_outputs(user) == 0;
     is_sum_of_reals(section, node) && section.users(section.output(node, 0)).all(is_result)
 }
 
-/// Whether a node makes a running total.
+/// Whether a node computes a scan (cumulative sum or product).
 pub fn runs(graph: &Graph, node: Node) -> bool {
     recipes_of(graph, node).iter().any(|recipe| recipe.lines.iter().any(|line| matches!(line.1, Making::Running(_))))
 }
 
-/// The fold of a section that says along which dimensions its rows are: one that cannot be another way, else the first.
+/// The reduction of a section that determines its reduced dimensions: one that cannot be secondary,
+/// otherwise the first.
 pub fn leading_fold(section: &Graph) -> Option<Node> {
     let folds = || section.nodes(section.root()).filter(|&node| !recipes_of(section, node).is_empty());
     folds().find(|&node| !may_be_aside(section, node)).or_else(|| folds().next())
 }
 
-/// The sums of a section that are along other dimensions than its rows.
+/// The secondary reductions of a section.
 pub fn asides(section: &Graph) -> Vec<Value> {
     let Some(leading) = leading_fold(section) else { return Vec::new() };
     let is_other = |&node: &Node| {

@@ -1,44 +1,46 @@
-//! How the dimensions of each value of a section lie in the space of its kernel.
+//! Axis maps: how the dimensions of each value of a section correspond to the iteration space of
+//! its kernel.
 //!
-//! A sum over some dimensions that does not keep them has fewer: its last dimension need not be the last one of the space. What is
-//! computed with it element by element is of its kind, and what is folded is not; where a value would have to be both there is no kernel.
+//! A sum that does not keep its reduced dimensions has fewer dimensions: its last dimension need
+//! not be the last one of the space. Values computed elementwise from it have the same axis map,
+//! and the operand of the reduction has not; where a value would need both maps there is no kernel.
 
 use super::folds::{Axes, asides, axes, is_of_channels, keeps, recipes_of};
 use crate::ir::{Graph, Node, Value};
 use crate::symbol::prim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// How the dimensions of a value correspond to those of what is folded.
+/// The map from the dimensions of a value to those of the iteration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Frame {
-    /// The last one to the last one, and so on.
+    /// The last dimension to the last one, and so on.
     Whole,
-    /// The same, but those that are folded are not there.
+    /// The same, without the reduced dimensions.
     Kept,
-    /// Its only one to dimension 1.
+    /// The only dimension to dimension 1.
     Channels,
 }
 
-/// A value that would have to be in both frames, in words.
+/// A value that would need both axis maps, as a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clash(pub String);
 
-/// The frames of the values of a section.
+/// The axis maps of the values of a section.
 #[derive(Debug, Default)]
 pub struct Frames {
-    /// Values that lack the dimensions that are folded.
+    /// Values that lack the reduced dimensions.
     kept: FxHashSet<Value>,
-    /// Values without dimensions, which go with everything.
+    /// Zero-dimensional values, which are compatible with every map.
     free: FxHashSet<Value>,
-    /// Sums along other dimensions than the rest is folded.
+    /// Secondary reductions, over other dimensions than the main ones.
     aside: FxHashSet<Value>,
 }
 
 impl Frames {
-    /// Of a section.
+    /// Computes the axis maps of a section.
     ///
     /// # Errors
-    /// Values that are needed in both frames.
+    /// A value that needs both axis maps.
     pub fn of(section: &Graph) -> Result<Frames, Clash> {
         let folds = |node| !recipes_of(section, node).is_empty();
         if !section.nodes(section.root()).any(folds) {
@@ -60,31 +62,31 @@ impl Frames {
         Ok(Frames { kept, free: framing.free, aside: framing.aside })
     }
 
-    /// The frame of a value that the section computes.
+    /// The axis map of a value that the section computes.
     pub fn frame(&self, value: Value) -> Frame {
         if self.kept.contains(&value) || self.is_free(value) { Frame::Kept } else { Frame::Whole }
     }
 
-    /// Whether a value is a sum along other dimensions than the rest is folded.
+    /// Whether a value is a secondary reduction.
     pub fn is_aside(&self, value: Value) -> bool {
         self.aside.contains(&value)
     }
 
-    /// Whether a value has no dimensions, since all were folded.
+    /// Whether a value is zero-dimensional because all dimensions were reduced.
     pub fn is_free(&self, value: Value) -> bool {
         self.free.contains(&value)
     }
 }
 
-/// Values that are computed with each other, in classes.
+/// Values that are combined elementwise, in equivalence classes.
 struct Framing<'g> {
     section: &'g Graph,
     parent: FxHashMap<Value, Value>,
-    /// Of a class that is known.
+    /// The axis map of a class, where it is known.
     frame: FxHashMap<Value, Frame>,
-    /// Values without dimensions, which go with everything.
+    /// Zero-dimensional values, which are compatible with every map.
     free: FxHashSet<Value>,
-    /// Sums along other dimensions, which nothing reads.
+    /// Secondary reductions, which nothing reads.
     aside: FxHashSet<Value>,
 }
 
@@ -118,7 +120,7 @@ impl Framing<'_> {
             Some(other) if other != frame => {
                 let name = self.section.name(value);
                 Err(Clash(format!(
-                    "`%{name}` goes with what is folded, and with what that leaves without its dimensions"
+                    "`%{name}` is combined both with values before a reduction and with reduced values that lack its dimensions"
                 )))
             }
             _ => Ok(()),
@@ -164,7 +166,8 @@ impl Framing<'_> {
         Ok(())
     }
 
-    /// Whether a value has a frame: operands of the group are loaded in that in which they are read.
+    /// Whether a value has an axis map of its own: operands of the group are loaded with the map of
+    /// their reader.
     fn is_computed(&self, value: Value) -> bool {
         self.section.ty(value).is_tensor() && !self.is_param(value) && !self.free.contains(&value)
     }

@@ -1,23 +1,23 @@
-//! Where gradients are switched off, as inside of `torch.no_grad()`.
+//! Regions in which gradients are disabled, as inside `torch.no_grad()`.
 
 use crate::entity::EntitySet;
 use crate::ir::{Block, Graph, Node, Value};
 use crate::symbol::{Symbol, prim};
 use crate::types::TypeKind;
 
-/// Where the classes of contexts are that say whether gradients are computed.
+/// The module of the context classes that switch gradients on and off.
 pub const GRAD_MODES: &str = "__torch__.torch.autograd.grad_mode.";
 
-/// The context that switches gradients on. What others do is not always in the text.
+/// The context that enables gradients. The effect of others is not always visible in the text.
 const ENABLE: &str = "enable_grad";
 
-/// Whether a node only says if gradients are computed from here on.
+/// Whether a node only enables or disables gradients from here on.
 pub fn is_about_grad_mode(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == Symbol::new("aten::set_grad_enabled")
         || graph.inputs(node).chain(graph.outputs(node)).any(|value| context(graph, value).is_some())
 }
 
-/// The class of a context, without the module that it is in.
+/// The name of a context class, without its module.
 fn context(graph: &Graph, value: Value) -> Option<&'static str> {
     match graph.ty(value).kind() {
         TypeKind::Class(class) => class.as_str().strip_prefix(GRAD_MODES),
@@ -25,13 +25,14 @@ fn context(graph: &Graph, value: Value) -> Option<&'static str> {
     }
 }
 
-/// The nodes that may run where gradients are off, if a graph runs where they are on. What is not known counts as off. Linear.
+/// The nodes that may run with gradients disabled, if a graph runs with gradients enabled. Unknown
+/// states count as disabled. Linear.
 pub fn switched_off(graph: &Graph) -> EntitySet<Node> {
     let mut off = EntitySet::new();
     if !graph.all_nodes().any(|node| is_about_grad_mode(graph, node)) {
         return off;
     }
-    // Blocks come behind the nodes that they belong to.
+    // Blocks come after the nodes that own them.
     let blocks: Vec<Block> = graph.all_blocks().collect();
     for block in blocks {
         let is_off =
@@ -47,7 +48,8 @@ pub fn switched_off(graph: &Graph) -> EntitySet<Node> {
     off
 }
 
-/// What a node does to whether gradients are off: the last of `contexts`, one for each that was entered.
+/// The effect of a node on whether gradients are disabled: the last of `contexts`, one for each
+/// context that was entered.
 fn step(graph: &Graph, node: Node, contexts: &mut Vec<bool>) {
     let class = graph.inputs(node).next().and_then(|value| context(graph, value));
     match (graph.kind(node), class) {
@@ -62,13 +64,13 @@ fn step(graph: &Graph, node: Node, contexts: &mut Vec<bool>) {
     }
 }
 
-/// Whether gradients are off behind a node that is told so.
+/// Whether gradients are disabled after a node that sets this.
 fn sets(graph: &Graph, node: Node) -> Option<bool> {
     (graph.kind(node) == Symbol::new("aten::set_grad_enabled"))
         .then(|| graph.inputs(node).next().and_then(|flag| graph.constant_int(flag)) != Some(1))
 }
 
-/// Whether a branch or a loop may leave gradients on or off that were not so before.
+/// Whether a branch or a loop may change whether gradients are enabled.
 fn leaves_it_changed(graph: &Graph, node: Node) -> bool {
     let mut open: Vec<Block> = graph.node_blocks(node).collect();
     while let Some(block) = open.pop() {

@@ -1,14 +1,16 @@
-//! What types claim of gradients, and which of it is to be believed.
+//! `requires_grad` facts in types, and which of them are reliable.
 //!
-//! Whoever runs a graph differentiates what it computes, whatever was so when it was written down: tracers and profiles print `requires_grad=0` for all that a run without gradients computed, PyTorch's
-//! tracer for the result of each convolution, and for what was computed under `no_grad`. What is computed of operands that may have a gradient may have one. Of params types are believed, so that one is
-//! asked for or not.
+//! A graph is differentiated by its caller, independent of the state when its text was printed:
+//! tracers and profiles print `requires_grad=0` for all values of a run without gradients,
+//! PyTorch's tracer for the result of each convolution, and for values computed under `no_grad`. A
+//! value computed from operands that may have a gradient may have one. The types of params are
+//! trusted, because they determine whether a gradient is requested.
 
 use crate::ir::{Block, Graph, Node, Value};
 use crate::symbol::prim;
 use crate::types::{TensorType, Type, TypeKind};
 
-/// Whether a value may have a gradient: what is not known does.
+/// Whether a value may have a gradient; unknown values may.
 pub fn requires_gradient(ty: Type) -> bool {
     match ty.kind() {
         TypeKind::Tensor(tensor) => {
@@ -25,12 +27,12 @@ pub fn requires_gradient(ty: Type) -> bool {
     }
 }
 
-/// Takes back what types of computed values claim, where an operand may have a gradient.
+/// Removes `requires_grad=0` from types of computed values, where an operand may have a gradient.
 pub fn forget_claims(graph: &mut Graph) {
     forget_in(graph, graph.root());
 }
 
-/// Says whether anything was taken back.
+/// Returns whether anything was removed.
 fn forget_in(graph: &mut Graph, block: Block) -> bool {
     let nodes: Vec<Node> = graph.nodes(block).collect();
     let mut any = false;
@@ -48,7 +50,8 @@ fn forget_behind(graph: &mut Graph, node: Node) -> bool {
     outputs.into_iter().fold(false, |any, output| forget(graph, output) | any)
 }
 
-/// Of branches and loops: what their blocks return, and what a loop carries on, until no turn brings more.
+/// For branches and loops: propagates from the results of their blocks, and through loop-carried
+/// values until nothing changes.
 fn forget_behind_blocks(graph: &mut Graph, node: Node) -> bool {
     let blocks: Vec<Block> = graph.node_blocks(node).collect();
     let is_loop = graph.kind(node) == prim::LOOP;

@@ -1,12 +1,14 @@
 //! Which values of a differentiable subgraph and of its backward graph correspond.
 //!
-//! Both are graphs of their own, so no edge leads from one to the other; a value of one is known in the other by its number alone. These are what PyTorch calls `f_real_outputs`,
-//! `df_input_vjps` and so on, and hides; here they are attributes, and text.
+//! Both are graphs of their own, so no edge leads from one to the other; a value of one is
+//! identified in the other by its index alone. These indices are what PyTorch calls
+//! `f_real_outputs`, `df_input_vjps` and so on, and does not print; here they are attributes, and
+//! text.
 
 use crate::ir::{Attribute, Graph, Node};
 use crate::symbol::{Symbol, attr};
 
-/// What a node says of its backward graph, which only our text shows.
+/// The attributes of a node that describe its backward graph, which only our text has.
 pub const HIDDEN: [Symbol; 6] = [
     attr::REVERSE_SUBGRAPH,
     attr::F_REAL_OUTPUTS,
@@ -16,23 +18,24 @@ pub const HIDDEN: [Symbol; 6] = [
     attr::DF_OUTPUT_VJPS,
 ];
 
-/// The numbers.
+/// The indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roles {
-    /// How many results the forward graph had: behind them is what is kept for the backward graph.
+    /// How many results the forward graph had: values captured for the backward graph come after
+    /// them.
     pub real_outputs: usize,
     /// The results of the forward graph whose gradients are the first params of the backward graph.
     pub input_vjps: Vec<usize>,
-    /// The params of the forward graph that are the next ones.
+    /// The params of the forward graph that are the next params of the backward graph.
     pub captured_inputs: Vec<usize>,
-    /// The results of the forward graph that are the last ones.
+    /// The results of the forward graph that are the last params of the backward graph.
     pub captured_outputs: Vec<usize>,
     /// The params of the forward graph whose gradients the backward graph returns, in a tuple.
     pub output_vjps: Vec<usize>,
 }
 
 impl Roles {
-    /// Those of a node; nothing where it has no backward graph, or does not say.
+    /// The indices of a node; nothing where it has no backward graph, or no attributes.
     pub fn of(graph: &Graph, node: Node) -> Option<Roles> {
         graph.backward(node)?;
         let list = |name| numbers(graph, node, name);
@@ -45,7 +48,7 @@ impl Roles {
         })
     }
 
-    /// Writes them down as attributes.
+    /// Writes the indices as attributes.
     pub fn note(&self, graph: &mut Graph, node: Node) {
         let list = |all: &[usize]| Attribute::List(all.iter().map(|&i| Attribute::Int(i as i64)).collect());
         graph.set_attribute(node, attr::F_REAL_OUTPUTS, Attribute::Int(self.real_outputs as i64));

@@ -1,16 +1,19 @@
-//! What tensors come out of a node, given what is known of those that go in.
+//! Inference of the types of a node's results from the types of its operands.
 //!
 //! ```text
 //! %y : Float(2, 1, device=cpu), %x : Long(3, device=cpu)
 //! %z : Tensor = aten::mul(%x, %y)          =>      Float(2, 3, device=cpu)
 //! ```
 //!
-//! [`infer`] says all that follows; the rule of an operator is a column of the table, [`ShapeRow`]. The rules stand in files by
-//! what they do to sizes, and know nothing of passes: they are given a [`Call`] and answer with [`Extent`]s. What they say
-//! holds whenever the node has results at all: a rule may take for granted that operands fit together, because a node of which
-//! they do not raises. [`told`] is how much of that PyTorch's `complete_shape_analysis` would say.
+//! [`infer`] gives all facts that follow; the rule of an operator is a column of the table,
+//! [`ShapeRow`]. The rules are grouped in files by their effect on sizes, and are independent of
+//! passes: they receive a [`Call`] and return [`Extent`]s. Their facts hold whenever the node has
+//! results at all: a rule may assume that operands are compatible, because a node with incompatible
+//! ones raises an exception. [`told`] is the part that PyTorch's `complete_shape_analysis` would
+//! report.
 //!
-//! Element types follow from the one table of promotion, [`Promotion`], which the interpreter asks too.
+//! Element types follow from a single promotion table, [`Promotion`], which the interpreter uses
+//! too.
 
 mod algebra_shapes;
 mod collapsing;
@@ -40,17 +43,18 @@ use crate::types::{DType, Dim, Simple, Strides, TensorType, Type, TypeKind};
 #[cfg(doc)]
 use crate::tensor::promotion::Promotion;
 
-/// What is known of values.
+/// The facts known of values.
 pub trait Knowledge {
-    /// The type of a value, with all that is known.
+    /// The type of a value, with all known facts.
     fn ty(&self, value: Value) -> Type;
-    /// Whether the list that a `prim::ListConstruct` made is still that when it is read.
+    /// Whether a list that a `prim::ListConstruct` created is unchanged when it is read.
     fn is_list_kept(&self, value: Value) -> bool;
-    /// Whether numbers in lists may be looked at; PyTorch only does that in constant lists.
+    /// Whether the elements of integer lists may be read; PyTorch reads only those of constant
+    /// lists.
     fn sees_into_lists(&self) -> bool;
 }
 
-/// A node, with what is known of its operands.
+/// A node, with the facts known of its operands.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The graph.
@@ -59,16 +63,16 @@ pub struct Call<'a> {
     pub node: Node,
     /// Its overload.
     pub schema: &'static Schema,
-    /// The rule of the overload.
+    /// The shape rule of the overload.
     pub row: &'a ShapeRow,
-    /// What is known.
+    /// The facts known of values.
     pub known: &'a dyn Knowledge,
 }
 
-/// Sizes, and where the elements lie.
+/// Sizes and strides.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Extent {
-    /// Sizes; none when even their number is unknown.
+    /// Sizes; none when even the rank is unknown.
     pub sizes: Option<Vec<Dim>>,
     /// Strides.
     pub strides: Option<Vec<i64>>,
@@ -80,29 +84,29 @@ impl Extent {
         Extent::default()
     }
 
-    /// Of these sizes, lying anywhere.
+    /// These sizes, with unknown strides.
     pub fn of(sizes: Vec<Dim>) -> Extent {
         Extent { sizes: Some(sizes), strides: None }
     }
 
-    /// Of so many unknown sizes.
+    /// A number of unknown sizes.
     pub fn ranked(rank: usize) -> Extent {
         Extent::of(vec![Dim::Unknown; rank])
     }
 
-    /// Of these sizes, elements in a row when `contiguous`.
+    /// These sizes, with contiguous strides when `contiguous`.
     pub fn fresh(sizes: Vec<Dim>, contiguous: bool) -> Extent {
         let strides = contiguous.then(|| in_a_row(&sizes)).flatten();
         Extent { sizes: Some(sizes), strides }
     }
 
-    /// Of these sizes and strides, as far as they are known.
+    /// These sizes and strides, as far as they are known.
     pub fn looked_at(sizes: Vec<Dim>, strides: Option<Vec<i64>>) -> Extent {
         Extent { sizes: Some(sizes), strides }
     }
 }
 
-/// The strides of elements in a row.
+/// Contiguous strides.
 pub fn in_a_row(sizes: &[Dim]) -> Option<Vec<i64>> {
     let mut next = 1i64;
     let mut strides = Vec::with_capacity(sizes.len());
@@ -119,7 +123,7 @@ pub fn number(dim: Dim) -> Option<i64> {
     if let Dim::Known(n) = dim { Some(n) } else { None }
 }
 
-/// The product, when all are known and it is a number of 64 bits.
+/// The product, when all are known and it fits into 64 bits.
 fn product(all: impl Iterator<Item = Option<i64>>) -> Option<i64> {
     let mut result = 1i64;
     for n in all {
@@ -133,17 +137,18 @@ fn dim_of(n: Option<i64>) -> Dim {
     n.map_or(Dim::Unknown, Dim::Known)
 }
 
-/// The place that a dimension counted from either end has among `rank`; a tensor without dimensions has one for this.
+/// The index of a dimension, counted from either end, among `rank`; a zero-dimensional tensor
+/// counts as having one.
 fn place(dim: i64, rank: usize) -> Option<usize> {
     let rank = rank.max(1) as i64;
     let at = if dim < 0 { dim + rank } else { dim };
     (0..rank).contains(&at).then_some(at as usize)
 }
 
-// ---- asking
+// ---- queries
 
 impl Call<'_> {
-    /// The operand of a formal.
+    /// The operand for a formal parameter.
     pub fn operand(&self, name: &str) -> Option<Value> {
         let at = self.schema.formal(name)?;
         (at < self.graph.num_inputs(self.node)).then(|| self.graph.input(self.node, at))
@@ -154,12 +159,14 @@ impl Call<'_> {
         names.iter().find_map(|name| self.operand(name))
     }
 
-    /// Operands where tensors are asked for, and what is known of them: in lists too. None when a list does not tell what is in it.
+    /// The known types of operands that are tensors, including elements of lists. None when the
+    /// elements of a list are unknown.
     pub fn tensors(&self) -> Option<Vec<&'static TensorType>> {
         self.tensor_values()?.into_iter().map(|value| self.tensor_of(value)).collect()
     }
 
-    /// Operands where tensors are asked for, in lists too. None when a list does not tell what is in it.
+    /// The operands that are tensors, including elements of lists. None when the elements of a list
+    /// are unknown.
     pub fn tensor_values(&self) -> Option<Vec<Value>> {
         let mut all = Vec::new();
         for (formal, value) in self.schema.formals.iter().zip(self.graph.inputs(self.node)) {
@@ -176,12 +183,12 @@ impl Call<'_> {
         Some(all)
     }
 
-    /// What is known of a value, when it is a tensor.
+    /// The known type of a value, when it is a tensor.
     pub fn tensor_of(&self, value: Value) -> Option<&'static TensorType> {
         self.known.ty(value).as_tensor()
     }
 
-    /// The first tensor that goes in.
+    /// The type of the first tensor operand.
     pub fn first(&self) -> Option<&'static TensorType> {
         let at = self.schema.formals.iter().position(|formal| formal.ty.is_tensor())?;
         self.graph.inputs(self.node).nth(at).and_then(|value| self.tensor_of(value))
@@ -197,23 +204,24 @@ impl Call<'_> {
         strides_of(self.first()?)
     }
 
-    /// What is known of the tensor that a formal is.
+    /// The known type of the tensor operand for a formal parameter.
     fn tensor(&self, name: &str) -> Option<&'static TensorType> {
         self.operand(name).and_then(|value| self.tensor_of(value))
     }
 
-    /// Whether a value is None, whatever happens.
+    /// Whether a value is certainly None.
     pub fn is_none(&self, value: Value) -> bool {
         self.known.ty(value).is(Simple::None) || matches!(self.graph.constant(value), Some(None))
     }
 
-    /// The constant that one of these formals is.
+    /// The constant operand for one of these formal parameters.
     fn int(&self, names: &[&str]) -> Option<i64> {
         let value = self.any_operand(names)?;
         self.known.ty(value).is(Simple::Int).then(|| self.graph.constant_int(value)).flatten()
     }
 
-    /// The constant that a formal is, or `default` where it is None or where there is no such formal.
+    /// The constant operand for a formal parameter, or `default` where it is None or the schema has
+    /// no such formal parameter.
     fn int_or(&self, name: &str, default: i64) -> Option<i64> {
         match self.operand(name) {
             Some(value) if !self.is_none(value) => self.int(&[name]),
@@ -221,13 +229,13 @@ impl Call<'_> {
         }
     }
 
-    /// The constant truth value that a formal is.
+    /// The constant bool operand for a formal parameter.
     fn flag(&self, name: &str) -> Option<bool> {
         let value = self.operand(name)?;
         self.known.ty(value).is(Simple::Bool).then(|| self.graph.constant_int(value)).flatten().map(|n| n != 0)
     }
 
-    /// The number that a value is, as far as it is a constant.
+    /// The value of a constant scalar.
     fn float(&self, value: Value) -> Option<f64> {
         match self.graph.constant(value)?? {
             Attribute::Float(x) => Some(x.value),
@@ -236,7 +244,7 @@ impl Call<'_> {
         }
     }
 
-    /// The text that a formal is, as far as it is a constant.
+    /// The constant string operand for a formal parameter.
     fn text(&self, name: &str) -> Option<String> {
         match self.graph.constant(self.operand(name)?)?? {
             Attribute::Str(text) => Some(String::from_utf8_lossy(text).into_owned()),
@@ -244,12 +252,13 @@ impl Call<'_> {
         }
     }
 
-    /// The sizes of the tensor that a formal is.
+    /// The sizes of the tensor operand for a formal parameter.
     fn sizes_of(&self, name: &str) -> Option<Vec<Dim>> {
         self.tensor(name)?.sizes.as_deref().map(<[Dim]>::to_vec)
     }
 
-    /// The numbers of a list, each as far as it is known; none when even the length is unknown. One number stands for a list of it.
+    /// The elements of an integer list, each as far as it is known; none when even the length is
+    /// unknown. A single integer counts as a list of it.
     fn ints(&self, names: &[&str]) -> Option<Vec<Option<i64>>> {
         let value = self.any_operand(names)?;
         if let Some(Some(constant)) = self.graph.constant(value) {
@@ -278,13 +287,14 @@ fn strides_of(tensor: &TensorType) -> Option<Vec<i64>> {
     if let Strides::Known(strides) = &tensor.strides { Some(strides.to_vec()) } else { None }
 }
 
-/// Whether the strides are known to be those of elements in a row.
+/// Whether the strides are known to be contiguous.
 pub fn is_in_a_row(tensor: &TensorType) -> bool {
     let row = tensor.sizes.as_deref().and_then(in_a_row);
     row.is_some() && row == strides_of(tensor)
 }
 
-/// Whether nothing is left to be known: element type, sizes, and from 1.5 on, where text shows it, strides and device.
+/// Whether the type is complete: element type, sizes, and from 1.5 on, where text shows it, strides
+/// and device.
 pub fn is_complete(tensor: &TensorType, era: Era) -> bool {
     let sized = tensor.sizes.as_ref().is_some_and(|sizes| sizes.iter().all(|dim| number(*dim).is_some()));
     let shown = era == Era::V1_3
@@ -293,10 +303,10 @@ pub fn is_complete(tensor: &TensorType, era: Era) -> bool {
     tensor.dtype.is_some() && sized && shown
 }
 
-// ---- answering
+// ---- results
 
-/// All that is known of the results; one for each, none where the rule does not apply. What is said
-/// of a result that is no tensor has no meaning.
+/// All known facts of the results; one type for each, none where the rule does not apply. The entry
+/// for a result that is not a tensor has no meaning.
 pub fn infer(call: &Call<'_>) -> Option<Vec<TensorType>> {
     let schema = call.schema;
     if schema.is_writing() || !schema.returns.iter().any(|result| result.ty.is_tensor()) {
@@ -366,7 +376,7 @@ fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// What is known of the tensors in the list that a node makes, where their number is known.
+/// The known types of the tensors in the list that a node creates, where their number is known.
 pub fn elements(call: &Call<'_>) -> Option<Vec<TensorType>> {
     let returns = &call.schema.returns;
     let is_list = |ty: Type| matches!(ty.kind(), TypeKind::List(element) if element.is_tensor());
@@ -393,7 +403,8 @@ pub fn elements(call: &Call<'_>) -> Option<Vec<TensorType>> {
     Some(tensors.iter().map(own).zip(extents).map(typed).collect())
 }
 
-/// The device: what is asked for, or that of the tensors. One without dimensions may be on another than the result.
+/// The device: the requested one, or that of the tensors. A zero-dimensional tensor may be on
+/// another device than the result.
 fn device(call: &Call<'_>) -> Option<Symbol> {
     if let Some(value) = call.operand("device").filter(|&value| !call.is_none(value)) {
         return match call.graph.constant(value)?? {
@@ -413,13 +424,14 @@ fn device(call: &Call<'_>) -> Option<Symbol> {
     dimensioned.map_or_else(|| same(&tensors, |tensor| tensor.device), |tensor| tensor.device)
 }
 
-/// What is the same for all.
+/// The common value of a fact, if it is the same for all.
 fn same<T: PartialEq + Copy>(tensors: &[&'static TensorType], of: impl Fn(&TensorType) -> Option<T>) -> Option<T> {
     let first = of(tensors.first()?)?;
     tensors.iter().all(|tensor| of(tensor) == Some(first)).then_some(first)
 }
 
-/// Whether a gradient is wanted of the result: of whole numbers never, else when one is wanted of any tensor that goes in.
+/// Whether the result requires a gradient: never for integers, otherwise when any tensor operand
+/// does.
 fn requires_grad(call: &Call<'_>, result: &TensorType) -> Option<bool> {
     if call.row.detached || result.dtype.is_some_and(|dtype| dtype.is_integral()) {
         return Some(false);
@@ -435,7 +447,7 @@ fn requires_grad(call: &Call<'_>, result: &TensorType) -> Option<bool> {
     }
 }
 
-/// Types as they are written.
+/// Types as they are written in the text.
 struct Written<'a>(&'a Graph);
 
 impl Knowledge for Written<'_> {
@@ -450,7 +462,7 @@ impl Knowledge for Written<'_> {
     }
 }
 
-/// What is written of the operands of a node tells of a value that it makes.
+/// The type of a value defined by `node` that follows from the written types of the operands.
 pub fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
     let operands: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::resolve(graph.era, graph.kind(node), &operands).schema();
@@ -464,7 +476,8 @@ pub fn inferred(graph: &Graph, node: Node, value: Value) -> Option<TensorType> {
     call.as_ref().filter(|_| is_tensor).and_then(infer).and_then(|all| all.into_iter().nth(at))
 }
 
-/// Whether `value`, which `node` makes, cannot be of this type: what is written of the operands tells otherwise.
+/// Whether `value`, defined by `node`, cannot be of this type: the written types of the operands
+/// contradict it.
 pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
     let (Some(inferred), Some(said)) = (inferred(graph, node, value), ty.as_tensor()) else { return false };
     let size = |(a, b): (&Dim, &Dim)| number(*a).is_some() && number(*b).is_some() && a != b;
@@ -475,9 +488,10 @@ pub fn contradicts(graph: &Graph, node: Node, value: Value, ty: Type) -> bool {
     sizes || inferred.dtype.is_some() && said.dtype.is_some() && inferred.dtype != said.dtype
 }
 
-// ---- what PyTorch says of it
+// ---- PyTorch's part
 
-/// The part of the facts that PyTorch tells; `runs` says whether it could run the node on made-up tensors.
+/// The part of the facts that PyTorch infers; `runs` says whether it could run the node on
+/// generated tensors.
 pub fn told(call: &Call<'_>, results: Vec<TensorType>, runs: bool) -> Vec<TensorType> {
     let told = call.row.told(call.era(), call.schema);
     let complete = call.tensors().is_some_and(|all| all.iter().all(|tensor| is_complete(tensor, call.era())));

@@ -1,10 +1,13 @@
-//! From notes to locations: what every element may be, what contains what, and what is written.
+//! Resolution of recorded notes: what every element may be, what contains what, and what is
+//! written.
 //!
-//! An element is the set of the elements at the ends of what it points to. Such sets grow with the square of the graph
-//! where branches are joined over and over, so they are bounded: up to [`MAX_SET`] locations are told apart, and a set
-//! that would be larger makes its members one location. That is sound (more may alias, nothing less), and it costs
-//! a union-find step per member, once. What becomes reachable from outside is made one with the wildcard of its type in the same
-//! way. So all this takes time linear in the notes, but for a sort of what containers hold.
+//! An element is the set of the elements that are the leaves of its points-to graph. Such sets grow
+//! quadratically where branches are joined repeatedly, so they are bounded: up to [`MAX_SET`]
+//! locations are distinct, and a set that would be larger merges its members into one location.
+//! That is sound (more may alias, nothing less), and it costs a union-find step per member, once.
+//! Memory that becomes reachable from outside is merged with the wildcard of its type in the same
+//! way. So all this takes time linear in the notes, except for a sort of the contents of
+//! containers.
 
 use super::memory::{Draft, Element, Write};
 use super::type_classes::{Breadth, TypeClass};
@@ -14,13 +17,14 @@ use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
 crate::entities! {
-    /// A place in memory, or several that are not told apart.
+    /// A memory location, or several that are not distinguished.
     Location, "m";
-    /// A set of locations: one, by its number, or several, by the number of the set plus [`SEVERAL`].
+    /// A set of locations: one, by its number, or several, by the number of the set plus
+    /// [`SEVERAL`].
     LocationSet, "s";
 }
 
-/// Beyond so many locations a set becomes one location.
+/// A set larger than this becomes one location.
 pub(super) const MAX_SET: usize = 16;
 const SEVERAL: usize = 1 << 31;
 
@@ -28,19 +32,19 @@ type Small = SmallVec<[Location; MAX_SET + 1]>;
 
 /// Facts of a location, as bits.
 mod fact {
-    /// Somebody writes to it.
+    /// The location is written to.
     pub const WRITTEN: u8 = 1;
-    /// Somebody writes to it or to something in it.
+    /// The location, or something in it, is written to.
     pub const WRITTEN_IN: u8 = 64;
     /// It is reachable from outside.
     pub const WILD: u8 = 2;
     /// A graph result may be it or contain it.
     pub const RETURNED: u8 = 4;
-    /// It is an object of which the attributes are not known.
+    /// The location is an object with unknown attributes.
     pub const HOLDS_ANYTHING: u8 = 8;
-    /// There are pairs in `contents`.
+    /// `contents` has pairs for the location.
     pub const HOLDS: u8 = 16;
-    /// All that was in it is itself.
+    /// All contents were merged with the location itself.
     pub const HOLDS_ITSELF: u8 = 32;
 }
 
@@ -55,27 +59,27 @@ pub(super) struct Memory {
     parent: Vec<u32>,
     facts: Vec<u8>,
     class: Vec<TypeClass>,
-    /// Container and content, sorted.
+    /// Pairs of container and content, sorted.
     contents: Vec<(Location, Location)>,
     wildcards: Vec<Location>,
-    /// What the notes of writes mean, flat, and where each begins.
+    /// The locations of the recorded writes, flat, and where each begins.
     written: Vec<Location>,
     write_starts: Vec<u32>,
     any: TypeClass,
-    /// The classes of which something was made reachable from outside.
+    /// The classes of which a value became reachable from outside.
     escaped: Vec<bool>,
-    /// Steps taken, see [`super::AliasDb::work`].
+    /// The number of steps, see [`super::AliasDb::work`].
     pub(super) work: u64,
 }
 
 impl Location {
-    /// The element that it is, or that others were made one with.
+    /// The element of this location, or the representative that it was merged with.
     pub(super) fn element(self) -> Element {
         Element::at(self.index())
     }
 }
 
-/// Stands in for the set of an element until it is known.
+/// A placeholder for the set of an element until it is resolved.
 fn unresolved() -> LocationSet {
     LocationSet::at(u32::MAX as usize - 1)
 }
@@ -122,7 +126,7 @@ impl Memory {
 
     // ---- classes of locations
 
-    /// The location that this one was made part of.
+    /// The representative of a location.
     #[inline]
     fn find(&self, location: Location) -> Location {
         let mut at = location.index();
@@ -148,7 +152,8 @@ impl Memory {
         found
     }
 
-    /// Makes two locations one. The one made first stays, so that wildcards of common types do.
+    /// Merges two locations. The earlier one is the representative, so that wildcards of common
+    /// types are.
     fn unite(&mut self, a: Location, b: Location) -> Location {
         self.work += 1;
         let (a, b) = (self.find_short(a), self.find_short(b));
@@ -178,7 +183,8 @@ impl Memory {
 
     // ---- sets
 
-    /// Follows what elements point to. Loops point backwards, so there are cycles: their elements are the same set.
+    /// Follows points-to edges. Loop-carried values point backwards, so there are cycles: their
+    /// elements have the same set.
     fn resolve_sets(&mut self, draft: &Draft) {
         let mut cycles = false;
         for element in draft.elements.keys() {
@@ -199,8 +205,9 @@ impl Memory {
         }
     }
 
-    /// The set of all that the elements of a cycle point to; those of them that are in the cycle have no set yet. A cycle
-    /// that nothing leads out of, such as a value that a loop only passes on to itself, is memory of its own.
+    /// The set of everything that the elements of a cycle point to; elements of the cycle itself
+    /// have no set yet. A cycle without edges to the outside, such as a value that a loop only
+    /// passes on to itself, is memory of its own.
     fn join(&mut self, draft: &Draft, members: &[Element]) -> LocationSet {
         let mut union = Small::new();
         for target in members.iter().flat_map(|&member| draft.targets(member)) {
@@ -244,7 +251,7 @@ impl Memory {
         LocationSet::at(SEVERAL + self.spans.len() - 1)
     }
 
-    /// The locations of a set, as they are merged by now; one may come twice.
+    /// The locations of a set, as they are currently merged; one may occur twice.
     #[inline]
     pub(super) fn members(&self, set: LocationSet) -> impl Iterator<Item = Location> + Clone + '_ {
         let (one, several): (Option<Location>, &[Location]) = match set.index().checked_sub(SEVERAL) {
@@ -258,12 +265,12 @@ impl Memory {
         one.into_iter().chain(several.iter().copied()).map(|location| self.find(location))
     }
 
-    /// What an element may be.
+    /// The locations that an element may be.
     pub(super) fn set(&self, element: Element) -> LocationSet {
         self.sets[element]
     }
 
-    // ---- what is reachable from outside
+    // ---- memory that is reachable from outside
 
     fn resolve_escapes(&mut self, draft: &Draft) {
         let mut inside = Vec::with_capacity(draft.contains.len());
@@ -295,14 +302,15 @@ impl Memory {
         }
     }
 
-    /// Makes a location one with the wildcard of its type.
+    /// Merges a location with the wildcard of its type.
     fn escape(&mut self, draft: &Draft, reached: Location) {
         let class = self.class[reached.index()];
         self.escaped[class.index()] = true;
         planted!("memory.escape", self.unite(reached, location(draft.wildcard(class))), "none" => reached);
     }
 
-    /// Where what is reachable from outside may hide behind another type, types do not tell it apart.
+    /// Where values reachable from outside may have a more general type, types do not distinguish
+    /// them.
     fn merge_broad_wildcards(&mut self, draft: &Draft) {
         let used = |memory: &Memory, class: TypeClass| draft.classes.rows[class].used || memory.escaped[class.index()];
         for class in draft.classes.rows.keys() {
@@ -322,7 +330,7 @@ impl Memory {
         }
     }
 
-    /// Few enough wildcards to name them all for each node that writes to everything.
+    /// Merges wildcards until they are few enough to list for each node that writes to everything.
     fn bound_wildcards(&mut self) {
         if self.wildcards.len() > MAX_SET {
             let all = std::mem::take(&mut self.wildcards);
@@ -330,7 +338,7 @@ impl Memory {
         }
     }
 
-    // ---- what contains what
+    // ---- contents
 
     fn resolve_contents(&mut self, draft: &Draft) {
         for element in draft.elements.keys() {
@@ -358,7 +366,7 @@ impl Memory {
         self.contents = contents;
     }
 
-    /// What is directly in a location.
+    /// The direct contents of a location.
     fn contents(&self, holder: Location) -> impl Iterator<Item = Location> + '_ {
         let held: &[(Location, Location)] = match self.has(holder, fact::HOLDS) && !self.has(holder, fact::HOLDS_ITSELF)
         {
@@ -370,8 +378,8 @@ impl Memory {
         held.chain(anything.iter().map(|&wildcard| self.find(wildcard)))
     }
 
-    /// Visits these locations and all that is in them. `enter` says whether a location is new; what is behind one that is
-    /// not is not looked at again.
+    /// Visits these locations and all their contents. `enter` returns whether a location is new;
+    /// the contents of one that is not are skipped.
     pub(super) fn reach(&self, start: impl Iterator<Item = Location>, enter: &mut dyn FnMut(Location) -> bool) {
         let mut work: SmallVec<[Location; 8]> = SmallVec::new();
         work.extend(start.filter(|&location| enter(location)));
@@ -409,7 +417,7 @@ impl Memory {
         }
     }
 
-    /// Marks what holds something that is written.
+    /// Marks locations that contain written memory.
     fn spread_writes(&mut self) {
         if self.written.is_empty() {
             return;
@@ -433,7 +441,8 @@ impl Memory {
         }
     }
 
-    /// A set and all that is in it; when that is a lot, it becomes one location that holds itself.
+    /// A set and all its contents; when that is too large, it becomes one location that contains
+    /// itself.
     fn bounded_reach(&mut self, set: LocationSet) -> Small {
         let mut reached = Small::new();
         self.reach(self.members(set), &mut |location| {
@@ -460,7 +469,7 @@ impl Memory {
         self.facts[one.index()] &= !fact::HOLDS_ANYTHING;
     }
 
-    /// The locations of the writes that were noted as number `from` to `to`.
+    /// The locations of the writes recorded as number `from` to `to`.
     pub(super) fn writes(&self, from: u32, to: u32) -> impl Iterator<Item = Location> + '_ {
         let range = self.write_starts[from as usize] as usize..self.write_starts[to as usize] as usize;
         self.written[range].iter().map(|&location| self.find(location))
@@ -495,15 +504,16 @@ impl Memory {
         self.has(location, fact::RETURNED)
     }
 
-    /// Whether anything may be in a location.
+    /// Whether a location may have contents.
     pub(super) fn is_container(&self, location: Location) -> bool {
         self.has(location, fact::HOLDS | fact::HOLDS_ANYTHING) && !self.has(location, fact::HOLDS_ITSELF)
     }
 }
 
-/// Tarjan's algorithm, on a list instead of the stack: cycles of elements that point to each other, the last first.
+/// Tarjan's algorithm with an explicit stack: cycles of elements that point to each other, the last
+/// first.
 struct Cycles {
-    /// One more than the number in order of discovery.
+    /// The index in order of discovery, plus one.
     number: Vec<u32>,
     low: Vec<u32>,
     open: Vec<Element>,
@@ -558,7 +568,8 @@ impl Cycles {
         *low = (*low).min(to);
     }
 
-    /// When nothing before `element` is reached from it, what was discovered since is one cycle with it.
+    /// When nothing before `element` is reachable from it, the elements discovered since form one
+    /// cycle with it.
     fn close(&mut self, memory: &mut Memory, draft: &Draft, element: Element) {
         if self.low[element.index()] != self.number[element.index()] {
             return;

@@ -1,4 +1,4 @@
-//! Where a graph holds what another graph, a pattern, computes, and putting something else in its place.
+//! Pattern matching: finding the computation of one graph, a pattern, in another, and replacing it.
 //!
 //! ```text
 //! graph(%a, %b):                          %3 : int = prim::Constant[value=1]()
@@ -8,21 +8,25 @@
 //!   return (%r)
 //! ```
 //!
-//! Params of a pattern stand for any value, one param for one value; nodes for nodes of the same kind and attributes with as many
-//! operands; constants for equal constants; a type that the pattern writes for its subtypes. What a pattern returns is computed
-//! by its *anchor*, its last node, or on the way to it.
+//! A param of a pattern matches any value, consistently; nodes match nodes of the same kind and
+//! attributes with as many operands; constants match equal constants; a type in the pattern matches
+//! its subtypes. The results of a pattern are defined by its *anchor*, its last node, or by nodes
+//! that it depends on.
 //!
-//! A pattern and its replacement are taken for equal where they run undisturbed. That a match may be replaced is seen to here:
+//! The pattern and its replacement are assumed to be equal when they run undisturbed. These
+//! conditions make a replacement legal:
 //!
-//! - All nodes but constants stand in one block, and nobody outside reads what only they make.
-//! - The replacement stands where the anchor stands, so the other nodes have to move there: what stands between neither writes to
-//!   what they read nor reads or writes what they write, and results that are read before have no place. Where they write or read
-//!   what is written at all, so much may stand between as `FARTHEST`; looking is not free.
-//! - Where the replacement returns what shares memory with a param and the pattern did not, or the reverse, nobody writes to
-//!   either and not both are seen outside.
+//! - All nodes but constants stand in one block, and intermediate values have no readers outside
+//!   the match.
+//! - The replacement stands where the anchor stands, so the other nodes have to move there: nodes
+//!   in between neither write to their operands nor read or write the memory that they write, and
+//!   results are not read before the anchor. Where they touch written memory at all, at most
+//!   `FARTHEST` nodes may stand in between, because the check is not free.
+//! - Where a result of the replacement shares memory with a param and the pattern's result did not,
+//!   or the reverse, neither is written to and at most one is visible outside.
 //!
-//! All matches are looked for before anything is edited, as in PyTorch, in the order of their anchors; of two that share a node the
-//! first wins. Finding costs as much as the pattern is large at each anchor.
+//! All matches are found before anything is edited, as in PyTorch, in the order of their anchors;
+//! of two that share a node the first wins. Matching costs the size of the pattern at each anchor.
 
 use super::alias::AliasDb;
 use crate::entity::EntitySet;
@@ -32,54 +36,56 @@ use crate::symbol::{attr, prim};
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Nodes that may stand between the nodes of a match where memory that they touch is written.
+/// The maximum number of nodes between the nodes of a match where memory that they touch is
+/// written.
 const FARTHEST: usize = 64;
 
-/// Most nodes of a pattern: each is looked at for each anchor.
+/// The maximum number of nodes of a pattern: each is compared for each anchor.
 const LARGEST: usize = 1000;
 
-/// A pattern and what to put in its place.
+/// A pattern and its replacement.
 #[derive(Debug)]
 pub struct Rule {
     pattern: Graph,
     replacement: Graph,
     anchor: Node,
-    /// Whether results share memory with params, in the pattern and in the replacement; where that is equal, it stays.
+    /// Whether results share memory with params, in the pattern and in the replacement; where the
+    /// two agree, sharing does not change.
     keeps_sharing: bool,
     /// Whether constants of a match must have no other readers, as in PyTorch.
     pub exclusive: bool,
 }
 
-/// Why a graph is no pattern, or no replacement for one.
+/// Why a graph is not a valid pattern, or not a valid replacement for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// Whether it is wrong with the replacement.
+    /// Whether the replacement is invalid, not the pattern.
     pub in_replacement: bool,
 }
 
-/// A place where the pattern is.
+/// An occurrence of the pattern.
 #[derive(Debug)]
 pub struct Match {
-    /// What the values of the pattern are.
+    /// The values that the values of the pattern match.
     pub values: FxHashMap<Value, Value>,
-    /// The nodes but constants, the anchor first and each before what it reads.
+    /// The nodes except constants, the anchor first and each before the nodes that it reads.
     pub nodes: Vec<Node>,
     constants: Vec<Node>,
 }
 
-/// Why there is none.
+/// Why a node is not the anchor of a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The pattern is not here.
+    /// The pattern does not match.
     Elsewhere,
-    /// It is, and must not be replaced.
+    /// The pattern matches, but must not be replaced.
     Refused(&'static str),
 }
 
 impl Rule {
-    /// A rule, when both graphs can be sides of one.
+    /// Creates a rule, when both graphs are valid sides of one.
     pub fn new(pattern: Graph, mut replacement: Graph) -> Result<Rule, Unfit> {
         let fits = |graph: &Graph, in_replacement| straight(graph).map_err(|message| Unfit { message, in_replacement });
         fits(&pattern, false)?;
@@ -88,10 +94,10 @@ impl Rule {
         let ends = |graph: &Graph| (graph.params(graph.root()).len(), graph.results(graph.root()).len());
         if ends(&pattern) != ends(&replacement) {
             let ((a, b), (c, d)) = (ends(&pattern), ends(&replacement));
-            let message = format!("it takes {c} values and returns {d}, the pattern takes {a} and returns {b}");
+            let message = format!("it has {c} params and {d} results, but the pattern has {a} and {b}");
             return Err(Unfit { message, in_replacement: true });
         }
-        // Names of the replacement would push those of the graph aside.
+        // Names of the replacement would displace names of the graph.
         let made: Vec<Value> = replacement.all_nodes().flat_map(|n| replacement.outputs(n)).collect();
         made.into_iter().for_each(|value| replacement.clear_name(value));
         let keeps_sharing = sharing(&pattern) == sharing(&replacement);
@@ -103,7 +109,8 @@ impl Rule {
         self.pattern.params(self.pattern.root()).map(|param| (self.pattern.name(param), param))
     }
 
-    /// All matches that may be replaced, and the anchors of those that may not with the reason. `wanted` has the last word.
+    /// All matches that may be replaced, and the anchors of those that may not with the reason.
+    /// `wanted` filters them last.
     pub fn find(
         &self,
         graph: &Graph,
@@ -138,16 +145,19 @@ impl Rule {
         }
         let found = self.bind(graph, node).ok_or(Mismatch::Elsewhere)?;
         let reasons = [
-            (self.is_hidden(graph, &found), "a value in it is read elsewhere"),
+            (self.is_hidden(graph, &found), "an intermediate value has another reader"),
             (self.is_in_time(graph, &found), "a result of it is read before its last node"),
-            (is_undisturbed(graph, db, &found), "something between its nodes writes to or reads what they touch"),
-            (self.keeps_memory(db, &found), "what shares memory would change, and somebody writes or sees it"),
+            (is_undisturbed(graph, db, &found), "a node between its nodes writes to or reads memory that they touch"),
+            (
+                self.keeps_memory(db, &found),
+                "the sharing of memory would change, and the memory is written to or visible outside",
+            ),
         ];
         let objection = reasons.into_iter().find(|(holds, _)| !holds);
         objection.map_or(Ok(found), |(_, why)| Err(Mismatch::Refused(why)))
     }
 
-    /// What each value of the pattern is when the anchor is `node`.
+    /// Matches the values of the pattern when the anchor is `node`.
     fn bind(&self, graph: &Graph, node: Node) -> Option<Match> {
         let block = graph.block_of(node)?;
         let mut found = Match { values: FxHashMap::default(), nodes: Vec::new(), constants: Vec::new() };
@@ -182,14 +192,15 @@ impl Rule {
                 }
             }
         }
-        // Two nodes of a pattern are two nodes; the order is that of the block, backwards.
+        // Distinct nodes of a pattern match distinct nodes; the order is that of the block,
+        // backwards.
         let distinct: FxHashSet<Node> = found.nodes.iter().copied().collect();
         (distinct.len() == found.nodes.len()).then_some(())?;
         found.nodes.sort_unstable_by_key(|&node| std::cmp::Reverse(graph.order_of(node)));
         Some(found)
     }
 
-    /// Notes that `b` is what the pattern calls `a`.
+    /// Records that `b` matches the pattern's value `a`.
     fn bind_value(&self, graph: &Graph, found: &mut Match, a: Value, b: Value) -> Option<()> {
         let typed = self.pattern.written_type(a).is_none_or(|ty| graph.ty(b).is_subtype_of(ty));
         let same = *found.values.entry(a).or_insert(b) == b;
@@ -197,7 +208,7 @@ impl Rule {
             .then_some(())
     }
 
-    /// Whether a node is one of the pattern but for its operands.
+    /// Whether a node matches one of the pattern, without its operands.
     fn is_like(&self, graph: &Graph, ours: Node, theirs: Node) -> bool {
         let (a, b) = (self.pattern.attributes(ours), graph.attributes(theirs));
         let ty: Option<Type> = graph.single_output(theirs).map(|value| graph.ty(value));
@@ -212,7 +223,7 @@ impl Rule {
             && planted!("matching.attributes", alike, "ignored" => true)
     }
 
-    /// Whether nobody outside reads what is no result.
+    /// Whether intermediate values have no readers outside the match.
     fn is_hidden(&self, graph: &Graph, found: &Match) -> bool {
         let results: FxHashSet<Value> =
             self.pattern.results(self.pattern.root()).map(|value| found.values[&value]).collect();
@@ -224,14 +235,14 @@ impl Rule {
             && (!self.exclusive || found.constants.iter().all(|&node| unread(node)))
     }
 
-    /// Whether results are read behind the anchor only.
+    /// Whether results are read only after the anchor.
     fn is_in_time(&self, graph: &Graph, found: &Match) -> bool {
         let anchor = found.nodes[0];
         let late = |user: Node| found.nodes.contains(&user) || graph.is_before(anchor, user);
         self.pattern.results(self.pattern.root()).all(|value| graph.users(found.values[&value]).all(late))
     }
 
-    /// Whether nobody can tell that results share other memory than before.
+    /// Whether a change in the sharing of memory cannot be observed.
     fn keeps_memory(&self, db: &AliasDb, found: &Match) -> bool {
         let mut results = self.pattern.results(self.pattern.root()).map(|value| found.values[&value]);
         let params = || self.pattern.params(self.pattern.root()).map(|value| found.values[&value]);
@@ -239,8 +250,9 @@ impl Rule {
         planted!("matching.sharing", self.keeps_sharing, "ignored" => true) || results.all(safe)
     }
 
-    /// Puts the replacement where the last node of a match stands; the nodes of the match go, and constants that nobody reads any
-    /// more. Values that earlier replacements took away are looked up in `renamed`, which learns those of this one.
+    /// Inserts the replacement at the last node of a match; erases the nodes of the match, and
+    /// constants that become unread. Values that earlier replacements erased are looked up in
+    /// `renamed`, which is extended with those of this one.
     pub fn replace(&self, graph: &mut Graph, found: &Match, renamed: &mut FxHashMap<Value, Value>) {
         let anchor = found.nodes[0];
         let current = |value: Value, renamed: &FxHashMap<Value, Value>| renamed.get(&value).copied().unwrap_or(value);
@@ -273,7 +285,7 @@ impl Rule {
         }
     }
 
-    /// Makes readers of `old` read `new`, which is called the same and of which the same is known.
+    /// Redirects readers of `old` to `new`, which takes over its name and type.
     fn take_over(&self, graph: &mut Graph, old: Value, new: Value) {
         graph.replace_all_uses(old, new);
         let made = graph.definer(new).is_some_and(|node| graph.kind(node) != prim::PARAM);
@@ -287,7 +299,7 @@ impl Rule {
 }
 
 /// Gives a new node the source location and the scope of the matched node of its kind, or else
-/// those of the anchor, unless the replacement has some.
+/// those of the anchor, unless the replacement has its own.
 fn located(graph: &mut Graph, new: Node, found: &Match) {
     let kind = graph.kind(new);
     let mut matched = found.nodes.iter().chain(&found.constants).copied();
@@ -302,27 +314,30 @@ fn located(graph: &mut Graph, new: Node, found: &Match) {
 
 // ---- the sides of a rule
 
-/// Nodes one after the other, without blocks and sections, and results.
+/// Checks that a graph is a sequence of nodes without blocks and sections, and has results.
 fn straight(graph: &Graph) -> Result<(), String> {
     let nested = |node: Node| graph.num_blocks(node) > 0 || graph.attribute(node, attr::SUBGRAPH).is_some();
     if let Some(node) = graph.all_nodes().find(|&node| nested(node)) {
-        return Err(format!("`{}` has blocks or a section: only nodes in a row can be matched", graph.kind(node)));
+        return Err(format!(
+            "`{}` has blocks or a section: only a sequence of plain nodes can be matched",
+            graph.kind(node)
+        ));
     }
     let count = graph.all_nodes().take(LARGEST + 1).count();
     let undefined = graph.all_nodes().flat_map(|node| graph.inputs(node)).chain(graph.results(graph.root()));
     match undefined.into_iter().find(|&value| graph.definer(value).is_none()) {
-        Some(value) => Err(format!("nobody defines %{}", graph.name(value))),
+        Some(value) => Err(format!("%{} is not defined", graph.name(value))),
         None if graph.results(graph.root()).len() == 0 => Err("it returns nothing".to_owned()),
         None if count > LARGEST => Err(format!("it has more than {LARGEST} nodes")),
         None => Ok(()),
     }
 }
 
-/// The node of a pattern that every other leads to.
+/// The node of a pattern that depends on every other.
 fn anchor(pattern: &Graph) -> Result<Node, String> {
     let results: Vec<Value> = pattern.results(pattern.root()).collect();
     if let Some(&param) = results.iter().find(|&&value| pattern.is_param(value)) {
-        return Err(format!("it returns its param %{}: a result is what a node computes", pattern.name(param)));
+        return Err(format!("it returns its param %{}: a result must be computed by a node", pattern.name(param)));
     }
     let last = results.iter().filter_map(|&value| pattern.definer(value)).max_by_key(|&node| pattern.order_of(node));
     let anchor = last.filter(|&node| pattern.kind(node) != prim::CONSTANT).ok_or("it computes nothing")?;
@@ -336,11 +351,11 @@ fn anchor(pattern: &Graph) -> Result<Node, String> {
     let unread = pattern.params(pattern.root()).find(|&param| !pattern.has_uses(param));
     match (pattern.all_nodes().find(|&node| !reached.contains(node)), unread) {
         (Some(node), _) => Err(format!(
-            "`{}` does not lead to `{}`, the last node that is returned: a pattern is found from there",
+            "`{}` is not needed for `{}`, the last returned node: matching starts there",
             pattern.kind(node),
             pattern.kind(anchor)
         )),
-        (None, Some(param)) => Err(format!("nothing reads %{}: it could stand for any value", pattern.name(param))),
+        (None, Some(param)) => Err(format!("%{} is unused: it would match any value", pattern.name(param))),
         (None, None) => Ok(anchor),
     }
 }
@@ -355,9 +370,9 @@ fn sharing(graph: &Graph) -> Vec<bool> {
     with_params.chain(pairs.map(|(a, b)| db.may_contain_alias(a, b))).collect()
 }
 
-// ---- what stands between
+// ---- nodes in between
 
-/// Whether the nodes of a match may all run where the last of them stands.
+/// Whether all nodes of a match may run at the position of the last of them.
 fn is_undisturbed(graph: &Graph, db: &AliasDb, found: &Match) -> bool {
     let quiet = |&node: &Node| !db.node_has_writers(graph, node) && !db.is_writing(node) && !db.has_side_effects(node);
     if found.nodes.len() < 2 || found.nodes.iter().all(quiet) {

@@ -1,7 +1,9 @@
-//! The memory of a graph while it is being walked: elements, what they point to and contain, who writes.
+//! Points-to constraints, recorded during the traversal: elements, what they point to and contain,
+//! and writes.
 //!
-//! Nothing is decided here. What an element may be is known when all edges are, so the walk only takes notes, and
-//! [`super::locations`] resolves them. A note costs a few bytes and no look-up.
+//! Nothing is resolved here. What an element may be is known when all edges are, so the traversal
+//! only records notes, and [`super::locations`] resolves them. A note costs a few bytes and no
+//! look-up.
 
 use super::type_classes::{Breadth, ClassRow, TypeClass, TypeClasses};
 use crate::entity::{Entity, EntityVec};
@@ -10,25 +12,25 @@ use crate::types::{Simple, Type};
 crate::entities! {
     /// Memory that a value may be.
     Element, "e";
-    /// One more thing that an element points to.
+    /// A further points-to edge of an element.
     Edge, "p";
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ElementRow {
     pub(super) class: TypeClass,
-    /// The first thing it points to; an element that points to nothing is memory of its own.
+    /// The first points-to target; an element without targets is memory of its own.
     pub(super) first: Option<Element>,
-    /// The others.
+    /// The other targets.
     pub(super) more: Option<Edge>,
 }
 
-/// What a node writes to.
+/// The target of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Write {
-    /// What the element is.
+    /// The memory of the element.
     To(Element),
-    /// That, and everything in it.
+    /// The memory of the element and all its contents.
     Deep(Element),
     /// Everything that is reachable from outside.
     Everything,
@@ -39,13 +41,13 @@ pub(super) enum Write {
 pub(super) struct Draft {
     pub(super) elements: EntityVec<Element, ElementRow>,
     pub(super) edges: EntityVec<Edge, (Element, Option<Edge>)>,
-    /// Container and content.
+    /// Pairs of container and content.
     pub(super) contains: Vec<(Element, Element)>,
-    /// What becomes reachable from outside.
+    /// Elements that become reachable from outside.
     pub(super) escaped: Vec<Element>,
     pub(super) writes: Vec<Write>,
     pub(super) classes: TypeClasses,
-    /// The class that may be anything.
+    /// The class of values of any type.
     pub(super) any: TypeClass,
 }
 
@@ -85,12 +87,12 @@ impl Draft {
         class
     }
 
-    /// What stands for all values of a class that come from outside.
+    /// The element that represents all values of a class that come from outside.
     pub(super) fn wildcard(&self, class: TypeClass) -> Element {
         self.classes.rows[class].wildcard
     }
 
-    /// The wildcard, for a value that may be anything that comes from outside.
+    /// The wildcard, for a value that may be anything from outside.
     #[inline]
     pub(super) fn outside(&mut self, class: TypeClass) -> Element {
         let row = &mut self.classes.rows[class];
@@ -98,7 +100,8 @@ impl Draft {
         row.wildcard
     }
 
-    /// New memory. What is in a container may be anything of the type, unless the caller knows better.
+    /// New memory. The contents of a container may be anything of its type, unless the caller knows
+    /// better.
     #[inline]
     pub(super) fn fresh(&mut self, class: TypeClass) -> Element {
         let element = self.empty(class);
@@ -108,7 +111,7 @@ impl Draft {
         element
     }
 
-    /// New memory that holds nothing yet.
+    /// New memory without contents yet.
     #[inline]
     pub(super) fn empty(&mut self, class: TypeClass) -> Element {
         self.elements.push(ElementRow { class, first: None, more: None })
@@ -116,7 +119,7 @@ impl Draft {
 
     fn hold_parts(&mut self, element: Element) {
         let row = &self.classes.rows[self.elements[element].class];
-        // A union is one of its parts, it has none.
+        // A union is one of its parts; it does not contain them.
         if row.breadth == Breadth::Parts {
             return;
         }
@@ -126,7 +129,7 @@ impl Draft {
         }
     }
 
-    /// Notes that `from` may be the same memory as `to`.
+    /// Records that `from` may be the same memory as `to`.
     pub(super) fn point(&mut self, from: Element, to: Element) {
         let row = self.elements[from];
         if row.first.is_none() {
@@ -136,7 +139,7 @@ impl Draft {
         }
     }
 
-    /// What `element` points to.
+    /// The points-to targets of `element`.
     pub(super) fn targets(&self, element: Element) -> impl Iterator<Item = Element> + '_ {
         let row = self.elements[element];
         let more = std::iter::successors(row.more, |&edge| self.edges[edge].1);

@@ -1,20 +1,22 @@
-//! Moving a node past others, as far as what is computed and what is written allow it.
+//! Moves a node past others, as far as dependencies and writes allow it.
 //!
-//! The nodes between the two places are walked over. Those that depend on what moves, because they use a value of it, or
-//! because one writes what the other reads or writes, must move along or stay on the other side:
+//! The nodes between the two positions are visited. Those that depend on the moving nodes, because
+//! they use a value of them, or because one writes memory that the other reads or writes, must move
+//! along or stay on the other side:
 //!
 //! ```text
-//! %a in front of %p, which stands before it      %a in front of %p, which stands behind it
+//! %a before %p, which is earlier                 %a before %p, which is later
 //!   %p                 (what %a needs)             %a                      %a
 //!   (what %a needs) -> %a                          (what needs %a)   ->    %p
 //!   %a                 %p                          %p                      (what needs %a)
 //! ```
 //!
-//! Nodes with side effects keep their order, and random ones stay on their side of them, which may
-//! seed the generator; what has none may cross them, but not a place where a speculative graph can
-//! be left. A node with side effects does not move by itself, and along with others in 1.3 only.
-//! Both nodes stand in one block. What may alias does not change, so the [`AliasDb`] stays valid.
-//! Takes time in the nodes walked over and what is nested in them.
+//! Nodes with side effects keep their order, and random ones stay on their side of them, as
+//! an effect may seed the generator; a node
+//! without effects may cross them, but not a point where a speculative graph can be left. A node
+//! with side effects does not move by itself, and along with others in 1.3 only. Both nodes stand
+//! in one block. Aliasing does not change, so the [`AliasDb`] stays valid. The time is linear in
+//! the visited nodes and the nodes nested in them.
 
 use super::alias::AliasDb;
 use super::locations::Location;
@@ -33,45 +35,49 @@ enum Side {
     After,
 }
 
-/// What has to move, in the order in which it was met.
+/// The nodes that have to move, in the order in which they were visited.
 struct WorkingSet<'a> {
     db: &'a AliasDb,
     graph: &'a Graph,
     block: Block,
     forward: bool,
     nodes: Vec<Node>,
-    /// Nodes of the block that use a value of the set (forward), or make one that the set uses (backward).
+    /// Nodes of the block that use a value of the set (forward), or define one that the set uses
+    /// (backward).
     linked: FxHashSet<Node>,
     reads: FxHashSet<Location>,
     writes: FxHashSet<Location>,
-    /// Whether a node of it must stay in its order with side effects.
+    /// Whether a node of the set must keep its order with side effects.
     ordered: bool,
-    /// How many nodes the one that was added last is linked to: adding it took as many steps.
+    /// The number of nodes that the last added one is linked to: adding it took that many steps.
     last_links: usize,
 }
 
 impl AliasDb {
-    /// Moves `node` in front of `anchor`, with what depends on it in between; false, and nothing changes, when it must not.
+    /// Moves `node` before `anchor`, with its dependents in between; returns false, without
+    /// changes, when that is not legal.
     pub fn move_before_topologically(&self, graph: &mut Graph, node: Node, anchor: Node) -> bool {
         self.try_move(graph, node, anchor, Side::Before)
     }
 
-    /// Moves `node` behind `anchor`, with what depends on it in between; false, and nothing changes, when it must not.
+    /// Moves `node` after `anchor`, with its dependents in between; returns false, without changes,
+    /// when that is not legal.
     pub fn move_after_topologically(&self, graph: &mut Graph, node: Node, anchor: Node) -> bool {
         self.try_move(graph, node, anchor, Side::After)
     }
 
-    /// Whether [`AliasDb::move_before_topologically`] would move it.
+    /// Whether [`AliasDb::move_before_topologically`] would succeed.
     pub fn could_move_before(&self, graph: &Graph, node: Node, anchor: Node) -> bool {
         self.plan_move(graph, node, anchor, Side::Before).is_some()
     }
 
-    /// Whether [`AliasDb::move_after_topologically`] would move it.
+    /// Whether [`AliasDb::move_after_topologically`] would succeed.
     pub fn could_move_after(&self, graph: &Graph, node: Node, anchor: Node) -> bool {
         self.plan_move(graph, node, anchor, Side::After).is_some()
     }
 
-    /// As [`AliasDb::could_move_before`], but gives up, with no answer, when the walk takes more than `steps`, from which it takes what it took.
+    /// As [`AliasDb::could_move_before`], but gives up, without an answer, after `steps`, from
+    /// which the used steps are subtracted.
     pub fn could_move_within(&self, graph: &Graph, node: Node, anchor: Node, steps: &mut usize) -> Option<bool> {
         match self.plan(graph, node, anchor, Side::Before, steps) {
             Ok(_) => Some(true),
@@ -83,8 +89,9 @@ impl AliasDb {
         }
     }
 
-    /// What keeps `node` from standing in front of `anchor`: a node that must stay where it is, or one that must come behind `node` and before
-    /// `anchor`. Nothing when it is one of the two, or when it could move.
+    /// The node that keeps `node` from standing before `anchor`: one that must not be crossed, or
+    /// one that depends on `node` and that `anchor` depends on. Nothing when it is one of the two,
+    /// or when the move is legal.
     pub fn obstacle(&self, graph: &Graph, node: Node, anchor: Node) -> Option<Node> {
         match self.plan(graph, node, anchor, Side::Before, &mut { usize::MAX }) {
             Err(Obstacle::Barrier(over)) => Some(over),
@@ -100,7 +107,7 @@ impl AliasDb {
         }
     }
 
-    /// Whether nothing may cross `node`, or what is in it.
+    /// Whether nothing may cross `node`, or a node nested in it.
     fn is_barrier(&self, graph: &Graph, node: Node) -> bool {
         let is_anchor = |graph: &Graph, node| ops::operator(graph.era, graph.kind(node)).rule.effect == Effect::Anchor;
         self.has_side_effects(node) && any_nested(graph, node, is_anchor)
@@ -126,7 +133,8 @@ impl AliasDb {
         true
     }
 
-    /// The nodes that move besides `node`, and whether they end up on the other side of `anchor`.
+    /// The nodes that move together with `node`, and whether they end up on the other side of
+    /// `anchor`.
     fn plan_move(&self, graph: &Graph, node: Node, anchor: Node, side: Side) -> Option<(Vec<Node>, bool)> {
         self.plan(graph, node, anchor, side, &mut { usize::MAX }).ok()
     }
@@ -157,7 +165,7 @@ impl AliasDb {
         while let Some(over) = at.filter(|&over| over != anchor) {
             *steps = steps.checked_sub(1).ok_or(Obstacle::Distance)?;
             let is_linked = set.depends_on(over);
-            // Later versions move no effects, not even along.
+            // Later versions do not move effects, not even along with other nodes.
             let stays = is_linked && graph.era == Era::V2 && self.has_side_effects(over);
             if stays || self.is_barrier(graph, over) {
                 return Err(Obstacle::Barrier(over));
@@ -178,13 +186,14 @@ impl AliasDb {
 
 /// Why a node cannot move.
 enum Obstacle {
-    /// Itself, or where it should go.
+    /// The node itself, or its destination.
     Itself,
-    /// A node in between, which nothing may cross.
+    /// A node in between that nothing may cross.
     Barrier(Node),
-    /// These depend on it, and one of them, or itself, and the anchor depend on each other.
+    /// These depend on it, and one of them, or the node itself, and the anchor depend on each
+    /// other.
     Dependents(Vec<Node>),
-    /// It is too far.
+    /// The distance is too large.
     Distance,
 }
 
@@ -192,7 +201,7 @@ fn is_return(graph: &Graph, node: Node) -> bool {
     graph.kind(node) == prim::RETURN
 }
 
-/// Whether `node`, or a node in it, draws random numbers, which an effect may seed.
+/// Whether `node`, or a nested node, draws random numbers, which an effect may seed.
 fn draws(graph: &Graph, node: Node) -> bool {
     any_nested(graph, node, |graph, node| {
         let operator = ops::operator(graph.era, graph.kind(node));
@@ -200,7 +209,7 @@ fn draws(graph: &Graph, node: Node) -> bool {
     })
 }
 
-/// Whether `is` holds of `node`, or of a node in its blocks or its section.
+/// Whether a predicate holds for `node`, or for a node in its blocks or its section.
 fn any_nested(graph: &Graph, node: Node, is: fn(&Graph, Node) -> bool) -> bool {
     let mut work: SmallVec<[Node; 8]> = smallvec![node];
     while let Some(node) = work.pop() {
@@ -281,7 +290,7 @@ impl<'a> WorkingSet<'a> {
         Some(node)
     }
 
-    /// Locations that `node` looks at and that somebody writes to: others do not order anything.
+    /// Written locations that `node` reads: others impose no order.
     fn for_reads(&self, node: Node, note: &mut dyn FnMut(Location)) {
         let mut seen = FxHashSet::default();
         for_nested(self.graph, node, false, &mut |operand| {
@@ -307,7 +316,7 @@ impl<'a> WorkingSet<'a> {
         shared
     }
 
-    /// Whether the set, without the node that moves when that is split off, may cross `anchor`.
+    /// Whether the set, without the moving node when that is split off, may cross `anchor`.
     fn past(&self, anchor: Node, split: bool) -> bool {
         if !split {
             return !is_return(self.graph, anchor)
@@ -321,8 +330,8 @@ impl<'a> WorkingSet<'a> {
     }
 }
 
-/// Calls `visit` with every operand of `node` and of the nodes in it; with the results of their blocks too, which are
-/// passed on but not looked at, when `passed` is set.
+/// Calls `visit` with every operand of `node` and of its nested nodes; with `passed`, also with the
+/// results of their blocks, which are passed on but not read.
 fn for_nested(graph: &Graph, node: Node, passed: bool, visit: &mut dyn FnMut(Value)) {
     let mut work = vec![node];
     while let Some(node) = work.pop() {

@@ -1,12 +1,12 @@
-//! Which nodes write to memory, in words: what `--print-mutations` shows after their lines.
+//! Descriptions of the writes of nodes, which `--print-mutations` shows after their lines.
 //!
 //! ```text
 //! %v : Tensor = aten::view(%x, %sizes)
 //! %w : Tensor = aten::relu_(%v) #! writes %v; same memory: input %x, %w; may alias: input %y
 //! ```
 //!
-//! The *same memory* is what other values are, or are parts of, by what the nodes between them do.
-//! What *may alias* is known of nothing but its type: params of a graph may be one memory.
+//! Values in *same memory* share memory, or a part of it, according to the nodes between them. For
+//! values in *may alias* only types are known: params of a graph may share memory.
 
 use super::alias::AliasDb;
 use super::memory::Element;
@@ -18,10 +18,10 @@ use crate::symbol::attr;
 use crate::types::Type;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Values named in a list at most.
+/// The maximum number of values named in a list.
 const SHOWN: usize = 8;
 
-/// The notes of a graph and its sections, by the number of the graph and the node.
+/// The descriptions for a graph and its sections, by the number of the graph and the node.
 pub fn notes(graph: &Graph) -> FxHashMap<(u64, Node), String> {
     let (mut found, mut pending) = (FxHashMap::default(), vec![graph]);
     while let Some(graph) = pending.pop() {
@@ -40,13 +40,13 @@ pub fn notes(graph: &Graph) -> FxHashMap<(u64, Node), String> {
 struct Writes<'g> {
     graph: &'g Graph,
     db: AliasDb,
-    /// Values of mutable type in the order of their definitions, each with what it is, or is a part
-    /// of.
+    /// Values of mutable type in the order of their definitions, each with the memory that it is,
+    /// or is a part of.
     memory: Vec<(Value, Memory)>,
 }
 
-/// What a value is, or is a part of: in the alias analysis, which takes all that comes from outside
-/// for one, and values that lead to it.
+/// The memory that a value is, or is a part of: in the alias analysis, which does not distinguish
+/// memory from outside, and the values that it is derived from.
 struct Memory {
     elements: FxHashSet<Element>,
     values: FxHashSet<Value>,
@@ -69,7 +69,7 @@ impl Memory {
     }
 }
 
-/// The values that a value is, or is a part of, by the node that makes it.
+/// The values that a value is, or is a part of, according to its defining node.
 fn wholes(graph: &Graph, value: Value) -> Vec<Value> {
     let Some(node) = graph.definer(value) else { return Vec::new() };
     let Some(index) = graph.outputs(node).position(|output| output == value) else { return Vec::new() };
@@ -110,7 +110,8 @@ impl Writes<'_> {
         Writes { graph, db, memory }
     }
 
-    /// What a node writes; nothing where nested nodes do, which have notes of their own.
+    /// The description of a node's writes; nothing where nested nodes write, which have
+    /// descriptions of their own.
     fn note(&self, node: Node) -> Option<String> {
         if !self.db.is_writing(node) || self.graph.num_blocks(node) > 0 {
             return None;
@@ -119,7 +120,7 @@ impl Writes<'_> {
         let verb = if operator.is_known() { "writes" } else { "may write" };
         let written = self.written(node, operator);
         if written.is_empty() {
-            return Some(format!("{verb} what is reachable from outside"));
+            return Some(format!("{verb} any memory reachable from outside"));
         }
         let what: Vec<String> = written.iter().map(|(value, part)| format!("{part}{}", self.name(*value))).collect();
         let values: Vec<Value> = written.iter().map(|&(value, _)| value).collect();
@@ -132,7 +133,7 @@ impl Writes<'_> {
         Some(format!("{verb} {}{}{}", what.join(", "), list("same memory", &same), list("may alias", &others)))
     }
 
-    /// The operands that are written, and in words which part of each.
+    /// The written operands, and a description of the written part of each.
     fn written(&self, node: Node, operator: &'static Operator) -> Vec<(Value, String)> {
         let graph = self.graph;
         let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
@@ -162,8 +163,8 @@ impl Writes<'_> {
         found
     }
 
-    /// The other values that see writes to these: by what nodes do, and inputs that may alias by
-    /// their types alone.
+    /// The other values that observe these writes: by the operators between them, and inputs that
+    /// may alias by their types alone.
     fn seen_through(&self, written: &[Value]) -> (Vec<String>, Vec<String>) {
         let here: Vec<Memory> = written.iter().filter_map(|&value| Memory::of(self.graph, &self.db, value)).collect();
         let is_other = |value: &Value| !written.contains(value);
@@ -220,7 +221,7 @@ graph(%x : Tensor,
             |line: &str| text.lines().find(|found| found.contains(line)).and_then(|found| found.split_once(" #! "));
         for (line, note) in [
             ("aten::relu_", "writes %v; same memory: input %x, %w; may alias: input %y"),
-            // Whoever `my::op` is, it may keep `%n`.
+            // `my::op` is unknown, so it may keep `%n`.
             ("aten::add_", "writes %n; same memory: %m; may alias: input %x, input %y"),
             ("aten::append", "writes %s; same memory: %p"),
         ] {

@@ -1,7 +1,8 @@
-//! The walk over a graph that notes, node by node, what is the same memory, what is in what, and what is written.
+//! The traversal of a graph that records, node by node, shared memory, contents, and writes.
 //!
-//! Each node is visited once, in printed order, nested blocks and the graphs of sections where their node stands. Blocks
-//! that are entered lie on a list, so that depth costs no stack.
+//! Each node is visited once, in printed order, nested blocks and the graphs of sections at the
+//! position of their node. Open blocks are kept on an explicit stack, so that depth costs no call
+//! stack.
 
 use super::memory::{Draft, Element, Write};
 use super::transfer_plan::{Operands, Out, Plan, Plans};
@@ -15,15 +16,15 @@ use crate::symbol::{attr, prim};
 use crate::types::era::Era;
 use smallvec::SmallVec;
 
-/// What is noted of a node besides its memory, as bits.
+/// Facts recorded of a node besides its memory, as bits.
 pub(super) mod flag {
-    /// It, or a node in it, has a side effect.
+    /// The node, or a nested node, has a side effect.
     pub const EFFECT: u8 = 1;
-    /// It, or a node in it, writes to something.
+    /// The node, or a nested node, writes to memory.
     pub const WRITES: u8 = 2;
 }
 
-/// How values get into and out of a block.
+/// How values enter and leave a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Passage {
     /// The root of a graph.
@@ -38,33 +39,33 @@ enum Passage {
     Opaque,
 }
 
-/// A graph and where its values are noted.
+/// A graph and the offset of its values.
 #[derive(Clone, Copy)]
 struct Scope<'g> {
     graph: &'g Graph,
     base: usize,
 }
 
-/// A block that is being walked.
+/// A block that is being traversed.
 struct Frame<'g> {
     scope: Scope<'g>,
-    /// What of the block is still to come.
+    /// The next node of the block.
     next: Option<Node>,
     block: Block,
     passage: Passage,
-    /// The node that the block, or the section, belongs to, and which of its blocks it is.
+    /// The node that owns the block, or the section, and the index of the block.
     owner: Option<(Node, usize)>,
-    /// The notes of writes before the owner.
+    /// The number of recorded writes before the owner.
     writes: usize,
     flags: u8,
 }
 
-/// The walk and its notes.
+/// The traversal and its notes.
 pub(super) struct Transfer<'g> {
     pub(super) draft: Draft,
-    /// The element of each value that is mutable, those of sections behind those of the graph.
+    /// The element of each mutable value, those of sections after those of the graph.
     pub(super) elements: Vec<Option<Element>>,
-    /// The notes of writes that belong to each node of the graph, nested nodes included.
+    /// The recorded writes that belong to each node of the graph, nested nodes included.
     pub(super) writes: Vec<(u32, u32)>,
     pub(super) flags: Vec<u8>,
     pub(super) work: u64,
@@ -73,7 +74,7 @@ pub(super) struct Transfer<'g> {
 }
 
 impl<'g> Transfer<'g> {
-    /// Walks a graph.
+    /// Traverses a graph.
     pub(super) fn of(graph: &'g Graph) -> Transfer<'g> {
         let mut walk = Transfer {
             draft: Draft::new(),
@@ -103,7 +104,8 @@ impl<'g> Transfer<'g> {
         walk
     }
 
-    /// Room for the values of a graph. Names that are read and defined nowhere may be anything.
+    /// Reserves entries for the values of a graph. Names that are read but not defined may be
+    /// anything.
     fn open(&mut self, graph: &'g Graph) -> Scope<'g> {
         let scope = Scope { graph, base: self.elements.len() };
         // At least one, so that only the outermost graph begins at 0.
@@ -204,7 +206,7 @@ impl<'g> Transfer<'g> {
         }
     }
 
-    /// Notes what a node, and all that is in it, wrote, for itself and for the block it stands in.
+    /// Records the writes of a node, and all its nested nodes, for itself and for its block.
     fn close(&mut self, scope: Scope<'g>, node: Node, before: usize, flags: u8) {
         let after = self.draft.writes.len();
         let flags = flags | if after > before { flag::WRITES } else { 0 };
@@ -337,7 +339,8 @@ impl<'g> Transfer<'g> {
                 graph.inputs(node).skip(1).for_each(|value| self.escape(scope, value));
                 graph.outputs(node).for_each(|value| self.set_wild(scope, value));
             }
-            // Results are known when the blocks are; until then, and for good when there are none, they may be anything.
+            // Results are known when the blocks are done; until then, and permanently when there
+            // are none, they may be anything.
             AliasRule::If | AliasRule::Loop | AliasRule::Block | AliasRule::Subgraph => {
                 graph.outputs(node).for_each(|value| self.set_wild(scope, value));
             }
@@ -345,7 +348,8 @@ impl<'g> Transfer<'g> {
         }
     }
 
-    /// Each result is the operand that `operand` picks for it, or new memory when there is no such operand.
+    /// Each result is the operand that `operand` selects for it, or new memory when there is no
+    /// such operand.
     fn point_outputs(&mut self, scope: Scope<'g>, node: Node, operand: impl Fn(usize) -> usize) {
         for (i, value) in scope.graph.outputs(node).enumerate() {
             let target = self.operand(scope, node, operand(i));
@@ -353,8 +357,8 @@ impl<'g> Transfer<'g> {
         }
     }
 
-    /// Whatever is not known may write to all it can reach and keep it. An operator that nothing at all is known of may
-    /// reach more than its operands.
+    /// An unknown operator may write to everything it can reach and keep it. An operator of which
+    /// nothing at all is known may reach more than its operands.
     fn conservative(&mut self, scope: Scope<'g>, node: Node, op: &Operator) {
         let graph = scope.graph;
         for i in 0..graph.num_inputs(node) {
@@ -375,8 +379,9 @@ impl<'g> Transfer<'g> {
         );
     }
 
-    /// A container keeps its operands, and what is taken out of it again could be any of them: so they are reachable from
-    /// outside. Not so for a list that is made for one operator which only looks at the elements.
+    /// A container keeps its operands, and a later read could return any of them: so they are
+    /// reachable from outside. This does not apply to a list that is constructed for one operator
+    /// which only reads the elements.
     fn container(&mut self, scope: Scope<'g>, node: Node) {
         let graph = scope.graph;
         let looked_at = graph.single_output(node).filter(|_| is_only_looked_at(scope, node));
@@ -458,11 +463,13 @@ impl<'g> Transfer<'g> {
         self.enter(scope, graph.root(), passage, Some((node, 0)));
     }
 
-    /// Ends the block on top and goes on with the next block of its owner, or behind the owner.
+    /// Ends the block on top of the stack and continues with the next block of its owner, or after
+    /// the owner.
     fn leave(&mut self) {
         let Some(frame) = self.frames.pop() else { return };
         let Some((node, index)) = frame.owner else { return };
-        // The section of a node is a graph of its own; its node stands in the graph of the frame below.
+        // The section of a node is a graph of its own; its node belongs to the graph of the frame
+        // below.
         let outer = self.frames.last().map_or(frame.scope, |below| below.scope);
         let graph = frame.scope.graph;
         match frame.passage {
@@ -498,7 +505,8 @@ impl<'g> Transfer<'g> {
         }
     }
 
-    /// A param is what came in or what the turn before returned, and so is the result of the node: there may be no turn.
+    /// A param is the initial value or the one that the previous iteration returned, and so is the
+    /// result of the node: there may be no iteration.
     fn pass_carried(&mut self, frame: &Frame<'g>, node: Node) {
         let (scope, graph) = (frame.scope, frame.scope.graph);
         let params: Vec<Value> = graph.params(frame.block).skip(1).collect();
@@ -515,8 +523,9 @@ impl<'g> Transfer<'g> {
     }
 }
 
-/// Whether a list is made for one operator that looks at its elements and keeps none, or a tuple for the caller of the
-/// graph: nothing in the graph takes its elements out again. PyTorch knows this since 1.4.
+/// Whether a list is constructed for one operator that reads its elements and keeps none, or a
+/// tuple for the caller of the graph: nothing in the graph reads its elements again. PyTorch has
+/// this rule since 1.4.
 fn is_only_looked_at(scope: Scope<'_>, node: Node) -> bool {
     let graph = scope.graph;
     let usage = graph.single_output(node).filter(|_| graph.era != Era::V1_3).and_then(|value| graph.single_use(value));

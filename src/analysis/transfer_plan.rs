@@ -1,7 +1,8 @@
-//! What a node does to memory, worked out once for an operator and the types of its operands.
+//! The effect of a node on memory, computed once for an operator and the types of its operands.
 //!
-//! Finding the overload of a node takes microseconds and the answer is nearly always one that was given before. So the
-//! answer is compiled into a [`Plan`] and kept under the kind and the types, tensors of all refinements being the same.
+//! Resolving the overload of a node takes microseconds and mostly repeats an earlier result. So the
+//! result is compiled into a [`Plan`] and cached under the kind and the types, where all
+//! refinements of tensor types are equal.
 
 use crate::ir::{Graph, Node};
 use crate::ops::Operator;
@@ -15,10 +16,10 @@ use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-/// Numbers of operands.
+/// Indices of operands.
 pub(super) type Operands = SmallVec<[u32; 2]>;
 
-/// What a result is.
+/// The memory of a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Out {
     /// New memory.
@@ -27,26 +28,27 @@ pub(super) enum Out {
     Wild,
     /// One of these operands.
     Points(Operands),
-    /// Perhaps this operand, or its elements, where the types let it; see [`AliasRule::MayReturn`].
+    /// Possibly this operand, or its elements, where the types permit it; see
+    /// [`AliasRule::MayReturn`].
     MayReturn(u32),
 }
 
-/// What a node does, as far as its schema tells.
+/// The effect of a node, as far as its schema describes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Whether all results are new memory and nothing else happens: most nodes.
+    /// Whether all results are new memory and there is no other effect: most nodes.
     pub(super) quiet: bool,
     /// Whether nothing is known.
     pub(super) conservative: bool,
     /// Operands that are written.
     pub(super) writes: Operands,
-    /// Operands that are written with all that is in them.
+    /// Operands that are written together with all their contents.
     pub(super) deep_writes: Operands,
     /// Operands that are reachable from outside from here on.
     pub(super) escapes: Operands,
     /// One for each result that the schema declares.
     pub(super) outputs: SmallVec<[Out; 2]>,
-    /// Whether other results may be anything.
+    /// Whether further results may be anything.
     pub(super) open: bool,
     /// Running statistics are written unless this operand is the constant false.
     pub(super) training: Option<u32>,
@@ -86,7 +88,7 @@ impl Plan {
 
     fn output(&mut self, schema: &Schema, formal: &Formal, rule: AliasRule) -> Out {
         if let Some(elements) = &formal.elements {
-            // What is taken out of a list may be anything, so what was put in must be.
+            // A value read from a list may be anything, so stored values must be, too.
             planted!(
                 "plan.taken-out", self.escapes.extend(elements.result().iter().flat_map(|set| bound(schema, set))),
                 "kept" => (),
@@ -124,7 +126,7 @@ impl Plan {
     }
 }
 
-/// The operands that are in an alias set, or of which the elements are.
+/// The operands that belong to an alias set, or whose elements do.
 fn bound(schema: &Schema, set: &str) -> Operands {
     let is_in = |alias: &Option<Alias>| alias.as_ref().is_some_and(|alias| alias.before.contains(&set));
     let named = |formal: &Formal| set != WILDCARD && (is_in(&formal.alias) || is_in(&formal.elements));
@@ -132,7 +134,7 @@ fn bound(schema: &Schema, set: &str) -> Operands {
     found.map(|(i, _)| i as u32).collect()
 }
 
-/// Where a plan is used again.
+/// A cached plan.
 #[derive(Debug)]
 struct Entry {
     op: &'static Operator,
@@ -141,19 +143,19 @@ struct Entry {
     hash: u64,
 }
 
-/// The plans worked out so far.
+/// The plans computed so far.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     table: HashTable<Entry>,
     types: Vec<Type>,
     plans: Vec<Rc<Plan>>,
     operands: Vec<Type>,
-    /// Plans that had to be worked out.
+    /// The number of plans that had to be computed.
     pub(super) misses: u64,
 }
 
 impl Plans {
-    /// The number of the plan of a node whose operator has schemas.
+    /// The index of the plan of a node whose operator has schemas.
     pub(super) fn of(&mut self, op: &'static Operator, graph: &Graph, node: Node) -> u32 {
         self.operands.clear();
         self.operands.extend(graph.inputs(node).map(|value| plain(graph.ty(value))));
@@ -186,7 +188,7 @@ impl Plans {
         let found = op.resolve(&self.operands);
         let schema = found.schema().or_else(|| op.resolve_erased(&self.operands).schema());
         let plan = Plan::of(op, schema);
-        // Operators have few plans, and a graph may have many types.
+        // Operators have few plans, but a graph may have many types.
         let index = self.plans.iter().rev().take(64).position(|known| **known == plan);
         let index = index.map_or(self.plans.len(), |back| self.plans.len() - 1 - back);
         if index == self.plans.len() {
@@ -199,7 +201,7 @@ impl Plans {
     }
 }
 
-/// The type without what is known of the tensors directly in it.
+/// The type without the facts about the tensors directly in it.
 fn plain(ty: Type) -> Type {
     match ty.kind() {
         TypeKind::Tensor(_) => Type::tensor(),

@@ -1,4 +1,4 @@
-//! Types that share a wildcard: what is reachable from outside is told apart by type, and by nothing else.
+//! Types that share a wildcard: memory reachable from outside is distinguished by type only.
 
 use super::memory::Element;
 use crate::entity::{Entity, EntityVec};
@@ -8,11 +8,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 crate::entities! {
-    /// A mutable type without what does not tell memory apart: refinements of tensors, optionals, names of fields.
+    /// A mutable type without the parts that do not distinguish memory: refinements of tensors,
+    /// optionals, names of fields.
     TypeClass, "t";
 }
 
-/// What a wildcard may be besides a value of its own type.
+/// The values that a wildcard may be besides those of its own type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Breadth {
     /// Nothing.
@@ -28,18 +29,18 @@ pub(super) enum Breadth {
 #[derive(Clone, Debug)]
 pub(super) struct ClassRow {
     pub(super) ty: Type,
-    /// The mutable parts: what a container holds.
+    /// The mutable parts: the contents of a container.
     pub(super) parts: SmallVec<[TypeClass; 2]>,
     pub(super) breadth: Breadth,
-    /// Objects: the text does not tell what attributes they have.
+    /// Objects: the text does not give their attributes.
     pub(super) holds_anything: bool,
-    /// What stands for all values of the class that come from outside.
+    /// The element that represents all values of the class that come from outside.
     pub(super) wildcard: Element,
-    /// Whether something is that wildcard.
+    /// Whether any value is that wildcard.
     pub(super) used: bool,
 }
 
-/// The classes met so far.
+/// The classes found so far.
 #[derive(Debug)]
 pub(super) struct TypeClasses {
     pub(super) rows: EntityVec<TypeClass, ClassRow>,
@@ -47,7 +48,7 @@ pub(super) struct TypeClasses {
     pub(super) tensor: Option<TypeClass>,
 }
 
-/// Types that nest deeper are taken for `Any`, so that no walk over a type can exhaust the stack.
+/// Types that nest deeper count as `Any`, so that no traversal of a type can exhaust the stack.
 const MAX_DEPTH: u32 = 64;
 
 impl TypeClasses {
@@ -55,7 +56,7 @@ impl TypeClasses {
         TypeClasses { rows: EntityVec::default(), known: FxHashMap::default(), tensor: None }
     }
 
-    /// The class of a type, none when it is immutable. `make` makes the wildcard of a new one.
+    /// The class of a type, none when it is immutable. `make` creates the wildcard of a new one.
     pub(super) fn of(&mut self, ty: Type, make: &mut dyn FnMut(TypeClass) -> Element) -> Option<TypeClass> {
         if ty.is_tensor() && self.tensor.is_some() {
             return self.tensor;
@@ -91,7 +92,8 @@ impl TypeClasses {
     }
 }
 
-/// The type without what does not tell memory apart; none when nothing can be written through it.
+/// The type without the parts that do not distinguish memory; none when nothing can be written
+/// through it.
 fn normal(ty: Type, depth: u32) -> Option<Type> {
     use TypeKind::*;
     if depth > MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! What the compiler and the exporters make of a program.
+//! Errors of the compiler and the exporters.
 
 use super::finder::Facts;
 use crate::ir::Node;
@@ -18,7 +18,7 @@ pub(super) fn unsigned_subtraction(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         };
         let scalar = !facts.ty(number).is_tensor() && facts.number(alpha) == Some(1.0);
         let Some(x) = negated.filter(|&x| scalar && facts.ty(x).is_tensor()) else { continue };
-        // Where no type says so, elements are hardly ever of bytes.
+        // Without a type that says so, elements are hardly ever bytes.
         if facts.ty(x).as_tensor().and_then(|tensor| tensor.dtype) == Some(DType::Byte) {
             let text = format!("`-{}` wraps before `{}` is added", facts.name(x), facts.name(number));
             sink.warning(Spot::Node(node), text);
@@ -31,7 +31,7 @@ pub(super) fn modulo_in_place(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["aten::fmod_"]) {
         let Some(x) = facts.graph.inputs(node).next().map(|x| facts.name(x)) else { continue };
         let finding = sink.warning(Spot::Node(node), format!("the remainder has the sign of `{x}`"));
-        finding.note = Some("when the program says `%=`".to_owned());
+        finding.note = Some("when the program has `%=`".to_owned());
     }
 }
 
@@ -46,16 +46,17 @@ pub(super) fn write_through_view_lost(facts: &Facts<'_>, sink: &mut Sink<'_, '_>
         let written = facts.graph.input(node, 0);
         let Some(view) = facts.graph.definer(written).filter(|&view| is_view(facts, view)) else { continue };
         let (part, whole) = (facts.name(written), facts.name(facts.graph.input(view, 0)));
-        sink.warning(Spot::Node(node), format!("`{part}` is a part of `{whole}`, which keeps its old content"));
+        sink.warning(Spot::Node(node), format!("`{part}` is a part of `{whole}`, which keeps its old contents"));
     }
 }
 
-/// Whether a node makes a tensor out of the memory of its first operand, and does not write to it.
+/// Whether a node creates a tensor from the memory of its first operand, without writing to it.
 fn is_view(facts: &Facts<'_>, node: Node) -> bool {
     let (Some(output), true) = (facts.graph.single_output(node), facts.graph.num_inputs(node) > 0) else {
         return false;
     };
-    // What memory may be in the end does not tell it: a fresh tensor that goes into a container may be anything there.
+    // The alias analysis does not decide this: a fresh tensor that is stored in a container may be
+    // anything there.
     let operator = facts.operator(node);
     let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
     let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();

@@ -1,4 +1,4 @@
-//! What lints ask of a graph.
+//! Queries of lints about a graph.
 
 use super::Lint;
 use crate::analysis::AliasDb;
@@ -9,10 +9,10 @@ use crate::types::Type;
 use crate::verify::Report;
 use std::cell::OnceCell;
 
-/// A graph, and what is worked out of it once for all lints.
+/// A graph, with facts that are computed once for all lints.
 pub(crate) struct Facts<'g> {
     pub(super) graph: &'g Graph,
-    /// The kind of the node that carries it, when it is a section of another.
+    /// The kind of the node that owns it, when it is a section of another.
     pub(super) carrier: Option<Symbol>,
     alias: OnceCell<AliasDb>,
     writes: OnceCell<bool>,
@@ -45,12 +45,12 @@ impl<'g> Facts<'g> {
         operator(self.graph.era, self.graph.kind(node))
     }
 
-    /// The node of this kind that makes a value.
+    /// The node of this kind that defines a value.
     pub(super) fn made_by(&self, value: Value, kind: &str) -> Option<Node> {
         self.graph.definer(value).filter(|&node| self.kind(node) == kind)
     }
 
-    /// The operands, when there are so many.
+    /// The operands, when there are exactly `N`.
     pub(super) fn operands<const N: usize>(&self, node: Node) -> Option<[Value; N]> {
         let operands: Vec<Value> = self.graph.inputs(node).collect();
         operands.try_into().ok()
@@ -60,7 +60,7 @@ impl<'g> Facts<'g> {
         self.graph.ty(value)
     }
 
-    /// The number that a constant is.
+    /// The value of a constant scalar.
     pub(super) fn number(&self, value: Value) -> Option<f64> {
         match self.graph.constant(value).flatten()? {
             Attribute::Int(n) => Some(*n as f64),
@@ -75,7 +75,7 @@ impl<'g> Facts<'g> {
     }
 }
 
-/// Gives findings from `first` on the name of their lint, and says where it is known from and what to do.
+/// Adds to findings from `first` on the name of their lint, its source and workaround.
 pub(super) fn label(report: &mut Report, first: usize, lint: &Lint) {
     for finding in &mut report.findings[first..] {
         finding.message = format!("{}: {}", lint.name, finding.message);

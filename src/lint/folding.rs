@@ -1,4 +1,4 @@
-//! What peephole, constant propagation and their like make of a graph.
+//! Errors of peephole, constant propagation and similar passes.
 
 use super::finder::Facts;
 use crate::entity::EntitySet;
@@ -29,7 +29,7 @@ pub(super) fn nan_test_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         if x == y && [Type::simple(Simple::Float), Type::list(Type::simple(Simple::Float))].contains(&facts.ty(x)) {
             let folded = facts.kind(node) == "aten::eq";
             let text = format!(
-                "`{}` becomes {folded}, whatever `{}` is",
+                "`{}` becomes {folded}, for any value of `{}`",
                 facts.name(facts.graph.output(node, 0)),
                 facts.name(x)
             );
@@ -38,7 +38,7 @@ pub(super) fn nan_test_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// A tensor that constants alone decide and that leaves the graph.
+/// A tensor computed from constants that leaves the graph.
 pub(super) fn shared_constant(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     let mut constant: EntitySet<Value> = EntitySet::default();
     for node in facts.graph.all_nodes() {
@@ -57,7 +57,7 @@ pub(super) fn shared_constant(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// `prim::SetAttr[name="a"](%self, %list)`, the list being one that constants alone decide
+/// `prim::SetAttr[name="a"](%self, %list)`, where the list is computed from constants
 pub(super) fn constant_stored(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     let (mut constant, mut made): (EntitySet<Value>, Vec<(Node, Value)>) = Default::default();
     for node in facts.graph.all_nodes() {
@@ -68,7 +68,7 @@ pub(super) fn constant_stored(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         for output in facts.graph.outputs(node) {
             let ty = facts.ty(output);
             let is_container = matches!(ty.kind(), TypeKind::List(_) | TypeKind::Dict(..) | TypeKind::Tuple(_));
-            // Constant propagation leaves containers that are returned.
+            // Constant propagation skips containers that are returned.
             if !is_constant && is_container && may_be_returned(facts, output) {
                 continue;
             }
@@ -82,15 +82,15 @@ pub(super) fn constant_stored(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         let Some(keeper) = keeper(facts, output, &constant) else { continue };
         let place = match facts.graph.kind(keeper) {
             prim::SET_ATTR => "the attribute of an object".to_owned(),
-            kind => format!("what `{kind}` writes to"),
+            kind => format!("the target of `{kind}`"),
         };
-        let text = format!("`{}` is made once, and every call puts the same one into {place}", facts.name(output));
+        let text = format!("`{}` is created once, and every call stores the same one in {place}", facts.name(output));
         sink.warning(Spot::Node(node), text);
     }
 }
 
-/// The node that puts a value where it outlives the run: into an object, or into a list or dict of
-/// one; also inside of containers that are made anew.
+/// The node that stores a value where it outlives the run: in an object, or in a list or dict of
+/// one; also inside of new containers.
 fn keeper(facts: &Facts<'_>, value: Value, constant: &EntitySet<Value>) -> Option<Node> {
     let graph = facts.graph;
     let (mut seen, mut work): (EntitySet<Value>, Vec<Value>) = (EntitySet::default(), vec![value]);
@@ -104,7 +104,7 @@ fn keeper(facts: &Facts<'_>, value: Value, constant: &EntitySet<Value>) -> Optio
             match facts.operator(node).rule.alias {
                 AliasRule::SetAttr if index == 1 => return Some(node),
                 AliasRule::FreshContainer => {
-                    // Another constant is found on its own.
+                    // Another constant is reported on its own.
                     work.extend(graph.outputs(node).filter(|output| !constant.contains(*output)));
                 }
                 AliasRule::Schema if is_kept(facts, node, index) => return Some(node),
@@ -115,7 +115,7 @@ fn keeper(facts: &Facts<'_>, value: Value, constant: &EntitySet<Value>) -> Optio
     None
 }
 
-/// Whether an operator keeps an operand in another that came from outside.
+/// Whether an operator stores an operand in another that came from outside.
 fn is_kept(facts: &Facts<'_>, node: Node, index: usize) -> bool {
     let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
     let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
@@ -125,8 +125,9 @@ fn is_kept(facts: &Facts<'_>, node: Node, index: usize) -> bool {
     schema.and_then(kept) == Some(true) && written.any(from_outside)
 }
 
-/// Whether a tensor, or what shares its memory or holds it, gets to a result, followed from reader to reader: the alias analysis takes what goes
-/// into a container for anything that comes out of one.
+/// Whether a tensor, or a value that shares its memory or contains it, reaches a result, followed
+/// from reader to reader: for the alias analysis a stored value may be anything that is read from a
+/// container.
 fn may_be_returned(facts: &Facts<'_>, value: Value) -> bool {
     let graph = facts.graph;
     let (mut seen, mut work): (EntitySet<Value>, Vec<Value>) = (EntitySet::default(), vec![value]);
@@ -151,7 +152,7 @@ fn may_be_returned(facts: &Facts<'_>, value: Value) -> bool {
     false
 }
 
-/// Whether a node may make something of an operand that shares its memory, or holds it.
+/// Whether a result of a node may share memory with an operand, or contain it.
 fn hands_on(facts: &Facts<'_>, node: Node) -> bool {
     let types: Vec<Type> = facts.graph.inputs(node).map(|value| facts.ty(value)).collect();
     let schema = resolve(facts.graph.era, facts.graph.kind(node), &types).schema();
@@ -163,7 +164,7 @@ fn hands_on(facts: &Facts<'_>, node: Node) -> bool {
     }
 }
 
-/// Whether constant propagation runs a node while the graph is compiled.
+/// Whether constant propagation evaluates a node while the graph is compiled.
 fn is_folded(facts: &Facts<'_>, node: Node, constant: &EntitySet<Value>) -> bool {
     let (graph, operator) = (facts.graph, facts.operator(node));
     let plain = operator.rule.structure == Structure::None && operator.rule.carries == Carries::Nothing;
@@ -177,7 +178,7 @@ fn is_folded(facts: &Facts<'_>, node: Node, constant: &EntitySet<Value>) -> bool
         && !graph.outputs(node).chain(graph.inputs(node)).any(|value| facts.alias().has_writers(value))
 }
 
-/// `%r : Tensor = aten::normal(%mean, %std, %sizes, …)` of constants
+/// `%r : Tensor = aten::normal(%mean, %std, %sizes, …)` with constant operands
 pub(super) fn random_folded(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["aten::normal"]) {
         let from_constants = |value: Value| {
@@ -209,7 +210,7 @@ pub(super) fn product_stretched(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
 }
 
-/// Whether the types say that a summand does not stretch to a product.
+/// Whether types say that a summand does not broadcast to a product.
 fn stretches(facts: &Facts<'_>, mm: Node, summand: Value) -> bool {
     let sizes = |value: Value| facts.ty(value).as_tensor().and_then(|tensor| tensor.sizes.clone());
     let Some([a, b]) = facts.operands(mm) else { return false };

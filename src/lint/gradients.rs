@@ -1,4 +1,4 @@
-//! What differentiation makes of a graph.
+//! Errors of differentiation.
 
 use super::finder::Facts;
 use crate::ir::{Attribute, Node, Value};
@@ -7,7 +7,7 @@ use crate::symbol::prim;
 use crate::types::Type;
 use crate::verify::{Sink, Spot};
 
-/// Operators whose symbolic gradient differs from eager mode's in a point, and how.
+/// Operators whose symbolic gradient differs from eager mode's at some points, and the difference.
 const TIES: &[(&str, &str)] = &[
     ("aten::threshold", "where x equals the threshold"),
     ("aten::max", "where operands are equal, both get no gradient"),
@@ -17,7 +17,7 @@ const TIES: &[(&str, &str)] = &[
     ("aten::clamp", "at the bounds, in 2.15"),
 ];
 
-/// `aten::max` and others in a graph that is differentiated
+/// `aten::max` and other operators in a graph that is differentiated
 pub(super) fn gradient_at_tie(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     if !is_trained(facts) {
         return;
@@ -37,11 +37,11 @@ fn is_reduction(facts: &Facts<'_>, node: Node) -> bool {
     matches!(facts.kind(node), "aten::max" | "aten::min") && !elementwise
 }
 
-/// Reductions that a program may keep the dimensions of.
+/// Reductions that may keep their dimensions.
 const REDUCTIONS: &[&str] =
     &["aten::mean", "aten::sum", "aten::var", "aten::std", "aten::amax", "aten::amin", "aten::norm"];
 
-/// `%y : Tensor = aten::sub(%x, %mean, %1)`, `%mean` being that of `%x` with its dimensions kept
+/// `%y : Tensor = aten::sub(%x, %mean, %1)`, where `%mean` is that of `%x` with its dimensions kept
 pub(super) fn gradient_summed(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     if !is_trained(facts) {
         return;
@@ -53,12 +53,12 @@ pub(super) fn gradient_summed(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
             continue;
         };
         let (whole, reduced) = (facts.name(whole), facts.name(reduced));
-        let text = format!("the gradient of `{whole}` is summed to the size of `{reduced}`, which is made of it");
+        let text = format!("the gradient of `{whole}` is summed to the size of `{reduced}`, which is computed from it");
         sink.warning(Spot::Node(node), text);
     }
 }
 
-/// Whether a tensor is a reduction of another along dimensions that are kept.
+/// Whether a tensor is a reduction of another that keeps the dimensions.
 fn is_kept_reduction(facts: &Facts<'_>, whole: Value, reduced: Value) -> bool {
     let graph = facts.graph;
     let made = graph.definer(reduced).filter(|&node| REDUCTIONS.contains(&facts.kind(node)));
@@ -69,7 +69,7 @@ fn is_kept_reduction(facts: &Facts<'_>, whole: Value, reduced: Value) -> bool {
     matches!(keeps, Some(Some(Some(Attribute::Int(1) | Attribute::Bool(true)))))
 }
 
-/// Whether the text shows that gradients are wanted.
+/// Whether the text shows that gradients are required.
 fn is_trained(facts: &Facts<'_>) -> bool {
     let wants = |value: Value| facts.ty(value).as_tensor().is_some_and(|tensor| tensor.requires_grad == Some(true));
     let graph = facts.graph;
@@ -80,7 +80,7 @@ fn is_trained(facts: &Facts<'_>) -> bool {
     graph.params(graph.root()).any(wants) || graph.all_nodes().any(|node| differentiated.contains(&graph.kind(node)))
 }
 
-/// `%s : Tensor = aten::add(%reduced, %other, %1)`, `%reduced` being a sum to a size
+/// `%s : Tensor = aten::add(%reduced, %other, %1)`, where `%reduced` is a sum to a size
 pub(super) fn sum_past_add(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["aten::add", "prim::AutogradAdd"]) {
         let reduced = |value: &Value| facts.made_by(*value, "aten::_grad_sum_to_size").is_some();
@@ -89,7 +89,7 @@ pub(super) fn sum_past_add(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
             && reduced(&x) != reduced(&y)
         {
             let summed = if reduced(&x) { x } else { y };
-            sink.warning(Spot::Node(node), format!("`{}` is summed behind the addition", facts.name(summed)));
+            sink.warning(Spot::Node(node), format!("`{}` is summed after the addition", facts.name(summed)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the rewrites of matrix products and the fusers' kernels make of a graph.
+//! Errors of rewrites of matrix products and of the fusers' kernels.
 
 use super::finder::Facts;
 use crate::ir::{Attribute, Graph, Node, Value};
@@ -10,14 +10,14 @@ use rustc_hash::FxHashMap;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// Trees of sums over fewer matrix products are left alone.
+/// Trees with fewer matrix products are left alone.
 const SMALLEST_TREE: usize = 4;
 
 /// A tree of sums whose leaves are matrix products.
 #[derive(Clone, Copy)]
 struct Tree {
     products: usize,
-    /// A sum in it that scales.
+    /// A scaled sum in the tree.
     scaling: Option<Node>,
 }
 
@@ -41,12 +41,12 @@ pub(super) fn mm_tree_alpha(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     }
     found.sort_by(|&a, &b| if graph.is_before(a, b) { Ordering::Less } else { Ordering::Greater });
     for node in found {
-        sink.warning(Spot::Node(node), format!("the factor `{}` is taken for 1", facts.name(graph.input(node, 2))));
+        sink.warning(Spot::Node(node), format!("the factor `{}` is treated as 1", facts.name(graph.input(node, 2))));
     }
 }
 
-/// `%o : Tensor = aten::add(%product, %z, %1)`, `%product` having no dimensions and a wider element
-/// type than `%z`
+/// `%o : Tensor = aten::add(%product, %z, %1)`, where `%product` is zero-dimensional and has a
+/// wider element type than `%z`
 pub(super) fn number_promotes(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     /// An element type, and whether there are dimensions.
     type Known = (DType, bool);
@@ -61,21 +61,21 @@ pub(super) fn number_promotes(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
         let [x, y] = operands[..] else { continue };
         let (Some(a), Some(b)) = (known(x, &made), known(y, &made)) else { continue };
         let eager = Promotion::default().element(a.0, a.1).element(b.0, b.1).result();
-        // What a kernel makes of two operands counts as a tensor with dimensions.
+        // The kernel treats each intermediate result as a tensor with dimensions.
         let in_kernel = |value: Value, known: Known| known.1 || made.contains_key(&value);
         let fused = Promotion::default().element(a.0, in_kernel(x, a)).element(b.0, in_kernel(y, b)).result();
         if eager != fused && (a.1 || b.1) {
             let number = if a.1 { y } else { x };
             let (eager, fused) = (eager.python_name(), fused.python_name());
             let text =
-                format!("`{}` has no dimensions: the result is {eager}, in a kernel {fused}", facts.name(number));
+                format!("`{}` is zero-dimensional: the result is {eager}, but {fused} in a kernel", facts.name(number));
             sink.warning(Spot::Node(node), text);
         }
         made.extend(facts.graph.single_output(node).map(|output| (output, (eager, a.1 || b.1))));
     }
 }
 
-/// The tree of a sum of two trees that nobody else reads; they are taken out.
+/// The tree of a sum of two trees without other readers; they are removed from the map.
 fn sum(facts: &Facts<'_>, node: Node, trees: &mut FxHashMap<Value, Tree>) -> Option<Tree> {
     let [x, y, alpha] = facts.operands(node)?;
     let alone = |value: Value| facts.graph.single_use(value).is_some();
@@ -89,12 +89,12 @@ fn sum(facts: &Facts<'_>, node: Node, trees: &mut FxHashMap<Value, Tree>) -> Opt
     Some(Tree { products: left.products + right.products, scaling: left.scaling.or(right.scaling).or(scaling) })
 }
 
-/// Arithmetic that the fuser of 1.3 takes into kernels with its constants.
+/// Arithmetic that the fuser of 1.3 puts into kernels with its constants.
 const ARITHMETIC: &[&str] =
     &["aten::add", "aten::sub", "aten::mul", "aten::div", "aten::pow", "aten::clamp", "aten::threshold"];
 
-/// Two constants of kernels that print alike: of nodes that a fuser may take, or of sections, which one walk from the outermost
-/// graph sees side by side.
+/// Two constants of kernels with equal text: of nodes that a fuser may absorb, or of sections,
+/// which one traversal from the outermost graph compares.
 pub(super) fn kernel_shares_constants(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     if facts.carrier.is_some() {
         return;
@@ -105,16 +105,16 @@ pub(super) fn kernel_shares_constants(facts: &Facts<'_>, sink: &mut Sink<'_, '_>
             let name = facts.name(facts.graph.input(node, i));
             let (first, other) = seen.entry(in_six_digits(x)).or_insert_with(|| (name.clone(), x));
             if *other != x && x.is_finite() {
-                let text = format!("`{name}` and `{first}` are one number in six digits");
+                let text = format!("`{name}` and `{first}` are equal in six digits");
                 sink.warning(Spot::Operand(node, i), text);
             }
         }
         let Some(section) = facts.graph.subgraph(node) else { continue };
         let floats = floats_in(section);
-        // A kernel is not taken for itself, so what stands in it is remembered after it was compared.
+        // A kernel is not compared with itself, so its constants are recorded after the comparison.
         for &x in &floats {
             if let Some((first, _)) = seen.get(&in_six_digits(x)).filter(|(_, other)| *other != x && x.is_finite()) {
-                let text = format!("`{x}` in this section and `{first}` are one number in six digits");
+                let text = format!("`{x}` in this section and `{first}` are equal in six digits");
                 sink.warning(Spot::Node(node), text);
             }
         }
@@ -140,7 +140,7 @@ fn float_operands(graph: &Graph, node: Node) -> Vec<(usize, f64)> {
     graph.inputs(node).enumerate().filter_map(|(i, value)| Some((i, float(value)?))).collect()
 }
 
-/// Those of a section and its sections.
+/// The constants of a section and its sections.
 fn floats_in(section: &Graph) -> Vec<f64> {
     let mut floats = Vec::new();
     for node in section.all_nodes() {
@@ -155,16 +155,16 @@ fn is_kernel(facts: &Facts<'_>, node: Node) -> bool {
     ["prim::FusionGroup", "prim::CudaFusionGroup"].contains(&facts.kind(node))
 }
 
-/// What kernels compute otherwise.
+/// Differences between kernels and operators.
 const ROUNDING: &[(&str, &str)] = &[
-    ("aten::round", "halves are rounded away from zero, not to even: 2.5 becomes 3"),
+    ("aten::round", "half-integers are rounded away from zero, not to even: 2.5 becomes 3"),
     ("aten::remainder", "1.3 rounds to the nearest multiple, remainder(3.5, 2) = -0.5; later releases lose low bits"),
     ("aten::fmod", "doubles are divided as floats"),
     ("aten::min", "1.3 ignores NaN"),
     ("aten::max", "1.3 ignores NaN"),
 ];
 
-/// `aten::round` and others in a kernel
+/// `aten::round` and other operators in a kernel
 pub(super) fn kernel_rounds_otherwise(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for group in facts.graph.all_nodes().filter(|&node| is_kernel(facts, node)) {
         let Some(kernel) = facts.graph.subgraph(group) else { continue };
@@ -177,7 +177,7 @@ pub(super) fn kernel_rounds_otherwise(facts: &Facts<'_>, sink: &mut Sink<'_, '_>
     }
 }
 
-/// A tensor constant among the operands of what becomes, or is, a kernel of TensorExpr.
+/// A tensor constant among the operands of a TensorExpr kernel, or of a node that becomes one.
 pub(super) fn constant_in_kernel(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(ARITHMETIC) {
         for (i, value) in facts.graph.inputs(node).enumerate() {
@@ -188,7 +188,7 @@ pub(super) fn constant_in_kernel(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
             if !empty && tensor.dtype.is_none_or(DType::is_float) {
                 let finding =
                     sink.warning(Spot::Operand(node, i), format!("`{}` is a tensor constant", facts.name(value)));
-                finding.note = Some("when the fuser takes this node into a kernel for any shape".to_owned());
+                finding.note = Some("when the fuser puts this node into a kernel for any shape".to_owned());
             }
         }
     }

@@ -1,20 +1,20 @@
-//! What happens to loops.
+//! Errors concerning loops.
 
 use super::finder::Facts;
 use crate::ir::{Block, Node, Value};
 use crate::verify::{Sink, Spot};
 
-/// `%n : int = prim::Constant[value=-3]()`, the trips of a loop
+/// `%n : int = prim::Constant[value=-3]()`, the trip count of a loop
 pub(super) fn negative_trip_count(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["prim::Loop"]) {
         let trips = facts.graph.constant_int(facts.graph.input(node, 0));
         if let Some(n) = trips.filter(|&n| n < 0) {
-            sink.warning(Spot::Operand(node, 0), format!("the loop is to run {n} times"));
+            sink.warning(Spot::Operand(node, 0), format!("the loop has a trip count of {n}"));
         }
     }
 }
 
-/// Values that a loop carries change places, and one of them is written to:
+/// Loop-carried values exchange positions, and one of them is written to:
 ///
 /// ```text
 ///   %a : Tensor, %b : Tensor = prim::Loop(%n, %true, %p, %q)
@@ -23,20 +23,21 @@ pub(super) fn negative_trip_count(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
 ///       -> (%true, %y, %x)
 /// ```
 ///
-/// PyTorch's analysis follows a value into the body once: it knows that `%q` is written to, and not that `%p` is.
+/// PyTorch's analysis follows a value into the body once: it finds that `%q` is written to, but not
+/// that `%p` is.
 pub(super) fn loop_state_rotates(facts: &Facts<'_>, sink: &mut Sink<'_, '_>) {
     for node in facts.of_kinds(&["prim::Loop"]) {
         let body = facts.graph.node_block(node, 0);
         let moved = moved(facts, node, body);
         let written = |&&value: &&Value| body_writes(facts, node, value);
         if let Some(&value) = moved.iter().find(written) {
-            let text = format!("`{}` is written to, and what the loop carries changes places", facts.name(value));
+            let text = format!("`{}` is written to, and the loop-carried values exchange positions", facts.name(value));
             sink.warning(Spot::Node(node), text);
         }
     }
 }
 
-/// Tensors among the params of the body that another place returns.
+/// Tensors among the params of the body that are returned at another position.
 fn moved(facts: &Facts<'_>, node: Node, body: Block) -> Vec<Value> {
     let params: Vec<Value> = facts.graph.params(body).skip(1).collect();
     let results: Vec<Value> = facts.graph.results(body).skip(1).collect();

@@ -1,4 +1,4 @@
-//! What a printed graph loses on its way back.
+//! Information that a printed graph loses when it is read back.
 
 use super::finder::Facts;
 use crate::types::Strides;

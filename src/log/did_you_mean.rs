@@ -1,16 +1,19 @@
 //! Suggestions for mistyped words: names of passes, files, flags, operators.
 
-/// Longest word compared, in characters; a longer one is not a typing error of anything we know.
+/// The maximum length of a compared word, in characters; a longer one is not a typing error of any
+/// known name.
 const LONGEST: usize = 80;
 
-/// Shortest beginning of a candidate that counts as an abbreviation of it (`dead_code` for `dead_code_elimination`).
+/// The minimum length of a prefix that counts as an abbreviation of a candidate (`dead_code` for
+/// `dead_code_elimination`).
 const SHORTEST_ABBREVIATION: usize = 3;
 
 /// The candidate that `word` was probably meant to be, if any is near enough.
 ///
-/// Near is one edit per three characters of the longer word (an edit inserts, deletes, replaces a character or swaps two
-/// neighbours), at least one and at most four; case and `-` against `_` cost nothing. When no candidate is near, the
-/// shortest one that begins with `word` is offered. Among equals the earliest candidate wins, so the answer is stable.
+/// The limit is one edit per three characters of the longer word (an edit inserts, deletes,
+/// replaces a character or swaps two neighbours), at least one and at most four; case and `-`
+/// against `_` cost nothing. When no candidate is near, the shortest one that begins with `word` is
+/// returned. Among equals the earliest candidate wins, so the answer is stable.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = folded(word)?;
     let mut nearest: Option<(usize, &str)> = None;
@@ -28,14 +31,15 @@ pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
     nearest.map(|(_, candidate)| candidate).or(longer)
 }
 
-/// The characters that are compared, or `None` for a word not worth comparing.
+/// The characters that are compared, or `None` for a word that is not compared.
 fn folded(word: &str) -> Option<Vec<char>> {
     let fold = |c: char| if c == '-' { '_' } else { c.to_ascii_lowercase() };
     let chars: Vec<char> = word.chars().take(LONGEST + 1).map(fold).collect();
     (1..=LONGEST).contains(&chars.len()).then_some(chars)
 }
 
-/// How many edits still count as a typing error. A one-letter word must match, else everything would be near it.
+/// The number of edits that still counts as a typing error. A one-letter word must match, otherwise
+/// everything would be near it.
 fn allowed(a: &[char], b: &[char]) -> usize {
     match a.len().min(b.len()) {
         1 => 0,
@@ -47,7 +51,8 @@ fn abbreviates(word: &[char], whole: &[char]) -> bool {
     word.len() >= SHORTEST_ABBREVIATION && whole.starts_with(word)
 }
 
-/// Damerau-Levenshtein distance, in the form that edits no part of a word twice (optimal string alignment).
+/// Damerau-Levenshtein distance, in the form that edits no part of a word twice (optimal string
+/// alignment).
 fn edits(a: &[char], b: &[char]) -> usize {
     let mut before_last = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -1,28 +1,29 @@
-//! What `JIT_LOG_LEVEL` asks for: which files may speak, and how much.
+//! The specification in `JIT_LOG_LEVEL`: which files log, and at which level.
 
 use super::did_you_mean::did_you_mean;
 use std::fmt;
 use std::ops::Range;
 
-/// The environment variables that are read, in this order. The second is PyTorch's own name since 1.3.
+/// The environment variables that are read, in this order. The second is PyTorch's own name since
+/// 1.3.
 pub const VARIABLES: [&str; 2] = ["JIT_LOG_LEVEL", "PYTORCH_JIT_LOG_LEVEL"];
 
 /// The flag that takes precedence over the variables.
 pub const FLAG: &str = "--log";
 
-/// How much a file may say; each level includes those before it.
+/// The level of a file; each level includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verbosity {
     /// Whole graphs at the boundaries of passes (`x=dump`).
     Dump,
     /// Also single rewrites (`x`, `x=update`).
     Update,
-    /// Also the reasons, above all for what was left undone (`>x`, `x=debug`).
+    /// Also the reasons, mainly for changes that were not made (`>x`, `x=debug`).
     Debug,
 }
 
 impl Verbosity {
-    /// The word that stands in front of a message of this level, as in `[UPDATE fuser.rs:044]`.
+    /// The word in the prefix of a message of this level, as in `[UPDATE fuser.rs:044]`.
     pub fn word(self) -> &'static str {
         match self {
             Verbosity::Dump => "DUMP",
@@ -41,13 +42,13 @@ impl Verbosity {
     }
 }
 
-/// The names that may be asked for: file stems, each with its other names (pass names, PyTorch's names).
-/// In all of them `-` and `_` are the same.
+/// The names that are accepted: file stems, each with its other names (pass names, PyTorch's
+/// names). In all of them `-` and `_` are the same.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownNames<'a>(pub &'a [(&'a str, &'a [&'a str])]);
 
 impl<'a> KnownNames<'a> {
-    /// The stems that `name` stands for; an alias may name several files.
+    /// The stems that `name` refers to; an alias may refer to several files.
     fn stems(&self, name: &str) -> Vec<&'a str> {
         let speaks_of = |(stem, aliases): &&(&str, &[&str])| same(stem, name) || aliases.iter().any(|a| same(a, name));
         self.0.iter().filter(speaks_of).map(|(stem, _)| *stem).collect()
@@ -63,42 +64,42 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).all(|(x, y)| fold(x) == fold(y))
 }
 
-/// Which files may speak, and how much. The empty one keeps everything silent.
+/// Which files log, and at which level. An empty specification disables all messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// Few entries, so a list beats a table.
+    /// A list is faster than a table for few entries.
     entries: Vec<(String, Verbosity)>,
 }
 
 impl Spec {
-    /// True when nothing was asked for; then no subscriber needs to be installed at all.
+    /// True when nothing is enabled; then no subscriber needs to be installed at all.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// How much the file with this stem may say, `None` for nothing.
+    /// The level of the file with this stem, `None` when it is disabled.
     pub fn verbosity(&self, stem: &str) -> Option<Verbosity> {
         self.entries.iter().find(|(name, _)| name == stem).map(|(_, verbosity)| *verbosity)
     }
 
-    /// The most that any file may say.
+    /// The most verbose level of any file.
     pub fn loudest(&self) -> Option<Verbosity> {
         self.entries.iter().map(|(_, verbosity)| *verbosity).max()
     }
 }
 
-/// Something that was probably not meant, though it can be obeyed.
+/// A specification that is valid but probably not intended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Warning {
-    /// The variable is set to nothing: in a shell an unquoted `>` redirects.
+    /// The variable is set but empty: in a shell an unquoted `>` redirects.
     EmptyVariable(&'static str),
     /// Two variables are set to different values; the first one counts.
     BothVariables,
-    /// A file was asked for twice with different levels; the first entry counts, as in PyTorch.
+    /// A file is named twice with different levels; the first entry counts, as in PyTorch.
     Repeated {
         /// The later item, as written.
         item: String,
-        /// The stem that it names once more.
+        /// The stem that it repeats.
         stem: String,
     },
 }
@@ -123,29 +124,29 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why an item cannot be obeyed.
+/// Why an item is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// No file, pass or alias has this name.
     UnknownName,
-    /// What follows `=` is not `dump`, `update` or `debug`.
+    /// The text after `=` is not `dump`, `update` or `debug`.
     UnknownLevel,
-    /// `>` without a name behind it: it belongs in front of the name.
+    /// `>` without a name after it: it is a prefix of the name.
     MissingName,
     /// `>x=dump` or `>x=update`: two levels for one file.
     TwoLevels,
 }
 
-/// A value of `JIT_LOG_LEVEL` or `--log` that cannot be obeyed; displays with the place marked by carets.
+/// An invalid value of `JIT_LOG_LEVEL` or `--log`; displays with the position marked by carets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     /// The whole value.
     pub text: String,
-    /// The bytes of `text` that are at fault.
+    /// The byte range of `text` that is invalid.
     pub span: Range<usize>,
-    /// What is wrong with them.
+    /// The problem with that range.
     pub problem: Problem,
-    /// What was probably meant instead of the marked bytes.
+    /// The text that was probably meant instead of the marked bytes.
     pub suggestion: Option<String>,
     /// The variable or flag that the value came from, if known.
     pub origin: Option<&'static str>,
@@ -176,12 +177,13 @@ impl fmt::Display for SpecError {
 
 impl std::error::Error for SpecError {}
 
-/// Reads the value of `JIT_LOG_LEVEL` or `--log`.
+/// Parses the value of `JIT_LOG_LEVEL` or `--log`.
 ///
-/// Items are separated by `:`, empty ones are skipped. `x` shows dumps and updates, `>x` (or more `>`) also the reasons:
-/// that is how PyTorch 1.3 and 1.4 counted, which the design documents describe; later releases show one level less.
-/// `x=dump`, `x=update` and `x=debug` say the same without a character that shells redirect on. Directory and extension
-/// of a file name are ignored, so `guard_elimination.cpp` and `guard_elimination.h` are `guard_elimination`.
+/// Items are separated by `:`, empty ones are skipped. `x` enables dumps and updates, `>x` (or more
+/// `>`) also the reasons: PyTorch 1.3 and 1.4 counted in this way, which the design documents
+/// describe; later releases show one level less. `x=dump`, `x=update` and `x=debug` mean the same
+/// without a character that shells redirect on. Directory and extension of a file name are ignored,
+/// so `guard_elimination.cpp` and `guard_elimination.h` are `guard_elimination`.
 pub fn parse_spec(text: &str, known: &KnownNames) -> Result<(Spec, Vec<Warning>), SpecError> {
     let mut spec = Spec::default();
     let mut warnings = Vec::new();
@@ -227,7 +229,7 @@ fn parse_item<'a>(
     }
 }
 
-/// What is wrong with the part `at` of an item.
+/// The problem with the range `at` of an item.
 struct Fault<'a> {
     at: &'a str,
     problem: Problem,
@@ -259,15 +261,15 @@ fn parse_level(item: &str) -> Result<(&str, Verbosity), Fault<'_>> {
     }
 }
 
-/// The name of a file without directories and without the last extension; `/` and `\` both separate directories, since
-/// `file!()` follows the machine that compiled.
+/// The name of a file without directories and without the last extension; `/` and `\` both separate
+/// directories, since `file!()` depends on the machine that compiled.
 pub fn file_stem(path: &str) -> &str {
     let name = path.rsplit(['/', '\\']).next().unwrap_or(path);
     name.rsplit_once('.').map_or(name, |(stem, _)| stem)
 }
 
-/// What the flag and the environment together ask for: the flag if given, else the first variable that is set to
-/// something. `variable` looks up the environment, which only the driver touches.
+/// The specification from the flag and the environment: the flag if given, otherwise the first
+/// non-empty variable. `variable` looks up the environment, which only the driver accesses.
 pub fn resolve_spec(
     flag: Option<&str>,
     variable: impl Fn(&str) -> Option<String>,

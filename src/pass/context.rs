@@ -1,4 +1,4 @@
-//! What a pass gets to work with.
+//! The context of a running pass.
 
 use super::gate::Gate;
 use super::info::{PassError, PassInfo};
@@ -16,100 +16,102 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// What lasts for a whole pipeline: counters, remarks, gates, callees.
+/// State that lasts for a whole pipeline: counters, remarks, gates, callees.
 #[derive(Default)]
 pub struct Session {
-    /// `pass.things-done` and how many.
+    /// Counters: `pass.things-done` and how many.
     pub stats: FxHashMap<String, u64>,
-    /// Whether remarks are wanted: making them costs printing nodes.
+    /// Whether remarks are enabled: creating them costs printing nodes.
     pub wants_remarks: bool,
-    /// What was remarked.
+    /// The recorded remarks.
     pub remarks: Vec<Remark>,
-    /// What a user should know of what was done, each once.
+    /// Notes for the user, each once.
     pub notes: Vec<String>,
     /// Which rewrites may happen.
     pub gate: Gate,
-    /// Graphs of functions and methods that calls can be replaced by, by qualified name.
+    /// Graphs of functions and methods for inlining, by qualified name.
     pub callees: BTreeMap<String, Graph>,
-    /// What was seen while the graph ran, for guards.
+    /// The observed types of a profiled run, for guards.
     pub profile: Option<Rc<Profile>>,
-    /// When passes give up.
+    /// The time at which passes give up.
     pub deadline: Option<Instant>,
-    /// The last alias analysis; the next pass may find it still good.
+    /// The last alias analysis, which may still be valid for the next pass.
     pub alias: LastAnalysis,
-    /// Looks at the graph after each rewrite.
+    /// Called with the graph after each rewrite.
     pub watch: Option<Box<dyn RewriteWatch>>,
-    /// What the watch objected to: nothing is rewritten any more.
+    /// The objection of the watch: no further rewrites happen.
     pub objection: Option<String>,
     /// Whether passes run over a graph of a differentiable subgraph.
     pub is_inside: bool,
-    /// What is odd about the graph as it was at first, told when a pass fails on it.
+    /// Warnings about the initial graph, reported when a pass fails on it.
     pub doubts: Vec<String>,
-    /// How many nodes the graph had at first.
+    /// The initial number of nodes of the graph.
     pub size_at_first: usize,
-    /// The passes that changed the graph up to now, but for those inside of differentiable subgraphs.
+    /// The passes that have changed the graph so far, except those inside of differentiable
+    /// subgraphs.
     pub changed_by: Vec<String>,
-    /// The passes that ran up to now, by their short names, each once.
+    /// The passes that have run so far, by their short names, each once.
     pub ran: Vec<&'static str>,
-    /// How many rewrites of each rule came up while somebody watched.
+    /// The number of candidate rewrites of each rule while a watch was set.
     pub came_up: FxHashMap<(&'static str, &'static str), u64>,
 }
 
 impl Session {
-    /// Whether the time is up.
+    /// Whether the deadline has passed.
     pub fn is_late(&self) -> bool {
         self.deadline.is_some_and(|end| Instant::now() > end)
     }
 }
 
-/// One rewrite that was done.
+/// A performed rewrite.
 #[derive(Clone, Debug)]
 pub struct Rewrite {
     /// Short name of the pass.
     pub pass: &'static str,
     /// The rule.
     pub rule: &'static str,
-    /// Which of the rewrites of this rule that came up, counted from 1: the number that `--debug-counter` takes.
+    /// The number of the rewrite among the candidates of this rule, counted from 1, as
+    /// `--debug-counter` takes it.
     pub number: u64,
     /// The anchor as it was printed before.
     pub node: String,
-    /// Where in the program it comes from.
+    /// The source location in the program.
     pub location: Option<String>,
-    /// Whether the graph that is shown is that of a section, and not the one around.
+    /// Whether the graph passed along is that of a section, and not the outer one.
     pub is_inside: bool,
 }
 
-/// Somebody who looks at the graph after each rewrite, and may object.
+/// A watch that is called after each rewrite, and may object.
 pub trait RewriteWatch {
-    /// After a rewrite, or before the next one begins; `graph` may be one of a section. A pass asks,
-    /// notes the rewrite and then edits, so the graph is whole again only at the next note or at the
-    /// end of the pass.
+    /// Called after a rewrite, or before the next one begins; `graph` may be one of a section. A pass
+    /// records the rewrite and then edits, so the graph is whole again only at the next rewrite or at
+    /// the end of the pass.
     fn rewritten(&mut self, graph: &Graph, rewrite: &Rewrite) -> Result<(), String>;
 }
 
-/// What [`PassContext::alias`] told last, by whichever pass.
+/// The last result of [`PassContext::alias`], for any pass.
 #[derive(Default)]
 pub struct LastAnalysis(Option<Analysed>);
 
-/// An alias analysis, of which graph it is, and until when which of its answers hold.
+/// An alias analysis, its graph, and the epochs up to which its answers hold.
 struct Analysed {
     graph: u64,
     db: Rc<AliasDb>,
-    /// The computation whose writes it tells right.
+    /// The computation for which its writes are valid.
     writes: u64,
 }
 
-/// What one run of a pass gets.
+/// The context of one run of a pass.
 pub struct PassContext<'a> {
     pass: &'static PassInfo,
     stage: &'a Stage,
     session: &'a mut Session,
     counts: Vec<(&'static str, u64)>,
-    /// Rewrites that were asked about, done or not.
+    /// Candidate rewrites, performed or not.
     asked: Vec<(&'static str, u64)>,
-    /// The graph that the pass runs over; others are of sections in it.
+    /// The graph that the pass runs over; others are sections in it.
     whole: u64,
-    /// The last rewrite, which nobody looked at yet.
+    /// The last rewrite, which was not shown to the watch yet.
     unseen: Option<Rewrite>,
 }
 
@@ -131,7 +133,7 @@ impl<'a> PassContext<'a> {
         self.session.is_inside
     }
 
-    /// Hands the counters to the session.
+    /// Adds the counters to the session.
     pub(super) fn finish(mut self, graph: &Graph) {
         self.show(graph);
         for (name, n) in self.counts {
@@ -142,11 +144,11 @@ impl<'a> PassContext<'a> {
         }
     }
 
-    /// The value of an option, the default when it was not set.
+    /// The value of an option, or its default when it was not set.
     pub fn option<T: FromStr>(&self, name: &'static str) -> Result<T, PassError> {
         let set = self.stage.options.iter().rev().find(|(n, _)| *n == name).map(|(_, value)| value.as_str());
         let text = set.or_else(|| self.pass.option(name).map(|option| option.default)).unwrap_or_default();
-        text.parse().map_err(|_| PassError::misuse(format!("`{text}` is no value for the option `{name}`")))
+        text.parse().map_err(|_| PassError::misuse(format!("`{text}` is not a valid value for the option `{name}`")))
     }
 
     /// Whether a flag is set.
@@ -154,36 +156,37 @@ impl<'a> PassContext<'a> {
         self.option(name)
     }
 
-    /// The graph in the file that an option names, read by the rules of `release`.
+    /// The graph in the file that an option names, parsed by the rules of `release`.
     pub fn graph_file(&self, name: &'static str, release: Release) -> Result<Graph, PassError> {
         let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
         let Some((_, text)) = file else {
             let help = format!("`{}{{{name}=FILE}}`", self.pass.name);
-            return Err(PassError::misuse(format!("no file is given as `{name}`")).with_help(help));
+            return Err(PassError::misuse(format!("`{name}` requires a file")).with_help(help));
         };
         match parse(text, ParseOptions::of(release)) {
             Ok(parsed) => Ok(parsed.graph),
             Err(found) => {
                 let first = found.first().map_or(String::new(), |diagnostic| diagnostic.message.clone());
-                Err(PassError::misuse(format!("what is given as `{name}` is no graph: {first}")))
+                Err(PassError::misuse(format!("the file given as `{name}` does not contain a graph: {first}")))
             }
         }
     }
 
-    /// What stands in the file that an option names, where one does.
+    /// The contents of the file that an option names, if there is one.
     pub fn file(&self, name: &'static str) -> Option<&[u8]> {
         let file = self.stage.files.iter().rev().find(|(option, _)| *option == name);
         file.map(|(_, bytes)| &**bytes)
     }
 
-    /// Counts things done, for `--stats`.
+    /// Adds to a counter, for `--stats`.
     pub fn count(&mut self, name: &'static str, n: u64) {
         bump(&mut self.counts, name, n);
     }
 
-    /// Asks whether a rewrite may happen; [`PassContext::did`] must follow when it does. For passes that find out in bulk.
+    /// Asks the gate whether a rewrite may happen; [`PassContext::did`] must follow when it does.
+    /// For passes that rewrite in bulk.
     pub fn may(&mut self, rule: &'static str) -> bool {
-        // What is done so far is thrown away; a pass that rewrites nothing ends soon.
+        // After the deadline all results are discarded; a pass that rewrites nothing ends soon.
         if self.session.is_late() {
             return false;
         }
@@ -200,7 +203,7 @@ impl<'a> PassContext<'a> {
         self.session.gate.admits(self.pass.name, rule)
     }
 
-    /// Notes a rewrite that [`PassContext::may`] allowed. `node` must still be printable.
+    /// Records a rewrite that [`PassContext::may`] allowed. `node` must still be printable.
     pub fn did(&mut self, graph: &Graph, rule: &'static str, node: Node) {
         self.count(rule, 1);
         if self.session.watch.is_some() {
@@ -212,7 +215,8 @@ impl<'a> PassContext<'a> {
         }
     }
 
-    /// Does one rewrite of `rule` at `anchor`, unless a gate forbids it. Nodes that it makes descend from the anchor.
+    /// Performs one rewrite of `rule` at `anchor`, unless a gate forbids it. Nodes that it creates
+    /// descend from the anchor.
     pub fn rewrite<R>(
         &mut self,
         graph: &mut Graph,
@@ -227,7 +231,8 @@ impl<'a> PassContext<'a> {
         Some(self.prepare(graph, rule, anchor, edit))
     }
 
-    /// Does an edit that the same run of the pass takes back, rewrite by rewrite: what it makes descends from the anchor, and nobody is asked.
+    /// Performs an edit that the same run of the pass reverts, rewrite by rewrite: nodes that it
+    /// creates descend from the anchor, and no gate applies.
     pub fn prepare<R>(
         &mut self,
         graph: &mut Graph,
@@ -241,19 +246,19 @@ impl<'a> PassContext<'a> {
         result
     }
 
-    /// Whether anybody wants to know what did not happen: looking for the reasons may be dear.
+    /// Whether missed remarks are observed: finding the reasons may be expensive.
     pub fn wants_remarks(&self) -> bool {
         self.session.wants_remarks
     }
 
-    /// Leaves a note for the user, once.
+    /// Adds a note for the user, once.
     pub fn advise(&mut self, text: String) {
         if !self.session.notes.contains(&text) {
             self.session.notes.push(text);
         }
     }
 
-    /// Notes that something did not happen, and why.
+    /// Records that a rewrite did not happen, with the reason.
     pub fn missed(&mut self, graph: &Graph, rule: &'static str, node: Node, why: impl FnOnce() -> String) {
         if self.session.wants_remarks {
             self.remark(graph, RemarkKind::Missed, rule, node, why());
@@ -267,7 +272,7 @@ impl<'a> PassContext<'a> {
             Some(Rewrite { pass: self.pass.name, rule, number, node, location, is_inside: self.session.is_inside });
     }
 
-    /// Shows the last rewrite to whoever watches.
+    /// Passes the last rewrite to the watch.
     fn show(&mut self, graph: &Graph) {
         let (Some(mut rewrite), Some(watch)) = (self.unseen.take(), self.session.watch.as_mut()) else { return };
         rewrite.is_inside |= graph.id().number() != self.whole;
@@ -283,7 +288,7 @@ impl<'a> PassContext<'a> {
         self.session.remarks.push(Remark { kind, pass: self.pass.name, rule, node, location, message });
     }
 
-    /// The alias analysis of `graph`, computed when the last one is out of date.
+    /// The alias analysis of `graph`, recomputed when the last one is out of date.
     pub fn alias(&mut self, graph: &Graph) -> Rc<AliasDb> {
         match &self.session.alias.0 {
             Some(last) if last.graph == graph.id().number() && last.db.is_current(graph) => last.db.clone(),
@@ -291,8 +296,9 @@ impl<'a> PassContext<'a> {
         }
     }
 
-    /// An analysis that tells which memory is written by whom, and through which values that memory is seen: for passes
-    /// that ask about writes only. The last one serves while nodes were only merged, see [`PassContext::keep_writes`].
+    /// An analysis whose facts about writes, and about the values through which they are visible,
+    /// are valid: for passes that query only these. The last analysis serves as long as nodes were
+    /// only merged, see [`PassContext::keep_writes`].
     pub fn alias_of_writes(&mut self, graph: &Graph) -> Rc<AliasDb> {
         let now = graph.epoch().computation;
         match &self.session.alias.0 {
@@ -301,8 +307,8 @@ impl<'a> PassContext<'a> {
         }
     }
 
-    /// Says that all edits since [`PassContext::alias`] only put one value for another, and that nobody writes to either:
-    /// what is written, and seen through what, is as it was.
+    /// Declares that all edits since [`PassContext::alias`] only replaced values by others, neither
+    /// of which is written to: facts about writes are still valid.
     pub fn keep_writes(&mut self, graph: &Graph) {
         if let Some(last) = self.session.alias.0.as_mut().filter(|last| last.graph == graph.id().number()) {
             last.writes = graph.epoch().computation;
@@ -316,28 +322,30 @@ impl<'a> PassContext<'a> {
         db
     }
 
-    /// What was seen while the graph ran, when somebody gave that.
+    /// The observed types of a profiled run, when a profile was given.
     pub fn profile(&self) -> Option<Rc<Profile>> {
         self.session.profile.clone()
     }
 
-    /// Whether a pass of this short name ran before in the pipeline, whatever it did.
+    /// Whether a pass of this short name has run before in the pipeline, whether or not it changed
+    /// anything.
     pub fn has_run(&self, name: &str) -> bool {
         self.session.ran.contains(&name)
     }
 
-    /// The passes that have changed the graph before this one, as a pipeline; nothing where it is as it came.
+    /// The passes that have changed the graph before this one, as a pipeline; nothing where it is
+    /// unchanged.
     pub fn changed_by(&self) -> Option<String> {
         (!self.session.changed_by.is_empty()).then(|| self.session.changed_by.join(","))
     }
 
-    /// The graph that a call of this qualified name can be replaced by.
+    /// The graph that replaces a call of this qualified name.
     pub fn callee(&self, name: &str) -> Option<&Graph> {
         self.session.callees.get(name)
     }
 }
 
-/// A node as it is printed, and where in the program it comes from.
+/// A node as it is printed, and its source location.
 fn shown(graph: &Graph, node: Node) -> (String, Option<String>) {
     let mut printer = Printer::new(PrintOptions { no_comments: true, ..PrintOptions::default() });
     printer.node_line(graph, node);

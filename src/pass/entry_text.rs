@@ -1,4 +1,4 @@
-//! A kept result as text: what is looked up, what is taken over, and the graph that came out.
+//! A cached result as text: the key, the inherited names and comments, and the resulting graph.
 //!
 //! ```text
 //! # jitopt transform cache 1 5f0c…                      checksum of what follows
@@ -11,8 +11,9 @@
 //! graph(%x : Tensor):
 //! ```
 //!
-//! All but the graph are comments, so that an entry is a file that can be read, printed and compared as any other. The key is text
-//! as well, and compared whole: it says the same in every process, which symbols and types as words do not.
+//! Everything except the graph is a comment, so that an entry is a file that can be read, printed
+//! and compared like any other. The key is text as well, and is compared in full: it is the same in
+//! every process, which encodings of symbols and types are not.
 
 use crate::ir::{
     Detail, Dialect, Graph, GraphWords, NameEdit, NodeSource, Sources, Survey, TypeSource, ValueSource, hash_of_bytes,
@@ -27,16 +28,17 @@ use std::fmt::Write as _;
 /// The first words of an entry; the number changes with the format.
 const MAGIC: &str = "# jitopt transform cache 1 ";
 
-/// Why a text is no entry for a key.
+/// Why a text is not an entry for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
-    /// It was not written by this program, or not to its end.
+    /// It was not written by this program, or not completely.
     Damaged,
     /// It is an entry of another key.
     Foreign,
 }
 
-/// What a graph is looked up by: all that words of a graph say, in words of any process. None for bytes that are no text.
+/// The key of a graph: all facts in its encoding, independent of the process. None for bytes that
+/// are not text.
 pub(super) fn key_of(preamble: &str, graph: &Graph, detail: Detail, survey: &Survey) -> Option<String> {
     let mut plain = graph.clone();
     for (place, &value) in survey.values.iter().enumerate() {
@@ -58,7 +60,7 @@ fn text(graph: &Graph, options: PrintOptions) -> Option<String> {
     String::from_utf8(print(graph, options)).ok()
 }
 
-/// Types with everything in them: spellings of versions leave out some.
+/// Types with all their facts: the spellings of some versions omit some.
 fn types(key: &mut String, graph: &Graph, survey: &Survey) {
     let mut numbers: FxHashMap<Type, usize> = FxHashMap::default();
     let mut which = String::from("types:");
@@ -78,7 +80,7 @@ fn types(key: &mut String, graph: &Graph, survey: &Survey) {
     key.push('\n');
 }
 
-/// A line for a type, with its parts spelt out: tensor types print less than they hold.
+/// A line for a type, with its parts in full: tensor types print less than they hold.
 fn describe(key: &mut String, ty: Type) {
     let _ = write!(key, "type {ty}");
     ty.map_tensors(&mut |tensor| {
@@ -93,7 +95,7 @@ pub(super) fn file_name(key: &str) -> String {
     format!("{:032x}.ir", hash_of_bytes(key.as_bytes()))
 }
 
-/// An entry; none where the graph does not read back as it is.
+/// An entry; none where the graph does not read back unchanged.
 pub(super) fn write(key: &str, graph: &Graph, sources: &Sources) -> Option<String> {
     let mut body = String::new();
     for line in key.lines() {
@@ -117,7 +119,7 @@ pub(super) fn write(key: &str, graph: &Graph, sources: &Sources) -> Option<Strin
     Some(format!("{MAGIC}{:032x}\n{body}", hash_of_bytes(body.as_bytes())))
 }
 
-/// The graph in its own words, or in today's where these do not say all that its types hold.
+/// The graph in its own spelling, or in today's where its own omits facts of its types.
 fn whole_text(graph: &Graph) -> Option<String> {
     let mut modern = graph.clone();
     modern.set_release(Release::NEWEST);
@@ -126,7 +128,7 @@ fn whole_text(graph: &Graph) -> Option<String> {
     texts.into_iter().find(|printed| reads_back(graph, printed))
 }
 
-/// Whether the text says all that the graph is.
+/// Whether the text represents the graph completely.
 fn reads_back(graph: &Graph, printed: &str) -> bool {
     let Some(mut read) = graph_of(printed, graph.release()) else { return false };
     read.dialect = graph.dialect;

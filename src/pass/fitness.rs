@@ -1,12 +1,10 @@
-//! Whether passes can run over a graph.
+//! Checks whether passes can run over a graph.
 //!
-//! Passes rely on what the verifier calls an error to be absent: on blocks, sections and operands
-//! where their nodes need them. So
-//! every pipeline checks the graphs that it is given, whatever the driver has checked before, and
-//! no pass has to. What is a
-//! warning there is legal, for most passes never look at it. Where a pass panics over a graph with
-//! such nodes, the graph is
-//! refused, too; where it panics over any other graph, that is a bug of the pass.
+//! Passes rely on the absence of errors that the verifier reports: blocks, sections and operands
+//! exist where their nodes need them. So every pipeline checks the graphs that it is given,
+//! independent of checks in the driver, and no pass has to. Warnings are legal, because most passes
+//! never visit the nodes concerned. Where a pass panics over a graph with such nodes, the graph is
+//! rejected, too; where it panics over any other graph, that is a bug of the pass.
 
 use super::runner::RunError;
 use crate::ir::Graph;
@@ -17,10 +15,11 @@ use crate::types::{Simple, Type, TypeKind};
 use crate::verify;
 use std::collections::BTreeMap;
 
-/// Warnings that are kept: they explain a refusal, they do not list all that is odd.
+/// The maximum number of warnings that are kept: they explain a refusal, they are not a complete
+/// list.
 const KEPT: usize = 3;
 
-/// What a pass may trip over.
+/// Warnings about a graph that may make a pass fail.
 ///
 /// # Errors
 /// Broken graphs, which no pass can run over.
@@ -72,19 +71,17 @@ fn has_surplus_outputs(graph: &Graph) -> bool {
     false
 }
 
-/// Whether what comes back may be a tuple: PyTorch's `lower_all_tuples` makes an output of each
-/// element.
+/// Whether a result may be a tuple: PyTorch's `lower_all_tuples` makes an output of each element.
 fn may_be_tuple(schema: &Schema) -> bool {
     let is_open = |ty: Type| matches!(ty.kind(), TypeKind::Var(_) | TypeKind::Tuple(_)) || ty.is(Simple::Any);
     schema.returns.iter().any(|result| is_open(result.ty))
 }
 
-/// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes
-/// need not end.
+/// Whether a graph has grown out of proportion: passes in a fixpoint need not terminate.
 pub(super) fn has_exploded(graph: &Graph, at_first: usize) -> bool {
-    /// Nodes that any graph may come to.
+    /// The number of nodes that any graph may reach.
     const SMALL: usize = 20_000;
-    /// How many times larger a large graph may become.
+    /// The maximum growth factor of a large graph.
     const GROWTH: usize = 50;
     size(graph) > SMALL.max(at_first.saturating_mul(GROWTH))
 }

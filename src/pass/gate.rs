@@ -4,15 +4,15 @@ use crate::log::did_you_mean;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-/// The gate in front of every rewrite.
+/// The gate that every rewrite passes.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     counters: Vec<Counter>,
-    /// Passes that do not run.
+    /// Disabled passes.
     pub disabled: Vec<String>,
 }
 
-/// Stands for every rule: `*=1-5`.
+/// The name that matches every rule: `*=1-5`.
 pub const EVERY: &str = "*";
 
 /// One `rule=1-5:9`. A rule is named with or without its pass.
@@ -23,7 +23,7 @@ struct Counter {
     seen: u64,
 }
 
-/// Why a text is no debug counter.
+/// Why a text is not a valid debug counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateError(String);
 
@@ -40,11 +40,11 @@ impl Gate {
     pub fn add_counter(&mut self, text: &str) -> Result<(), GateError> {
         let bad =
             |why: &str| GateError(format!("bad debug counter `{text}`: {why}; write `rule=1-5:9`, counted from 1"));
-        let (rule, ranges) = text.split_once('=').ok_or_else(|| bad("there is no `=`"))?;
+        let (rule, ranges) = text.split_once('=').ok_or_else(|| bad("`=` is missing"))?;
         if rule.is_empty() {
-            return Err(bad("there is no rule"));
+            return Err(bad("the rule is missing"));
         }
-        let allowed = ranges.split(':').map(|part| range(part).ok_or_else(|| bad(&format!("`{part}` is no range"))));
+        let allowed = ranges.split(':').map(|part| range(part).ok_or_else(|| bad(&format!("`{part}` is not a range"))));
         let allowed = allowed.collect::<Result<_, _>>()?;
         self.counters.push(Counter { rule: rule.to_owned(), allowed, seen: 0 });
         Ok(())
@@ -55,7 +55,7 @@ impl Gate {
         self.counters.is_empty()
     }
 
-    /// Counts one rewrite of `rule` of `pass` and says whether it may happen.
+    /// Counts one candidate rewrite of `rule` of `pass` and returns whether it may happen.
     pub(super) fn admits(&mut self, pass: &str, rule: &str) -> bool {
         let mut open = true;
         for counter in &mut self.counters {
@@ -68,21 +68,22 @@ impl Gate {
         open
     }
 
-    /// How many rewrites came up for the counters of every rule.
+    /// The number of candidate rewrites for the counters of every rule.
     pub fn came_up(&self) -> u64 {
         self.counters.iter().filter(|counter| counter.rule == EVERY).map(|counter| counter.seen).max().unwrap_or(0)
     }
 
-    /// Rules of counters that no rewrite asked about: a misspelt one would be a silent no-op.
+    /// Rules of counters without a candidate rewrite: a misspelt one would have no effect,
+    /// silently.
     pub fn unused(&self) -> impl Iterator<Item = &str> {
         self.counters.iter().filter(|counter| counter.seen == 0).map(|counter| counter.rule.as_str())
     }
 }
 
-/// Says that a rule never came up, with the nearest of those that did.
+/// The message for a rule without candidate rewrites, with the nearest rule that had some.
 pub fn never_came_up<'a>(rule: &str, asked: impl IntoIterator<Item = &'a str>) -> String {
     let near = did_you_mean(rule, asked).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-    format!("no rewrite `{rule}` came up{near}")
+    format!("there was no candidate for the rewrite `{rule}`{near}")
 }
 
 fn range(text: &str) -> Option<RangeInclusive<u64>> {
@@ -115,6 +116,6 @@ mod tests {
         gate.add_counter("dce.node-erased=1").expect("a counter");
         assert_eq!(gate.unused().collect::<Vec<_>>(), ["dce.node-erased"]);
         let told = never_came_up("dce.node-erased", ["dce.nodes-erased"]);
-        assert_eq!(told, "no rewrite `dce.node-erased` came up; did you mean `dce.nodes-erased`?");
+        assert_eq!(told, "there was no candidate for the rewrite `dce.node-erased`; did you mean `dce.nodes-erased`?");
     }
 }

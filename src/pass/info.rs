@@ -1,4 +1,4 @@
-//! The row of facts that every pass has.
+//! The registry entry of a pass.
 
 use super::context::PassContext;
 use super::pipeline::NamedPipeline;
@@ -7,7 +7,7 @@ use crate::log::{KnownNames, did_you_mean, file_stem};
 use crate::text::{PrintOptions, Printer};
 use std::fmt;
 
-/// What a pass does when it is run.
+/// The function that runs a pass.
 pub type Run = fn(&mut Graph, &mut PassContext<'_>) -> Result<(), PassError>;
 
 /// A pass.
@@ -21,12 +21,14 @@ pub struct PassInfo {
     pub summary: &'static str,
     /// The IR before and after, for `--list-passes`.
     pub example: &'static str,
-    /// What can be set.
+    /// The options.
     pub options: &'static [PassOption],
-    /// A required pass is never skipped by `--disable` or bisection: the graph would not be what later passes rely on.
+    /// A required pass is never skipped by `--disable` or bisection: later passes rely on its
+    /// result.
     pub required: bool,
-    /// Whether what it does depends on what types say of tensors: element types, sizes, strides, devices, gradients. Types of constants
-    /// do not count. One that only hands types on reads none.
+    /// Whether the result depends on facts about tensors in types: element types, sizes, strides,
+    /// devices, gradients. Types of constants do not count, and neither does a pass that only
+    /// copies types.
     pub reads_shapes: bool,
     /// The function.
     pub run: Run,
@@ -34,12 +36,12 @@ pub struct PassInfo {
     pub file: &'static str,
 }
 
-/// Something that can be set, `factor=8` or `norms`.
+/// An option, `factor=8` or `norms`.
 #[derive(Debug)]
 pub struct PassOption {
     /// The name.
     pub name: &'static str,
-    /// The value when nothing is said; `true` and `false` are flags.
+    /// The default value; options with `true` and `false` are flags.
     pub default: &'static str,
     /// One line.
     pub summary: &'static str,
@@ -57,7 +59,7 @@ impl PassInfo {
         same(self.name) || same(self.stem()) || self.aliases.iter().any(|alias| same(alias))
     }
 
-    /// Every name it goes by.
+    /// All of its names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [self.name, self.stem()].into_iter().chain(self.aliases.iter().copied())
     }
@@ -72,7 +74,7 @@ fn fold(b: u8) -> u8 {
     if b == b'_' { b'-' } else { b }
 }
 
-/// The passes and named pipelines that can be asked for.
+/// The available passes and named pipelines.
 #[derive(Clone, Copy, Debug)]
 pub struct Registry {
     /// All passes.
@@ -82,27 +84,27 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The pass that goes by `name`.
+    /// The pass with this name.
     pub fn pass(&self, name: &str) -> Option<&'static PassInfo> {
         self.passes.iter().find(|pass| pass.is_called(name))
     }
 
-    /// The pass whose name is near `name`.
+    /// The pass whose name is nearest to `name`.
     pub fn nearest_pass(&self, name: &str) -> Option<&'static str> {
         did_you_mean(name, self.passes.iter().flat_map(PassInfo::names))
     }
 
-    /// The pipeline called `name`, without the `@`.
+    /// The pipeline named `name`, without the `@`.
     pub fn pipeline(&self, name: &str) -> Option<&'static NamedPipeline> {
         self.pipelines.iter().find(|pipeline| pipeline.name == name)
     }
 
-    /// What `JIT_LOG_LEVEL` may name: stems with the names of their pass.
+    /// The names that `JIT_LOG_LEVEL` accepts: stems with the names of their pass.
     pub fn log_names(&self) -> Vec<(&'static str, Vec<&'static str>)> {
         self.passes.iter().map(|pass| (pass.stem(), pass.names().collect())).collect()
     }
 
-    /// Calls `f` with the names in the form that the log room wants.
+    /// Calls `f` with the names in the form that [`KnownNames`] requires.
     pub fn with_log_names<R>(&self, f: impl FnOnce(&KnownNames<'_>) -> R) -> R {
         let names = self.log_names();
         let mut table: Vec<(&str, &[&str])> = names.iter().map(|(stem, all)| (*stem, all.as_slice())).collect();
@@ -111,16 +113,16 @@ impl Registry {
     }
 }
 
-/// A request that cannot be met; "nothing to do" is no error.
+/// A request that cannot be met; "nothing to do" is not an error.
 #[derive(Debug)]
 pub struct PassError {
-    /// What and why, without a full stop.
+    /// The error and its reason, without a full stop.
     pub message: String,
-    /// The node it is about, as it prints.
+    /// The node concerned, as it prints.
     pub at: Option<String>,
-    /// What to do.
+    /// The suggested remedy.
     pub help: Option<String>,
-    /// Whether the options are at fault, whatever the graph.
+    /// Whether the options are invalid, independent of the graph.
     pub misuse: bool,
 }
 
@@ -135,7 +137,8 @@ impl PassError {
         PassError { misuse: true, ..PassError::new(message) }
     }
 
-    /// An error about one node of `graph`, which may be a callee: the node is printed here, where its graph is known.
+    /// An error about one node of `graph`, which may be a callee: the node is printed here, where
+    /// its graph is known.
     pub fn at(graph: &Graph, node: Node, message: impl Into<String>) -> PassError {
         let mut printer = Printer::new(PrintOptions::default());
         printer.node_line(graph, node);
@@ -143,7 +146,7 @@ impl PassError {
         PassError { at: Some(line), ..PassError::new(message) }
     }
 
-    /// The same with advice.
+    /// The same error with help.
     pub fn with_help(self, help: impl Into<String>) -> PassError {
         PassError { help: Some(help.into()), ..self }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What `--passes=` says.
+/// The parsed value of `--passes=`.
 #[derive(Clone, Debug, Default)]
 pub struct Pipeline {
     /// The steps in order.
@@ -18,7 +18,8 @@ pub struct Pipeline {
 pub enum Step {
     /// One pass.
     Pass(Stage),
-    /// `fixpoint(a,b){max=8}`: again and again until a round changes nothing, or so many rounds.
+    /// `fixpoint(a,b){max=8}`: repeated until a round changes nothing, or up to the maximum number
+    /// of rounds.
     Fixpoint(Pipeline, u64),
     /// `@default`
     Named(&'static NamedPipeline, Pipeline),
@@ -26,17 +27,17 @@ pub enum Step {
     Inside(Side, Pipeline),
 }
 
-/// Which graph of a differentiable subgraph.
+/// One of the graphs of a differentiable subgraph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Computes the results.
+    /// The graph that computes the results.
     Forward,
-    /// Computes the gradients.
+    /// The graph that computes the gradients.
     Backward,
 }
 
 impl Side {
-    /// How a pipeline names it.
+    /// The name in a pipeline.
     pub fn name(self) -> &'static str {
         match self {
             Side::Forward => "forward",
@@ -52,7 +53,7 @@ pub struct Stage {
     pub pass: &'static PassInfo,
     /// Options that were set.
     pub options: Vec<(&'static str, String)>,
-    /// What stands in the files that options name, see [`Pipeline::read_files`].
+    /// The contents of the files that options name, see [`Pipeline::read_files`].
     pub files: Vec<(&'static str, Arc<[u8]>)>,
 }
 
@@ -67,36 +68,37 @@ pub struct NamedPipeline {
     pub text: &'static str,
 }
 
-/// Why a text is no pipeline.
+/// Why a text is not a valid pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipelineError {
     /// Bytes of the pipeline text.
     pub span: Range<usize>,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
-    /// What to do.
+    /// The suggested remedy.
     pub help: Option<String>,
 }
 
-/// An option with this default names a file that holds a graph.
+/// The default of an option that names a file with a graph.
 pub const GRAPH_FILE: &str = "GRAPH.ir";
 
-/// The default of an option that names a file of JSON, or no file.
+/// The default of an option that optionally names a JSON file.
 pub const JSON_FILE: &str = "FILE.json";
 
 /// Reads a file: its path, and [`GRAPH_FILE`] or [`JSON_FILE`].
 pub type ReadFile<'a, E> = dyn FnMut(&str, &'static str) -> std::result::Result<Vec<u8>, E> + 'a;
 
-/// How many rounds a `fixpoint` goes when nothing is said.
+/// The default maximum number of rounds of a `fixpoint`.
 const DEFAULT_ROUNDS: u64 = 8;
 
-/// Fixpoints and named pipelines nest so deep.
+/// The maximum nesting depth of fixpoints and named pipelines.
 const MAX_NESTING: usize = 16;
 
 type Result<T> = std::result::Result<T, PipelineError>;
 
 impl Pipeline {
-    /// The same without a pass. A named pipeline that has it is taken apart: it would not be what its name says.
+    /// The same without a pass. A named pipeline that contains it is expanded: it would no longer
+    /// be what its name says.
     pub fn without(&self, pass: &str) -> Pipeline {
         let mut steps = Vec::new();
         for step in &self.steps {
@@ -113,7 +115,7 @@ impl Pipeline {
         Pipeline { steps }
     }
 
-    /// Reads a pipeline.
+    /// Parses a pipeline.
     pub fn parse(text: &str, registry: &Registry) -> Result<Pipeline> {
         Pipeline::parse_nested(text, registry, 0)
     }
@@ -132,7 +134,7 @@ impl Pipeline {
         }
     }
 
-    /// Reads the files that options name: passes touch none.
+    /// Reads the files that options name: passes themselves do not access files.
     pub fn read_files<E>(&mut self, read: &mut ReadFile<'_, E>) -> std::result::Result<(), E> {
         for step in &mut self.steps {
             match step {
@@ -208,7 +210,7 @@ impl fmt::Display for PipelineError {
 }
 
 impl PipelineError {
-    /// The pipeline with a caret under what is wrong.
+    /// The pipeline text with a caret under the error.
     pub fn render(&self, text: &str) -> String {
         let column = text.get(..self.span.start).unwrap_or(text).chars().count();
         let width = text.get(self.span.clone()).map_or(1, |t| t.chars().count().max(1));
@@ -230,7 +232,7 @@ impl<'a> Reader<'a> {
     }
 
     fn blanks(&mut self) {
-        // Files of passes may have comments and one pass a line.
+        // Pipeline files may have comments and one pass per line.
         loop {
             let rest = &self.text[self.at..];
             let trimmed = rest.trim_start();
@@ -311,11 +313,15 @@ impl<'a> Reader<'a> {
         self.fail(span, format!("unknown pass `{word}`"), help)
     }
 
-    /// The passes in brackets, behind `word(`.
+    /// The passes in parentheses, after `word(`.
     fn nested(&mut self, word: &str, span: Range<usize>) -> Result<Pipeline> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
-            return self.fail(span, format!("`{word}` nests too deep"), format!("at most {MAX_NESTING}"));
+            return self.fail(
+                span,
+                format!("`{word}` is nested too deeply"),
+                format!("the maximum depth is {MAX_NESTING}"),
+            );
         }
         let inner = self.steps()?;
         self.depth -= 1;
@@ -334,7 +340,7 @@ impl<'a> Reader<'a> {
         for (name, value, span) in self.settings()? {
             match (name, value.parse()) {
                 ("max", Ok(n)) if n > 0 => max = n,
-                ("max", _) => return self.fail(span, "`max` is a whole number above 0", "write `{max=8}`"),
+                ("max", _) => return self.fail(span, "`max` must be an integer above 0", "write `{max=8}`"),
                 _ => return self.fail(span, format!("fixpoint has no option `{name}`"), "it has `max`"),
             }
         }
@@ -352,7 +358,11 @@ impl<'a> Reader<'a> {
             return self.fail(span, format!("unknown pipeline `@{word}`"), help);
         };
         if self.depth >= MAX_NESTING {
-            return self.fail(span, "named pipelines name each other too deep", format!("at most {MAX_NESTING}"));
+            return self.fail(
+                span,
+                "named pipelines are nested too deeply",
+                format!("the maximum depth is {MAX_NESTING}"),
+            );
         }
         let inner = Pipeline::parse_nested(named.text, self.registry, self.depth + 1);
         inner.map(|inner| Step::Named(named, inner)).map_err(|error| PipelineError { span, ..error })
@@ -372,11 +382,11 @@ impl<'a> Reader<'a> {
                 return self.fail(span, format!("`{}` has no option `{name}`", pass.name), help);
             };
             if !fits(option.default, &value) {
-                let message = format!("`{value}` is no value for `{name}` of `{}`", pass.name);
+                let message = format!("`{value}` is not a valid value for `{name}` of `{}`", pass.name);
                 return self.fail(span, message, allowed(option));
             }
             if options.iter().any(|(given, _)| *given == option.name) {
-                return self.fail(span, format!("`{name}` of `{}` is given twice", pass.name), "one value is enough");
+                return self.fail(span, format!("`{name}` of `{}` is given twice", pass.name), "give one value");
             }
             options.push((option.name, value));
         }
@@ -410,17 +420,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Which values there are.
+/// The allowed values.
 fn allowed(option: &super::PassOption) -> String {
     let default = option.default;
     match default {
-        "true" | "false" => format!("`true` or `false`; it is `{default}` when nothing is said"),
-        _ if option.summary.is_empty() => format!("a whole number; it is `{default}` when nothing is said"),
-        _ => format!("a whole number: {}; it is `{default}` when nothing is said", option.summary),
+        "true" | "false" => format!("`true` or `false`; the default is `{default}`"),
+        _ if option.summary.is_empty() => format!("an integer; the default is `{default}`"),
+        _ => format!("an integer: {}; the default is `{default}`", option.summary),
     }
 }
 
-/// Whether a value is of the kind that the default is of: a flag, a number, or any text.
+/// Whether a value has the kind of the default: a flag, an integer, or any text.
 fn fits(default: &str, value: &str) -> bool {
     match default {
         "true" | "false" => matches!(value, "true" | "false"),
@@ -485,7 +495,7 @@ mod tests {
         for (text, at, help) in [
             ("cse,unrol", 4..9, "did you mean `unroll`?"),
             ("unroll{facto=3}", 7..14, "did you mean `factor`?"),
-            ("unroll{factor=x}", 7..15, "a whole number; it is `8` when nothing is said"),
+            ("unroll{factor=x}", 7..15, "an integer; the default is `8`"),
             ("cse{x}", 4..5, "it has no options"),
             ("@defalt", 1..7, "did you mean `@default`?"),
             ("fixpoint(cse", 12..13, "expected `)`"),

@@ -1,8 +1,10 @@
-//! From a graph before and after passes to the blueprint that makes the one out of the other, and out of its twins.
+//! Derives, from a graph before and after passes, the blueprint that produces the result from the
+//! graph, and from structurally equal graphs.
 //!
-//! Nobody traces what passes do: structure is read off the result. What the stream of a graph leaves out is followed: names by the
-//! journal of the graph, comments by rows and the journal, and types by marks. A mark is a tensor type that no other value
-//! has; passes that read no shapes carry it where the real type would have gone.
+//! The passes are not traced: structure is read from the result. The facts that the encoding of a
+//! graph omits are tracked: names by the journal of the graph, comments by rows and the journal,
+//! and types by marks. A mark is a tensor type that no other value has; passes that read no shapes
+//! copy it as they would copy the real type.
 
 use crate::entity::Entity;
 use crate::ir::{
@@ -16,17 +18,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The marks on the types of one graph.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    /// Of each mark the value, by place, and which of its tensor types it stands for.
+    /// For each mark the value, by position, and the index of the tensor type in the value's type.
     stands_for: Vec<(u32, u32)>,
-    /// The place of the value that has this type as a whole.
+    /// The position of the value that has this type as a whole.
     wholes: FxHashMap<Type, u32>,
 }
 
-/// Marks count up from here: far from what texts number sizes with, and from where a number overflows.
+/// Marks count up from here: far from the symbols of sizes in texts, and from overflow.
 const FIRST_MARK: i64 = -(1 << 60);
 
 impl Marks {
-    /// Puts marks in the place of all tensor types but those of constants.
+    /// Replaces all tensor types except those of constants by marks.
     pub(super) fn put(graph: &mut Graph, survey: &Survey) -> Marks {
         let mut marks = Marks::default();
         for (place, &value) in survey.values.iter().enumerate() {
@@ -53,7 +55,7 @@ impl Marks {
         }
     }
 
-    /// Takes the marks off a type again, and says what they stood for.
+    /// Removes the marks from a type, and returns what they represented.
     fn source(&self, ty: Type) -> (Type, TypeSource) {
         let mut parts = Vec::new();
         let plain = ty.map_tensors(&mut |tensor| {
@@ -76,7 +78,7 @@ fn mark(n: usize) -> Type {
     Type::new(TypeKind::Tensor(TensorType { sizes: Some(sizes), ..TensorType::default() }))
 }
 
-/// The graph that passes began with.
+/// The graph before the passes.
 pub(super) struct Recording<'a> {
     pub(super) before: &'a Graph,
     pub(super) survey: &'a Survey,
@@ -84,23 +86,24 @@ pub(super) struct Recording<'a> {
 }
 
 impl Recording<'_> {
-    /// Whether a node of `after` has a section, and none before, or had one meanwhile. What is in a section that was there is in the stream of the
-    /// graph, names included.
+    /// Whether a node of `after` has a section, where there was none before, or had one in between.
+    /// The contents of an old section are part of the encoding of the graph, names included.
     pub(super) fn made_section(&self, after: &Graph) -> bool {
         let had: FxHashSet<Node> =
             self.survey.nodes.iter().copied().filter(|&node| has_section(self.before, node)).collect();
         after.noted_section() || after.all_nodes().any(|node| has_section(after, node) && !had.contains(&node))
     }
 
-    /// What makes `after` out of the graph before: a graph without erased rows, and what is taken over. None where something cannot
-    /// be followed.
+    /// The blueprint that produces `after` from the graph before: a graph without erased rows, and
+    /// the inherited facts. None where something cannot be tracked.
     pub(super) fn result(&self, after: &mut Graph) -> Option<(Graph, Sources)> {
         let journal = after.take_journal()?;
         let survey = Survey::of(after);
         let nodes = self.node_sources(after, &survey, &journal);
         let places = self.survey.places();
         let inputs = self.survey.values.len();
-        // Behind the values of the first graph come those that were made, in the order of their rows.
+        // The values of the first graph are followed by those that were created, in the order of
+        // their rows.
         let place =
             |value: Value| if value.index() < inputs { places(value) } else { u32::try_from(value.index()).ok() };
         let values = survey.values.iter().map(|&value| Some(self.value_source(after, value, place(value)?)));
@@ -156,7 +159,7 @@ fn has_section(graph: &Graph, node: Node) -> bool {
     graph.attributes(node).iter().any(|attribute| matches!(attribute.1, Attribute::Graph(_)))
 }
 
-/// Whether two nodes have the same, and have any.
+/// Whether two nodes have equal attributes, and at least one.
 fn same_attributes(words: &mut (GraphWords, GraphWords), a: (&Graph, Node), b: (&Graph, Node)) -> bool {
     if !a.0.has_attribute_list(a.1) || !b.0.has_attribute_list(b.1) {
         return false;

@@ -1,20 +1,20 @@
-//! Remarks: what passes did and did not do, for tools and people.
+//! Remarks: rewrites that passes performed and missed, for tools and people.
 
 use std::fmt;
 
-/// What kind of remark.
+/// The kind of a remark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemarkKind {
     /// A rewrite happened.
     Passed,
-    /// A rewrite that one could hope for did not happen.
+    /// A desirable rewrite did not happen.
     Missed,
 }
 
 /// One remark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// What kind.
+    /// The kind.
     pub kind: RemarkKind,
     /// Short name of the pass.
     pub pass: &'static str,
@@ -22,14 +22,14 @@ pub struct Remark {
     pub rule: &'static str,
     /// The node, as it prints.
     pub node: String,
-    /// Where it comes from in the source of the model.
+    /// The source location in the model.
     pub location: Option<String>,
-    /// Why; empty when the rule says it all.
+    /// The reason; empty when the rule is self-explanatory.
     pub message: String,
 }
 
 impl RemarkKind {
-    /// As in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             RemarkKind::Passed => "passed",

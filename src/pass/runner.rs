@@ -1,4 +1,4 @@
-//! Runs pipelines and lets observers look on.
+//! Runs pipelines and calls observers.
 
 use super::context::{PassContext, Session};
 use super::fitness;
@@ -15,22 +15,23 @@ use std::time::{Duration, Instant};
 pub struct PassRun<'a> {
     /// The pass and its options.
     pub stage: &'a Stage,
-    /// How many passes ran before it, skipped ones counted.
+    /// The number of passes that ran before it, skipped ones included.
     pub index: usize,
     /// Whether the graph was edited; before the run, false.
     pub changed: bool,
-    /// How long it took; before the run, zero.
+    /// The duration; before the run, zero.
     pub time: Duration,
 }
 
-/// Somebody who looks at the graph around every pass: printers, the verifier, timers.
+/// Called with the graph around every pass: printers, the verifier, timers.
 pub trait Observer {
     /// Before a pass runs.
     fn before(&mut self, _run: &PassRun<'_>, _graph: &Graph) -> Result<(), RunError> {
         Ok(())
     }
-    /// Whether it also wants to see graphs of differentiable subgraphs, where passes run over those. Others see the graph around them, before and
-    /// after all of it, under the names of the first and the last pass.
+    /// Whether it also observes graphs of differentiable subgraphs, where passes run over those.
+    /// Otherwise it sees the outer graph, before and after all of it, under the names of the first
+    /// and the last pass.
     fn goes_inside(&self) -> bool {
         false
     }
@@ -43,11 +44,11 @@ pub trait Observer {
 /// Why a pipeline stopped.
 #[derive(Debug)]
 pub enum RunError {
-    /// A pass could not do what it was asked to.
+    /// A pass could not meet a request.
     Pass {
         /// Its short name.
         pass: &'static str,
-        /// What it said.
+        /// Its error.
         error: PassError,
     },
     /// The graph is broken after a pass: our bug.
@@ -59,21 +60,21 @@ pub enum RunError {
     },
     /// Passes cannot run over this graph.
     Unfit {
-        /// Short name of the pass that could not; none when no pass can.
+        /// Short name of the pass that failed; none when no pass can run.
         pass: Option<&'static str>,
-        /// What is wrong with the graph.
+        /// The problems of the graph.
         report: String,
     },
-    /// What is repeated until nothing changes makes the graph larger and larger.
+    /// A fixpoint makes the graph larger and larger.
     Exploded {
-        /// How many nodes it has.
+        /// The number of nodes.
         nodes: usize,
     },
-    /// The time was up.
+    /// The deadline has passed.
     Late,
     /// An observer gave up.
     Stopped(String),
-    /// An observer could not write where it was told to.
+    /// An observer could not write its output.
     Unwritable(String),
 }
 
@@ -91,10 +92,10 @@ impl fmt::Display for RunError {
             RunError::Exploded { nodes } => {
                 write!(
                     f,
-                    "`fixpoint` has made a graph of {nodes} nodes, and does not end; use `{{max=N}}`, or fewer passes"
+                    "`fixpoint` has made a graph of {nodes} nodes, and does not terminate; use `{{max=N}}`, or fewer passes"
                 )
             }
-            RunError::Late => f.write_str("the passes did not end in the time that is allowed"),
+            RunError::Late => f.write_str("the passes did not end within the time limit"),
             RunError::Stopped(why) | RunError::Unwritable(why) => f.write_str(why),
         }
     }
@@ -102,10 +103,10 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs a pipeline over a graph, if that is one that passes can run over.
+/// Runs a pipeline over a graph, if passes can run over it.
 ///
 /// # Errors
-/// What a pass, or an observer, refuses; a graph that is broken, or that a pass cannot handle.
+/// An error of a pass or an observer; a graph that is broken, or that a pass cannot handle.
 pub fn run(
     graph: &mut Graph,
     pipeline: &Pipeline,
@@ -193,8 +194,8 @@ fn run_inside(
     Ok(())
 }
 
-/// Runs the function of a pass. A panic over a graph that the verifier warns of is a refusal of
-/// that graph.
+/// Runs the function of a pass. A panic over a graph with verifier warnings is a refusal of that
+/// graph.
 fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<Result<(), PassError>, RunError> {
     let work = || {
         let mut cx = PassContext::new(stage, session, graph);
@@ -202,7 +203,7 @@ fn attempt(graph: &mut Graph, stage: &Stage, session: &mut Session) -> Result<Re
         cx.finish(graph);
         result
     };
-    // The graph is not used any more when this fails: all callers give it up.
+    // The graph is not used any more after a failure: all callers discard it.
     catch_unwind(AssertUnwindSafe(work)).or_else(|payload| match session.doubts.is_empty() {
         true => resume_unwind(payload),
         false => Err(RunError::Unfit { pass: Some(stage.pass.name), report: session.doubts.concat() }),
@@ -251,8 +252,8 @@ fn run_pass(
     Ok(())
 }
 
-/// A graph that is broken after a pass is our bug, unless the verifier warned of the graph that the
-/// pass was given.
+/// A graph that is broken after a pass is our bug, unless the verifier warned about the input of
+/// the pass.
 fn blamed(error: RunError, session: &Session) -> RunError {
     match error {
         RunError::Broken { pass, .. } if !session.doubts.is_empty() => {

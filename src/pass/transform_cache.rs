@@ -1,9 +1,10 @@
-//! What passes made of a graph, kept, and made of its twins at once.
+//! Caches the results of passes, and reuses them for structurally equal graphs.
 //!
-//! A graph is read as a stream of words over all that the passes of a pipeline may read: kinds, attributes, operands, and types; of
-//! tensors only that they are some, where no pass of the pipeline reads more. On a miss the passes run, and what came out becomes
-//! a [`Blueprint`]. On a hit the result is built from it, with names, source locations and, where these did not count, types of
-//! the graph at hand. Streams are compared whole: a hash alone decides nothing.
+//! A graph is encoded as a token stream of everything that the passes of a pipeline may read:
+//! kinds, attributes, operands, and types; tensor types as one token, where no pass of the pipeline
+//! reads more. On a miss the passes run, and the result becomes a [`Blueprint`]. On a hit the
+//! result is built from it, with names, source locations and, where these did not count, types of
+//! the graph at hand. Hash hits are confirmed by full comparison of the streams.
 //!
 //! The idea is that of the transformation graphs of Dali (Raiman 2018, §3).
 //!
@@ -22,50 +23,51 @@ use crate::text::{PrintOptions, print};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What became of one graph.
+/// The outcome of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// The result was built, no pass ran.
     Hit,
-    /// The passes ran, and the next twin hits.
+    /// The passes ran, and the next structurally equal graph hits.
     Miss,
-    /// The passes ran, and nothing was kept.
+    /// The passes ran, and the result was not cached.
     NotCached(Why),
 }
 
-/// Why a result is not kept.
+/// Why a result is not cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The graph has no stream.
+    /// The graph has no encoding.
     Input(Unrepeatable),
-    /// It is not known where something of the result comes from, or it does not come out again.
+    /// The origin of some part of the result is unknown, or the result is not reproducible.
     Result,
-    /// A pass made a section of nodes of the graph. Their names and comments went along, and those of a twin would be others.
+    /// A pass made a section of nodes of the graph. Their names and comments moved along, and those
+    /// of another graph would differ.
     Section,
-    /// The passes fail where shapes are hidden from them, and do not where they see them.
+    /// The passes fail when shapes are hidden from them, and succeed when they see them.
     ReadsShapes,
 }
 
-/// Where results stay between processes.
+/// A store of results that outlives the process.
 pub trait EntryStore: Send + Sync {
     /// The entry of this name, as it was saved.
     fn load(&self, name: &str) -> Option<Vec<u8>>;
     /// Saves an entry, all of it or nothing.
     fn save(&self, name: &str, entry: &[u8]);
-    /// An entry is of no use, or cannot be written.
+    /// Reports that an entry is unusable, or cannot be written.
     fn complain(&self, name: &str, why: StoreTrouble);
 }
 
-/// What is wrong with an entry.
+/// The problem with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreTrouble {
-    /// It cannot be read as one, or it is one of another graph. The passes run, and it is written anew.
+    /// It is unreadable, or an entry of another graph. The passes run, and it is rewritten.
     Unreadable(Unreadable),
-    /// A result does not come back from its text, and stays in this process.
+    /// A result does not read back from its text, and stays in this process.
     NoText,
 }
 
-/// A store, and what all its entries of this pipeline are under.
+/// A store, and the key prefix of all entries of this pipeline.
 struct Shelf {
     store: Box<dyn EntryStore>,
     preamble: String,
@@ -94,30 +96,31 @@ struct Entry {
 pub type RunPasses<'a> = &'a mut dyn FnMut(&mut Graph) -> Result<(), RunError>;
 
 impl TransformCache {
-    /// An empty cache for what `pipeline` makes of graphs. Whatever else passes may read, gates, callees, must be the same in
-    /// all calls.
+    /// An empty cache for the results of `pipeline`. All other inputs of passes, such as gates and
+    /// callees, must be the same in all calls.
     pub fn new(pipeline: &Pipeline) -> TransformCache {
         let reads_shapes = pipeline.stages().iter().any(|stage| stage.pass.reads_shapes);
         let detail = if reads_shapes { Detail::Whole } else { Detail::Erased };
         TransformCache { detail, shelf: None, entries: Mutex::default() }
     }
 
-    /// The same with a store. `preamble` says everything beside the graph that the passes may read, and which program they are of.
+    /// As `new`, with a store. `preamble` describes all inputs of the passes besides the graph, and
+    /// the version of the program.
     pub fn with_store(pipeline: &Pipeline, store: Box<dyn EntryStore>, preamble: &str) -> TransformCache {
         let preamble = format!("passes: {pipeline}\n{preamble}");
         TransformCache { shelf: Some(Shelf { store, preamble }), ..TransformCache::new(pipeline) }
     }
 
-    /// What of types counts.
+    /// The facts of types that count.
     pub fn detail(&self) -> Detail {
         self.detail
     }
 
-    /// Transforms a graph: builds the result when that of a twin is kept, else lets `run` do it and keeps the result. `words`
-    /// is memory to be used again.
+    /// Transforms a graph: builds the result when that of a structurally equal graph is cached,
+    /// otherwise calls `run` and caches the result. `words` is a reusable buffer.
     ///
     /// # Errors
-    /// What `run` says.
+    /// Those of `run`.
     pub fn transform(&self, graph: &mut Graph, words: &mut GraphWords, run: RunPasses<'_>) -> Result<Lookup, RunError> {
         if let Err(why) = words.read(graph, self.detail) {
             run(graph)?;
@@ -133,7 +136,8 @@ impl TransformCache {
         }
     }
 
-    /// Builds the result when that of a twin is kept; `words` must hold the stream of the graph.
+    /// Builds the result when that of a structurally equal graph is cached; `words` must hold the
+    /// encoding of the graph.
     pub fn apply(&self, graph: &mut Graph, words: &GraphWords, hash: u128) -> bool {
         let found = self.find(hash, &words.words);
         if let Some(entry) = &found {
@@ -147,7 +151,7 @@ impl TransformCache {
         entries.get(&hash)?.iter().find(|entry| entry.words == words).cloned()
     }
 
-    /// Looks for an entry in the store; says whether it is in memory now.
+    /// Loads an entry from the store; returns whether it is in memory now.
     fn load(&self, graph: &Graph, words: &GraphWords, hash: u128) -> bool {
         let Some(Shelf { store, preamble }) = &self.shelf else { return false };
         let Some(key) = key_of(preamble, graph, self.detail, &words.survey) else { return false };
@@ -213,7 +217,8 @@ impl TransformCache {
         let Some(result) = recording.result(graph) else { return not_kept };
         let text = self.entry(&before, words, &result);
         let Some(blueprint) = Blueprint::new(result.0, result.1) else { return not_kept };
-        // Costs little beside the passes, and a twin can then only be wrong in what is taken over.
+        // This costs little compared with the passes, and limits errors for another graph to the
+        // inherited facts.
         let mut again = before.clone();
         again.rebuild(&blueprint, &words.survey);
         if print(&again, PrintOptions::default()) != print(graph, PrintOptions::default()) {
@@ -224,7 +229,8 @@ impl TransformCache {
         Ok(Lookup::Miss)
     }
 
-    /// The passes see a graph with marks for tensor types; the graph itself is built as its twins will be.
+    /// The passes see a graph with marks for tensor types; the graph itself is built in the same
+    /// way as later hits.
     fn record_erased(
         &self,
         graph: &mut Graph,
@@ -236,7 +242,7 @@ impl TransformCache {
         let marks = Marks::put(&mut marked, &words.survey);
         marked.keep_journal();
         if run(&mut marked).is_err() {
-            // What is said must show the types that there are.
+            // Log messages and remarks must show the real types.
             run(graph)?;
             return Ok(Lookup::NotCached(Why::ReadsShapes));
         }

@@ -1,4 +1,4 @@
-//! What happened between two graphs, as few changes as explain it.
+//! The differences between two graphs, as few changes as explain them.
 //!
 //! ```text
 //! %a = aten::neg(%x)                          replaced   %a = aten::neg(%x)
@@ -8,8 +8,8 @@
 //!                                                   into %7 = prim::FusionGroup_0(%a)
 //! ```
 //!
-//! Names and legal order are no change. A node whose operand was replaced is not changed by that: it uses the partner of
-//! what it used. Sections of partners are compared in turn.
+//! Names and legal order are no change. A node whose operand was replaced is not changed by that:
+//! it uses the partner of its old operand. Sections of partners are compared recursively.
 
 use super::pairing::Pairing;
 use crate::analysis::fingerprints::{Fingerprints, Sight, equivalent, telling};
@@ -23,34 +23,34 @@ use std::fmt;
 /// One change. Nodes are as they print.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The graph takes or gives something else: what, before, after.
+    /// The params or results of the graph differ: which, before, after.
     Signature(&'static str, String, String),
-    /// A node is gone, and nobody stands in for it.
+    /// A node was removed without a replacement.
     Removed(String),
     /// A node is new.
     Added(String),
-    /// Who used the results of the one uses those of a new one.
+    /// Users of the results of a removed node use those of a new one.
     Replaced {
-        /// The node that is gone.
+        /// The removed node.
         before: String,
         /// The new node.
         after: String,
     },
-    /// Who used the results of nodes uses a value that was there before.
+    /// Users of the results of removed nodes use a value that was there before.
     Redirected {
-        /// The nodes that are gone.
+        /// The removed nodes.
         nodes: Vec<String>,
-        /// What is used now: a node, or a param.
+        /// The value that is used now: a node, or a param.
         into: String,
     },
-    /// Nodes went into a section.
+    /// Nodes moved into a section.
     Fused {
-        /// The nodes that are gone.
+        /// The removed nodes.
         nodes: Vec<String>,
         /// The node with the section.
         into: String,
     },
-    /// A section was taken apart.
+    /// A section was dissolved.
     Split {
         /// The node with the section.
         group: String,
@@ -64,7 +64,7 @@ pub enum Change {
         /// From where to where.
         how: String,
     },
-    /// Types of results are others.
+    /// The types of results differ.
     Retyped {
         /// The node before.
         before: String,
@@ -73,23 +73,23 @@ pub enum Change {
         /// Name, type before, type after.
         values: Vec<(String, String, String)>,
     },
-    /// Attributes or the number of results are others.
+    /// Attributes or the number of results differ.
     Altered {
         /// The node before.
         before: String,
         /// The node after.
         after: String,
     },
-    /// A node uses something else.
+    /// A node has other operands.
     Rewired {
         /// The node before.
         before: String,
         /// The node after.
         after: String,
-        /// The operands, from 0; all when their number changed.
+        /// The indices of the operands, from 0; all when their number changed.
         operands: Vec<usize>,
     },
-    /// What changed in the section of a node.
+    /// Changes in the section of a node.
     Within {
         /// The node.
         node: String,
@@ -98,7 +98,7 @@ pub enum Change {
     },
 }
 
-/// What happened to `before` that made it `after`; nothing when they differ in names and legal order only.
+/// The changes from `before` to `after`; none when they differ in names and legal order only.
 pub fn compare(before: &Graph, after: &Graph, types: bool) -> Vec<Change> {
     if equivalent(before, after, Sight { types, order: true }) {
         return Vec::new();
@@ -126,7 +126,7 @@ struct Finder<'a> {
     after: &'a Graph,
     types: bool,
     pairing: Pairing,
-    /// Nodes without partner of the first graph that a change accounts for.
+    /// Nodes of the first graph without a partner that a change accounts for.
     explained: FxHashSet<Node>,
     /// The same of the second graph.
     told: FxHashSet<Node>,
@@ -160,7 +160,8 @@ impl Finder<'_> {
         }
     }
 
-    /// New sections take the nodes that look like theirs; sections that are gone give them.
+    /// New sections are matched with removed nodes that have equal contents, removed sections with
+    /// new nodes.
     fn sections(&mut self) {
         for group in self.new_nodes() {
             let Some(section) = self.after.subgraph(group) else { continue };
@@ -184,9 +185,9 @@ impl Finder<'_> {
         }
     }
 
-    /// A node that is gone was replaced by what its first user with a partner uses now.
+    /// A removed node was replaced by the value that its first user with a partner uses now.
     fn replacements(&mut self) {
-        // Where the change stands that tells of merging into a value.
+        // The index of the change that reports a merge into a value.
         let mut merged: FxHashMap<Value, usize> = FxHashMap::default();
         for node in self.gone() {
             let Some(stand_in) = self.before.outputs(node).find_map(|value| self.stand_in(value)) else { continue };
@@ -230,13 +231,13 @@ impl Finder<'_> {
         }
     }
 
-    /// What blocks of partners take and give.
+    /// Compares the params and results of blocks of partners.
     fn block(&mut self, block: Block, other: Block, standing: &FxHashMap<Value, Value>) {
         let (a, b) = (self.before, self.after);
         self.retyped(a.param_node(block), b.param_node(other), block_line(b, other));
         let (node, partner) = (a.return_node(block), b.return_node(other));
         let operands = self.rewired(node, partner, standing);
-        // That results went or came is told of with the owner.
+        // Added or removed results are reported with the owner.
         if !operands.is_empty() && !self.some_left_out(node, partner, standing) {
             let (before, after) = (results_line(a, block), results_line(b, other));
             self.changes.push(Change::Rewired { before, after, operands });
@@ -274,7 +275,7 @@ impl Finder<'_> {
         self.within(format!("the backward graph of {whole}"), a.backward(node), b.backward(partner));
     }
 
-    /// Tells what happened in a section that both nodes have.
+    /// Reports the changes in a section that both nodes have.
     fn within(&mut self, node: String, section: Option<&Graph>, other: Option<&Graph>) {
         let changes = section.zip(other).map_or(Vec::new(), |(section, other)| compare(section, other, self.types));
         if !changes.is_empty() {
@@ -282,7 +283,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Tells of results whose types are others, where types count or say what a node is.
+    /// Reports results whose types differ, where types count or identify a node.
     fn retyped(&mut self, node: Node, partner: Node, after: String) {
         let (a, b) = (self.before, self.after);
         let counts = |x: Value| self.types || telling(a, node, x).is_some();
@@ -321,7 +322,8 @@ impl Finder<'_> {
         pairs.filter(|&(_, (x, y))| !self.is_same(x, y, standing)).map(|(i, _)| i).collect()
     }
 
-    /// Whether a value is the other, or is gone: then it was told of with its node.
+    /// Whether a value corresponds to the other, or was removed: then it was reported with its
+    /// node.
     fn is_same(&self, x: Value, y: Value, standing: &FxHashMap<Value, Value>) -> bool {
         let lost = || self.before.definer(x).is_some_and(|definer| self.explained.contains(&definer));
         self.pairing.value_after(x) == Some(y) || standing.get(&x) == Some(&y) || lost()
@@ -329,7 +331,7 @@ impl Finder<'_> {
 
     fn leftovers(&mut self) {
         let (mut gone, mut new) = (self.gone(), self.new_nodes());
-        // What is in a node that was told of went or came with it.
+        // The contents of a reported node were removed or added with it.
         gone.retain(|&node| self.before.enclosing(node).is_none_or(|owner| !self.explained.contains(&owner)));
         new.retain(|&node| self.after.enclosing(node).is_none_or(|owner| !self.told.contains(&owner)));
         let gone: Vec<Change> = outermost(self.before, &gone).into_iter().map(Change::Removed).collect();
@@ -337,7 +339,7 @@ impl Finder<'_> {
         self.changes.extend(gone.into_iter().chain(new));
     }
 
-    /// Nothing else changed: then it is the order among writes and effects.
+    /// Without other changes, the order among writes and effects differs.
     fn reordered(&mut self) {
         if !self.changes.is_empty() {
             return;
@@ -346,12 +348,13 @@ impl Finder<'_> {
         let how = "another order among writes, readers of written memory, or effects";
         self.changes = self.pairing.reordered.iter().map(|&(_, node)| moved(node, how)).collect();
         if self.changes.is_empty() {
-            // Nobody knows better, but graphs that are not the same must not look as if they were.
+            // Without a known reason, graphs that differ must not be reported as equal.
             self.changes.push(moved(self.first_unlike(), "it computes something else"));
         }
     }
 
-    /// The first node whose number is not that of its partner; when all are, what is returned.
+    /// The first node whose fingerprint differs from that of its partner; when none does, the
+    /// return node.
     fn first_unlike(&self) -> Node {
         let sight = Sight { types: self.types, order: true };
         let (a, b) = (Fingerprints::new(self.before, sight), Fingerprints::new(self.after, sight));
@@ -360,7 +363,7 @@ impl Finder<'_> {
     }
 }
 
-/// Nodes of `open` that look like those of a section, each once.
+/// Nodes of `open` that equal those of a section, each once.
 fn taken(graph: &Graph, open: &[Node], section: &Graph) -> Vec<Node> {
     let mut wanted: FxHashMap<String, usize> = FxHashMap::default();
     let sign = |graph: &Graph, node: Node| {
@@ -395,12 +398,13 @@ fn block_index(graph: &Graph, node: Node, owner: Node) -> usize {
     graph.node_blocks(owner).position(|block| graph.block_of(node) == Some(block)).unwrap_or(0)
 }
 
-/// The nodes that are in none of the others, with how many are in them.
+/// The nodes that are not nested in others of the list, with the number of nodes nested in them.
 fn outermost(graph: &Graph, nodes: &[Node]) -> Vec<String> {
     let all: FxHashSet<Node> = nodes.iter().copied().collect();
     let owner = |node: Node| graph.enclosing(node).filter(|owner| all.contains(owner));
     let mut inside: FxHashMap<Node, usize> = FxHashMap::default();
-    // Owners come before what is in them; so backwards, what is in a node is counted when the node's turn comes.
+    // Owners come before their nested nodes; so in reverse, nested nodes are counted before their
+    // owner is visited.
     for &node in nodes.iter().rev() {
         if let Some(owner) = owner(node) {
             *inside.entry(owner).or_default() += 1 + inside.get(&node).copied().unwrap_or(0);
@@ -414,7 +418,7 @@ fn outermost(graph: &Graph, nodes: &[Node]) -> Vec<String> {
     nodes.iter().filter(|&&node| owner(node).is_none()).map(shown).collect()
 }
 
-/// The node that makes a value; of a param the name.
+/// The node that defines a value; for a param the name.
 fn shown(graph: &Graph, value: Value) -> String {
     let definer = graph.definer(value).filter(|_| !graph.is_param(value));
     definer.map_or_else(|| format!("%{}", graph.name(value)), |node| line(graph, node))
@@ -433,7 +437,7 @@ fn line(graph: &Graph, node: Node) -> String {
     String::from_utf8_lossy(&printer.out).trim().to_owned()
 }
 
-/// What a block of a node returns.
+/// The results of a block of a node.
 fn results_line(graph: &Graph, block: Block) -> String {
     let results: Vec<String> = graph.results(block).map(|value| format!("%{}", graph.name(value))).collect();
     format!("-> ({}) in {}", results.join(", "), block_line(graph, block))
@@ -491,7 +495,7 @@ impl Change {
         }
     }
 
-    /// The lines behind the kind: a mark, `-`, `+` or a blank, and the text.
+    /// The lines after the kind: a mark, `-`, `+` or a blank, and the text.
     fn lines(&self) -> Vec<(char, String)> {
         let marked = |mark: char, texts: &[String]| texts.iter().map(|text| (mark, text.clone())).collect::<Vec<_>>();
         let two = |a: &String, b: &String| vec![('-', a.clone()), ('+', b.clone())];

@@ -7,8 +7,8 @@
 //!                                              p0 -> n1 [label="%x"]  …
 //! ```
 //!
-//! Nodes are boxes, edges values; blocks and sections are frames in the box of their owner. Constants stand in
-//! the label of who uses them, or the drawing would be all constants.
+//! Nodes are boxes, edges are values; blocks and sections are frames in the box of their owner.
+//! Constants are part of the label of their user, because as nodes they would dominate the drawing.
 
 use crate::ir::{Attribute, Block, Graph, Node, Value};
 use crate::symbol::prim;
@@ -43,12 +43,12 @@ pub fn dot(graph: &Graph) -> String {
 
 struct Drawing<'a> {
     graph: &'a Graph,
-    /// Names of dots begin with it: sections have nodes of the same numbers.
+    /// The prefix of DOT names: sections have nodes of the same numbers.
     prefix: String,
     out: String,
 }
 
-/// What is still to be drawn.
+/// Pending work.
 enum Step {
     From(Option<Node>),
     Open(Block, usize),
@@ -111,13 +111,13 @@ impl Drawing<'_> {
         let _ = writeln!(self.out, "  {name} [label={label}]");
     }
 
-    /// A label, and below it the operands that are constants.
+    /// A label, with the constant operands below it.
     fn with_constants(&self, node: Node, label: &str) -> String {
         let constants = self.graph.inputs(node).enumerate().filter_map(|(i, value)| Some((i, self.constant(value)?)));
         quoted(&constants.fold(label.to_owned(), |label, (i, text)| format!("{label}\n{i}: {text}")))
     }
 
-    /// A constant as a label shows it, cut short.
+    /// A constant as text for a label, truncated.
     fn constant(&self, value: Value) -> Option<String> {
         let node = self.graph.definer(value).filter(|&node| self.graph.kind(node) == prim::CONSTANT)?;
         let Some((_, literal)) = self.graph.attributes(node).first() else { return Some("None".to_owned()) };

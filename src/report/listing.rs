@@ -11,9 +11,10 @@
 //!   return (%y)
 //! ```
 //!
-//! As in PyTorch's overview of its interpreter, every value has a register, and `move` marks its last use: the memory is free from
-//! there on. What only one of two ways uses is dropped at the start of the other. Linear in nodes and uses, times the depth
-//! of blocks that a use looks out of.
+//! As in PyTorch's overview of its interpreter, every value has a register, and `move` marks its
+//! last use: the memory is free from there on. A value used in only one of two branches is dropped
+//! at the start of the other. Linear in nodes and uses, times the number of blocks between a use
+//! and the definition.
 
 use crate::ir::{Block, Graph, Node, Value};
 use crate::symbol::prim;
@@ -26,13 +27,14 @@ use std::fmt;
 pub struct Instruction {
     /// Labels that stand before it.
     pub labels: Vec<usize>,
-    /// Registers that it fills.
+    /// Registers that it writes.
     pub results: Vec<usize>,
-    /// What it does: the short name of an operator with its attributes, or `Load`, `Move`, `Drop`, `Jump`, ….
+    /// The operation: the short name of an operator with its attributes, or `Load`, `Move`, `Drop`,
+    /// `Jump`, ….
     pub name: String,
-    /// Registers that it reads, and whether for the last time.
+    /// Registers that it reads, and whether the use is the last.
     pub operands: Vec<(usize, bool)>,
-    /// The label that it may go to.
+    /// The label that it may jump to.
     pub jump: Option<usize>,
 }
 
@@ -59,12 +61,12 @@ impl fmt::Display for Instruction {
 
 const DROP: &str = "Drop";
 const JUMP: &str = "Jump";
-/// When the register is false.
+/// Jumps when the register is false.
 const JUMP_ZERO: &str = "JumpZ";
-/// Unless the first register is less than the second, and the third is true.
+/// Jumps unless the first register is less than the second, and the third is true.
 const JUMP_LESS: &str = "JumpUnlessLess";
 
-/// The code of a graph, and of its sections behind it.
+/// The code of a graph, followed by that of its sections.
 pub fn listing(graph: &Graph) -> String {
     let mut out = String::new();
     let mut waiting = vec![(String::new(), graph)];
@@ -87,24 +89,24 @@ pub fn instructions(graph: &Graph) -> Vec<Instruction> {
     lister.code
 }
 
-/// What is still to be written.
+/// Pending work.
 enum Step {
-    /// A node, and those behind it in its block.
+    /// A node, and those after it in its block.
     From(Option<Node>, Block),
     /// One instruction.
     Emit(Instruction),
-    /// Where jumps go.
+    /// A jump target.
     Label(usize),
-    /// The results of a block go into registers, and their last uses count.
+    /// Copies the results of a block into registers, counting their last uses.
     Results(Block, Vec<usize>),
 }
 
 struct Lister<'a> {
     graph: &'a Graph,
     registers: FxHashMap<Value, usize>,
-    /// The first register that is free.
+    /// The first free register.
     next: usize,
-    /// The values whose last use a node is: itself, or something in it.
+    /// The values whose last use is in a node: as its operand, or nested in it.
     ends: FxHashMap<Node, Vec<Value>>,
     labels: usize,
     sections: usize,
@@ -128,7 +130,7 @@ impl<'a> Lister<'a> {
         let mut ends: FxHashMap<Node, Vec<Value>> = FxHashMap::default();
         for block in graph.all_blocks() {
             let made = graph.nodes(block).flat_map(|node| graph.outputs(node));
-            // The counter of a loop is counted on when the body has used it.
+            // The counter of a loop is incremented after its last use in the body.
             let counted = graph.owner_node(block).is_some_and(|owner| graph.kind(owner) == prim::LOOP);
             for value in graph.params(block).skip(usize::from(counted)).chain(made) {
                 if let Some(last) = last_use(graph, value, block) {
@@ -227,7 +229,7 @@ impl<'a> Lister<'a> {
         }
         self.emit(plain(outputs.clone(), &format!("{name}{}", attributes(graph, node)), operands));
         self.drop_unused(graph.outputs(node));
-        // Kinds with blocks that are neither branches nor loops: once, in order.
+        // The blocks of other kinds run once, in order.
         let blocks: Vec<Block> = graph.node_blocks(node).collect();
         for block in blocks.into_iter().rev() {
             let params = self.fill(graph.params(block));
@@ -240,14 +242,14 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// The operands of a node, and whether they are used for the last time; those of `kept` live on.
+    /// The operands of a node, and whether their use is the last; values in `kept` stay live.
     fn operands(&self, node: Node, kept: &[Value]) -> Vec<(usize, bool)> {
         let inputs: Vec<Value> = self.graph.inputs(node).collect();
         let ends = self.ends.get(&node).map_or(&[][..], Vec::as_slice);
         let last = |i: usize, value: Value| {
             ends.contains(&value) && !kept.contains(&value) && !inputs[i + 1..].contains(&value)
         };
-        // A graph that the verifier refuses may use what is not defined yet.
+        // A graph that the verifier rejects may use a value before its definition.
         let register = |value: &Value| self.registers.get(value).copied().unwrap_or(usize::MAX);
         inputs.iter().enumerate().map(|(i, value)| (register(value), last(i, *value))).collect()
     }
@@ -264,7 +266,7 @@ impl<'a> Lister<'a> {
         }
     }
 
-    /// The values that end in a node because something in it uses them.
+    /// The values whose last use is nested in a node.
     fn used_inside(&self, node: Node) -> Vec<Value> {
         let graph = self.graph;
         let ends = self.ends.get(&node).cloned().unwrap_or_default();
@@ -313,7 +315,7 @@ impl<'a> Lister<'a> {
         let operands = self.operands(node, &dying);
         let params = self.fill(graph.params(body));
         let Some((&counter, carried)) = params.split_first() else { return };
-        // The bound and the condition are no values of the graph.
+        // The bound and the condition are not values of the graph.
         let (bound, condition) = (self.next, self.next + 1);
         self.next += 2;
         let next: Vec<usize> = [condition].into_iter().chain(carried.iter().copied()).collect();
@@ -343,7 +345,8 @@ impl<'a> Lister<'a> {
     }
 }
 
-/// The node of `block` that uses `value` last, itself or in its blocks; none when nobody in it does.
+/// The last node of `block` that uses `value`, directly or in its blocks; none when there is no use
+/// in it.
 fn last_use(graph: &Graph, value: Value, block: Block) -> Option<Node> {
     let within = |user: Node| {
         let mut at = Some(user);

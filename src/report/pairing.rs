@@ -1,7 +1,8 @@
-//! Which node of a graph is which of another, later one.
+//! Finds the nodes of a later graph that correspond to nodes of an earlier one.
 //!
-//! Nodes that compute the same from the same are found by fingerprints, from the most exact to the least. What stands behind a
-//! change has other fingerprints and is found by what it is called, or by where it stands among its like:
+//! Nodes that compute the same from the same operands are found by fingerprints, from the most
+//! exact to the least. Nodes after a change have other fingerprints and are found by name, or by
+//! their position among similar nodes:
 //!
 //! ```text
 //! %a = aten::neg(%x)          %a = aten::exp(%x)        no partner
@@ -9,7 +10,8 @@
 //! %1 = aten::mul(%b, %b)      %7 = aten::mul(%b, %b)    partners by place
 //! ```
 //!
-//! Blocks are paired with their owners. Linear, but for runs of nodes without partners, which are aligned as lines of a diff are.
+//! Blocks are paired with their owners. Linear, except for runs of nodes without partners, which
+//! are aligned like the lines of a diff.
 
 use crate::analysis::fingerprints::{Fingerprints, Sight};
 use crate::ir::{Block, Graph, Node, Value};
@@ -17,7 +19,8 @@ use crate::symbol::Symbol;
 use rustc_hash::FxHashMap;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-/// Longest runs whose lengths' product may be aligned; longer ones are paired in order.
+/// The maximum product of the lengths of two runs that are aligned; longer ones are paired in
+/// order.
 const ALIGNED: usize = 1 << 26;
 
 /// Partners among the nodes and values of two graphs.
@@ -77,7 +80,8 @@ impl Pairing {
         }
     }
 
-    /// Pairs what has the same fingerprint: first what has the same name too, then what stands as deep, then anything.
+    /// Pairs nodes with equal fingerprints: first those with equal names, then those at equal
+    /// depth, then any.
     fn by_fingerprints(&mut self, a: &Graph, b: &Graph, sight: Sight) {
         let (prints_a, prints_b) = (Fingerprints::new(a, sight), Fingerprints::new(b, sight));
         for near in [Near::Name, Near::Depth, Near::Anywhere] {
@@ -98,7 +102,7 @@ impl Pairing {
         }
     }
 
-    /// Pairs nodes of one kind whose first results have one name, not a number.
+    /// Pairs nodes of one kind whose first results have the same name, except numbers.
     fn by_names(&mut self, a: &Graph, b: &Graph) {
         let open: Vec<Node> = a.all_nodes().filter(|&node| self.after(node).is_none()).collect();
         for node in open {
@@ -111,7 +115,7 @@ impl Pairing {
         }
     }
 
-    /// Aligns what is left in paired blocks, outer ones first.
+    /// Aligns the remaining nodes in paired blocks, outer ones first.
     fn by_place(&mut self, a: &Graph, b: &Graph) {
         let mut work = vec![(a.root(), b.root())];
         while let Some((block, other)) = work.pop() {
@@ -135,7 +139,7 @@ impl Pairing {
     }
 }
 
-/// What tells nodes of one fingerprint apart.
+/// The preference among nodes of one fingerprint.
 #[derive(Clone, Copy)]
 enum Near {
     Name,
@@ -154,7 +158,8 @@ fn clue(graph: &Graph, node: Node, near: Near) -> Clue {
     }
 }
 
-/// What a node is without its operands; of a node with blocks the kind, for passes change what it carries.
+/// A node without its operands; for a node with blocks only the kind, because passes change its
+/// carried values.
 type Sign = (Symbol, usize, usize, String);
 
 fn sign(graph: &Graph, node: Node) -> Sign {

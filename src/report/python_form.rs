@@ -13,19 +13,26 @@
 //!   return (%y)
 //! ```
 //!
-//! The rules are those of PyTorch 2.15 for graphs of all versions, found by comparing with what it prints of some thousand graphs
-//! (`tools/pytorch/record_code.py`):
+//! The rules are those of PyTorch 2.15 for graphs of all versions, found by comparison with its
+//! output for some thousand graphs (`tools/pytorch/record_code.py`):
 //!
-//! - What is used once, by the next line, stands in that line (`python_form/inlining.rs`), until the line has 40 characters: then what
-//!   was inlined in front of the long part is given lines of its own, from left to right, so that effects stay in order.
-//! - Constants stand where they are used, long ones at the top; tensors, objects and strings beyond ASCII are `CONSTANTS.c0`, ….
-//! - Operands behind the last that differs from its default are left out; those behind a `*` of the schema have their names.
-//! - State of a loop is assigned to the outputs of the loop: before it, and at the end of each turn.
+//! - A value with a single use, in the next line, is inlined in that line
+//!   (`python_form/inlining.rs`), until the line has 40 characters: then the values that were
+//!   inlined before the long part get lines of their own, from left to right, so that effects stay
+//!   in order.
+//! - Constants are inlined at their uses, long ones at the top; tensors, objects and strings beyond
+//!   ASCII are `CONSTANTS.c0`, ….
+//! - Operands after the last that differs from its default are omitted; those after a `*` of the
+//!   schema have their names.
+//! - Loop state is assigned to the outputs of the loop: before it, and at the end of each
+//!   iteration.
 //!
-//! A method is a graph whose first param is an object called `self`. The text of IR has no name of the function, which is `forward` then,
-//! no defaults of params, and no names of named tuples that are classes. Modules of functions and interfaces are missing too: a function with a name of
-//! PyTorch's library is taken for that one (`python_form/module_names.rs`), all others for members of `__torch__`. What cannot be said at
-//! all is an error: sections other than those of `fork`, and operators of which PyTorch prints no operands.
+//! A method is a graph whose first param is an object called `self`. The text of IR lacks the name
+//! of the function, which is then `forward`, the defaults of params, and the names of named tuples
+//! that are classes. It also lacks the modules of functions and interfaces: a function with a name
+//! of PyTorch's library is taken to be that one (`python_form/module_names.rs`), all others to be
+//! members of `__torch__`. Graphs without a Python form are an error: sections other than those of
+//! `fork`, and operators whose operands PyTorch does not print.
 
 mod annotations;
 mod calls;
@@ -48,13 +55,14 @@ use std::rc::Rc;
 /// The code of a graph.
 #[derive(Debug)]
 pub struct Code {
-    /// The source. It means nothing when the report has errors.
+    /// The source. It is meaningless when the report has errors.
     pub text: String,
-    /// What cannot be said, and what is not in the text of the graph.
+    /// Errors, and warnings about facts that are not in the text of the graph.
     pub report: Report,
 }
 
-/// The code of a graph, as `ScriptFunction.code` of PyTorch 2.15 shows it; that of `ScriptModule.code` when it is a method.
+/// The code of a graph, as `ScriptFunction.code` of PyTorch 2.15 shows it; that of
+/// `ScriptModule.code` when it is a method.
 pub fn code(graph: &Graph) -> Code {
     let mut report = Report::default();
     let sections = open_sections(graph, &mut report);
@@ -63,7 +71,8 @@ pub fn code(graph: &Graph) -> Code {
     Code { text: writer.out, report: writer.report }
 }
 
-/// Numbers all sections as the text does; found are those of a section by its number and the node that carries them.
+/// Numbers all sections as the text does; returns the sections by the number and the node of their
+/// owner.
 fn open_sections(graph: &Graph, report: &mut Report) -> FxHashMap<(usize, Node), usize> {
     let (mut numbers, mut pending) = (FxHashMap::default(), vec![(graph, None)]);
     while let Some((graph, carrier)) = pending.pop() {
@@ -75,20 +84,20 @@ fn open_sections(graph: &Graph, report: &mut Report) -> FxHashMap<(usize, Node),
     numbers
 }
 
-/// Lines from this length on are broken up; blanks in front count.
+/// Lines from this length on are split; indentation counts.
 const LONG: usize = 40;
 
-/// What the bodies of a function share: its text, names and constants.
+/// State shared by the bodies of a function: its text, names and constants.
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// Blanks in front of lines, in pairs.
+    /// Indentation level, of two blanks each.
     level: usize,
     names: Identifiers,
     constants: Table,
     report: Report,
     sections: FxHashMap<(usize, Node), usize>,
-    /// Whether the names of named tuples were missed already.
+    /// Whether missing names of named tuples were reported already.
     nameless: bool,
 }
 
@@ -104,15 +113,15 @@ impl Writer {
     }
 }
 
-/// What is still to be written.
+/// Pending work.
 enum Step {
-    /// A node, and those behind it in its block.
+    /// A node, and those after it in its block.
     From(Option<Node>),
     /// One line.
     Line(&'static str),
-    /// Values get what others hold.
+    /// Assigns values to others.
     Assign(Vec<Value>, Vec<Value>),
-    /// Lines stand further to the right, or to the left again.
+    /// Increases or decreases the indentation.
     In,
     Out,
 }
@@ -122,15 +131,16 @@ struct Body<'g> {
     graph: &'g Graph,
     section: usize,
     inlined: EntitySet<Node>,
-    /// How values that were assigned are called. A name counts more than an expression.
+    /// The names of assigned values. A name takes precedence over an expression.
     names: FxHashMap<Value, Rc<str>>,
     expressions: FxHashMap<Value, Rc<str>>,
-    /// Values whose type was said when they were assigned first.
+    /// Values whose type was annotated at their first assignment.
     annotated: EntitySet<Value>,
-    /// The last operand of a node before which nothing is inlined any more; -1 when that was found out of none.
+    /// The index of the last operand of a node up to which inlined values were moved to lines of
+    /// their own; -1 when that is none.
     split: FxHashMap<Node, i64>,
     steps: Vec<Step>,
-    /// What is being written, for messages.
+    /// The node being written, for messages.
     at: Node,
 }
 
@@ -155,10 +165,11 @@ impl<'g> Body<'g> {
         w.report.sink(self.graph, self.section).error(Spot::Node(self.at), message);
     }
 
-    /// The annotation of a type, with a word on names that the graph does not have.
+    /// The annotation of a type, with a warning about names that the graph does not have.
     fn annotation(&self, w: &mut Writer, ty: Type) -> String {
         if has_named_tuple(ty) && !std::mem::replace(&mut w.nameless, true) {
-            let message = "the text of a graph has no names of named tuples; the code calls them all `NamedTuple`";
+            let message =
+                "the text of a graph does not contain names of named tuples; the code calls them all `NamedTuple`";
             w.report.sink(self.graph, self.section).warning(Spot::Node(self.at), message);
         }
         annotation(ty)
@@ -166,14 +177,17 @@ impl<'g> Body<'g> {
 
     // ---- values
 
-    /// How a value is written where it is used.
+    /// The expression for a use of a value.
     fn text(&self, w: &mut Writer, value: Value) -> Rc<str> {
         match self.names.get(&value).or_else(|| self.expressions.get(&value)) {
             Some(text) => Rc::clone(text),
             None => {
                 self.refuse(
                     w,
-                    format!("`%{}` is not defined before this, so the code has no word for it", self.graph.name(value)),
+                    format!(
+                        "`%{}` is not defined before this, so the code has no expression for it",
+                        self.graph.name(value)
+                    ),
                 );
                 Rc::from("_")
             }
@@ -218,7 +232,7 @@ impl<'g> Body<'g> {
                 let ty = self.annotation(w, graph.ty(result));
                 w.out.push_str(&format!(") -> {ty}:\n"));
             }
-            None => self.refuse(w, "the code of a function returns something, `None` at least"),
+            None => self.refuse(w, "the code of a function must return a value, at least `None`"),
         }
         self.body(w);
     }
@@ -241,7 +255,7 @@ impl<'g> Body<'g> {
         w.level -= 1;
     }
 
-    /// Notes that a block is to be written. What may stand behind it in the same lines keeps it from being empty.
+    /// Schedules a block. A following statement on the same level keeps it from being empty.
     fn block(&mut self, block: Block, is_followed: bool) {
         self.steps.push(match self.graph.first(block) {
             None if !is_followed => Step::Line("pass"),
@@ -309,7 +323,8 @@ impl<'g> Body<'g> {
         }
     }
 
-    /// Gives lines of their own to what was inlined into the same line as a value, up to the value itself.
+    /// Moves values that were inlined into the same line to lines of their own, up to the given
+    /// value.
     fn split_before(&mut self, w: &mut Writer, value: Value) {
         let graph = self.graph;
         let Some(mut at) = graph.single_use(value) else { return };
@@ -324,7 +339,7 @@ impl<'g> Body<'g> {
             }
             let outer = graph.single_output(user).filter(|_| done.is_none() && self.inlined.contains(user));
             let Some(next) = outer.and_then(|output| graph.single_use(output)) else { break };
-            // The expression of the user is not complete: it cannot be given a line.
+            // The expression of the user is incomplete: it cannot get a line.
             (at, last) = (next, graph.operand_index(next) as i64 - 1);
         }
         for node in to_split.into_iter().rev() {
@@ -381,7 +396,7 @@ impl<'g> Body<'g> {
         let (body, outputs): (_, Vec<Value>) = (graph.node_blocks(node).next(), graph.outputs(node).collect());
         self.give_names(w, &outputs);
         let (Some(counts), Some(body)) = (self.counts(node), body) else {
-            return self.refuse(w, "a loop that counts and asks a condition is neither `for` nor `while`");
+            return self.refuse(w, "a loop with both a trip count and a condition is neither `for` nor `while`");
         };
         let params: Vec<Value> = graph.params(body).collect();
         for (&param, &output) in params[1..].iter().zip(&outputs) {
@@ -401,7 +416,7 @@ impl<'g> Body<'g> {
             let trips = self.operand(w, node, 0);
             w.line(&format!("for {counter} in range({trips}):"));
         } else {
-            // The name of the counter, which nothing reads, is that of the condition.
+            // The name of the counter, which is not read, is that of the condition.
             self.assign(w, &params[..1], &graph.inputs(node).skip(1).take(1).collect::<Vec<_>>());
             w.line(&format!("while {counter}:"));
         }
@@ -412,7 +427,7 @@ impl<'g> Body<'g> {
         self.steps.push(Step::In);
     }
 
-    /// Whether a loop is a `for`, as opposed to a `while`; none when it is both.
+    /// Whether a loop is a `for` (true) or a `while` (false); none when it is both.
     fn counts(&self, node: Node) -> Option<bool> {
         let graph = self.graph;
         let body = graph.node_blocks(node).next()?;
@@ -430,7 +445,7 @@ impl<'g> Body<'g> {
         self.give_names(w, &outputs);
         let whole = self.operands(w, node);
         let names = self.texts(w, outputs.iter().copied());
-        // The comma makes it an unpacking where there is one name.
+        // The comma makes it an unpacking even with one name.
         w.line(&if outputs.is_empty() { whole } else { format!("{names}, = {whole}") });
     }
 
@@ -460,7 +475,7 @@ impl<'g> Body<'g> {
 
     // ---- sections
 
-    /// A section that runs later is a function without params, which reads what is around it.
+    /// A section that runs later is a function without params, which reads enclosing variables.
     fn deferred(&mut self, w: &mut Writer, node: Node, word: &str, wanted: &str) {
         let Some(subgraph) = self.graph.subgraph(node) else { return self.plain(w, node) };
         let name = w.names.fresh(wanted);
@@ -487,7 +502,7 @@ impl<'g> Body<'g> {
         body.body(w);
     }
 
-    /// A text that is an attribute; empty when there is none.
+    /// A string attribute; empty when there is none.
     fn string(&self, node: Node, name: Symbol) -> String {
         match self.graph.attribute(node, name) {
             Some(Attribute::Str(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -496,7 +511,8 @@ impl<'g> Body<'g> {
     }
 }
 
-/// Whether values of several types may be assigned to what has this type, so that it is always said.
+/// Whether values of several types may be assigned to a variable of this type, so that it is always
+/// annotated.
 fn is_open(ty: Type) -> bool {
     matches!(ty.kind(), TypeKind::Optional(_) | TypeKind::Union(_))
 }

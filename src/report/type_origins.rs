@@ -1,4 +1,4 @@
-//! Where what types say comes from: `--emit=types`.
+//! The origins of facts in types: `--emit=types`.
 //!
 //! ```text
 //! graph(%x : Float(2, 3)):                                  %x : Float(2, 3)
@@ -9,8 +9,10 @@
 //!                                                               inferred from %1: dtype, sizes
 //! ```
 //!
-//! A fact is *declared* where nothing but the text says it, *inferred* where it follows from what types say of operands, *guarded* where a node tests it before anybody reads it, and *profiled* where it is
-//! what a run has seen. Facts need no tags that passes would have to carry: who makes a value, and of what, tells all four. Linear in nodes.
+//! A fact is *declared* where only the text gives it, *inferred* where it follows from the types of
+//! operands, *guarded* where a node tests it before any reader, and *profiled* where a run has
+//! observed it. Passes need not maintain tags for facts: the defining node of a value, and its
+//! operands, determine all four. Linear in nodes.
 
 use crate::analysis::inference::inferred;
 use crate::ir::{Attribute, Graph, Node, Value};
@@ -18,10 +20,11 @@ use crate::symbol::{Symbol, attr, prim};
 use crate::types::{Dim, Strides, TensorType};
 use std::fmt::Write as _;
 
-/// A fact that a type may tell.
+/// The facts of a tensor type.
 const FACTS: [&str; 5] = ["dtype", "sizes", "strides", "device", "requires_grad"];
 
-/// The tensors of a graph of which anything is said, in printed order, those of sections behind a line with their name.
+/// The tensors of a graph with known facts, in printed order, those of sections after a line with
+/// their name.
 pub fn type_origins(graph: &Graph) -> String {
     let mut text = String::new();
     let mut open = vec![(String::new(), graph)];
@@ -47,7 +50,7 @@ pub fn type_origins(graph: &Graph) -> String {
     text
 }
 
-/// A value, and for each origin the facts that have it.
+/// A value, with its facts grouped by origin.
 fn tell(text: &mut String, graph: &Graph, value: Value, maker: Option<Node>) {
     let Some(said) = graph.ty(value).as_tensor() else { return };
     let is_said = known(said);
@@ -79,7 +82,7 @@ fn line(text: &mut String, origin: &str, which: [bool; 5]) {
     }
 }
 
-/// The type that a profiled run has written down.
+/// The type that a profiled run has recorded.
 fn profile_of(graph: &Graph, node: Node) -> Option<String> {
     match graph.attribute(node, attr::PROFILED_TYPE)? {
         Attribute::Type(ty) => Some(ty.to_string()),
@@ -98,7 +101,7 @@ fn known(ty: &TensorType) -> [bool; 5] {
     [ty.dtype.is_some(), ty.sizes.is_some(), strides, ty.device.is_some(), ty.requires_grad.is_some()]
 }
 
-/// The facts that follow and are the same: of sizes all that are numbers.
+/// The inferred facts that equal the written ones; for sizes, all known ones must be equal.
 fn agrees(found: &TensorType, said: &TensorType) -> [bool; 5] {
     let size = |(found, said): (&Dim, &Dim)| !matches!(said, Dim::Known(_)) || found == said;
     let sizes = match (&found.sizes, &said.sizes) {

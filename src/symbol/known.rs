@@ -1,4 +1,4 @@
-//! The names that the code mentions, with numbers that are known when it is compiled.
+//! The names that the code mentions, with numbers that are fixed at compile time.
 
 use super::Symbol;
 
@@ -107,7 +107,7 @@ known! {
         LOAD = "prim::Load",
         STORE = "prim::Store",
     }
-    /// Kinds of the `aten` namespace that some room treats by name.
+    /// Kinds of the `aten` namespace that the code treats by name.
     aten from prim::TEXTS.len() as u32 => {
         WAIT = "aten::wait",
         GRAD_SUM_TO_SIZE = "aten::_grad_sum_to_size",
@@ -147,9 +147,9 @@ known! {
         FALLBACK = "fallback",
         BEGIN = "beg",
         END = "end",
-        // Not a name that a file can hold: the scalar arguments of `^Fn(2.0, "a")(%x)`.
+        // Not a name that a file can contain: the scalar arguments of `^Fn(2.0, "a")(%x)`.
         PYTHON_ARGS = "(python args)",
-        // Nor this: the brackets of `^f[]()(%x)`, which stand for no attribute.
+        // Also not such a name: the brackets of `^f[]()(%x)`, which represent no attribute.
         EMPTY_BRACKETS = "(empty brackets)",
     }
 }

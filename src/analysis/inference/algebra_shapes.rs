@@ -1,4 +1,4 @@
-//! Systems of equations, chains of products, sums over named dimensions, recurrent layers.
+//! Systems of equations, chains of products, einsum and tensordot, recurrent layers.
 
 use super::elementwise::{broadcast_two, together};
 use super::{Call, Extent, dim_of, number};
@@ -24,7 +24,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// The matrices of the right side, in stacks of both sides.
+/// The matrices of the right side, in batches broadcast from both sides.
 fn solved(matrix: &[Dim], right: &[Dim]) -> Option<Extent> {
     let ([stack @ .., _, _], [others @ .., rows, columns]) = (matrix, right) else { return None };
     Some(Extent::of([&broadcast_two(stack, others)[..], &[*rows, *columns]].concat()))
@@ -61,7 +61,7 @@ fn chained(call: &Call<'_>) -> Option<Extent> {
     (1..=2).contains(&first.len()).then(|| Extent::of([rows, columns].concat()))
 }
 
-/// `N` powers, or as many as there are elements in the last dimension.
+/// `N` powers, or as many as the last dimension has elements.
 fn vandermonde(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let powers = match call.operand("N") {
@@ -72,7 +72,7 @@ fn vandermonde(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// What is not summed of one, then what is not summed of the other.
+/// The uncontracted dimensions of one operand, then those of the other.
 fn contracted(call: &Call<'_>) -> Option<Extent> {
     let rest = |tensor: &str, dims: &str| {
         let sizes = call.sizes_of(tensor)?;
@@ -83,7 +83,7 @@ fn contracted(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of([rest("self", "dims_self")?, rest("other", "dims_other")?].concat()))
 }
 
-/// The sizes of the dimensions that letters name, and of those that dots stand for.
+/// The sizes of the dimensions that letters name, and of those that the ellipsis represents.
 #[derive(Default)]
 struct Named {
     letters: Vec<(char, Dim, usize)>,
@@ -114,7 +114,7 @@ impl Named {
         Some(())
     }
 
-    /// Without a right side: the dots, then letters that stand once, in alphabetical order.
+    /// Without a right side: the ellipsis, then letters that occur once, in alphabetical order.
     fn implied(&self) -> Vec<Dim> {
         let mut once: Vec<_> = self.letters.iter().filter(|(.., count)| *count == 1).collect();
         once.sort_by_key(|(letter, ..)| *letter);
@@ -153,7 +153,7 @@ fn einsum(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// The last dimension becomes as many as there are matrices; a bias may broadcast that.
+/// The last dimension has the number of matrices; a bias may broadcast it.
 fn bilinear(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     *sizes.last_mut()? = *call.sizes_of("weight")?.first()?;
@@ -163,7 +163,7 @@ fn bilinear(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// Variables by variables; one variable has a number.
+/// Variables by variables; for one variable a zero-dimensional tensor.
 fn correlated(call: &Call<'_>) -> Option<Extent> {
     match call.sizes()?[..] {
         [] | [_] | [Dim::Known(1), _] => Some(Extent::of(Vec::new())),

@@ -1,4 +1,4 @@
-//! Operators that make one element of many.
+//! Reductions.
 
 use super::elementwise::broadcast_two;
 use super::{Call, Extent, dim_of, is_in_a_row, number, place};
@@ -40,7 +40,7 @@ fn top(call: &Call<'_>) -> Option<Extent> {
 enum Reduced {
     All,
     These(Vec<usize>),
-    /// So many, and which of them is unknown.
+    /// This many, but which ones is unknown.
     Count(usize),
 }
 
@@ -55,7 +55,7 @@ fn reduced(call: &Call<'_>) -> Option<Extent> {
     let contiguous = is_in_a_row(call.first()?);
     let keepdim = planted!("shapes.keepdim", keepdim?, "never" => false);
     Some(match (dims?, keepdim) {
-        // What is kept of an index into everything differs by version.
+        // The dimensions kept by argmax over all elements differ by version.
         (Reduced::All, _) if call.row.element == Element::Long && call.graph.era == Era::V1_3 => return None,
         (Reduced::All, _) => Extent::fresh(vec![Dim::Known(1); rank], contiguous),
         (Reduced::These(at), true) => {
@@ -83,7 +83,7 @@ fn dims(call: &Call<'_>) -> Option<Reduced> {
     let rank = call.first()?.rank();
     let known: Option<Vec<i64>> = dims.iter().copied().collect();
     match (known, rank) {
-        // An empty list is all dimensions; PyTorch's own analysis says nothing of it.
+        // An empty list means all dimensions; PyTorch's own analysis infers nothing for it.
         _ if dims.is_empty() && call.row.shape == Shape::ReduceListed => {
             call.known.sees_into_lists().then_some(Reduced::These(Vec::new()))
         }
@@ -92,19 +92,19 @@ fn dims(call: &Call<'_>) -> Option<Reduced> {
             let places: Option<Vec<usize>> = all.into_iter().map(|dim| place(dim, rank)).collect();
             places.map(Reduced::These)
         }
-        // Two unknown dimensions may be one only where that raises.
+        // Two unknown dimensions are equal only where that raises an exception.
         _ => Some(Reduced::Count(dims.len())),
     }
 }
 
-/// So many draws of each row.
+/// A number of draws for each row.
 fn sampled(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     *sizes.last_mut()? = dim_of(call.int(&["num_samples"]));
     Some(Extent::of(sizes))
 }
 
-/// What a reduction leaves, for each element of `q`.
+/// The shape after the reduction, for each element of `q`.
 fn quantiles(call: &Call<'_>) -> Option<Extent> {
     let rest = reduced(call)?.sizes?;
     let mut sizes = match call.operand("q") {
@@ -122,12 +122,12 @@ fn pairs(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(vec![dim_of(count)]))
 }
 
-/// Two tensors broadcast together, the last dimension or `dim` of which is reduced.
+/// Two tensors broadcast together, of which the last dimension or `dim` is reduced.
 fn pairwise(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = broadcast_two(&call.sizes_of("x1")?, &call.sizes_of("x2")?);
     let dim = match call.schema.formal("dim") {
         Some(_) => call.int(&["dim"])?,
-        // Up to 1.4 distances are those of the second dimension.
+        // Up to 1.4 distances reduce the second dimension.
         None if call.graph.era == Era::V1_3 => 1,
         None => -1,
     };
@@ -141,7 +141,7 @@ fn pairwise(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// All dimensions but one become 1; a number where that one is -1.
+/// All dimensions but one become 1; a zero-dimensional tensor where that one is -1.
 fn reduced_except(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let kept = call.int(&["dim"])?;

@@ -1,4 +1,4 @@
-//! Tensors put together, and parts picked by index.
+//! Concatenation and stacking, and parts selected by index.
 
 use super::{Call, Extent, dim_of, is_in_a_row, number, place};
 use crate::ops::shape_rules::Shape;
@@ -14,7 +14,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// What is known of a size by two that must be equal.
+/// The size known from two that must be equal.
 pub(super) fn either(a: Dim, b: Dim) -> Dim {
     match (a, b) {
         (Dim::Known(_), _) | (_, Dim::Unknown) => a,
@@ -23,8 +23,9 @@ pub(super) fn either(a: Dim, b: Dim) -> Dim {
     }
 }
 
-/// All but one size are equal, and that one is the sum. A vector of no elements fits with everything and adds nothing, so that one
-/// tensor of unknown rank, or of rank 1 among others, tells little.
+/// All sizes but one are equal, and that one is summed. A vector of no elements is compatible with
+/// everything and adds nothing, so a tensor of unknown rank, or of rank 1 among others, determines
+/// little.
 fn concatenated(call: &Call<'_>) -> Option<Extent> {
     let tensors = call.tensors()?;
     let ranks: Vec<Option<usize>> = tensors.iter().map(|tensor| tensor.rank()).collect();

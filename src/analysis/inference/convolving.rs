@@ -14,7 +14,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// A list of one number for each of `n` dimensions; one number stands for all.
+/// An integer for each of `n` dimensions; a single one applies to all.
 fn each(call: &Call<'_>, name: &str, n: usize) -> Vec<Option<i64>> {
     match call.ints(&[name]) {
         Some(all) if all.len() == n => all,
@@ -23,13 +23,13 @@ fn each(call: &Call<'_>, name: &str, n: usize) -> Vec<Option<i64>> {
     }
 }
 
-/// The same, with a number for all where the list is empty or there is none.
+/// The same, with a default for all dimensions where the list is empty or absent.
 pub(super) fn each_or(call: &Call<'_>, name: &str, n: usize, default: i64) -> Vec<Option<i64>> {
     let given = call.schema.formal(name).is_some() && call.ints(&[name]).is_none_or(|all| !all.is_empty());
     if given { each(call, name, n) } else { vec![Some(default); n] }
 }
 
-/// How often a window fits, with so much padding at both ends together.
+/// The number of windows, for a total padding at both ends.
 pub(super) fn windows(
     size: Option<i64>,
     kernel: Option<i64>,
@@ -44,7 +44,8 @@ pub(super) fn windows(
     })?
 }
 
-/// The number of dimensions that windows slide over: the one in the name, or that of the weight.
+/// The number of dimensions that windows slide over: the one in the operator's name, or that of the
+/// weight.
 fn spatial(call: &Call<'_>) -> Option<usize> {
     let name = call.schema.kind.short();
     let named = (1..=3).find(|n| name.contains(&format!("{n}d")));
@@ -78,7 +79,7 @@ fn grouped(call: &Call<'_>, channels: Dim) -> Dim {
     dim_of(number(channels).zip(call.int(&["groups"])).and_then(|(channels, groups)| channels.checked_mul(groups)))
 }
 
-/// How often kernels fit into an image, whose padding may be a word.
+/// The number of kernel positions in an image, whose padding may be a string.
 pub(super) fn slid(call: &Call<'_>, image: &[Option<i64>], kernel: &[Option<i64>]) -> Vec<Option<i64>> {
     let n = image.len();
     let (stride, dilation) = (each_or(call, "stride", n, 1), each_or(call, "dilation", n, 1));
@@ -94,7 +95,8 @@ pub(super) fn slid(call: &Call<'_>, image: &[Option<i64>], kernel: &[Option<i64>
     (0..n).map(count).collect()
 }
 
-/// How much kernels cover that are laid down at each element.
+/// The size of the output of a transposed convolution: the extent covered by a kernel at each
+/// element.
 fn spread(call: &Call<'_>, image: &[Option<i64>], kernel: &[Option<i64>]) -> Vec<Option<i64>> {
     let n = image.len();
     let (stride, dilation) = (each_or(call, "stride", n, 1), each_or(call, "dilation", n, 1));
@@ -115,7 +117,7 @@ fn pooled(call: &Call<'_>) -> Option<Extent> {
         return Some(Extent::ranked(sizes.len()));
     };
     let kernel = each(call, "kernel_size", n);
-    // Without a stride it is the size of the window.
+    // The default stride is the size of the window.
     let stride =
         if call.ints(&["stride"]).is_some_and(|all| all.is_empty()) { kernel.clone() } else { each(call, "stride", n) };
     let (padding, dilation) = (each_or(call, "padding", n, 0), each_or(call, "dilation", n, 1));
@@ -133,8 +135,8 @@ fn pooled(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(result))
 }
 
-/// How many windows begin in an image; the last one may reach over its end, and does not begin
-/// after it.
+/// The number of windows that begin in an image; the last one may exceed its end, but does not
+/// begin after it.
 fn rounded_up(size: i64, kernel: i64, stride: i64, padding: i64, dilation: i64) -> Option<i64> {
     let span = dilation.checked_mul(kernel - 1)?.checked_add(1)?;
     let room = size.checked_add(padding.checked_mul(2)?)?.checked_sub(span)?;
@@ -155,7 +157,7 @@ fn resized(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes[..first].iter().copied().chain(given).collect()))
 }
 
-/// Two numbers for each dimension, from the last one on.
+/// Two integers for each dimension, from the last one on.
 fn padded(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let Some(around) = call.ints(&["padding", "pad"]) else { return Some(Extent::ranked(sizes.len())) };

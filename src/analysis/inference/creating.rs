@@ -1,4 +1,4 @@
-//! Tensors that are made from numbers.
+//! Factories: tensors that are created from numbers.
 
 use super::{Call, Extent, dim_of};
 use crate::ir::{Attribute, Value};
@@ -7,9 +7,9 @@ use crate::types::{Dim, Simple, Type, TypeKind};
 
 pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     match call.row.shape {
-        // PyTorch reads constant lists only, also where the length is all that it wants.
+        // PyTorch reads constant lists only, even where only the length is needed.
         Shape::Given if !call.known.sees_into_lists() && call.graph.constant(call.operand("size")?).is_none() => None,
-        // A sum of gradients to no size sums nothing.
+        // A gradient sum to no size reduces nothing.
         Shape::Given if call.operand("size").is_some_and(|size| call.is_none(size)) => Some(Extent::of(call.sizes()?)),
         Shape::Given => Some(Extent::of(call.ints(&["size"])?.into_iter().map(dim_of).collect())),
         Shape::Range => Some(Extent::of(vec![dim_of(range(call).or_else(|| real_range(call, false)))])),
@@ -23,7 +23,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// How many whole numbers are between start and end; of reals that is a question of rounding.
+/// The number of integers between start and end; of floating point bounds rounding would decide.
 fn range(call: &Call<'_>) -> Option<i64> {
     let whole = |name: &str, default: i64| match call.operand(name) {
         Some(value) if call.known.ty(value).is(Simple::Int) => call.int(&[name]),
@@ -36,9 +36,8 @@ fn range(call: &Call<'_>) -> Option<i64> {
     (span >= 0 && step != 0).then(|| span / step + i64::from(span % step != 0))
 }
 
-/// How many steps there are between floating-point numbers, computed in doubles as PyTorch does.
-/// The end
-/// of a closed range is in it.
+/// The number of steps between floating point bounds, computed in doubles as PyTorch does. A closed
+/// range includes its end.
 fn real_range(call: &Call<'_>, closed: bool) -> Option<i64> {
     let number = |name: &str, default: f64| match call.operand(name) {
         Some(value) => call.float(value),
@@ -67,8 +66,8 @@ pub(super) fn data(call: &Call<'_>) -> Option<Extent> {
         let list = call.graph.definer(value).filter(|_| call.known.is_list_kept(value))?;
         let elements: Vec<Value> = call.graph.inputs(list).collect();
         sizes.push(Dim::Known(elements.len() as i64));
-        // An inner list of an empty one has no length; all inner lists are of one length, or it
-        // raises.
+        // An inner list of an empty list has no length; inner lists have equal lengths, or an
+        // exception is raised.
         value = match elements.first() {
             Some(first) => *first,
             None => return is_flat(call.known.ty(value)).then(|| Extent::of(sizes)),
@@ -76,7 +75,7 @@ pub(super) fn data(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// Whether a list holds no lists.
+/// Whether a list has no nested lists.
 fn is_flat(list: Type) -> bool {
     matches!(list.kind(), TypeKind::List(inner) if !matches!(inner.kind(), TypeKind::List(_)))
 }

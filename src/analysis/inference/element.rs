@@ -12,10 +12,10 @@ use crate::types::era::Era;
 use crate::types::release::Release;
 use crate::types::{DType, Dim, Simple, TensorType, Type, TypeKind};
 
-/// Formals that are numbers and take part in promotion; `alpha` does not.
+/// Formal parameters that are scalars and take part in promotion; `alpha` does not.
 const NUMBERS: &[&str] = &["self", "other", "exponent", "min", "max"];
 
-/// The element type of result `i`: the one that is asked for, else the one that follows.
+/// The element type of result `i`: the requested one, otherwise the inferred one.
 pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     match call.operand("dtype") {
         Some(value) if !call.is_none(value) && call.row.element == Element::Parts => {
@@ -29,7 +29,7 @@ pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
             };
             match release_rule(call) {
                 None | Some(Does::Computes(_)) => usual(),
-                // An operator that raises has no result.
+                // An operator that raises an exception has no result.
                 Some(Does::Raises | Does::RaisesUntyped) => None,
                 Some(Does::Keeps(_)) => call.first()?.dtype,
                 Some(Does::MakesFloats) => Some(DType::Float),
@@ -38,7 +38,7 @@ pub(super) fn of(call: &Call<'_>, i: usize) -> Option<DType> {
     }
 }
 
-/// What the release of the graph does with operands of these types, where that decides the element
+/// The behaviour of the graph's release on operands of these types, where that decides the element
 /// type.
 fn release_rule(call: &Call<'_>) -> Option<Does> {
     let kind = call.schema.kind;
@@ -50,7 +50,7 @@ fn release_rule(call: &Call<'_>) -> Option<Does> {
     element_type_rule(kind, &types, call.graph.release())
 }
 
-/// Whether an operand is a number that is floating point, as far as types tell.
+/// Whether a scalar operand is floating point, as far as types tell.
 fn float_number(call: &Call<'_>) -> Option<bool> {
     let types = call.graph.inputs(call.node).map(|value| call.known.ty(value));
     let mut all = Some(false);
@@ -64,7 +64,8 @@ fn float_number(call: &Call<'_>) -> Option<bool> {
     all
 }
 
-/// The element type that a number names: a constant, or that of a tensor, where PyTorch looks at constants alone.
+/// The element type that a dtype operand names: a constant, or the dtype of a tensor; PyTorch reads
+/// constants only.
 fn asked_for(call: &Call<'_>, value: Value) -> Option<DType> {
     if let Some(code) = call.graph.constant_int(value) {
         return DType::from_code(code);
@@ -84,7 +85,7 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Fixed(dtype) => Some(dtype),
         Element::RealParts => first().map(|dtype| to_real_arithmetic(dtype).to_real()),
         Element::Distance => settled(call, 0).map(DType::to_real),
-        // A softmax that made floats of halves has a gradient in halves.
+        // The gradient of a softmax that converted halves to floats has halves.
         Element::OfInput => {
             let input = match call.operand("input_dtype") {
                 Some(_) => DType::from_code(call.int(&["input_dtype"])?)?,
@@ -180,7 +181,7 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
     }
 }
 
-/// Quantised element types, and those that hold their integers.
+/// Quantised element types, and the integer types that represent them.
 const QUANTISED: &[(DType, DType)] =
     &[(DType::QUInt8, DType::Byte), (DType::QInt8, DType::Char), (DType::QInt32, DType::Int)];
 
@@ -190,7 +191,8 @@ fn integrated_size(call: &Call<'_>) -> Option<i64> {
     super::number(*sizes.get(super::place(call.int(&["dim"])?, sizes.len())?)?)
 }
 
-/// Another element type, for those that are `cast`, where casts are asked for on the CPU.
+/// Autocast: another element type, for operators that `cast`, where autocasting is enabled on the
+/// CPU.
 fn autocast(
     call: &Call<'_>,
     dtype: DType,
@@ -205,12 +207,12 @@ fn autocast(
     }
 }
 
-/// The type of a number, of those in nested lists, or of a tensor.
+/// The element type of a scalar, of nested lists, or of a tensor.
 fn of_data(call: &Call<'_>) -> Option<DType> {
     let value = call.operand("t").or_else(|| call.operand("data"))?;
     let mut ty = call.known.ty(value);
-    // Up to 1.4 a number is a double. A list of floats is of the default type, and so is an empty
-    // one, whatever it could hold.
+    // Up to 1.4 a scalar gives a double. A list of floats has the default type, and so has an empty
+    // one, whatever its type.
     let is_list = matches!(ty.kind(), TypeKind::List(_));
     let is_empty = || Some(super::creating::data(call)?.sizes?.contains(&Dim::Known(0)));
     let is_old = call.era() == Era::V1_3;
@@ -226,11 +228,10 @@ fn of_data(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// Statistics of a norm are of the type of the input; of halves with a float weight they are
-/// floats.
+/// Statistics of a norm have the type of the input; for halves with a float weight they are floats.
 fn statistics(call: &Call<'_>) -> Option<DType> {
     let input = call.first()?.dtype?;
-    // Nothing is saved outside of training, in a vector of the type of the input.
+    // Outside of training nothing is saved, in a vector of the type of the input.
     let is_batch = call.schema.formal("running_mean").is_some();
     let trained = if call.schema.formal("training").is_some() { call.flag("training") } else { Some(false) };
     match trained {
@@ -248,7 +249,7 @@ fn statistics(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// Cat joins in the same way as arithmetic; up to 1.4 it takes tensors of one type only.
+/// `cat` promotes in the same way as arithmetic; up to 1.4 it accepts tensors of one type only.
 fn promoted(call: &Call<'_>, from: usize) -> Option<DType> {
     let tensors = call.tensors()?;
     let mut promotion = Promotion::default();
@@ -275,13 +276,13 @@ fn arithmetic(tensor: &TensorType) -> Option<DType> {
     tensor.dtype.filter(|dtype| dtype.arithmetic().is_some())
 }
 
-/// Whether it has dimensions, where that makes a difference: among tensors of one type it makes none.
+/// Whether it has dimensions, where that matters: among tensors of one type it does not.
 fn has_dimensions(tensor: &TensorType, all: &[&TensorType]) -> Option<bool> {
     let one = all.iter().all(|other| other.dtype == tensor.dtype);
     tensor.rank().map(|rank| rank > 0).or(one.then_some(true))
 }
 
-/// The kinds of the numbers that take part; none of one whose kind is unknown.
+/// The kinds of the scalars that take part; none for an unknown kind.
 fn numbers(call: &Call<'_>) -> Vec<Option<Kind>> {
     let operands = NUMBERS.iter().filter_map(|name| call.operand(name));
     operands
@@ -304,14 +305,14 @@ fn kind_of(ty: Type) -> Option<Kind> {
     kinds.iter().find(|(simple, _)| ty.is(*simple)).map(|&(_, kind)| kind)
 }
 
-/// As [`promoted`]; up to 1.4 only where all types are one and numbers do not raise it.
+/// As [`promoted`]; up to 1.4 only where all types are equal and scalars do not widen them.
 fn settled(call: &Call<'_>, from: usize) -> Option<DType> {
     let result = promoted(call, from)?;
     let one = || call.tensors().is_some_and(|all| all.iter().skip(from).all(|tensor| tensor.dtype == Some(result)));
     (call.era() == Era::V2 || one()).then_some(result)
 }
 
-/// Integers are divided into floats from 1.6 on, unless they are rounded.
+/// Division of integers gives floats from 1.6 on, unless it is rounded.
 fn divided(call: &Call<'_>) -> Option<DType> {
     let result = promoted(call, 0)?;
     let rounded = match call.operand("rounding_mode") {
@@ -327,7 +328,7 @@ fn divided(call: &Call<'_>) -> Option<DType> {
     }
 }
 
-/// The type of numbers that a factory is given; earlier releases make floats of all of them, see
+/// The type of scalars that a factory receives; earlier releases convert all of them to floats, see
 /// `release_rules.rs`.
 fn of_given(call: &Call<'_>) -> Option<DType> {
     let given = ["fill_value", "start", "end", "step"].iter().filter_map(|name| call.operand(name));

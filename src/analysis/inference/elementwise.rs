@@ -1,4 +1,4 @@
-//! Operators that take element by element.
+//! Elementwise operators.
 
 use super::{Call, Extent, is_in_a_row, number, strides_of};
 use crate::ops::shape_rules::Shape;
@@ -21,27 +21,29 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// A look at the same elements; `contiguous` puts them into a row when a memory format does not say otherwise.
+/// A view of the same elements; `contiguous` makes it contiguous unless a memory format says
+/// otherwise.
 fn itself(call: &Call<'_>) -> Option<Extent> {
     let first = call.first()?;
     let strides = strides_of(first).filter(|_| call.schema.formal("memory_format").is_none() || is_in_a_row(first));
     Some(Extent::looked_at(call.sizes()?, strides))
 }
 
-/// The sizes that all of them are broadcast to.
+/// The sizes that all of them broadcast to.
 pub(super) fn broadcast(tensors: &[&'static TensorType]) -> Option<Vec<Dim>> {
     let all: Option<Vec<&[Dim]>> = tensors.iter().map(|tensor| tensor.sizes.as_deref()).collect();
     all?.into_iter().map(<[Dim]>::to_vec).reduce(|a, b| broadcast_two(&a, &b))
 }
 
-/// The sizes that two are broadcast to.
+/// The sizes that two broadcast to.
 pub(super) fn broadcast_two(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
     let rank = a.len().max(b.len());
     let from_the_end = |sizes: &[Dim], i: usize| sizes.len().checked_sub(i).map_or(Dim::Known(1), |at| sizes[at]);
     (0..rank).map(|i| together(from_the_end(a, rank - i), from_the_end(b, rank - i))).collect()
 }
 
-/// One size broadcast with another: 1 gives way; any other known size is the result, since what it meets is that or 1.
+/// One size broadcast with another: 1 gives way; any other known size is the result, because the
+/// other one is equal or 1.
 pub(super) fn together(a: Dim, b: Dim) -> Dim {
     match (number(a), number(b)) {
         (Some(1), _) => b,

@@ -1,4 +1,4 @@
-//! Images of another size, and images as columns of windows.
+//! Resized images, and images as columns of windows.
 
 use super::convolving::{each_or, windows};
 use super::{Call, Extent, dim_of, number, product};
@@ -26,13 +26,13 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// Number `i` of a list, or the one that is there for all.
+/// Element `i` of a list, or its only element.
 fn nth<T>(all: Vec<T>, i: usize) -> Option<T> {
     let at = if all.len() == 1 { 0 } else { i };
     all.into_iter().nth(at)
 }
 
-/// The values of a list that is kept, or the value itself.
+/// The elements of an unchanged list, or the value itself.
 fn values(call: &Call<'_>, value: Value) -> Option<Vec<Value>> {
     let list = call.graph.definer(value).filter(|&node| call.graph.kind(node) == prim::LIST_CONSTRUCT);
     match list {
@@ -53,7 +53,7 @@ fn factors(call: &Call<'_>, value: Value) -> Option<Vec<Option<f64>>> {
     Some(values(call, value)?.into_iter().map(|value| call.float(value)).collect())
 }
 
-/// Sizes that are given, else sizes times factors, rounded down.
+/// The given sizes, otherwise sizes times factors, rounded down.
 fn upsampled(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let rank = sizes.len();
@@ -79,7 +79,7 @@ fn upsampled(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// The four lists of numbers that say where windows are.
+/// The number of windows, from the four lists that determine their positions.
 fn window_counts(call: &Call<'_>, image: &[Option<i64>]) -> Option<i64> {
     let list = |name: &str, default: i64| each_or(call, name, image.len(), default);
     let (kernel, stride) = (list("kernel_size", 1), list("stride", 1));
@@ -90,7 +90,7 @@ fn window_counts(call: &Call<'_>, image: &[Option<i64>]) -> Option<i64> {
     }))
 }
 
-/// The elements of a window of all channels, for each window.
+/// For each window, its elements of all channels.
 fn columns(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let at = sizes.len().checked_sub(3)?;
@@ -101,7 +101,7 @@ fn columns(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of([&sizes[..at], &column].concat()))
 }
 
-/// Channels of images, of columns that hold a window of all channels.
+/// The channels of images, from columns that hold a window of all channels.
 fn from_columns(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let at = sizes.len().checked_sub(2)?;
@@ -112,7 +112,7 @@ fn from_columns(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes[..at].iter().copied().chain([dim_of(channels)]).chain(image).collect()))
 }
 
-/// A position, of as many numbers as there are dimensions, for each pixel of an image of this size.
+/// A position, with a coordinate per dimension, for each pixel of an image of this size.
 fn grid(call: &Call<'_>) -> Option<Extent> {
     let size = call.ints(&["size"])?;
     let dims = size.len().checked_sub(2)?;

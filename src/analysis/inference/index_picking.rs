@@ -1,4 +1,4 @@
-//! Elements that are picked by tensors of indices.
+//! Elements selected by index tensors.
 
 use super::elementwise::{broadcast, together};
 use super::{Call, Extent, dim_of, number, place, product};
@@ -23,8 +23,8 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// The indices of `x[i, :, j]`, one for each dimension from the first on; none of a dimension that
-/// is taken whole.
+/// The indices of `x[i, :, j]`, one for each dimension from the first on; none for a dimension that
+/// is not indexed.
 fn indices(call: &Call<'_>) -> Option<Vec<Option<&'static TensorType>>> {
     let value = call.operand("indices")?;
     let list = call.graph.definer(value).filter(|_| call.known.is_list_kept(value))?;
@@ -32,14 +32,14 @@ fn indices(call: &Call<'_>) -> Option<Vec<Option<&'static TensorType>>> {
     call.graph.inputs(list).map(index).collect()
 }
 
-/// Dimensions with an index give way to those that all indices are broadcast to. Those stand where
-/// the first index was, or in
-/// front when there is a whole dimension between two indices.
+/// Indexed dimensions are replaced by the dimensions that all indices broadcast to. Those stand at
+/// the position of the first index, or first when an unindexed dimension stands between two
+/// indices.
 fn indexed(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let indices = indices(call)?;
     let given: Vec<&'static TensorType> = indices.iter().flatten().copied().collect();
-    // A mask is as many indices as it has dimensions, and picks as many elements as it has ones.
+    // A mask indexes as many dimensions as it has, and selects as many elements as are true.
     let is_mask = |index: &TensorType| index.dtype.is_none_or(|dtype| matches!(dtype, DType::Bool | DType::Byte));
     if given.iter().any(|index| is_mask(index)) || indices.len() > sizes.len() {
         return None;
@@ -57,7 +57,7 @@ fn indexed(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(result))
 }
 
-/// Each element repeated consecutively; without a dimension that of all elements.
+/// Each element repeated consecutively; without a dimension, all elements flattened.
 fn interleaved(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let dim = call.operand("dim")?;
@@ -87,7 +87,7 @@ fn bags(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(vec![dim_of(number(offsets).map(|n| (n - fewer).max(0))), row]))
 }
 
-/// The sizes of the indices along `dim`, elsewhere those of both; without a dimension all indices.
+/// The sizes of the indices in `dim`, elsewhere those of both; without a dimension all indices.
 fn taken_along(call: &Call<'_>) -> Option<Extent> {
     let (sizes, indices) = (call.sizes()?, call.sizes_of("indices")?);
     if call.is_none(call.operand("dim")?) {

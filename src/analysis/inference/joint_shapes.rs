@@ -1,4 +1,4 @@
-//! Tensors joined with each other, and with themselves.
+//! Operators on several tensors: concatenation, stacking, products of sets, differences.
 
 use super::concatenating::either;
 use super::elementwise::{broadcast, broadcast_two};
@@ -19,7 +19,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// The sizes of each tensor of a list that becomes a list of as many.
+/// The sizes of each tensor of a list that becomes a list of the same length.
 pub(super) fn of_each(call: &Call<'_>, tensors: &[&'static TensorType]) -> Option<Vec<Extent>> {
     let own = |tensor: &&'static TensorType| tensor.sizes.as_deref().map(<[Dim]>::to_vec);
     let each = |f: &dyn Fn(Vec<Dim>) -> Vec<Dim>| {
@@ -51,10 +51,10 @@ fn all_sizes(call: &Call<'_>) -> Option<Vec<Vec<Dim>>> {
     call.tensors()?.iter().map(|tensor| tensor.sizes.as_deref().map(<[Dim]>::to_vec)).collect()
 }
 
-/// Sizes along a dimension are summed, the others are equal.
+/// The sizes in one dimension are summed, the others are equal.
 fn concatenated(all: &[Vec<Dim>], at: usize) -> Option<Extent> {
     let rank = all.iter().map(Vec::len).max()?;
-    // A vector of no elements fits with everything.
+    // A vector of no elements is compatible with everything.
     let all: Vec<&Vec<Dim>> = all.iter().filter(|sizes| sizes.len() == rank).collect();
     let sum = || all.iter().map(|sizes| number(sizes[at])).sum::<Option<i64>>();
     let size = |i: usize| match i == at {
@@ -64,9 +64,8 @@ fn concatenated(all: &[Vec<Dim>], at: usize) -> Option<Extent> {
     (at < rank).then(|| Extent::of((0..rank).map(size).collect()))
 }
 
-/// `hstack`, `vstack`, `dstack`: all have at least 1, 2, 3 dimensions, and are joined along the
-/// second,
-/// the first, the third. Vectors have no second one.
+/// `hstack`, `vstack`, `dstack`: all have at least 1, 2, 3 dimensions, and are concatenated in the
+/// second, the first, the third. Vectors have no second one.
 fn joined(call: &Call<'_>, rank: usize) -> Option<Extent> {
     let all: Vec<Vec<Dim>> = all_sizes(call)?.into_iter().map(|sizes| with_rank(sizes, rank)).collect();
     let at = match rank {
@@ -77,7 +76,7 @@ fn joined(call: &Call<'_>, rank: usize) -> Option<Extent> {
     concatenated(&all, at)
 }
 
-/// Vectors are columns, numbers are columns of one element.
+/// Vectors are columns, scalars are columns of one element.
 fn columnar(call: &Call<'_>) -> Option<Extent> {
     let column = |sizes: Vec<Dim>| match sizes[..] {
         [] => vec![Dim::Known(1); 2],
@@ -115,7 +114,7 @@ fn combined(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(vec![dim_of(count()), Dim::Known(r)]))
 }
 
-/// A row for each choice of an element of each; those of one vector are a vector.
+/// A row for each choice of one element of each; for a single vector, a vector.
 fn cartesian(call: &Call<'_>) -> Option<Extent> {
     let all = all_sizes(call)?;
     let count = product(all.iter().map(|sizes| product(sizes.iter().map(|dim| number(*dim)))));
@@ -125,7 +124,7 @@ fn cartesian(call: &Call<'_>) -> Option<Extent> {
     }))
 }
 
-/// Each difference is one element less, after what is put at both ends.
+/// Each difference removes one element, after the values added at both ends.
 fn differences(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;
@@ -143,7 +142,7 @@ fn differences(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// Trapezoids between neighbours, and their sum along the dimension unless partial sums are kept.
+/// The trapezoidal rule: a sum in one dimension, unless partial sums are kept.
 fn integrated(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let at = place(call.int(&["dim"])?, sizes.len()).filter(|at| *at < sizes.len())?;

@@ -1,4 +1,4 @@
-//! Losses: no dimensions, or a loss for each example where nothing is reduced.
+//! Losses: zero-dimensional, or a loss for each example where nothing is reduced.
 
 use super::elementwise::{broadcast, broadcast_two};
 use super::{Call, Extent};
@@ -13,7 +13,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     let sizes = match call.row.shape {
         Shape::Loss(n) => broadcast(&call.tensors()?.into_iter().take(n).collect::<Vec<_>>())?,
         Shape::ClassLoss => of_classes(call)?,
-        // One sequence has no dimension for its number.
+        // A single sequence has no batch dimension.
         Shape::SequenceLoss => match call.sizes()?[..] {
             [_, batch, _] => vec![batch],
             _ => Vec::new(),
@@ -24,7 +24,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
             sizes
         }
         Shape::DistanceLoss => {
-            // Up to 1.4 distances are those of the second dimension.
+            // Up to 1.4 distances reduce the second dimension.
             let dim = if call.era() == Era::V1_3 { 1 } else { -1 };
             let anchor = call.sizes_of("anchor")?;
             let rows = |name: &str| without(broadcast_two(&anchor, &call.sizes_of(name)?), dim);
@@ -41,8 +41,8 @@ fn without(mut sizes: Vec<Dim>, dim: i64) -> Option<Vec<Dim>> {
     Some(sizes)
 }
 
-/// Those of the target; one of probabilities has as many dimensions as the input, and loses that of
-/// the classes.
+/// The sizes of the target; a target of probabilities has as many dimensions as the input, and
+/// loses that of the classes.
 fn of_classes(call: &Call<'_>) -> Option<Vec<Dim>> {
     let target = call.sizes_of("target")?;
     let takes_probabilities = call.schema.formal("label_smoothing").is_some();
@@ -52,7 +52,7 @@ fn of_classes(call: &Call<'_>) -> Option<Vec<Dim>> {
     }
 }
 
-/// A cosine for each row, broadcast with the targets. Without dimensions of the target there is one
+/// A cosine for each row, broadcast with the targets. With a zero-dimensional target there is one
 /// row.
 fn cosine(call: &Call<'_>) -> Option<Vec<Dim>> {
     let target = call.sizes_of("target")?;

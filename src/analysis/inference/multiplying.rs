@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use super::elementwise::broadcast_two;
 use super::{Call, Extent, dim_of, is_in_a_row, number};
@@ -29,7 +29,7 @@ fn dim(call: &Call<'_>, n: usize, i: usize) -> Dim {
     tensor.and_then(|tensor| tensor.sizes.as_ref()?.get(i).copied()).unwrap_or(Dim::Unknown)
 }
 
-/// `mm` and `bmm` take nothing but matrices, and stacks of them.
+/// `mm` and `bmm` accept only matrices, and batches of them.
 fn product(call: &Call<'_>) -> Option<Extent> {
     let contiguous = call.tensors().is_some_and(|all| !all.is_empty());
     Some(match call.schema.kind.as_str() {
@@ -44,7 +44,8 @@ fn product(call: &Call<'_>) -> Option<Extent> {
     })
 }
 
-/// Vectors count as a row on the left and a column on the right, which go afterwards; what stands before matrices is broadcast.
+/// Vectors count as a row on the left and a column on the right, which are removed afterwards;
+/// batch dimensions are broadcast.
 fn matmul(call: &Call<'_>) -> Option<Extent> {
     let sides: Vec<&[Dim]> = call.tensors()?.iter().map(|tensor| tensor.sizes.as_deref()).collect::<Option<_>>()?;
     let &[left, right] = &sides[..] else { return None };
@@ -73,7 +74,7 @@ fn added(call: &Call<'_>) -> Option<Extent> {
     }))
 }
 
-/// The last dimension becomes the rows of the weight; a weight that is a vector takes it away.
+/// The last dimension becomes the rows of the weight; a weight that is a vector removes it.
 fn linear(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     sizes.pop()?;
@@ -100,7 +101,7 @@ fn attended(call: &Call<'_>, weights: bool) -> Option<Extent> {
         return None;
     };
     let same_rank = stack.len() == others.len() && stack.len() == values.len();
-    // Heads of keys and values are repeated; the rest is equal.
+    // Heads of keys and values are repeated; the other sizes are equal.
     let grouped = call.flag("enable_gqa")? && !stack.is_empty() && same_rank;
     let heads = if grouped { stack.to_vec() } else { broadcast_two(stack, others) };
     let mut scores = [&heads[..], &[*rows, *keys]].concat();

@@ -1,4 +1,4 @@
-//! Sizes that an operand has, or that a number or a list of numbers among the operands says.
+//! Sizes of an operand, or given by an integer or a list of integers among the operands.
 
 use super::{Call, Extent, dim_of};
 use crate::ops::shape_rules::Shape;
@@ -27,7 +27,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// A list of sizes, none of which is to be found out.
+/// A list of sizes, none of which is -1.
 fn listed(call: &Call<'_>, name: &str) -> Option<Extent> {
     let sizes = call.ints(&[name])?;
     Some(Extent::of(sizes.into_iter().map(|n| dim_of(n.filter(|n| *n >= 0))).collect()))
@@ -37,7 +37,7 @@ fn at_least(call: &Call<'_>, rank: usize) -> Option<Extent> {
     Some(Extent::of(with_rank(call.sizes()?, rank)))
 }
 
-/// At least so many sizes. New dimensions of size 1 stand in front, but the third one stands last.
+/// At least this many sizes. New dimensions of size 1 stand first, but the third one stands last.
 pub(super) fn with_rank(mut sizes: Vec<Dim>, rank: usize) -> Vec<Dim> {
     let one = Dim::Known(1);
     if rank == 3 && sizes.len() == 2 {
@@ -51,7 +51,7 @@ pub(super) fn with_rank(mut sizes: Vec<Dim>, rank: usize) -> Vec<Dim> {
     sizes
 }
 
-/// Those of the weight, or of a list.
+/// The sizes of the weight, or of a list.
 fn normalized_shape(call: &Call<'_>) -> Option<Extent> {
     call.schema.formal("normalized_shape")?;
     match call.operand("weight").filter(|&value| !call.is_none(value)) {
@@ -86,7 +86,7 @@ fn triangle(call: &Call<'_>, lower: bool) -> Option<Extent> {
     Some(Extent::of(vec![Dim::Known(2), dim_of(count())]))
 }
 
-/// The sum of all numbers up to `last`, none being less than 0 or more than `most`.
+/// The sum of all integers up to `last`, each clamped to 0 and `most`.
 fn ramp(last: i128, most: i128) -> i128 {
     let rising = last.clamp(0, most);
     rising * (rising + 1) / 2 + (last - most).max(0) * most

@@ -1,5 +1,4 @@
-//! Layers whose weights were packed into an object, as far as the node that packed them is in the
-//! graph.
+//! Layers whose weights were packed into an object, as far as the packing node is in the graph.
 
 use super::convolving::slid;
 use super::{Call, Extent, dim_of, number};
@@ -23,12 +22,12 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// What is known of the weight that was packed.
+/// The known type of the packed weight.
 pub(super) fn weight(call: &Call<'_>) -> Option<&'static TensorType> {
     packing(call, |packing| packing.first())
 }
 
-/// Asks the node that packed the weight.
+/// Queries the node that packed the weight.
 fn packing<T>(call: &Call<'_>, ask: impl Fn(&Call<'_>) -> Option<T>) -> Option<T> {
     let node = call.graph.definer(call.any_operand(PACKED)?)?;
     let kind = call.graph.kind(node);
@@ -37,7 +36,7 @@ fn packing<T>(call: &Call<'_>, ask: impl Fn(&Call<'_>) -> Option<T>) -> Option<T
     }
     let types: Vec<Type> = call.graph.inputs(node).map(|value| call.graph.ty(value)).collect();
     let schema = ops::resolve(call.graph.era, kind, &types).schema()?;
-    // What packs a weight has no row: its result is an object.
+    // A packing operator has no row: its result is an object.
     let row = shape_row(schema).unwrap_or(call.row);
     ask(&Call { graph: call.graph, node, schema, row, known: call.known })
 }

@@ -1,4 +1,4 @@
-//! Tensors in the list that an operator makes of one: `chunk`, `split`, `unbind`.
+//! Tensors in the list that `chunk`, `split` or `unbind` returns.
 
 use super::{Call, Extent, number, place};
 use crate::types::Dim;
@@ -29,7 +29,7 @@ pub(super) fn extents(call: &Call<'_>) -> Option<Vec<Extent>> {
     Some(lengths(call, size)?.into_iter().map(|n| part(Some(n))).collect())
 }
 
-/// Most parts that are told apart.
+/// The maximum number of parts with types of their own.
 const MOST: i64 = 4096;
 
 /// The sizes of the parts of a dimension.
@@ -38,7 +38,7 @@ fn lengths(call: &Call<'_>, size: i64) -> Option<Vec<i64>> {
         "chunk" | "unsafe_chunk" => {
             let chunks = call.int(&["chunks"]).filter(|n| *n > 0)?;
             let each = (size.div_euclid(chunks) + i64::from(size % chunks != 0)).max(0);
-            // A dimension of no elements is in as many parts as were asked for.
+            // An empty dimension is divided into the requested number of parts.
             if each == 0 { Some(vec![0; usize::try_from(chunks.min(MOST)).ok()?]) } else { equal(size, each) }
         }
         _ if call.operand("sections").is_some() => {
@@ -57,7 +57,7 @@ fn lengths(call: &Call<'_>, size: i64) -> Option<Vec<i64>> {
     }
 }
 
-/// Parts of one size, but for the last.
+/// Parts of equal size, except for the last.
 fn equal(size: i64, each: i64) -> Option<Vec<i64>> {
     if each <= 0 {
         return (each == 0 && size == 0).then(|| vec![0]);
@@ -66,7 +66,7 @@ fn equal(size: i64, each: i64) -> Option<Vec<i64>> {
     (n <= MOST).then(|| (0..n).map(|i| (size - i * each).min(each)).collect())
 }
 
-/// Parts between places, as slices count them.
+/// Parts between positions, as slices count them.
 fn cut(size: i64, places: &[i64]) -> Option<Vec<i64>> {
     let clamped = |n: i64| if n < 0 { n.saturating_add(size) } else { n }.clamp(0, size);
     let ends = places.iter().copied().chain([i64::MAX]);

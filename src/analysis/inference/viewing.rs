@@ -1,4 +1,4 @@
-//! Operators that look at the same elements in another way, or copy them into another shape.
+//! Views: the same elements with other sizes or strides, or copied into another shape.
 
 use super::{Call, Extent, dim_of, is_in_a_row, number, place, product};
 use crate::ops::shape_rules::Shape;
@@ -41,7 +41,7 @@ pub(super) fn extent(call: &Call<'_>) -> Option<Extent> {
     }
 }
 
-/// The order of dimensions of a `t`, `transpose` or `permute`; none where it is unknown.
+/// The permutation of a `t`, `transpose` or `permute`; none where it is unknown.
 fn order(call: &Call<'_>, rank: usize) -> Option<Vec<usize>> {
     let mut order: Vec<usize> = (0..rank).collect();
     let (one, other) = (["dim0", "axis0"], ["dim1", "axis1"]);
@@ -56,7 +56,8 @@ fn order(call: &Call<'_>, rank: usize) -> Option<Vec<usize>> {
         let dims: Option<Vec<i64>> = call.ints(&["dims"])?.into_iter().collect();
         return dims?.into_iter().map(|dim| place(dim, rank)).collect();
     }
-    // `mT` and the like turn matrices around, in stacks too; `t` and `numpy_T` all dimensions.
+    // `mT` and similar operators transpose matrices, in batches too; `t` and `numpy_T` reverse all
+    // dimensions.
     if matches!(call.schema.kind.short(), "mT" | "mH" | "adjoint" | "matrix_H") {
         if rank >= 2 {
             order.swap(rank - 1, rank - 2);
@@ -79,12 +80,12 @@ fn transposed(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::looked_at(order.iter().map(|&i| sizes[i]).collect(), strides))
 }
 
-/// The product of sizes, where all are known and it has a number.
+/// The product of sizes, where all are known and it does not overflow.
 fn elements(mut sizes: impl Iterator<Item = Option<i64>>) -> Option<i64> {
     sizes.try_fold(1i64, |n, size| n.checked_mul(size?))
 }
 
-/// A list of sizes; -1 is what is left of the elements.
+/// A list of sizes; -1 takes the remaining elements.
 fn reshaped(call: &Call<'_>) -> Option<Extent> {
     let wanted = call.ints(&["size", "shape"])?;
     if call.operand("stride").is_some() {
@@ -101,7 +102,7 @@ fn reshaped(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::fresh(wanted.iter().map(size).collect(), contiguous))
 }
 
-/// Sizes to broadcast to; -1 keeps one.
+/// Sizes to broadcast to; -1 keeps a size.
 fn expanded(call: &Call<'_>) -> Option<Extent> {
     let wanted = call.ints(&["size"])?;
     let Some(sizes) = call.sizes() else {
@@ -119,8 +120,8 @@ fn expanded(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::looked_at(result, strides))
 }
 
-/// Strides of an expanded tensor: 0 where one element is stretched. A new dimension of size 1 has the stride that it would have
-/// in a row.
+/// Strides of an expanded tensor: 0 where a dimension is broadcast. A new dimension of size 1 has
+/// its contiguous stride.
 fn stretched(sizes: &[Dim], strides: &[i64], result: &[Dim]) -> Option<Vec<i64>> {
     let new = result.len() - sizes.len();
     let mut all = vec![0i64; result.len()];
@@ -166,7 +167,8 @@ fn sliced(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::looked_at(sizes, call.strides().and_then(scale)))
 }
 
-/// How many are between start and end, both counted from either side and clamped, in steps.
+/// The number of elements between start and end, both counted from either side and clamped, in
+/// steps.
 fn slice_length(call: &Call<'_>, size: Option<i64>, step: Option<i64>) -> Option<i64> {
     let (size, step) = (size?, step.filter(|step| *step > 0)?);
     let clamped = |n: i64| if n < 0 { n.saturating_add(size) } else { n }.clamp(0, size);
@@ -189,7 +191,7 @@ fn unsqueezed(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::looked_at(sizes, strides))
 }
 
-/// Whether a dimension goes is only known where its size is.
+/// Whether a dimension is removed is only known where its size is.
 fn squeezed(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let wanted: Vec<usize> = match call.operand("dim") {
@@ -279,7 +281,7 @@ fn repeated(call: &Call<'_>) -> Option<Extent> {
     let mut times = call.ints(&["repeats", "dims"])?;
     let is_tile = call.schema.formal("dims").is_some();
     let Some(sizes) = call.sizes() else { return (!is_tile).then(|| Extent::ranked(times.len())) };
-    // `tile` takes fewer numbers than there are dimensions.
+    // `tile` accepts fewer factors than there are dimensions.
     while is_tile && times.len() < sizes.len() {
         times.insert(0, Some(1));
     }
@@ -291,7 +293,7 @@ fn repeated(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(times.iter().enumerate().map(size).collect()))
 }
 
-/// `pixel_shuffle` and its inverse: a square of pixels against as many channels.
+/// `pixel_shuffle` and its inverse: a square of pixels for as many channels.
 fn shuffled(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let at = sizes.len().checked_sub(3)?;
@@ -332,7 +334,7 @@ fn diagonal_embedded(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// One dimension in several; -1 is what is left of it.
+/// One dimension becomes several; -1 takes the rest of it.
 fn unflattened(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let wanted = call.ints(&["sizes"])?;
@@ -355,7 +357,7 @@ fn retyped(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of(sizes))
 }
 
-/// Some dimensions go to other places, the others stay in order.
+/// Some dimensions move to other positions, the others stay in order.
 fn moved(call: &Call<'_>) -> Option<Extent> {
     let sizes = call.sizes()?;
     let places = |name: &str| -> Option<Vec<usize>> {
@@ -375,7 +377,7 @@ fn moved(call: &Call<'_>) -> Option<Extent> {
     Some(Extent::of((0..sizes.len()).map(dim).collect::<Option<_>>()?))
 }
 
-/// Two dimensions change places when they are turned an odd number of times.
+/// Two dimensions are exchanged when they are rotated an odd number of times.
 fn rotated(call: &Call<'_>) -> Option<Extent> {
     let mut sizes = call.sizes()?;
     let turned = || {

@@ -5,10 +5,10 @@ use crate::types::{Field, Simple, Type, TypeKind};
 use rustc_hash::FxHashSet;
 use std::sync::LazyLock;
 
-/// The annotation of a type. What is known of a tensor is left out.
+/// The annotation of a type. Facts about tensors are omitted.
 ///
-/// IR has no names of named tuples, and no modules of interfaces: the former are all called `NamedTuple`, the latter stand in
-/// `__torch__` itself.
+/// IR has no names of named tuples, and no modules of interfaces: the former are all called
+/// `NamedTuple`, the latter are in `__torch__` itself.
 pub(super) fn annotation(ty: Type) -> String {
     use TypeKind::*;
     match ty.kind() {
@@ -49,7 +49,8 @@ fn simple_name(simple: Simple) -> &'static str {
     }
 }
 
-/// Whether a named tuple is what an operator returns, `values` and `indices`: such tuples have no class in PyTorch.
+/// Whether a named tuple is the result of an operator, `values` and `indices`: such tuples have no
+/// class in PyTorch.
 fn is_result_of_operator(fields: &[Field]) -> bool {
     static RETURNED: LazyLock<FxHashSet<String>> = LazyLock::new(|| {
         let lines = [catalog::LIST_2, catalog::LIST_1_3].into_iter().flat_map(str::lines);
@@ -66,7 +67,7 @@ pub(super) fn has_class(ty: Type) -> bool {
     matches!(ty.kind(), TypeKind::NamedTuple(fields) if !is_result_of_operator(fields))
 }
 
-/// Whether a type has such a named tuple in it.
+/// Whether a type contains such a named tuple.
 pub(super) fn has_named_tuple(ty: Type) -> bool {
     let mut pending = vec![ty];
     while let Some(ty) = pending.pop() {
@@ -78,7 +79,8 @@ pub(super) fn has_named_tuple(ty: Type) -> bool {
     false
 }
 
-/// Whether the members of a list or dict tell the type of its elements, so that it needs no annotation.
+/// Whether the elements of a list or dict determine the type of its elements, so that it needs no
+/// annotation.
 pub(super) fn is_told_by_members(element: Type) -> bool {
     use TypeKind::*;
     !matches!(

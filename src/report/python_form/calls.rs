@@ -1,4 +1,4 @@
-//! The right-hand side of a node: its operator in the words of Python.
+//! The right-hand side of a node: its operator in Python syntax.
 
 use super::annotations::{has_class, is_told_by_members};
 use super::identifiers::is_identifier;
@@ -11,7 +11,7 @@ use crate::ops::schema::{Formal, Schema};
 use crate::symbol::{attr, prim};
 use crate::types::{Simple, Type, TypeKind};
 
-/// Operators that Python has words of its own for.
+/// Operators with their own Python syntax.
 const WORDS: &[(&str, &str)] = &[
     ("aten::Int", "int"),
     ("aten::Float", "float"),
@@ -78,7 +78,7 @@ impl Body<'_> {
         }
     }
 
-    /// What is passed to a function or method: a comma stands behind each.
+    /// The arguments of a function or method, each followed by a comma.
     fn arguments(&self, w: &mut Writer, node: Node) -> String {
         self.graph.inputs(node).skip(1).map(|value| format!("{}, ", self.text(w, value))).collect()
     }
@@ -111,7 +111,7 @@ impl Body<'_> {
         }
     }
 
-    /// `^f(2.0)(x)`: a function of Python itself, which PyTorch shows and does not save.
+    /// `^f(2.0)(x)`: a function of Python itself, which PyTorch shows but does not save.
     fn python_function(&self, w: &mut Writer, node: Node) -> String {
         let scalars = match self.graph.attribute(node, attr::PYTHON_ARGS) {
             Some(Attribute::Opaque(text)) => format!("({text})"),
@@ -132,7 +132,7 @@ impl Body<'_> {
         if !self.graph.inputs(node).next().is_some_and(is_none) {
             return format!("torch._unwrap_optional({value})");
         }
-        // Nothing else says what there is to unwrap.
+        // The annotation is the only indication of the optional type.
         format!("torch._unwrap_optional(annotate(Optional[{}], {value}))", self.type_of(w, node))
     }
 
@@ -198,7 +198,7 @@ impl Body<'_> {
         let kind = graph.kind(node);
         if graph.subgraph(node).is_some() || graph.num_blocks(node) > 0 {
             let what = if graph.subgraph(node).is_some() { "section" } else { "block" };
-            self.refuse(w, format!("the code of PyTorch has no words for the {what} of `{kind}`"));
+            self.refuse(w, format!("PyTorch code cannot express the {what} of `{kind}`"));
             return String::new();
         }
         let operands: Vec<Value> = graph.inputs(node).collect();
@@ -206,7 +206,7 @@ impl Body<'_> {
         let Some(schema) = resolve(graph.era, kind, &types).schema() else {
             self.refuse(
                 w,
-                format!("no overload of `{kind}` takes these operands, so there are no names and defaults of formals"),
+                format!("no overload of `{kind}` accepts these operands, so names and defaults of its parameters are unknown"),
             );
             return String::new();
         };
@@ -225,7 +225,7 @@ impl Body<'_> {
         }
     }
 
-    /// The operands that are not left out. Outputs to write to stand behind all others, and always.
+    /// The operands that are not omitted. Output operands come after all others, and always.
     fn passed(&self, w: &mut Writer, schema: &Schema, operands: &[Value]) -> String {
         let is_out = |&(i, formal): &(usize, &Formal)| i >= schema.positional && formal.is_written();
         let formals = schema.formals.iter().enumerate();

@@ -1,11 +1,13 @@
-//! Names for values in Python: what PyTorch calls them, made into identifiers that are unique in a function.
+//! Python names for values: PyTorch's names, converted to identifiers that are unique in a
+//! function.
 
 use crate::ir::{Graph, Label, Value};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// What no value may be called: keywords of Python, and words that PyTorch's reader takes for something else (observed in 2.15).
+/// Names that no value may have: keywords of Python, and words that have a special meaning for
+/// PyTorch's reader (observed in 2.15).
 const RESERVED: &[&str] = &[
-    // What the code itself is written with; `_` alone would name nothing.
+    // Names that the code itself uses; `_` alone would not refer to anything.
     "_",
     "CONSTANTS",
     "__torch__",
@@ -57,20 +59,21 @@ const RESERVED: &[&str] = &[
     "yield",
 ];
 
-/// The names that a function has given out.
+/// The names that are in use in a function.
 #[derive(Debug, Default)]
 pub(super) struct Identifiers {
     taken: FxHashSet<String>,
-    /// For each name that was taken, the number to try behind the wanted one.
+    /// For each used name, the next number to append.
     next: FxHashMap<String, usize>,
 }
 
 impl Identifiers {
-    /// `wanted`, or `wanted` with a number behind it.
+    /// `wanted`, or `wanted` with a number appended.
     pub(super) fn fresh(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         while self.taken.contains(&name) || RESERVED.contains(&name.as_str()) {
-            // The number belongs to the name that collided, not to the wanted one: so PyTorch counts.
+            // The number belongs to the colliding name, not to the wanted one: PyTorch counts in
+            // this way.
             let number = self.next.entry(name).or_default();
             name = format!("{wanted}{number}");
             *number += 1;
@@ -79,7 +82,7 @@ impl Identifiers {
         name
     }
 
-    /// A name for a value: its own without the number of its version, `_0`, `_1`, … where it has none.
+    /// A name for a value: its own without the version number, `_0`, `_1`, … where it has none.
     pub(super) fn fresh_for(&mut self, graph: &Graph, value: Value) -> String {
         match graph.label(value) {
             Label::Number(_) => self.fresh("_"),
@@ -88,7 +91,7 @@ impl Identifiers {
     }
 }
 
-/// A name without the number of its version: `x` of `x.1`.
+/// A name without its version number: `x` of `x.1`.
 pub(super) fn base(name: &[u8]) -> &[u8] {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     match name[..name.len() - digits].strip_suffix(b".") {
@@ -97,7 +100,8 @@ pub(super) fn base(name: &[u8]) -> &[u8] {
     }
 }
 
-/// A name with underscores for all that an identifier cannot have; bytes count, not characters.
+/// A name with underscores for all characters that an identifier cannot have; bytes count, not
+/// characters.
 fn as_identifier(name: &[u8]) -> String {
     let first = if name.first().is_none_or(u8::is_ascii_digit) { "_" } else { "" };
     let legal = |&byte: &u8| if byte.is_ascii_alphanumeric() { char::from(byte) } else { '_' };

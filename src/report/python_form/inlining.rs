@@ -1,8 +1,10 @@
-//! Which nodes of a graph have no line of their own in its code: constants, and what is used once, by the next node that has one.
+//! Determines the nodes of a graph that have no line of their own in its code: constants, and
+//! values with a single use, in the next node that has a line.
 //!
-//! A node may stand inside the expression of its user when reading the expression from left to right, operands before operators,
-//! meets the nodes in the order of the graph. So operands are walked from the last to the first while the nodes before the user are
-//! walked backwards, and for as long as the two meet the node is inlined.
+//! A node may be inlined in the expression of its user when evaluating the expression from left to
+//! right, operands before operators, visits the nodes in the order of the graph. So operands are
+//! visited from the last to the first while the nodes before the user are visited backwards, and as
+//! long as the two agree the node is inlined.
 
 use crate::entity::EntitySet;
 use crate::ir::{Block, Graph, Node, Value};
@@ -32,13 +34,14 @@ struct Scan<'g> {
 }
 
 impl Scan<'_> {
-    /// Inlines what can be into the expression of a node. Expressions may be deep: operands that wait are kept in a list.
+    /// Inlines as many nodes as possible into the expression of a node. Expressions may be deep:
+    /// pending operands are kept in a list.
     fn tree(&mut self, root: Node) {
         self.point = self.before(root);
         let mut open = vec![(root, self.graph.num_inputs(root))];
         while let Some((node, left)) = open.last_mut() {
             let Some(i) = left.checked_sub(1) else {
-                // All its operands were looked at.
+                // All its operands were visited.
                 let node = *node;
                 open.pop();
                 if !open.is_empty() {
@@ -58,8 +61,9 @@ impl Scan<'_> {
         }
     }
 
-    /// The node before one, constants skipped. The params of a block stand before its first node: PyTorch inlines a lone nameless one
-    /// like any other value, which nobody sees until a line becomes too long.
+    /// The node before this one, constants skipped. The params of a block come before its first
+    /// node: PyTorch inlines a single nameless param like any other value, which only shows when a
+    /// line becomes too long.
     fn before(&self, node: Node) -> Option<Node> {
         let graph = self.graph;
         let block = graph.block_of(node)?;
@@ -75,11 +79,12 @@ impl Scan<'_> {
 /// Kinds that may use an operand more than once, or later.
 const KEEPING: &[&str] = &["prim::fork", "prim::awaitable", "prim::rpc_async", "prim::rpc_sync", "prim::rpc_remote"];
 
-/// Whether a value may be an expression inside that of its user, wherever that stands.
+/// Whether a value may be an expression inside that of its user, independent of its position.
 fn can_inline(graph: &Graph, value: Value) -> bool {
     let (Some(node), Some(single)) = (graph.definer(value), graph.single_use(value)) else { return false };
     let user = graph.user(single);
-    // What has a name was a variable of the program; at the end of a block that no longer helps.
+    // A named value was a variable of the program; at the end of a block it is inlined all the
+    // same.
     let is_variable = graph.is_named(value) && graph.kind(user) != prim::RETURN;
     // The state of a loop is assigned before its condition is computed.
     let is_state = graph.kind(user) == prim::LOOP && graph.operand_index(single) >= 2;
@@ -88,7 +93,7 @@ fn can_inline(graph: &Graph, value: Value) -> bool {
         && !is_variable
         && !is_state
         && !KEEPING.contains(&graph.kind(user).as_str())
-        // In the condition of an `if`, reading it would refine types a second time.
+        // In the condition of an `if`, reading it again would refine types a second time.
         && graph.kind(node) != prim::IS_INSTANCE
 }
 

@@ -1,4 +1,5 @@
-//! Constants as expressions, the table of those that are too large for one, and defaults of schemas.
+//! Constants as expressions, the table of those that are too large for one, and defaults of
+//! schemas.
 
 use super::annotations::{annotation, has_class, is_told_by_members};
 use crate::ir::{Attribute, Float, FloatStyle, Graph, Value};
@@ -9,17 +10,19 @@ use crate::types::{Simple, TensorType, Type, TypeKind};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
-/// The constants that stand beside the code, `CONSTANTS.c0`, `CONSTANTS.c1`, …: tensors, objects, strings beyond ASCII.
+/// The constants that are stored apart from the code, `CONSTANTS.c0`, `CONSTANTS.c1`, …: tensors,
+/// objects, strings beyond ASCII.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     len: usize,
-    /// Tensors whose elements the text shows, by that text and what else of their type makes them equal.
+    /// Tensors whose elements the text shows, by that text and the other facts that their equality
+    /// depends on.
     tensors: FxHashMap<(Arc<str>, Type), usize>,
 }
 
 impl Table {
-    /// The name of a constant. A tensor whose text is that of an earlier one is taken for the same, as PyTorch compares elements;
-    /// what the text does not show is something of its own.
+    /// The name of a constant. A tensor whose text equals that of an earlier one is the same
+    /// constant, as PyTorch compares elements; a constant with unknown contents is distinct.
     fn name(&mut self, value: &Attribute, ty: Type) -> String {
         let next = self.len;
         let i = match value {
@@ -33,7 +36,7 @@ impl Table {
         format!("CONSTANTS.c{i}")
     }
 
-    /// A constant as an expression; an error says what its text does not show.
+    /// A constant as an expression; an error gives what its text does not show.
     pub(super) fn literal(&mut self, value: &Attribute, ty: Type) -> Result<String, &'static str> {
         let ty = if let TypeKind::Optional(inner) = ty.kind() { *inner } else { ty };
         if ty.is_tensor() || matches!(ty.kind(), TypeKind::Class(_)) || has_text_beyond_ascii(value) {
@@ -61,10 +64,10 @@ impl Table {
             (Attribute::Dict(pairs), _) => self.dict(pairs, ty)?,
             (Attribute::Enum(member), _) => member.as_str().to_owned(),
             (Attribute::Tensor(_), _) => self.name(value, ty),
-            // A list whose members do not tell its type is the same text in IR.
+            // A list whose elements do not determine its type has the same text in IR.
             (Attribute::Opaque(text), _) if text.starts_with("annotate(") && !text.contains('<') => text.to_string(),
             (Attribute::Opaque(_) | Attribute::Type(_) | Attribute::Graph(_), _) => {
-                return Err("the text of the graph does not show what this constant holds");
+                return Err("the text of the graph does not show the contents of this constant");
             }
         })
     }
@@ -97,12 +100,13 @@ impl Table {
         };
         let dict = format!("{{{}}}", pairs.iter().map(pair).collect::<Result<Vec<_>, _>>()?.join(", "));
         let plain = !pairs.is_empty() && is_told_by_members(key) && is_told_by_members(item);
-        // No blank behind the comma: so PyTorch prints constants.
+        // No blank after the comma: PyTorch prints constants in this way.
         Ok(if plain { dict } else { format!("annotate({},{dict})", annotation(ty)) })
     }
 }
 
-/// A tensor type with what makes tensors of the same elements equal: element type, sizes and device.
+/// A tensor type with the facts that make tensors of the same elements equal: element type, sizes
+/// and device.
 fn what_is_compared(ty: Type) -> Type {
     let compared = |tensor: &TensorType| TensorType {
         dtype: tensor.dtype,
@@ -141,7 +145,7 @@ pub(super) fn quote(text: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Whether a value is the constant that is taken where its formal is left out.
+/// Whether a value is the default constant of a formal parameter.
 pub(super) fn is_default(graph: &Graph, value: Value, formal: &Formal) -> bool {
     match (formal.default, graph.constant(value)) {
         (Some(default), Some(constant)) => same(default, formal.ty, formal.size, constant, graph.ty(value)),
@@ -149,7 +153,7 @@ pub(super) fn is_default(graph: &Graph, value: Value, formal: &Formal) -> bool {
     }
 }
 
-/// Whether the text of a default is a constant. Whole numbers and reals are different.
+/// Whether the text of a default denotes a constant. Integers and floats are different.
 fn same(default: &str, formal: Type, size: Option<u32>, constant: Option<&Attribute>, ty: Type) -> bool {
     let formal = if let TypeKind::Optional(inner) = formal.kind() { *inner } else { formal };
     let is_bool = ty.is(Simple::Bool);
@@ -175,7 +179,8 @@ fn same(default: &str, formal: Type, size: Option<u32>, constant: Option<&Attrib
     }
 }
 
-/// Whether the text of a default is a list: one number stands for as many as the formal takes.
+/// Whether the text of a default denotes a list: a single number is repeated as often as the formal
+/// parameter requires.
 fn is_list(default: &str, formal: Type, size: Option<u32>, parts: &[Attribute]) -> bool {
     let element = if let TypeKind::List(element) = formal.kind() { *element } else { formal };
     let texts: Vec<&str> = match (default.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')), size) {

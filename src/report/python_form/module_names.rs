@@ -1,7 +1,7 @@
-//! In which module a function is that a graph calls: the text of the graph has its bare name alone.
+//! The module of a called function: the text of the graph has only its bare name.
 
-/// What modules of PyTorch 2.15 define in Python, as far as its own functions and modules call it when they are compiled. Functions of
-/// programs seldom have these names.
+/// The Python functions of the modules of PyTorch 2.15, as far as its own functions and modules
+/// call them when they are compiled. Functions of programs seldom have these names.
 #[rustfmt::skip]
 const MODULES: &[(&str, &[&str])] = &[
     ("torch.backends.mha", &[
@@ -60,7 +60,8 @@ const MODULES: &[(&str, &[&str])] = &[
     ]),
 ];
 
-/// The qualified name of a function: that of PyTorch's library, else that of a program that is one file.
+/// The qualified name of a function: that of PyTorch's library, otherwise that of a program in a
+/// single file.
 pub(super) fn qualified(name: &str) -> String {
     match MODULES.iter().find(|(_, names)| names.binary_search(&name).is_ok()) {
         Some((module, _)) => format!("__torch__.{module}.{name}"),
