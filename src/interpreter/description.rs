@@ -605,7 +605,7 @@ pub fn fitted(value: IValue, ty: Type) -> Result<IValue> {
         (IValue::Object(_), TypeKind::Class(_) | TypeKind::Interface(_)) => true,
         _ => value.is_a(ty),
     };
-    if fits { Ok(value) } else { refuse(format!("expected {ty}, found a {}", value.kind_name())) }
+    if fits { Ok(value) } else { refuse(format!("expected {ty}, found {}", value.kind_name())) }
 }
 
 // ---- writing

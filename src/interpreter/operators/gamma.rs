@@ -60,8 +60,8 @@ fn trigamma(x: f64) -> f64 {
     tail_sum(2.0, x)
 }
 
-/// The derivatives of higher order than the second: `(-1)^(n + 1) n!` times the sum of `(x + k)^-(n
-/// + 1)`, which is infinite if a term is. PyTorch sums past 0 if x is negative, and gives NaN at
+/// The derivatives of higher order than the second: the sum of `(x + k)^-(n + 1)`, which is infinite
+/// if a term is, times `(-1)^(n + 1) n!`. PyTorch sums past 0 if x is negative, and gives NaN at
 /// infinity.
 fn higher(n: f64, x: f64) -> f64 {
     let sign = if n % 2.0 == 0.0 { -1.0 } else { 1.0 };
