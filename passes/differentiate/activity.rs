@@ -170,8 +170,8 @@ impl Activity {
             self.add(container, false, shares);
         }
         // What hands gradients on has a row without formula, too.
-        let row =
-            schema.filter(|_| !is_structural(graph.kind(node))).and_then(|schema| any_gradient_row(graph.era, schema));
+        let schema = schema.filter(|_| !is_structural(graph.kind(node)));
+        let row = schema.and_then(|schema| any_gradient_row(graph.release(), schema));
         let is_stopped = row.is_some_and(|row| row.formula().lines.is_empty());
         let is_active = !is_stopped && operands.iter().any(|&value| self.active.contains(value));
         let inside = graph.node_blocks(node).flat_map(|block| graph.params(block).collect::<Vec<_>>());

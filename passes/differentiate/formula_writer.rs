@@ -240,7 +240,7 @@ impl<'a> Writer<'a> {
                 None => positional.push(thing),
             }
         }
-        if let Some(function) = function(self.graph.era, name) {
+        if let Some(function) = function(self.graph.release(), name) {
             // One constant None may stand for several operands: which of them is meant, the function says.
             let known = self.optional.len();
             for (&thing, &ty) in positional.iter().zip(&function.types) {
