@@ -264,7 +264,7 @@ CALLS = [
     # Images.
     ("aten::max_pool2d", [IMAGE, [2, 2], [1, 1]], "torch.max_pool2d(a, b, c)"),
     ("aten::adaptive_max_pool2d", [IMAGE, [2, 2]], "torch._C._nn.adaptive_max_pool2d(a, b)"),
-    ("aten::avg_pool2d", [IMAGE, [2, 2], [1, 1], [1, 1], True, False], "torch._C._nn.avg_pool2d(a, b, c, d, e)"),
+    ("aten::avg_pool2d", [IMAGE, [2, 2], [1, 1], [1, 1], True, False], "torch._C._nn.avg_pool2d(a, b, c, d, e, f)"),
     ("aten::reflection_pad2d", [IMAGE, [1, 1, 1, 1]], "torch._C._nn.reflection_pad2d(a, b)"),
     # Elements that are picked and written.
     ("aten::gather", [ROWS, 1, T("int64", [[0, 0], [2, 1]])], "torch.gather(a, b, c)"),
@@ -300,6 +300,13 @@ def clean(x):
     return x
 
 
+def spelled(x):
+    """Operands as they are, without the numbers that JSON lacks."""
+    if isinstance(x, list):
+        return [spelled(item) for item in x]
+    return str(x) if isinstance(x, float) and (math.isnan(x) or math.isinf(x)) else x
+
+
 def operand(x):
     if isinstance(x, T):
         return x.tensor()
@@ -311,10 +318,10 @@ def operand(x):
 def shown(x):
     """An operand as JSON."""
     if isinstance(x, T):
-        return [x.dtype, clean(x.values)]
+        return [x.dtype, spelled(x.values)]
     if isinstance(x, list):
         return {"list": [shown(item) for item in x]}
-    return clean(x)
+    return spelled(x)
 
 
 def gradients(names, expression):

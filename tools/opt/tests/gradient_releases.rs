@@ -23,13 +23,21 @@ const PATTERN: [f64; 3] = [1.0, -0.5, 0.75];
 
 /// Calls whose gradients differ from those of some releases, by their kind and a part of the
 /// operands, and why.
-const KNOWN: &[(&str, &str, &str)] = &[];
+const KNOWN: &[(&str, &str, &str)] = &[
+    ("aten::det", "[2.0,4.0]", "the gradient of a singular matrix is refused, in all releases"),
+    ("aten::kthvalue", "", "of equal elements 1.3 to 1.5 pick another one: the forward index differs"),
+    ("aten::median", "1,false", "of equal elements releases up to 1.7 pick another one: the forward index differs"),
+    ("aten::lgamma", "", "up to 1.7 `digamma` is infinite at all poles"),
+    ("aten::logcumsumexp", "", "1.6 to 1.8 compute a wrong gradient"),
+    ("aten::var", "3.0", "of one element 1.13 has infinity, earlier and later releases NaN"),
+];
 
 /// What a schema has after the operands of a call in Python.
 fn rest(kind: &str, operands: usize) -> &'static [&'static str] {
     const NONE: &str = "NoneType = prim::Constant";
     const FALSE: &str = "bool = prim::Constant[value=0]";
     const ONE: &str = "int = prim::Constant[value=1]";
+    const ZERO: &str = "int = prim::Constant[value=0]";
     const EMPTY: &str = "int[] = prim::Constant[value=[0, 0]]";
     const ONES: &str = "int[] = prim::Constant[value=[1, 1]]";
     match (kind, operands) {
@@ -38,8 +46,10 @@ fn rest(kind: &str, operands: usize) -> &'static [&'static str] {
         ("aten::nansum", 1) => &[NONE, FALSE, NONE],
         ("aten::nan_to_num", 1) => &[NONE, NONE, NONE],
         ("aten::cdist", 3) | ("aten::avg_pool2d", 6) => &[NONE],
-        ("aten::multi_margin_loss", 4) | ("aten::binary_cross_entropy", 2) => &[NONE, ONE],
-        ("aten::binary_cross_entropy_with_logits", 2) => &[NONE, NONE, ONE],
+        ("aten::multi_margin_loss", 4) => &[NONE, ONE],
+        // Called from Python these have no reduction.
+        ("aten::binary_cross_entropy", 2) => &[NONE, ZERO],
+        ("aten::binary_cross_entropy_with_logits", 2) => &[NONE, NONE, ZERO],
         ("aten::addcdiv", 3) => &[ONE],
         ("aten::kl_div", 3) | ("aten::gather", 3) => &[FALSE],
         ("aten::max_pool2d", 3) => &[EMPTY, ONES, FALSE],
@@ -54,13 +64,11 @@ fn graph_of(call: &Json, release: Release) -> Option<(Graph, Vec<IValue>)> {
     let params: Vec<String> = given.iter().enumerate().map(|(i, (ty, _))| format!("%p{i} : {ty}")).collect();
     let mut names: Vec<String> = (0..given.len()).map(|i| format!("%p{i}")).collect();
     let mut lines = String::new();
-    let is_old = release < Release(1, 5);
-    let more = match kind {
+    let more: &[&str] = match kind {
         // Later releases have a last operand, `log_target`.
         "aten::kl_div" if release < Release(1, 6) => &[],
         "aten::cdist" if release < Release(1, 4) => &[],
         "aten::nansum" if release < Release(1, 12) => &["NoneType = prim::Constant"],
-        "aten::multi_margin_loss" | "aten::addcdiv" if is_old => rest(kind, given.len()),
         _ => rest(kind, given.len()),
     };
     for (i, constant) in more.iter().enumerate() {
@@ -84,7 +92,10 @@ fn ours(call: &Json, release: Release) -> Result<Option<Vec<IValue>>, String> {
     let Ok(results) = Machine::new(&graph, &env).run(inputs.iter().map(copied).collect()) else { return Ok(None) };
     let given: Vec<IValue> = results.iter().map(given_for).collect();
     let pipeline = Pipeline::parse("differentiate{eager}", &REGISTRY).expect("a pipeline");
-    run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|why| why.to_string())?;
+    match run(&mut graph, &pipeline, &mut Session::default(), &mut []).map_err(|why| why.to_string()) {
+        Err(why) if why.contains("has no gradient formula") => return Ok(None),
+        other => other?,
+    };
     let Some(both) = Differentials::of(&graph) else { return Err("nothing is differentiated".to_owned()) };
     let mut run = |graph: &Graph, inputs| Machine::new(graph, &env).run(inputs);
     let forward = both.forward(&mut run, inputs).map_err(|stop| format!("forward: {stop}"))?;
@@ -152,6 +163,7 @@ fn gradients_are_those_of_each_release() {
     }
     assert!(wrong.is_empty(), "{} of {compared} differ\n{}", wrong.len(), wrong.join("\n"));
     assert!(compared > 2000, "only {compared} gradients were compared");
-    let stale: Vec<&str> = KNOWN.iter().zip(&differs).filter(|(_, differs)| !**differs).map(|(known, _)| known.0).collect();
+    let stale: Vec<&str> =
+        KNOWN.iter().zip(&differs).filter(|(_, differs)| !**differs).map(|(known, _)| known.0).collect();
     assert!(stale.is_empty(), "these differ no more: {stale:?}");
 }
