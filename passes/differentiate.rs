@@ -166,7 +166,7 @@ fn has_hidden_results(graph: &Graph, group: Node) -> bool {
 /// A function of the table as a graph of its own; PyTorch's backward graphs call such functions
 /// instead of containing their nodes.
 pub fn function_graph(release: Release, name: &str) -> Option<Graph> {
-    let function = function(release.era(), name)?;
+    let function = function(release, name)?;
     let mut graph = Graph::new();
     graph.set_release(release);
     let params: Vec<Thing> = function.types.iter().map(|&ty| Thing::Here(graph.add_param(graph.root(), ty))).collect();

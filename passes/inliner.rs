@@ -126,7 +126,7 @@ fn callee_of(graph: &Graph, call: Node, cx: &PassContext<'_>) -> Option<String> 
         names.push(method);
     }
     planted!(
-        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some() || function(graph.era, name).is_some()),
+        "inline.name", names.into_iter().find(|name| cx.callee(name).is_some() || function(graph.release(), name).is_some()),
         "last" => names.into_iter().rev().find(|name| cx.callee(name).is_some()),
         "shortest" => Some("f0".to_owned()).filter(|name| cx.callee(name).is_some()),
     )

@@ -175,8 +175,8 @@ impl Activity {
             self.add(container, false, shares);
         }
         // Operators that propagate gradients without a formula have a row, too.
-        let row =
-            schema.filter(|_| !is_structural(graph.kind(node))).and_then(|schema| any_gradient_row(graph.era, schema));
+        let schema = schema.filter(|_| !is_structural(graph.kind(node)));
+        let row = schema.and_then(|schema| any_gradient_row(graph.release(), schema));
         let is_stopped = row.is_some_and(|row| row.formula().lines.is_empty());
         let is_active = !is_stopped && operands.iter().any(|&value| self.active.contains(value));
         let inside = graph.node_blocks(node).flat_map(|block| graph.params(block).collect::<Vec<_>>());

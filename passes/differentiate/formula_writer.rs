@@ -244,7 +244,7 @@ impl<'a> Writer<'a> {
                 None => positional.push(thing),
             }
         }
-        if let Some(function) = function(self.graph.era, name) {
+        if let Some(function) = function(self.graph.release(), name) {
             // One constant None may stand for several operands: the function determines which one
             // is meant.
             let known = self.optional.len();

@@ -85,7 +85,7 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
         }
         let is_computed = activity.reaches(forward, node) && !is_structural(forward.kind(node));
         let of_complex =
-            || schema_of(forward, node).is_some_and(|schema| complex_gradient_row(forward.era, schema).is_some());
+            || schema_of(forward, node).is_some_and(|schema| complex_gradient_row(forward.release(), schema).is_some());
         if is_computed && is_of_complex_numbers(forward, node) && !of_complex() {
             let why = format!("`{}` of complex numbers has no gradient formula", forward.kind(node));
             return Some(Undifferentiable { node, why });
@@ -97,7 +97,7 @@ pub(super) fn obstacle(forward: &Graph) -> Option<Undifferentiable> {
             || is_structural(forward.kind(node))
             || has_backward(forward, node)
             || is_of_complex_numbers(forward, node) && of_complex()
-            || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.era, schema).is_some());
+            || schema_of(forward, node).is_some_and(|schema| any_gradient_row(forward.release(), schema).is_some());
         (!has_rule).then(|| Undifferentiable {
             node,
             why: format!("`{}` has no gradient formula for these operands", forward.kind(node)),
@@ -262,17 +262,17 @@ impl Reverse {
                 .filter_map(|value| forward.ty(value).as_tensor().map(|ty| ty.dtype))
         };
         if is_of_complex_numbers(forward, node) {
-            return complex_gradient_row(forward.era, schema);
+            return complex_gradient_row(forward.release(), schema);
         }
         let is_half = |dtype: Option<DType>| matches!(dtype, Some(DType::Half | DType::BFloat16));
-        let era = forward.era;
+        let release = forward.release();
         if dtypes().any(is_half) {
-            return half_gradient_row(era, schema);
+            return half_gradient_row(release, schema);
         }
         let may_be = self.may_be_halves && dtypes().all(|dtype| dtype.is_none_or(|dtype| !dtype.is_float()));
-        let own = if may_be { own_half_gradient_row(era, schema) } else { None };
+        let own = if may_be { own_half_gradient_row(release, schema) } else { None };
         let usual = if self.is_eager { eager_gradient_row } else { any_gradient_row };
-        own.or_else(|| usual(era, schema))
+        own.or_else(|| usual(release, schema))
     }
 
     /// A `prim::GradOf` with its block.

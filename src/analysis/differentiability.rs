@@ -20,7 +20,7 @@ pub fn formula_row(graph: &Graph, node: Node) -> Option<&'static GradientRow> {
     }
     let types: Vec<Type> = graph.inputs(node).map(|value| graph.ty(value)).collect();
     let schema = ops::operator(graph.era, graph.kind(node)).resolve(&types).schema()?;
-    let row = gradient_row(graph.era, schema)?;
+    let row = gradient_row(graph.release(), schema)?;
     let operand = |name: &str| Some(graph.input(node, schema.formal(name)?));
     let is_constant = |value: Value| graph.definer(value).is_some_and(|made| graph.kind(made) == prim::CONSTANT);
     let fixed = row.fixed.iter().all(|name| operand(name).is_some_and(is_constant));

@@ -1,6 +1,7 @@
-//! The column of the operator table that tells how operators are differentiated.
+//! The column of the operator table for gradients.
 //!
-//! The table is text, `ops/gradients.txt` and the files beside it; the head of that says what its lines are, [`notation`] how formulas are written.
+//! The table is text, `ops/gradients.txt` and the files next to it. The head of that file describes
+//! its lines, [`notation`] the formulas.
 //!
 //! Reading a formula makes nodes in PyTorch's order, so that recorded backward graphs compare.
 //!
@@ -16,6 +17,12 @@
 //! gradient of eager mode to match. `tools/pytorch/half_gradients.py` shows which operators eager
 //! mode runs, and records its results at both ends of the range;
 //! `tools/opt/tests/half_gradients.rs` compares.
+//!
+//! Gradients go by release: a row or a function holds `from` a release on and `until` one, within
+//! its era. `tools/pytorch/gradient_probe.py` computes gradients at ties, bounds, zeros, infinities
+//! and NaN in each release; where a release between two was not run, the boundary is the first
+//! release that was observed with the later gradient. The boundary of `cosine_similarity`, whose
+//! norms lose their bound between 1.13 and 2.7, is set to 2.0.
 
 pub mod notation;
 
@@ -23,6 +30,7 @@ use super::schema::Schema;
 use crate::symbol::Symbol;
 use crate::types::Type;
 use crate::types::era::Era;
+use crate::types::release::Release;
 use crate::types::spelling::parse_all;
 use notation::Body;
 use rustc_hash::FxHashMap;
@@ -48,6 +56,8 @@ pub struct GradientRow {
     eras: Vec<Era>,
     /// In which eras the formula is ours alone.
     ours: Vec<Era>,
+    /// The releases of these eras that the formula is of.
+    releases: Span,
     /// Whether the formula is taken where `differentiate{eager}` is asked for, and only there.
     is_eager: bool,
     /// Whether they only look at the memory of their operand.
@@ -76,7 +86,34 @@ pub struct Function {
     /// Their types.
     pub types: Vec<Type>,
     eras: Vec<Era>,
+    releases: Span,
     body: Text,
+}
+
+/// Releases: all of them, where no bound is given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Span {
+    /// The first release.
+    from: Option<Release>,
+    /// The first release after them.
+    until: Option<Release>,
+}
+
+impl Span {
+    fn covers(self, release: Release) -> bool {
+        self.from.is_none_or(|from| from <= release) && self.until.is_none_or(|until| release < until)
+    }
+
+    /// Reads `from=1.10` or `until=1.10`; false where the word is neither.
+    fn read(&mut self, word: &str) -> bool {
+        let bound = |text: &str| Some(text.parse().expect("a release is written as `--torch` reads it"));
+        match word.split_once('=') {
+            Some(("from", text)) => self.from = bound(text),
+            Some(("until", text)) => self.until = bound(text),
+            _ => return false,
+        }
+        true
+    }
 }
 
 /// A text that is read when it is needed.
@@ -97,6 +134,12 @@ impl GradientRow {
     /// Whether the row is taken without a reason to take another one.
     fn is_plain(&self) -> bool {
         !self.is_eager && !self.is_for_halves && !self.is_for_complex
+    }
+
+    /// Whether the formula is PyTorch's or ours in a release.
+    fn holds_in(&self, release: Release) -> bool {
+        let era = release.era();
+        (self.eras.contains(&era) || self.ours.contains(&era)) && self.releases.covers(release)
     }
 
     /// The formula; without lines when no gradient comes back.
@@ -131,35 +174,36 @@ struct Table {
     functions: FxHashMap<&'static str, Vec<Function>>,
 }
 
-/// The row of an overload, where PyTorch has a formula for it in that era.
-pub fn gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.eras.contains(&era) && row.is_plain())
+/// The row of an overload, where PyTorch has a formula for it in that release.
+pub fn gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.eras.contains(&release.era()) && row.releases.covers(release) && row.is_plain())
 }
 
-/// The row of an overload that has a formula in that era, PyTorch's or one of ours.
-pub fn any_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| (row.eras.contains(&era) || row.ours.contains(&era)) && row.is_plain())
+/// The row of an overload that has a formula in that release, PyTorch's or one of ours.
+pub fn any_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.holds_in(release) && row.is_plain())
 }
 
-/// The row that gives what eager mode gives where a gradient is infinite or no number too, or else the same.
-pub fn eager_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.is_eager && row.ours.contains(&era)).or_else(|| any_gradient_row(era, schema))
+/// The row that computes what eager mode computes also where a gradient is infinite or NaN, or else
+/// the one of [`any_gradient_row`].
+pub fn eager_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.is_eager && row.holds_in(release)).or_else(|| any_gradient_row(release, schema))
 }
 
 /// The row that rounds where eager mode rounds halves, or else the one of eager mode.
-pub fn half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    own_half_gradient_row(era, schema).or_else(|| eager_gradient_row(era, schema))
+pub fn half_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    own_half_gradient_row(release, schema).or_else(|| eager_gradient_row(release, schema))
 }
 
 /// The row for operands that may be halves, where there is one.
-pub fn own_half_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    find(schema, |row| row.is_for_halves && row.ours.contains(&era))
+pub fn own_half_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    find(schema, |row| row.is_for_halves && row.holds_in(release))
 }
 
 /// The row for complex operands or results: one of their own, or one that holds for them, too.
-pub fn complex_gradient_row(era: Era, schema: &Schema) -> Option<&'static GradientRow> {
-    let own = find(schema, |row| row.is_for_complex && row.ours.contains(&era));
-    own.or_else(|| any_gradient_row(era, schema).filter(|row| row.is_linear || row.is_flat))
+pub fn complex_gradient_row(release: Release, schema: &Schema) -> Option<&'static GradientRow> {
+    let own = find(schema, |row| row.is_for_complex && row.holds_in(release));
+    own.or_else(|| any_gradient_row(release, schema).filter(|row| row.is_linear || row.is_flat))
 }
 
 fn find(schema: &Schema, wanted: impl Fn(&GradientRow) -> bool) -> Option<&'static GradientRow> {
@@ -175,8 +219,9 @@ pub fn kinds() -> Vec<Symbol> {
 }
 
 /// The function of this name.
-pub fn function(era: Era, name: &str) -> Option<&'static Function> {
-    ALL.functions.get(name)?.iter().find(|function| function.eras.contains(&era))
+pub fn function(release: Release, name: &str) -> Option<&'static Function> {
+    let holds = |function: &&Function| function.eras.contains(&release.era()) && function.releases.covers(release);
+    ALL.functions.get(name)?.iter().find(holds)
 }
 
 static ALL: LazyLock<Table> = LazyLock::new(|| {
@@ -206,8 +251,9 @@ impl Table {
             all.map(|one| one.split_once(": ").unwrap_or((one, "Tensor"))).unzip::<_, _, Vec<_>, Vec<_>>();
         let types =
             types.into_iter().map(|ty| parse_all(ty.as_bytes()).expect("a type is written as in graphs")).collect();
-        let eras = words.split_whitespace().filter_map(era).collect();
-        self.functions.entry(name).or_default().push(Function { formals, types, eras, body: text });
+        let mut releases = Span::default();
+        let eras = words.split_whitespace().filter(|word| !releases.read(word)).filter_map(era).collect();
+        self.functions.entry(name).or_default().push(Function { formals, types, eras, releases, body: text });
     }
 
     fn row(&mut self, head: &'static str, text: Text) {
@@ -216,6 +262,7 @@ impl Table {
             match (era(word), word.strip_prefix('+').and_then(era), word.split_once('=')) {
                 (Some(era), ..) => row.eras.push(era),
                 (_, Some(era), _) => row.ours.push(era),
+                _ if row.releases.read(word) => {}
                 (_, _, Some(("fixed", operands))) => row.fixed = operands.split(',').collect(),
                 (_, _, Some(("trained", operand))) => row.trained = Some(operand),
                 _ if word == "view" => row.is_view = true,
@@ -265,6 +312,8 @@ mod tests {
             for (key, row) in keys {
                 assert!(!row.eras.is_empty() || !row.ours.is_empty(), "{kind}.{} is in no era", key.overload);
                 for &era in row.eras.iter().chain(&row.ours) {
+                    let holds = |release: &Release| release.era() == era && row.releases.covers(*release);
+                    let release = Release::all().find(holds).expect("a row holds in a release");
                     // Versions between have overloads of the other era, which formulas call: `index_add` without `alpha`.
                     let operator = ops::operator(era, *kind);
                     let mut schemas = operator.schemas.iter().chain(operator.elsewhere());
@@ -275,7 +324,7 @@ mod tests {
                         _ => any_gradient_row,
                     };
                     let fits = |schema: &&Schema| {
-                        key.fits(schema) && find(era, schema).is_some_and(|found| std::ptr::eq(found, *row))
+                        key.fits(schema) && find(release, schema).is_some_and(|found| std::ptr::eq(found, *row))
                     };
                     let schema = schemas.find(fits);
                     let schema = schema.unwrap_or_else(|| panic!("{kind}.{} is not declared", key.overload));

@@ -445,7 +445,7 @@ impl<'a> Tracer<'a> {
         let is_stopped = |node: Node| {
             let types: Vec<Type> = self.made.inputs(node).map(|value| self.made.ty(value)).collect();
             let schema = ops::operator(self.made.era, self.made.kind(node)).resolve(&types).schema();
-            let row = schema.and_then(|schema| any_gradient_row(self.made.era, schema));
+            let row = schema.and_then(|schema| any_gradient_row(self.made.release(), schema));
             row.is_some_and(|row| row.formula().lines.is_empty())
         };
         let (mut open, mut seen) = (vec![*value], FxHashSet::default());

@@ -349,7 +349,7 @@ impl Trial {
         let node = graph.nodes(graph.root()).filter(|&node| graph.kind(node) == schema.kind).last()?;
         let types: Vec<_> = graph.inputs(node).map(|value| graph.ty(value)).collect();
         let found = ops::resolve(era, schema.kind, &types);
-        let row = |schema| any_gradient_row(era, schema).map(std::ptr::from_ref);
+        let row = |schema| any_gradient_row(Release::of(era), schema).map(std::ptr::from_ref);
         let is_it = found.schema().is_some_and(|found| row(found) == row(schema));
         let trial = is_it.then_some(Trial { text, graph, inputs, varying, idle })?;
         // Lists that come out are taken apart.
@@ -586,7 +586,7 @@ fn examine(era: Era, schema: &'static Schema, name: &str, wanted: usize) -> Exam
 const COMPLEX: &[&str] = &["aten::complex", "aten::polar", "aten::view_as_complex", "aten::view_as_real"];
 
 fn is_tried(era: Era, schema: &Schema) -> bool {
-    let Some(row) = any_gradient_row(era, schema) else { return false };
+    let Some(row) = any_gradient_row(Release::of(era), schema) else { return false };
     let has_tensor = schema.formals.iter().any(|formal| formal.ty.to_string().contains("Tensor"));
     let random = ops::operator(era, schema.kind).nondeterminism(Some(schema));
     // A probability that is given is 0 in the rows of [`OPERANDS`].
