@@ -34,6 +34,8 @@ pub struct Environment {
     pub content_names: Rc<ContentNames>,
     /// Most nodes to run.
     pub max_steps: Option<u64>,
+    /// Whether a search for inputs was stopped by the budget of steps or time.
+    pub search_is_spent: Cell<bool>,
     /// When to give up.
     pub deadline: Option<std::time::Instant>,
     /// What the program printed.

@@ -96,7 +96,8 @@ impl Generator {
             // What an attempt before invented is not known to this one.
             env.invented.borrow_mut().clone_from(&invented);
             search.draws = Philox::new(self.seed, u64::MAX - 1, attempt);
-            if search.fit() {
+            // A graph that spends its budget on some inputs hardly ends on others.
+            if search.fit() || env.search_is_spent.get() {
                 break;
             }
         }
@@ -385,6 +386,9 @@ impl<'a> Search<'a> {
             Some(Reason::Raised(exception)) => (exception.message.clone(), exception.class == "KeyError"),
             _ => (String::new(), false),
         };
+        if matches!(reason, Some(Reason::Budget(_))) {
+            self.env.search_is_spent.set(true);
+        }
         let failed = tracker.last.filter(|_| matches!(reason, Some(Reason::Raised(_))));
         let hopeless = matches!(reason, Some(Reason::Unsupported(_) | Reason::Unbound(_) | Reason::Budget(_)));
         // An exception that no node raised is about the graph, not about values.

@@ -292,6 +292,8 @@ pub enum Element {
     Promoted,
     /// The same, where 1.3 had other rules for unequal types: there only of equal ones.
     Settled,
+    /// The same of a sum with a floating-point number: integers become floats.
+    SettledFloat,
     /// The same, and whole numbers become reals from 1.5 on.
     Divided,
     /// Arithmetic that makes reals of whole numbers from 1.5 on, and refused them before.

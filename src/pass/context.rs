@@ -47,6 +47,8 @@ pub struct Session {
     pub doubts: Vec<String>,
     /// How many nodes the graph had at first.
     pub size_at_first: usize,
+    /// How many rounds of `fixpoint` are running, one inside the other.
+    pub rounds: usize,
     /// The passes that changed the graph up to now, but for those inside of differentiable subgraphs.
     pub changed_by: Vec<String>,
     /// The passes that ran up to now, by their short names, each once.

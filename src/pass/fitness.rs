@@ -79,14 +79,17 @@ fn may_be_tuple(schema: &Schema) -> bool {
     schema.returns.iter().any(|result| is_open(result.ty))
 }
 
-/// Whether a graph has grown out of all proportion: passes that are repeated until nothing changes
-/// need not end.
-pub(super) fn has_exploded(graph: &Graph, at_first: usize) -> bool {
+/// Nodes that a graph may come to between the passes of a round of `fixpoint`, for each that it may have after one.
+pub(super) const WITHIN_A_ROUND: usize = 5;
+
+/// Most nodes that a graph may have after a round of `fixpoint`: passes that are repeated until nothing changes need
+/// not end.
+pub(super) fn most_nodes(at_first: usize) -> usize {
     /// Nodes that any graph may come to.
     const SMALL: usize = 20_000;
     /// How many times larger a large graph may become.
     const GROWTH: usize = 50;
-    size(graph) > SMALL.max(at_first.saturating_mul(GROWTH))
+    SMALL.max(at_first.saturating_mul(GROWTH))
 }
 
 /// The nodes of a graph and its sections.

@@ -156,6 +156,14 @@ pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
     }
 }
 
+/// The exit code where nothing was compared.
+pub(crate) fn uncompared(tally: &Tally) -> i32 {
+    match &tally.unjudged {
+        Some((_, stop)) if matches!(stop.reason, Reason::Budget(_)) => exit::BUDGET,
+        _ => exit::NO,
+    }
+}
+
 /// Says what a tally means.
 pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     let (text, note, compared) = told(tally);
@@ -168,7 +176,7 @@ pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     if tally.unjudged.as_ref().is_some_and(|(_, stop)| matches!(stop.reason, Reason::Raised(_))) {
         world.say("note: inputs that are made up may not fit: give them, or try another --seed or --shape");
     }
-    exit::NO
+    uncompared(tally)
 }
 
 fn samples(n: usize) -> String {
