@@ -202,17 +202,12 @@ fn gru(call: &Call<'_>) -> Answer {
     layers(call, &[call.tensor("hx")?])
 }
 
-/// Weights that a cell is given as operands of its own.
+/// Weights that a cell is given as operands of its own. The biases that count are those that were packed with them,
+/// not the operands.
 fn own_weights(call: &Call<'_>) -> Result<Cell, Stop> {
-    let weights = |name: &str, biases: [&str; 2]| {
-        let packed = Packed::of(call.look(name).unwrap_or(&IValue::None))?;
-        let bias = biases.into_iter().find_map(|name| call.look(name).and_then(IValue::tensor));
-        let bias = bias.map(|bias| bias.read::<f64>());
-        Ok::<Packed, Stop>(Packed { bias: bias.or(packed.bias.clone()), ..packed })
-    };
-    let (input, hidden) = (weights("w_ih", ["b_ih", "bias_ih"])?, weights("w_hh", ["b_hh", "bias_hh"])?);
+    let weights = |name: &str| Packed::of(call.look(name).unwrap_or(&IValue::None));
     // PyTorch's cells always use the smaller range.
-    Ok(Cell { input, hidden, reduced: true })
+    Ok(Cell { input: weights("w_ih")?, hidden: weights("w_hh")?, reduced: true })
 }
 
 /// A step of a cell with one state.
