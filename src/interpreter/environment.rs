@@ -36,6 +36,8 @@ pub struct Environment {
     pub content_names: Rc<ContentNames>,
     /// The maximal number of nodes to run.
     pub max_steps: Option<u64>,
+    /// Whether a search for inputs was stopped by the budget of steps or time.
+    pub search_is_spent: Cell<bool>,
     /// The time at which the run gives up.
     pub deadline: Option<std::time::Instant>,
     /// The output of the program.

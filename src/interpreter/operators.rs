@@ -41,7 +41,9 @@ pub mod picking;
 pub mod pointwise;
 pub mod pooling;
 pub mod quantization;
+pub mod quantized_functions;
 pub mod quantized_layers;
+pub mod quantized_recurrent;
 pub mod rearranging;
 pub mod recurrent;
 pub mod reductions;
@@ -108,6 +110,8 @@ pub const OF_TENSORS: &[&[Row]] = &[
     fake_quantization::ROWS,
     quantization::ROWS,
     quantized_layers::ROWS,
+    quantized_functions::ROWS,
+    quantized_recurrent::ROWS,
     sampling::ROWS,
     vision::ROWS,
     adjoints::ROWS,

@@ -150,7 +150,15 @@ pub const RELEASE_ROWS: &[ReleaseRow] = &[
     before("aten::logsumexp", Operands::Integral, (1, 11), Does::Raises),
     before("aten::mse_loss", Operands::Mixed, (1, 4), Does::Raises),
     before("aten::all aten::any", Operands::NotBools, (1, 8), Does::Raises),
+    // By FBGEMM, whose older way of rounding 2.14 has no longer.
+    before(DYNAMIC_PRODUCTS, Operands::Values, (2, 14), Does::Computes("adds the zero point before it rounds")),
 ];
+
+/// Products that quantise their first operand.
+const DYNAMIC_PRODUCTS: &str = "quantized::linear_dynamic quantized::linear_relu_dynamic _quantized::linear_dynamic \
+    aten::quantized_lstm aten::quantized_gru quantized::quantized_lstm_cell_dynamic \
+    quantized::quantized_gru_cell_dynamic quantized::quantized_rnn_tanh_cell_dynamic \
+    quantized::quantized_rnn_relu_cell_dynamic";
 
 const fn row(
     kinds: &'static str,

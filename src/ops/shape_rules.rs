@@ -296,6 +296,8 @@ pub enum Element {
     Promoted,
     /// The same; for unequal types only from 1.5 on, as 1.3 had other rules for them.
     Settled,
+    /// The same of a sum with a floating-point scalar: integers become floats.
+    SettledFloat,
     /// The same, and integers become floats from 1.5 on.
     Divided,
     /// Arithmetic that makes floats of integers from 1.5 on, and refused them before.

@@ -47,6 +47,8 @@ pub struct Session {
     pub doubts: Vec<String>,
     /// The initial number of nodes of the graph.
     pub size_at_first: usize,
+    /// The number of nested rounds of `fixpoint` that are running.
+    pub rounds: usize,
     /// The passes that have changed the graph so far, except those inside of differentiable
     /// subgraphs.
     pub changed_by: Vec<String>,

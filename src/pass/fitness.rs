@@ -77,13 +77,17 @@ fn may_be_tuple(schema: &Schema) -> bool {
     schema.returns.iter().any(|result| is_open(result.ty))
 }
 
-/// Whether a graph has grown out of proportion: passes in a fixpoint need not terminate.
-pub(super) fn has_exploded(graph: &Graph, at_first: usize) -> bool {
+/// The growth that a graph may have between the passes of a round of `fixpoint`, relative to the
+/// bound after a round.
+pub(super) const WITHIN_A_ROUND: usize = 5;
+
+/// The maximal number of nodes after a round of `fixpoint`: repeated passes need not terminate.
+pub(super) fn most_nodes(at_first: usize) -> usize {
     /// The number of nodes that any graph may reach.
     const SMALL: usize = 20_000;
     /// The maximum growth factor of a large graph.
     const GROWTH: usize = 50;
-    size(graph) > SMALL.max(at_first.saturating_mul(GROWTH))
+    SMALL.max(at_first.saturating_mul(GROWTH))
 }
 
 /// The nodes of a graph and its sections.

@@ -69,6 +69,8 @@ pub enum RunError {
     Exploded {
         /// The number of nodes.
         nodes: usize,
+        /// The maximal number of nodes.
+        most: usize,
     },
     /// The deadline has passed.
     Late,
@@ -89,10 +91,11 @@ impl fmt::Display for RunError {
             RunError::Broken { pass, report } => write!(f, "the graph is broken after {pass}\n{report}"),
             RunError::Unfit { pass: None, report } => write!(f, "passes cannot run over a broken graph\n{report}"),
             RunError::Unfit { pass: Some(pass), report } => write!(f, "{pass} cannot run over this graph\n{report}"),
-            RunError::Exploded { nodes } => {
+            RunError::Exploded { nodes, most } => {
                 write!(
                     f,
-                    "`fixpoint` has made a graph of {nodes} nodes, and does not terminate; use `{{max=N}}`, or fewer passes"
+                    "`fixpoint` has made a graph of {nodes} nodes, more than the limit of {most}, and does not \
+                     terminate; use `{{max=N}}`, or fewer passes"
                 )
             }
             RunError::Late => f.write_str("the passes did not end within the time limit"),
@@ -131,24 +134,36 @@ fn run_steps(
 ) -> Result<(), RunError> {
     for step in &pipeline.steps {
         match step {
-            Step::Pass(stage) => run_pass(graph, stage, session, observers, index)?,
+            Step::Pass(stage) => {
+                let before = graph.epoch();
+                run_pass(graph, stage, session, observers, index)?;
+                if session.rounds > 0 && graph.epoch() != before {
+                    refuse_growth(graph, fitness::WITHIN_A_ROUND * fitness::most_nodes(session.size_at_first))?;
+                }
+            }
             Step::Named(_, inner) => run_steps(graph, inner, session, observers, index)?,
             Step::Inside(side, inner) => run_inside(graph, *side, inner, session, observers, index)?,
             Step::Fixpoint(inner, max) => {
                 for _ in 0..*max {
                     let before = graph.epoch();
-                    run_steps(graph, inner, session, observers, index)?;
+                    session.rounds += 1;
+                    let ended = run_steps(graph, inner, session, observers, index);
+                    session.rounds -= 1;
+                    ended?;
                     if graph.epoch() == before {
                         break;
                     }
-                    if fitness::has_exploded(graph, session.size_at_first) {
-                        return Err(RunError::Exploded { nodes: fitness::size(graph) });
-                    }
+                    refuse_growth(graph, fitness::most_nodes(session.size_at_first))?;
                 }
             }
         }
     }
     Ok(())
+}
+
+fn refuse_growth(graph: &Graph, most: usize) -> Result<(), RunError> {
+    let nodes = fitness::size(graph);
+    if nodes > most { Err(RunError::Exploded { nodes, most }) } else { Ok(()) }
 }
 
 /// Runs a pipeline over one of the graphs of each differentiable subgraph.

@@ -60,7 +60,13 @@ impl Quantizer {
         let each = self.each(shape);
         let one = |(i, &x): (usize, &f64)| {
             let (scale, zero) = each(i);
-            quantized(x as f32, scale as f32, zero, dtype)
+            match self {
+                // Zero points that are floats are added before the sum is rounded.
+                Quantizer::Channels { floats: true, .. } => {
+                    clamped(f64::from(x as f32 * (1.0 / scale as f32) + zero as f32).round_ties_even(), dtype)
+                }
+                _ => quantized(x as f32, scale as f32, zero, dtype),
+            }
         };
         numbers.iter().enumerate().map(one).collect()
     }

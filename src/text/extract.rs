@@ -84,6 +84,8 @@ pub fn extract(log: &[u8]) -> Vec<Extracted> {
 pub enum LogKind {
     /// PyTorch's own log, `[DUMP file.cpp:020] graph(`.
     JitLog,
+    /// The graph is in a string literal, as in JSON or Python.
+    Quoted,
     /// Other text precedes `graph(` on its line.
     Prefixed,
     /// Other lines precede the first graph.
@@ -96,6 +98,7 @@ impl fmt::Display for LogKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             LogKind::JitLog => "this looks like a PyTorch log with graphs in it, not like a graph",
+            LogKind::Quoted => "this is text with graphs in string literals, such as JSON, not a graph",
             LogKind::Prefixed => "this looks like a log with graphs in it: every line has a prefix",
             LogKind::Surrounded => "this looks like a log with graphs in it: other text precedes the first graph",
             LogKind::Utf16 => "this is UTF-16 text with graphs in it",
@@ -126,6 +129,7 @@ pub fn looks_like_log(text: &[u8]) -> Option<LogKind> {
         let kinds = [
             (utf16, LogKind::Utf16),
             (prefix.tag.is_some(), LogKind::JitLog),
+            (matches!(prefix.bytes.trim_ascii_end().last(), Some(b'"' | b'\'')), LogKind::Quoted),
             (decorated, LogKind::Prefixed),
             (surrounded, LogKind::Surrounded),
         ];

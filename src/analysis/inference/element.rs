@@ -84,7 +84,7 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         Element::Of(name) => call.tensor(name)?.dtype,
         Element::Fixed(dtype) => Some(dtype),
         Element::RealParts => first().map(|dtype| to_real_arithmetic(dtype).to_real()),
-        Element::Distance => settled(call, 0).map(DType::to_real),
+        Element::Distance => settled(call, 0).map(|dtype| to_real_arithmetic(dtype.to_real())),
         // The gradient of a softmax that converted halves to floats has halves.
         Element::OfInput => {
             let input = match call.operand("input_dtype") {
@@ -151,6 +151,7 @@ fn following(call: &Call<'_>, element: Element, i: usize) -> Option<DType> {
         // The distance of complex numbers is a float.
         Element::Settled if call.row.shape == Shape::Scalar => settled(call, 0).map(DType::to_real),
         Element::Settled => settled(call, 0),
+        Element::SettledFloat => settled(call, 0).map(to_real_arithmetic),
         Element::Chosen => settled(call, 1),
         Element::Divided => divided(call),
         Element::Angle => {

@@ -45,14 +45,31 @@ fn all_fit(call: &Call<'_>, mut fits: impl FnMut(usize, &Tensor, &TensorType) ->
 
 /// Returns the operands, and whether they have the types observed before.
 fn type_check(call: &Call<'_>) -> Answer {
-    let fits = all_fit(call, |_, tensor, ty| conforms(tensor, ty, false))?;
+    let fits = all_fit(call, |_, tensor, ty| has_strides(ty) && conforms(tensor, ty, false))?;
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
 }
 
-/// The same for tensors that do not require gradients.
+/// The same. Strides of dimensions of size 1 are compared too, and whether gradients are computed.
 fn onednn_guard(call: &Call<'_>) -> Answer {
-    let fits = all_fit(call, |_, tensor, ty| !tensor.requires_grad() && conforms(tensor, ty, false))?;
+    let fits = all_fit(call, |_, tensor, ty| {
+        let strides = match &ty.strides {
+            Strides::Known(strides) => strides[..] == *tensor.strides(),
+            _ => true,
+        };
+        has_strides(ty) && strides && same_grad(call, tensor, ty) && conforms(tensor, ty, false)
+    })?;
     several(call.args.iter().cloned().chain([IValue::Bool(fits)]))
+}
+
+/// Whether a type with sizes has strides: without, PyTorch (`TensorType::matchTensor`) accepts no
+/// tensor.
+fn has_strides(ty: &TensorType) -> bool {
+    ty.strides != Strides::Unknown || ty.sizes.as_ref().is_none_or(|sizes| sizes.is_empty())
+}
+
+/// Whether a tensor requires a gradient exactly if the type states that.
+fn same_grad(call: &Call<'_>, tensor: &Tensor, ty: &TensorType) -> bool {
+    ty.requires_grad.is_none_or(|wanted| wanted == (tensor.requires_grad() && call.env.grad_enabled()))
 }
 
 /// Whether operands have the types that a group was compiled for, where each symbol denotes one
@@ -111,39 +128,94 @@ fn lies_as(tensor: &Tensor, layout: &[&str]) -> bool {
     let word = |dim: usize| match strides[dim] {
         1 => "S_ONE",
         stride if dim + 1 < shape.len() && stride == strides[dim + 1] * shape[dim + 1] => "S_CONT",
-        stride if dim > 0 && stride == strides[dim - 1] * shape[dim - 1] => "S_TRAN_CONT",
+        // Where the dimension before is described by this one, this one is not described by it.
+        stride if dim > 0 && stride == strides[dim - 1] * shape[dim - 1] && layout[dim - 1] != "S_CONT" => {
+            "S_TRAN_CONT"
+        }
         _ => "S_AS_ARG",
     };
     layout.len() == shape.len() && (0..shape.len()).all(|dim| layout[dim] == word(dim))
 }
 
-/// Whether operands have the element types, ranks, dimensions of size 1, devices and orders of
-/// dimensions that a group was compiled for; other sizes may differ.
+/// Whether operands have the element types, ranks, devices, dimensions of sizes 0 and 1, and the
+/// order and contiguity of dimensions that a group was compiled for; other sizes may differ
+/// (`complyWith` of PyTorch 1.13).
 fn cuda_guard(call: &Call<'_>) -> Answer {
     let fits = all_fit(call, |_, tensor, ty| {
-        let sizes = ty.sizes.as_ref().is_none_or(|sizes| {
-            let is_one = |dim: &Dim| matches!(dim, Dim::Known(1));
-            sizes.len() == tensor.rank()
-                && sizes.iter().zip(tensor.shape()).all(|(dim, &size)| !is_one(dim) || size == 1)
-        });
-        let order = match &ty.strides {
-            Strides::Known(strides) => strides.len() == tensor.rank() && has_order(tensor, strides),
-            _ => true,
-        };
-        let grad = ty.requires_grad.is_none_or(|wanted| wanted == (tensor.requires_grad() && call.env.grad_enabled()));
         let rest = TensorType { sizes: None, strides: Strides::Unknown, ..ty.clone() };
-        sizes && order && grad && conforms(tensor, &rest, false)
+        let sizes = ty.sizes.as_ref().is_some_and(|sizes| {
+            let is = |dim: &Dim, n: i64| matches!(dim, Dim::Known(known) if *known == n);
+            let fits = |(dim, &size): (&Dim, &i64)| is(dim, 1) == (size == 1) && is(dim, 0) == (size == 0);
+            sizes.len() == tensor.rank() && sizes.iter().zip(tensor.shape()).all(fits)
+        });
+        sizes && keeps_order(tensor, ty) && same_grad(call, tensor, ty) && conforms(tensor, &rest, false)
     })?;
     one(fits)
 }
 
-/// Whether the dimensions of a tensor are in the memory order of these strides, the contiguous ones
-/// without gaps.
-fn has_order(tensor: &Tensor, strides: &[i64]) -> bool {
-    let dims = || (0..strides.len()).filter(|&dim| tensor.size(dim) != 1);
-    let ordered =
-        dims().all(|a| dims().all(|b| strides[a] >= strides[b] || tensor.strides()[a] <= tensor.strides()[b]));
-    ordered && dims().all(|dim| (strides[dim] == 0) == (tensor.strides()[dim] == 0))
+/// Whether the dimensions of a tensor are in the memory order of the strides of a type, the
+/// contiguous ones without gaps.
+fn keeps_order(tensor: &Tensor, ty: &TensorType) -> bool {
+    // An unknown size is contiguous with nothing.
+    let size = |dim: &Dim| if let Dim::Known(size) = dim { *size } else { -1 };
+    let (Some(sizes), Strides::Known(strides)) = (&ty.sizes, &ty.strides) else { return true };
+    let sizes: Vec<i64> = sizes.iter().map(size).collect();
+    if sizes.len() != strides.len() {
+        return true;
+    }
+    let (shape, found) = (tensor.shape(), tensor.strides());
+    let mut inner: Option<usize> = None;
+    for (dim, is_contiguous) in by_stride(&sizes, strides) {
+        if let Some(inner) = inner {
+            // A stride of 0 is not ordered.
+            if found[dim] != 0 && found[inner] != 0 && found[dim] < found[inner] {
+                return false;
+            }
+            let is_moot = shape[dim] == 1 || found[dim] == 1;
+            if is_contiguous && !is_moot && found[dim] != found[inner] * shape[inner] {
+                return false;
+            }
+        } else if is_contiguous && found[dim] != 1 {
+            return false;
+        }
+        if inner.is_none() || shape[dim] != 1 {
+            inner = Some(dim);
+        }
+    }
+    true
+}
+
+/// Dimensions from the smallest stride to the largest, and whether each follows the previous one
+/// without a gap (`TensorType::computeStrideProps`).
+fn by_stride(sizes: &[i64], strides: &[i64]) -> Vec<(usize, bool)> {
+    let rank = sizes.len();
+    let mut order: Vec<usize> = (0..rank).rev().collect();
+    let is_after = |a: usize, b: usize| {
+        let both = strides[a] != 0 && strides[b] != 0;
+        both && (strides[a] > strides[b] || strides[a] == strides[b] && sizes[a] > sizes[b])
+    };
+    let is_before = |a: usize, b: usize| strides[a] != 0 && strides[b] != 0 && strides[a] < strides[b];
+    for i in 1..rank {
+        let mut at = i;
+        for j in (0..i).rev() {
+            if is_after(order[j], order[at]) {
+                order.swap(j, at);
+                at = j;
+            } else if is_before(order[j], order[at]) {
+                break;
+            }
+        }
+    }
+    let overlaps = (0..rank).any(|i| {
+        let covers = |j: usize| sizes[j] != 1 && strides[order[i]] < sizes[j] * strides[j];
+        sizes[order[i]] != 1 && order[..i].iter().any(|&j| covers(j))
+    });
+    let follows = |i: usize| {
+        let stride = strides[order[i]];
+        let before = i.checked_sub(1).map(|k| order[k]);
+        stride == 1 || stride != 0 && before.is_some_and(|before| stride == strides[before] * sizes[before])
+    };
+    (0..rank).map(|i| (order[i], !overlaps && follows(i))).collect()
 }
 
 fn requires_grad_check(call: &Call<'_>) -> Answer {

@@ -185,7 +185,8 @@ fn arange(call: &Call<'_>) -> Answer {
     let start = call.opt_scalar("start")?.unwrap_or(Scalar::Int(0));
     let (end, step) = (call.scalar("end")?, call.opt_scalar("step")?.unwrap_or(Scalar::Int(1)));
     let inclusive = call.kind().short() == "range";
-    let whole = [start, end, step].iter().all(|n| n.kind() <= Kind::Int) && !inclusive;
+    let integers = [start, end, step].iter().all(|n| n.kind() <= Kind::Int);
+    let whole = integers && !inclusive;
     // Called from a graph, 1.3.1 makes floats of integers, and 1.4.0 integers.
     let by_value = whole && call.release() >= Release(1, 4);
     let inferred = if by_value { DType::Long } else { call.env.default_dtype() };
@@ -200,10 +201,20 @@ fn arange(call: &Call<'_>) -> Answer {
     if span * step.real() < 0.0 {
         return Err(Stop::raised("upper bound and lower bound inconsistent with step sign"));
     }
-    let n = if inclusive { (span / step.real()).floor() + 1.0 } else { (span / step.real()).ceil() };
+    // Elements that are integers start at and step by numbers without their fractions.
+    let truncates = dtype.is_integral() && !integers;
+    let is_long_before = dtype == DType::Long && call.release() < Release(2, 0);
+    let (span, by) = match truncates && (inclusive || is_long_before) {
+        true => ((end.int() as f64) - (start.int() as f64), step.int() as f64),
+        false => (span, step.real()),
+    };
+    if by == 0.0 {
+        return Err(Stop::raised(format!("a step of {} is 0 as an integer", step.real())));
+    }
+    let n = if inclusive { (span / by).floor() + 1.0 } else { (span / by).ceil() };
     let shape = [n.min(layout::MAX_ELEMENTS as f64 + 1.0) as i64];
     let n = checked(&shape)? as i64;
-    let made = match whole && dtype.is_integral() {
+    let made = match dtype.is_integral() {
         true => call.made(
             &(0..n).map(|i| start.int().wrapping_add(i.wrapping_mul(step.int()))).collect::<Vec<_>>(),
             dtype,

@@ -475,6 +475,11 @@ fn pairwise_distance(call: &Call) -> Answer {
 /// The norm of `a - b + eps` over the last dimension.
 pub(super) fn distance(call: &Call, a: &Tensor, b: &Tensor, p: f64, eps: f64, keepdim: bool) -> Result<Tensor, Stop> {
     let difference = subtract(call, a, b)?;
+    // `eps` is floating point, and so is a sum of integers with it.
+    let difference = match difference.dtype().is_integral() {
+        true => difference.converted(call.env.default_dtype(), call.precision()),
+        false => difference,
+    };
     let shifted = super::elements::apply(call, &difference, |x| x + eps)?;
     // Up to 1.4 the dimension after the batch, which is the last one of matrices.
     let dim = match call.release() < Release(1, 5) {

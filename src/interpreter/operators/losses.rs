@@ -89,6 +89,16 @@ fn pairwise(call: &Call, x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) ->
     Ok(map2(x, y, same(call, result_type(x, y)), f)?)
 }
 
+/// The same of numbers that a floating-point one is added to: of integers they are of the default element type.
+fn pairwise_floats(call: &Call, x: &Tensor, y: &Tensor, f: impl Fn(f64, f64) -> f64) -> Result<Tensor, Stop> {
+    Ok(map2(x, y, same(call, floating(call, result_type(x, y))), f)?)
+}
+
+/// The element type of a sum with a floating-point number.
+fn floating(call: &Call, dtype: DType) -> DType {
+    if dtype.is_integral() { call.env.default_dtype() } else { dtype }
+}
+
 fn smooth_l1_loss(call: &Call) -> Answer {
     let beta = call.opt_float("beta")?.unwrap_or(1.0);
     of_two_reals(call, "smooth_l1_cpu", |x, y| match (x - y).abs() {
@@ -174,7 +184,7 @@ fn poisson_nll_loss(call: &Call) -> Answer {
         false => 0.0,
     };
     let loss = |x: f64, y: f64| stirling(y) + if log_input { x.exp() - y * x } else { x - y * (x + eps).ln() };
-    one(reduce(call, pairwise(call, &x, &y, loss)?)?)
+    one(reduce(call, pairwise_floats(call, &x, &y, loss)?)?)
 }
 
 fn hinge_embedding_loss(call: &Call) -> Answer {
@@ -195,7 +205,7 @@ fn margin_ranking_loss(call: &Call) -> Answer {
     let margin = call.float("margin")?;
     let difference = super::elements::subtract(call, &a, &b)?;
     let loss = |d: f64, y: f64| clamp_low(-y * d + margin);
-    one(reduce(call, pairwise(call, &difference, &call.tensor("target")?, loss)?)?)
+    one(reduce(call, pairwise_floats(call, &difference, &call.tensor("target")?, loss)?)?)
 }
 
 /// The cosine of this loss: a small number is added to the squares.
@@ -216,7 +226,7 @@ fn cosine_embedding_loss(call: &Call) -> Answer {
         sum(u, v) / ((sum(u, u) + eps) * (sum(v, v) + eps)).sqrt()
     };
     let cosines: Vec<f64> = u.iter().zip(v.iter()).map(cosine).collect();
-    let cosines = like(call, &cosines, a.dtype(), &u.outer, &a);
+    let cosines = like(call, &cosines, floating(call, result_type(&a, &b)), &u.outer, &a);
     let margin = call.float("margin")?;
     let loss = |c: f64, y: f64| match y {
         1.0 => 1.0 - c,

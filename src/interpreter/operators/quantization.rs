@@ -6,6 +6,7 @@
 
 use super::elements::{check, placed};
 use super::memory_order::laid;
+use super::quantized_functions::{plus, times};
 use crate::interpreter::call::{Answer, Call, Kernel, Outs, one, several};
 use crate::interpreter::ivalue::IValue;
 use crate::interpreter::library::Row;
@@ -42,8 +43,14 @@ pub const ROWS: &[Row] = &[
         let slope = call.float("negative_slope")? as f32;
         rescaled(call, move |x| if x < 0.0 { x * slope } else { x })
     }),
+    ("quantized::batch_norm", |call| batch_norm(call, false)),
+    ("quantized::batch_norm_relu", |call| batch_norm(call, true)),
+    ("quantized::batch_norm1d", |call| batch_norm(call, false)),
+    ("quantized::batch_norm1d_relu", |call| batch_norm(call, true)),
     ("quantized::batch_norm2d", |call| batch_norm(call, false)),
     ("quantized::batch_norm2d_relu", |call| batch_norm(call, true)),
+    ("quantized::batch_norm3d", |call| batch_norm(call, false)),
+    ("quantized::batch_norm3d_relu", |call| batch_norm(call, true)),
 ];
 
 /// Operators that say something of a tensor without its elements, or have rows here.
@@ -114,6 +121,10 @@ const MOVES: &[&str] = &[
     "aten::topk",
     "aten::upsample_nearest2d",
     "aten::upsample_nearest1d",
+    "aten::upsample_nearest3d",
+    "aten::_upsample_nearest_exact1d",
+    "aten::_upsample_nearest_exact2d",
+    "aten::_upsample_nearest_exact3d",
     "aten::pixel_shuffle",
     "aten::movedim",
     "aten::unfold",
@@ -128,7 +139,7 @@ const MOVES_CHANNELS: &[&str] =
 const COMPARISONS: &[&str] = &["aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"];
 
 /// Operators that run on the numbers, of which the results are quantised as the operand was.
-const COMPUTED: &[&str] = &["aten::mean", "aten::leaky_relu", "aten::gelu", "aten::upsample_bilinear2d"];
+const COMPUTED: &[&str] = &["aten::mean", "aten::leaky_relu", "aten::gelu"];
 
 /// Operators that run on the numbers, and the scale and the zero point in 256 steps that their
 /// results have.
@@ -159,7 +170,13 @@ pub fn run(call: &Call<'_>, kernel: Kernel, in_place: bool) -> Answer {
         "aten::relu6" => one(between(call, Some(0.0), Some(6.0))?),
         "aten::clamp" => one(between(call, call.opt_float("min")?, call.opt_float("max")?)?),
         "aten::hardtanh" => one(between(call, call.opt_float("min_val")?, call.opt_float("max_val")?)?),
-        "aten::adaptive_avg_pool2d" | "aten::_adaptive_avg_pool2d" | "aten::avg_pool2d" => averaged(call, kernel),
+        "aten::adaptive_avg_pool2d"
+        | "aten::_adaptive_avg_pool2d"
+        | "aten::avg_pool2d"
+        | "aten::adaptive_avg_pool3d"
+        | "aten::_adaptive_avg_pool3d"
+        | "aten::avg_pool3d" => averaged(call, kernel),
+        "aten::upsample_bilinear2d" => interpolated(call, kernel, &first),
         "aten::mean" if is_inner(call, &first) => averaged(call, kernel),
         "aten::cat" | "aten::stack" => joined(call, kernel),
         "aten::copy" | "aten::fill" if in_place => return overwritten(call, &first),
@@ -515,6 +532,19 @@ fn averaged(call: &Call<'_>, kernel: Kernel) -> Answer {
     one(made.laid(means.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
 }
 
+/// Weighted sums of integers, of which the zero point is taken off before they are rounded: the results are quantised
+/// as the operand.
+fn interpolated(call: &Call<'_>, kernel: Kernel, first: &Tensor) -> Answer {
+    let (scale, zero) = of_tensor(first)?;
+    let as_floats = |tensor: &Tensor| Ok(tensor.integers().converted(DType::Float, Precision::Typed));
+    let results = computed(call, kernel, &with_each(call, &as_floats)?)?;
+    let sums = results.first().and_then(IValue::tensor).ok_or_else(|| Stop::unsupported("an image of no tensor"))?;
+    let put = |x: f64| clamped(f64::from(x as f32 - zero as f32).round_ties_even() + zero as f64, first.dtype());
+    let integers: Vec<i64> = sums.read::<f64>().into_iter().map(put).collect();
+    let made = Tensor::of(&integers, first.dtype().memory(), sums.shape(), Precision::Typed);
+    one(made.laid(sums.strides().into()).quantized(first.dtype(), Quantizer::Tensor { scale, zero }))
+}
+
 /// Writes numbers, or another quantised tensor, over one.
 fn overwritten(call: &Call<'_>, first: &Tensor) -> Answer {
     let (scale, zero) = of_tensor(first)?;
@@ -574,7 +604,7 @@ fn wanted(call: &Call<'_>, otherwise: &Tensor) -> Result<Quantizer, Stop> {
 }
 
 /// A result with the elements of the first operand in its order.
-fn like_first(first: &Tensor, integers: &[i64], shape: &[i64], to: Quantizer) -> Tensor {
+pub(super) fn like_first(first: &Tensor, integers: &[i64], shape: &[i64], to: Quantizer) -> Tensor {
     let made = Tensor::of(integers, first.dtype().memory(), shape, Precision::Typed);
     let made = match shape == first.shape() {
         true => made.laid(layout::kept_strides(shape, first.strides())),
@@ -594,6 +624,9 @@ fn pair(call: &Call<'_>) -> Result<(Tensor, Tensor), Stop> {
 }
 
 fn sum(call: &Call<'_>, with_relu: bool) -> Answer {
+    if call.look("qb").is_none() {
+        return plus(call, with_relu);
+    }
     let (a, b) = pair(call)?;
     let to = match call.look("out").and_then(IValue::tensor) {
         Some(out) => Quantizer::Tensor { scale: of_tensor(out)?.0, zero: of_tensor(out)?.1 },
@@ -612,6 +645,9 @@ fn sum(call: &Call<'_>, with_relu: bool) -> Answer {
 }
 
 fn product(call: &Call<'_>, with_relu: bool) -> Answer {
+    if call.look("qb").is_none() {
+        return times(call, with_relu);
+    }
     let (a, b) = pair(call)?;
     let to = wanted(call, &a)?;
     let ((scale_a, zero_a), (scale_b, zero_b)) = (of_tensor(&a)?, of_tensor(&b)?);
@@ -662,6 +698,7 @@ fn rescaled(call: &Call<'_>, f: impl Fn(f32) -> f32) -> Answer {
 /// A norm with statistics that are known is a product and a sum per channel.
 fn batch_norm(call: &Call<'_>, with_relu: bool) -> Answer {
     let x = call.tensor("qx")?;
+    check(x.rank() > 1, || format!("`{}` expects a batch with channels", call.kind()))?;
     let to = wanted(call, &x)?;
     let of = |name: &str, otherwise: f64| -> Result<Vec<f64>, Stop> {
         let given = call.opt_tensor(name)?.map(|tensor| tensor.read::<f64>());
@@ -669,10 +706,10 @@ fn batch_norm(call: &Call<'_>, with_relu: bool) -> Answer {
     };
     let (weight, bias, mean, var) = (of("weight", 1.0)?, of("bias", 0.0)?, of("mean", 0.0)?, of("var", 1.0)?);
     let n = x.size(1).max(0) as usize;
-    check(x.rank() == 4 && [&weight, &bias, &mean, &var].iter().all(|all| all.len() == n), || {
-        "quantized::batch_norm2d expects images, and statistics of each channel".to_owned()
+    check([&weight, &bias, &mean, &var].iter().all(|all| all.len() == n), || {
+        format!("`{}` expects a batch with channels, and statistics of each channel", call.kind())
     })?;
-    let (eps, inner) = (call.float("eps")?, (x.size(2) * x.size(3)).max(1) as usize);
+    let (eps, inner) = (call.float("eps")?, x.shape()[2..].iter().product::<i64>().max(1) as usize);
     let ((scale, zero), (out_scale, out_zero)) = (of_tensor(&x)?, to.of_tensor().unwrap_or((1.0, 0)));
     let floor = if with_relu { out_zero } else { i64::MIN };
     let put = |(i, q): (usize, i64)| {
@@ -685,5 +722,6 @@ fn batch_norm(call: &Call<'_>, with_relu: bool) -> Answer {
     };
     let integers: Vec<i64> = x.integers().read::<i64>().into_iter().enumerate().map(put).collect();
     let made = Tensor::of(&integers, x.dtype().memory(), x.shape(), Precision::Typed);
-    several([made.laid(layout::strides_in_order(x.shape(), &[0, 2, 3, 1])).quantized(x.dtype(), to)])
+    let order: Vec<usize> = std::iter::once(0).chain(2..x.rank()).chain([1]).collect();
+    several([made.laid(layout::strides_in_order(x.shape(), &order)).quantized(x.dtype(), to)])
 }

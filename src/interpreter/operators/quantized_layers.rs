@@ -1,4 +1,4 @@
-//! Convolutions and products with packed weights, and LSTMs of those.
+//! Convolutions and products with packed weights.
 //!
 //! Packed weights are objects of PyTorch's classes, here with the attributes `weight`, `bias`,
 //! `stride`, `padding`,
@@ -8,14 +8,15 @@
 //! nearest even.
 
 use super::elements::check;
-use super::quantization::{chosen_for, dequantized, of_integers, of_tensor};
-use crate::interpreter::call::{Answer, Call, one, several};
+use super::quantization::{chosen_for, of_integers, of_tensor};
+use crate::interpreter::call::{Answer, Call, one};
 use crate::interpreter::ivalue::{IValue, Object};
 use crate::interpreter::library::Row;
 use crate::interpreter::stop::Stop;
 use crate::symbol::Symbol;
 use crate::tensor::quantizer::{clamped, quantized};
 use crate::tensor::{DType, Precision, Quantizer, Tensor, layout};
+use crate::types::release::Release;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -31,12 +32,28 @@ pub const ROWS: &[Row] = &[
     ("quantized::conv2d_unpack", unpack),
     ("quantized::linear_unpack", unpack),
     ("quantized::linear_unpack_fp16", unpack),
-    ("quantized::conv1d", |call| convolution(call, false)),
-    ("quantized::conv1d_relu", |call| convolution(call, true)),
-    ("quantized::conv2d", |call| convolution(call, false)),
-    ("quantized::conv2d_relu", |call| convolution(call, true)),
-    ("_quantized::conv2d", |call| convolution(call, false)),
-    ("_quantized::conv2d_relu", |call| convolution(call, true)),
+    ("quantized::conv3d_prepack", |call| prepack(call, "Conv3dPackedParamsBase", 3)),
+    ("_quantized::conv3d_prepack", |call| prepack(call, "Conv3dPackedParamsBase", 3)),
+    ("quantized::conv_transpose1d_prepack", |call| prepack(call, "Conv2dPackedParamsBase", 1)),
+    ("quantized::conv_transpose2d_prepack", |call| prepack(call, "Conv2dPackedParamsBase", 2)),
+    ("quantized::conv_transpose3d_prepack", |call| prepack(call, "Conv3dPackedParamsBase", 3)),
+    ("quantized::conv3d_unpack", unpack),
+    ("quantized::conv_transpose1d_unpack", unpack),
+    ("quantized::conv_transpose2d_unpack", unpack),
+    ("quantized::conv_transpose3d_unpack", unpack),
+    ("quantized::conv1d", |call| convolution(call, 1, false)),
+    ("quantized::conv1d_relu", |call| convolution(call, 1, true)),
+    ("quantized::conv2d", |call| convolution(call, 2, false)),
+    ("quantized::conv2d_relu", |call| convolution(call, 2, true)),
+    ("_quantized::conv2d", |call| convolution(call, 2, false)),
+    ("_quantized::conv2d_relu", |call| convolution(call, 2, true)),
+    ("quantized::conv3d", |call| convolution(call, 3, false)),
+    ("quantized::conv3d_relu", |call| convolution(call, 3, true)),
+    ("_quantized::conv3d", |call| convolution(call, 3, false)),
+    ("_quantized::conv3d_relu", |call| convolution(call, 3, true)),
+    ("quantized::conv_transpose1d", |call| convolution(call, 1, false)),
+    ("quantized::conv_transpose2d", |call| convolution(call, 2, false)),
+    ("quantized::conv_transpose3d", |call| convolution(call, 3, false)),
     ("quantized::linear", |call| linear(call, false)),
     ("quantized::linear_relu", |call| linear(call, true)),
     ("_quantized::linear", |call| linear(call, false)),
@@ -45,14 +62,11 @@ pub const ROWS: &[Row] = &[
     ("_quantized::linear_dynamic", |call| linear_dynamic(call, false)),
     ("quantized::linear_dynamic_fp16", |call| linear_in_halves(call, false)),
     ("quantized::linear_relu_dynamic_fp16", |call| linear_in_halves(call, true)),
-    ("quantized::make_quantized_cell_params_dynamic", cell_params),
-    ("quantized::make_quantized_cell_params_fp16", cell_params),
-    ("aten::quantized_lstm", lstm),
 ];
 
 // ---- packed weights
 
-fn object(class: &str, attributes: impl IntoIterator<Item = (&'static str, IValue)>) -> IValue {
+pub(super) fn object(class: &str, attributes: impl IntoIterator<Item = (&'static str, IValue)>) -> IValue {
     let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     IValue::Object(Rc::new(Object { class: Symbol::new(class), attributes: RefCell::new(attributes) }))
 }
@@ -80,19 +94,23 @@ fn prepack(call: &Call<'_>, class: &str, dims: usize) -> Answer {
             attributes.push((name, IValue::list(call.spatial(name, dims)?)));
         }
         attributes.push(("groups", IValue::Int(call.int("groups")?)));
+        if call.kind().as_str().contains("conv_transpose") {
+            attributes.push(("output_padding", IValue::list(call.spatial("output_padding", dims)?)));
+            attributes.push(("transpose", IValue::Bool(true)));
+        }
     }
     one(object(&format!("__torch__.torch.classes.quantized.{class}"), attributes))
 }
 
 /// Packed weights among the operands.
-struct Packed {
-    weight: Tensor,
-    bias: Option<Vec<f64>>,
-    object: Rc<Object>,
+pub(super) struct Packed {
+    pub(super) weight: Tensor,
+    pub(super) bias: Option<Vec<f64>>,
+    pub(super) object: Rc<Object>,
 }
 
 impl Packed {
-    fn of(value: &IValue) -> Result<Packed, Stop> {
+    pub(super) fn of(value: &IValue) -> Result<Packed, Stop> {
         let IValue::Object(object) = value else {
             return Err(Stop::unsupported(format!("packed weights that are a {}", value.kind_name())));
         };
@@ -140,7 +158,7 @@ impl Packed {
 }
 
 /// The first operand that is an object.
-fn packed(call: &Call<'_>) -> Result<Packed, Stop> {
+pub(super) fn packed(call: &Call<'_>) -> Result<Packed, Stop> {
     let object = call.args.iter().find(|value| matches!(value, IValue::Object(_)));
     object.map_or_else(|| Err(Stop::unsupported(format!("`{}` without packed weights", call.kind()))), Packed::of)
 }
@@ -192,108 +210,158 @@ impl Output {
     }
 }
 
-fn quantized_operand(call: &Call<'_>) -> Result<Tensor, Stop> {
+pub(super) fn quantized_operand(call: &Call<'_>) -> Result<Tensor, Stop> {
     let x = call.arg(0)?.tensor().cloned().filter(|x| x.dtype().is_quantized());
     x.ok_or_else(|| Stop::raised(format!("`{}` expects a quantised tensor", call.kind())))
 }
 
-fn convolution(call: &Call<'_>, with_relu: bool) -> Answer {
+/// A convolution over `dims` dimensions. It is computed over three: leading ones of size 1 are added.
+fn convolution(call: &Call<'_>, dims: usize, with_relu: bool) -> Answer {
     let (x, packed) = (quantized_operand(call)?, packed(call)?);
     let (scale, zero) = of_tensor(&x)?;
     let output = Output::of(call, scale, x.dtype(), with_relu)?;
-    let is_line = call.kind().as_str().contains("conv1d");
-    let as_image = |tensor: Tensor| if is_line { tensor.unsqueeze(2) } else { tensor };
-    // A line is an image of one row: attributes that PyTorch packed have two numbers, those given
-    // here may have one.
-    let pairs = |name: &str, otherwise: i64| {
-        let given = packed.ints(name, otherwise, if is_line { 1 } else { 2 });
-        if is_line {
-            [otherwise, given.last().copied().unwrap_or(otherwise)]
-        } else {
-            [given[0], given[1 % given.len()]]
+    check(x.rank() == dims + 2, || format!("`{}` expects {} dimensions, got {}", call.kind(), dims + 2, x.rank()))?;
+    check(packed.weight.rank() >= 3, || format!("`{}` expects the weight of a convolution", call.kind()))?;
+    let as_volume = |tensor: Tensor| (tensor.rank()..5).fold(tensor, |tensor, _| tensor.unsqueeze(2));
+    // Attributes that PyTorch packed have a number for each dimension, those given here may have one
+    // for all.
+    let triple = |name: &str, otherwise: i64| {
+        let given = packed.ints(name, otherwise, dims);
+        let mut all = [otherwise; 3];
+        for (place, i) in (3 - dims..3).enumerate() {
+            // A line is packed as an image of one row: its own number is the last one.
+            let from = if given.len() > dims { given.len() - dims + place } else { place };
+            all[i] = given[from % given.len()];
         }
+        all
     };
-    check(x.rank() == if is_line { 3 } else { 4 }, || {
-        format!("`{}` expects {} dimensions, got {}", call.kind(), if is_line { 3 } else { 4 }, x.rank())
-    })?;
-    let weight = packed.weight.integers();
-    let weight = if weight.rank() == 3 { weight.unsqueeze(2) } else { weight };
-    let (stride, padding, dilation) = (pairs("stride", 1), pairs("padding", 0), pairs("dilation", 1));
-    let groups = packed.ints("groups", 1, 1)[0].max(1);
-    let image = Image { x: as_image(x.integers()), weight, zero, stride, padding, dilation, groups };
-    let (sums, shape) = image.sums(&packed)?;
-    check(shape[2..].iter().all(|&n| n > 0), || {
-        format!("Kernel size can't be greater than actual input size of {:?}", x.shape())
-    })?;
-    let inner = (shape[2] * shape[3]).max(1) as usize;
+    let transpose = packed.object.attributes.borrow().get("transpose").and_then(IValue::scalar);
+    let window = Window {
+        x: as_volume(x.integers()),
+        weight: as_volume(packed.weight.integers()),
+        zero,
+        stride: triple("stride", 1),
+        padding: triple("padding", 0),
+        dilation: triple("dilation", 1),
+        extra: transpose.is_some_and(|yes| yes.truth()).then(|| triple("output_padding", 0)),
+        groups: packed.ints("groups", 1, 1)[0].max(1),
+    };
+    let (sums, shape) = window.sums(&packed)?;
+    let inner = shape[2..].iter().product::<i64>().max(1) as usize;
     let channels = shape[1].max(1) as usize;
     let put = |(i, &sum): (usize, &i64)| output.put(&packed, i / inner % channels, sum);
     let integers: Vec<i64> = sums.iter().enumerate().map(put).collect();
     let made = Tensor::of(&integers, x.dtype().memory(), &shape, Precision::Typed);
-    let made = made.laid(layout::strides_in_order(&shape, &[0, 2, 3, 1]));
-    let made = if is_line { made.squeeze(&[2]) } else { made };
+    let made = made.squeeze(&[2, 3, 4][..3 - dims]);
+    let order: Vec<usize> = std::iter::once(0).chain(2..dims + 2).chain([1]).collect();
+    let made = made.laid(layout::strides_in_order(made.shape(), &order));
     one(made.quantized(x.dtype(), output.quantizer(call)?))
 }
 
-/// The operands of a convolution as integers.
-struct Image {
+/// The operands of a convolution over three dimensions, as integers.
+struct Window {
     x: Tensor,
     weight: Tensor,
     zero: i64,
-    stride: [i64; 2],
-    padding: [i64; 2],
-    dilation: [i64; 2],
+    stride: [i64; 3],
+    padding: [i64; 3],
+    dilation: [i64; 3],
+    /// What a transposed convolution adds to the sizes of its result.
+    extra: Option<[i64; 3]>,
     groups: i64,
 }
 
-impl Image {
-    fn sums(&self, packed: &Packed) -> Result<(Vec<i64>, [i64; 4]), Stop> {
+impl Window {
+    /// The sums in logical order, and their shape.
+    fn sums(&self, packed: &Packed) -> Result<(Vec<i64>, [i64; 5]), Stop> {
         let (x, w) = (self.x.shape(), self.weight.shape());
-        let fits = w.len() == 4 && x[1] == w[1] * self.groups && w[0] % self.groups == 0;
+        let fits = match self.extra {
+            None => w.len() == 5 && x[1] == w[1] * self.groups && w[0] % self.groups == 0,
+            Some(_) => w.len() == 5 && x[1] == w[0] && w[0] % self.groups == 0,
+        };
         check(fits && self.stride.iter().all(|&n| n > 0), || {
             format!("a weight of {w:?} in {} groups does not fit an image of {x:?}", self.groups)
         })?;
         let size = |k: usize| {
             let reach = self.dilation[k] * (w[2 + k] - 1) + 1;
-            (x[2 + k] + 2 * self.padding[k] - reach).div_euclid(self.stride[k]) + 1
+            match self.extra {
+                None => (x[2 + k] + 2 * self.padding[k] - reach).div_euclid(self.stride[k]) + 1,
+                Some(extra) => (x[2 + k] - 1) * self.stride[k] - 2 * self.padding[k] + reach + extra[k],
+            }
         };
-        let shape = [x[0], w[0], size(0), size(1)];
+        let channels = if self.extra.is_some() { w[1] * self.groups } else { w[0] };
+        let shape = [x[0], channels, size(0), size(1), size(2)];
+        check(shape[2..].iter().all(|&n| n > 0), || {
+            format!("Kernel size can't be greater than actual input size of {x:?}")
+        })?;
         layout::checked(&shape)?;
         let (image, weight) = (self.x.read::<i64>(), self.weight.read::<i64>());
         let mut sums = Vec::with_capacity(layout::numel(&shape));
         for n in 0..shape[0] {
             for channel in 0..shape[1] {
                 let of_weight = packed.step(channel as usize).1;
-                for i in 0..shape[2] {
-                    for j in 0..shape[3] {
-                        sums.push(self.window(&image, &weight, [n, channel, i, j], of_weight));
-                    }
-                }
+                let each = |at: [i64; 3]| self.sum(&image, &weight, (n, channel, at), of_weight);
+                sums.extend(places([shape[2], shape[3], shape[4]]).map(each));
             }
         }
         Ok((sums, shape))
     }
 
-    /// The sum under one window. What is beyond the image stands for 0.
-    fn window(&self, image: &[i64], weight: &[i64], [n, channel, i, j]: [i64; 4], of_weight: i64) -> i64 {
+    /// The sum for one element of the result. Elements beyond the image count as 0.
+    fn sum(&self, image: &[i64], weight: &[i64], (n, channel, at): (i64, i64, [i64; 3]), of_weight: i64) -> i64 {
         let (x, w) = (self.x.shape(), self.weight.shape());
-        let first = channel / (w[0] / self.groups) * w[1];
+        let (outputs, inputs) = match self.extra {
+            None => (w[0] / self.groups, w[1]),
+            Some(_) => (w[1], w[0] / self.groups),
+        };
+        let first = channel / outputs * inputs;
         let mut sum = 0;
-        for c in 0..w[1] {
-            for a in 0..w[2] {
-                let row = i * self.stride[0] - self.padding[0] + a * self.dilation[0];
-                for b in 0..w[3] {
-                    let column = j * self.stride[1] - self.padding[1] + b * self.dilation[1];
-                    if (0..x[2]).contains(&row) && (0..x[3]).contains(&column) {
-                        let from = ((n * x[1] + first + c) * x[2] + row) * x[3] + column;
-                        let by = ((channel * w[1] + c) * w[2] + a) * w[3] + b;
-                        sum += (image[from as usize] - self.zero) * (weight[by as usize] - of_weight);
-                    }
+        for c in 0..inputs {
+            let (row, column) = match self.extra {
+                None => (channel, c),
+                Some(_) => (first + c, channel % outputs),
+            };
+            for tap in places([w[2], w[3], w[4]]) {
+                if let Some(from) = self.source(at, tap) {
+                    let from = place(&x[2..], from) + (n * x[1] + first + c) * x[2] * x[3] * x[4];
+                    let by = place(&w[2..], tap) + (row * w[1] + column) * w[2] * w[3] * w[4];
+                    sum += (image[from as usize] - self.zero) * (weight[by as usize] - of_weight);
                 }
             }
         }
         sum
     }
+
+    /// The element of the image that an element of the weight is multiplied with.
+    fn source(&self, at: [i64; 3], tap: [i64; 3]) -> Option<[i64; 3]> {
+        let mut from = [0; 3];
+        for k in 0..3 {
+            let moved = tap[k] * self.dilation[k];
+            from[k] = match self.extra {
+                None => at[k] * self.stride[k] - self.padding[k] + moved,
+                Some(_) => {
+                    let reached = at[k] + self.padding[k] - moved;
+                    if reached % self.stride[k] != 0 {
+                        return None;
+                    }
+                    reached / self.stride[k]
+                }
+            };
+            if !(0..self.x.size(2 + k)).contains(&from[k]) {
+                return None;
+            }
+        }
+        Some(from)
+    }
+}
+
+/// All indices into three dimensions, in logical order.
+fn places([a, b, c]: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
+    (0..a).flat_map(move |i| (0..b).flat_map(move |j| (0..c).map(move |k| [i, j, k])))
+}
+
+fn place(sizes: &[i64], at: [i64; 3]) -> i64 {
+    (at[0] * sizes[1] + at[1]) * sizes[2] + at[2]
 }
 
 /// Sums of products of rows of integers with rows of the weight, and the shape that they have.
@@ -329,9 +397,12 @@ fn linear(call: &Call<'_>, with_relu: bool) -> Answer {
     one(of_integers(&integers, x.dtype(), &shape, output.quantizer(call)?))
 }
 
+/// The first release that adds the zero point of a product's floats after they are rounded.
+const MOVED_AFTER_ROUNDING: Release = Release(2, 14);
+
 /// A product of floats that are quantised for it, each tensor by its own smallest and largest
 /// element.
-fn dynamic_product(x: &Tensor, packed: &Packed, reduced: bool) -> Result<Tensor, Stop> {
+pub(super) fn dynamic_product(call: &Call<'_>, x: &Tensor, packed: &Packed, reduced: bool) -> Result<Tensor, Stop> {
     check(x.dtype() == DType::Float, || format!("expected a Float tensor, got {}", x.dtype().name()))?;
     if !packed.weight.dtype().is_quantized() {
         return product_in_halves(x, packed);
@@ -344,7 +415,12 @@ fn dynamic_product(x: &Tensor, packed: &Packed, reduced: bool) -> Result<Tensor,
         return Ok(Tensor::zeros(DType::Float, &shape, Precision::Typed));
     }
     let (scale, zero) = chosen_for(x, if reduced { (0, 127) } else { (0, 255) })?;
-    let put = |&x: &f64| quantized(x as f32, scale as f32, zero as f64, DType::QUInt8);
+    // FBGEMM packs the rows as they are quantised, and its releases differ in the order of two steps.
+    let is_moved_first = call.release() < MOVED_AFTER_ROUNDING;
+    let put = |&x: &f64| match is_moved_first {
+        true => clamped(f64::from(zero as f32 + x as f32 * (1.0 / scale as f32)), DType::QUInt8),
+        false => quantized(x as f32, scale as f32, zero as f64, DType::QUInt8),
+    };
     let integers: Vec<i64> = x.read::<f64>().iter().map(put).collect();
     let (sums, shape) = row_sums(&integers, zero, x.shape(), packed)?;
     let outputs = packed.weight.size(0).max(1) as usize;
@@ -384,132 +460,11 @@ fn positive(tensor: Tensor) -> Tensor {
 }
 
 fn linear_dynamic(call: &Call<'_>, with_relu: bool) -> Answer {
-    let result = dynamic_product(&call.tensor("X")?, &packed(call)?, call.bool("reduce_range")?)?;
+    let result = dynamic_product(call, &call.tensor("X")?, &packed(call)?, call.bool("reduce_range")?)?;
     one(if with_relu { positive(result) } else { result })
 }
 
 fn linear_in_halves(call: &Call<'_>, with_relu: bool) -> Answer {
     let result = product_in_halves(&call.tensor("X")?, &packed(call)?)?;
     one(if with_relu { positive(result) } else { result })
-}
-
-// ---- LSTM
-
-fn cell_params(call: &Call<'_>) -> Answer {
-    let part = |name: &str| call.get(name).unwrap_or(IValue::None);
-    let attributes = [
-        ("w_ih", part("w_ih")),
-        ("w_hh", part("w_hh")),
-        ("bias_ih", part("bias_ih")),
-        ("bias_hh", part("bias_hh")),
-        ("reduce_range", IValue::Bool(call.bool("reduce_range")?)),
-    ];
-    one(object("__torch__.torch.classes.rnn.CellParamsBase", attributes))
-}
-
-/// The weights of one layer in one direction.
-struct Cell {
-    input: Packed,
-    hidden: Packed,
-    reduced: bool,
-}
-
-impl Cell {
-    fn of(value: &IValue) -> Result<Cell, Stop> {
-        let IValue::Object(object) = value else {
-            return Err(Stop::unsupported("a quantised LSTM without `CellParamsBase`"));
-        };
-        let attributes = object.attributes.borrow();
-        let weights = |name: &str, bias: &str| {
-            let packed = Packed::of(attributes.get(name).unwrap_or(&IValue::None))?;
-            let own = attributes.get(bias).and_then(IValue::tensor).map(|bias| bias.read::<f64>());
-            Ok::<Packed, Stop>(Packed { bias: own.or(packed.bias.clone()), ..packed })
-        };
-        let reduced = attributes.get("reduce_range").and_then(IValue::scalar).is_some_and(|yes| yes.truth());
-        Ok(Cell { input: weights("w_ih", "bias_ih")?, hidden: weights("w_hh", "bias_hh")?, reduced })
-    }
-
-    /// The hidden states of all steps, the last one, and the last state of the cell.
-    fn run(&self, x: &Tensor, h: Tensor, c: Tensor, backwards: bool) -> Result<[Tensor; 3], Stop> {
-        let gates = dynamic_product(x, &self.input, self.reduced)?;
-        let steps = x.size(0);
-        let (batch, width) = (h.size(0), h.size(1));
-        let all = Tensor::zeros(DType::Float, &[steps, batch, width], Precision::Typed);
-        let (mut h, mut c) = (h, c);
-        for step in 0..steps {
-            let at = if backwards { steps - 1 - step } else { step };
-            let from_hidden = dynamic_product(&h, &self.hidden, self.reduced)?.read::<f64>();
-            let from_input = gates.select(0, at).read::<f64>();
-            check(from_input.len() == from_hidden.len() && from_input.len() as i64 == 4 * batch * width, || {
-                "weights of a quantised LSTM do not fit its state".to_owned()
-            })?;
-            (h, c) = stepped(&from_input, &from_hidden, &c);
-            all.select(0, at).copy_from(&h)?;
-        }
-        Ok([all, h, c])
-    }
-}
-
-/// The next state from what input and hidden state give for each gate.
-fn stepped(from_input: &[f64], from_hidden: &[f64], c: &Tensor) -> (Tensor, Tensor) {
-    let width = c.size(1).max(1) as usize;
-    let logistic = |x: f64| 1.0 / (1.0 + (-x).exp());
-    let (mut hidden, mut cells) = (Vec::new(), Vec::new());
-    for (i, &old) in c.read::<f64>().iter().enumerate() {
-        let at = i / width * 4 * width + i % width;
-        let gate = |k: usize| from_input[at + k * width] + from_hidden[at + k * width];
-        let new = logistic(gate(1)) * old + logistic(gate(0)) * gate(2).tanh();
-        cells.push(new);
-        hidden.push(logistic(gate(3)) * new.tanh());
-    }
-    let made = |numbers: &[f64]| Tensor::of(numbers, DType::Float, c.shape(), Precision::Typed);
-    (made(&hidden), made(&cells))
-}
-
-fn lstm(call: &Call<'_>) -> Answer {
-    if call.look("batch_sizes").is_some() {
-        return Err(Stop::unsupported("a quantised LSTM of packed sequences"));
-    }
-    let (mut x, state) = (call.tensor("input")?, call.tensors("hx")?);
-    let (params, both) = (call.elements("params")?, call.bool("bidirectional")?);
-    let [h, c] = &state[..] else { return Err(Stop::raised("lstm expects two hidden states")) };
-    check(x.rank() == 3 && h.rank() == 3 && c.rank() == 3 && !params.is_empty(), || {
-        "a quantised LSTM expects a batch of sequences".to_owned()
-    })?;
-    check(h.size(0) as usize == params.len() && h.shape() == c.shape(), || {
-        format!("hidden states of shape {:?} for {} layers and directions", h.shape(), params.len())
-    })?;
-    if call.bool("batch_first")? {
-        x = x.transpose(0, 1);
-    }
-    let directions = if both { 2 } else { 1 };
-    let (mut hidden, mut cells) = (Vec::new(), Vec::new());
-    for (layer, params) in params.chunks(directions).enumerate() {
-        let mut outputs = Vec::new();
-        for (direction, params) in params.iter().enumerate() {
-            let k = (layer * directions + direction) as i64;
-            let [all, h, c] = Cell::of(params)?.run(&x, h.select(0, k), c.select(0, k), direction == 1)?;
-            outputs.push(all);
-            hidden.push(h);
-            cells.push(c);
-        }
-        x = joined(&outputs, 2)?;
-    }
-    let stacked = |all: &[Tensor]| joined(&all.iter().map(|one| one.unsqueeze(0)).collect::<Vec<_>>(), 0);
-    let x = if call.bool("batch_first")? { x.transpose(0, 1) } else { x };
-    several([x, stacked(&hidden)?, stacked(&cells)?])
-}
-
-/// Tensors of floats one after the other along a dimension.
-fn joined(parts: &[Tensor], dim: usize) -> Result<Tensor, Stop> {
-    let [first, ..] = parts else { return Err(Stop::unsupported("an LSTM without layers")) };
-    let mut shape: layout::Dims = first.shape().into();
-    shape[dim] = parts.iter().map(|part| part.size(dim)).sum();
-    let whole = Tensor::zeros(DType::Float, &shape, Precision::Typed);
-    let mut start = 0;
-    for part in parts {
-        whole.narrow(dim, start, part.size(dim), 1).copy_from(&dequantized(part))?;
-        start += part.size(dim);
-    }
-    Ok(whole)
 }

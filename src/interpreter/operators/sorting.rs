@@ -301,17 +301,17 @@ fn grouped(
 }
 
 /// The additional outputs: the group of each element and the sizes of groups. Outputs not requested
-/// are empty.
-fn sides(call: &Call<'_>, x: &Tensor, groups: &Groups, shape: &[i64]) -> Result<Vec<IValue>, Stop> {
+/// are empty, except for slices of a dimension (`always`), of which PyTorch returns both.
+fn sides(call: &Call<'_>, x: &Tensor, groups: &Groups, shape: &[i64], always: bool) -> Result<Vec<IValue>, Stop> {
     let plain = call.kind().as_str() == "aten::_unique";
     let empty = || like::<i64>(call, &[], DType::Long, &[0], x);
-    let mut outs = vec![match call.bool("return_inverse")? {
+    let mut outs = vec![match always || call.bool("return_inverse")? {
         true => like(call, &groups.group, DType::Long, shape, x),
         false => empty(),
     }];
     if !plain {
         let counts = &groups.counts;
-        outs.push(match call.bool("return_counts")? {
+        outs.push(match always || call.bool("return_counts")? {
             true => like(call, counts, DType::Long, &[counts.len() as i64], x),
             false => empty(),
         });
@@ -332,7 +332,7 @@ fn unique(call: &Call<'_>) -> Answer {
         let groups = grouped(elements.len(), if consecutive { None } else { Some(&by_value) }, &same);
         let values: Vec<W> = groups.first.iter().map(|&i| elements[i]).collect();
         let values = like(call, &values, x.dtype(), &[values.len() as i64], &x);
-        let mut outs = sides(call, &x, &groups, x.shape())?;
+        let mut outs = sides(call, &x, &groups, x.shape(), false)?;
         outs.insert(0, values.into());
         several(outs)
     })
@@ -360,7 +360,7 @@ fn unique_dim(call: &Call<'_>) -> Answer {
         let values: Vec<W> = groups.first.iter().flat_map(|&i| slice(i)).copied().collect();
         let mut shape: Dims = others.iter().map(|&i| x.size(i)).collect();
         shape.insert(0, groups.first.len() as i64);
-        let mut outs = sides(call, &x, &groups, &[n])?;
+        let mut outs = sides(call, &x, &groups, &[n], true)?;
         outs.insert(0, first_moved_to(call, &x, &values, &shape, dim).into());
         several(outs)
     })

@@ -234,6 +234,7 @@ fn logs_are_told_from_graphs() {
         let kind = |log: String| looks_like_log(log.as_bytes());
         assert_eq!(kind(prefixed("[DUMP a.cpp:1] ", graph)), Some(LogKind::JitLog));
         assert_eq!(kind(prefixed("12:00 ", graph)), Some(LogKind::Prefixed));
+        assert_eq!(kind(format!("{{\"text\": {graph:?}}}\n")), Some(LogKind::Quoted));
         assert_eq!(kind(format!("hello\n{graph}")), Some(LogKind::Surrounded));
     }
     assert_eq!(looks_like_log(b"nothing\n"), None);

@@ -166,6 +166,14 @@ pub(crate) fn told(tally: &Tally) -> (String, Option<String>, bool) {
     }
 }
 
+/// The exit code where nothing was compared.
+pub(crate) fn uncompared(tally: &Tally) -> i32 {
+    match &tally.unjudged {
+        Some((_, stop)) if matches!(stop.reason, Reason::Budget(_)) => exit::BUDGET,
+        _ => exit::NO,
+    }
+}
+
 /// Prints the meaning of a tally.
 pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     let (text, note, compared) = told(tally);
@@ -178,7 +186,7 @@ pub(crate) fn tell(tally: &Tally, world: &mut World<'_>) -> i32 {
     if tally.unjudged.as_ref().is_some_and(|(_, stop)| matches!(stop.reason, Reason::Raised(_))) {
         world.say("note: generated inputs may not fit; give inputs, or try another --seed or --shape");
     }
-    exit::NO
+    uncompared(tally)
 }
 
 fn samples(n: usize) -> String {

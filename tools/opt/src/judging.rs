@@ -252,9 +252,13 @@ impl Trial {
             if k == 0 && (self.samples.is_empty() || !args.shape.is_empty()) {
                 given_values::warn_of_contradictions(&self.graph, inputs.iter(), world);
             }
-            let inputs = self.varied(inputs, k as usize);
+            let is_spent = env.search_is_spent.get();
+            let inputs = if is_spent { inputs } else { self.varied(inputs, k as usize) };
             if n > 0 {
                 self.samples.push(Sample { name: format!("seed {} ({name})", args.seed + k), inputs });
+            }
+            if is_spent {
+                break;
             }
         }
         Ok(())

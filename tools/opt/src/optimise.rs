@@ -619,7 +619,7 @@ impl Validation {
                 let (text, note, compared) = cmd_validate::told(&tally);
                 note.iter().for_each(|note| outcome.say(note));
                 if !compared {
-                    outcome.fail(exit::NO, &text);
+                    outcome.fail(cmd_validate::uncompared(&tally), &text);
                 }
                 compared
             }
